@@ -1,0 +1,63 @@
+//! How much: a limit in a window.
+
+use crate::time::Span;
+
+/// The largest limit, so that counters with debt fit 40 bits.
+pub const MAX_LIMIT: u64 = (1 << 39) - 1;
+/// The shortest window.
+pub const MIN_WINDOW: Span = Span::MILLISECOND;
+/// The longest window: a leap year.
+pub const MAX_WINDOW: Span = Span::from_micros(366 * Span::DAY.as_micros());
+
+/// So many units in so long a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    limit: u64,
+    window: Span,
+}
+
+/// Why a quota cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QuotaError {
+    /// Nothing would ever pass.
+    #[error("a limit of 0 would let nothing pass")]
+    Zero,
+    /// Above [`MAX_LIMIT`].
+    #[error("a limit may be at most {MAX_LIMIT}")]
+    Limit,
+    /// Shorter than [`MIN_WINDOW`] or longer than [`MAX_WINDOW`].
+    #[error("a window lasts from {MIN_WINDOW} to {MAX_WINDOW}")]
+    Window,
+}
+
+impl Quota {
+    /// `limit` units in every `window`.
+    ///
+    /// # Errors
+    /// If the limit is 0 or above [`MAX_LIMIT`], or the window is outside of
+    /// [`MIN_WINDOW`] to [`MAX_WINDOW`].
+    pub const fn new(limit: u64, window: Span) -> Result<Self, QuotaError> {
+        if limit == 0 {
+            return Err(QuotaError::Zero);
+        }
+        if limit > MAX_LIMIT {
+            return Err(QuotaError::Limit);
+        }
+        if window.as_micros() < MIN_WINDOW.as_micros()
+            || window.as_micros() > MAX_WINDOW.as_micros()
+        {
+            return Err(QuotaError::Window);
+        }
+        Ok(Self { limit, window })
+    }
+
+    /// Units.
+    pub const fn limit(self) -> u64 {
+        self.limit
+    }
+
+    /// The window.
+    pub const fn window(self) -> Span {
+        self.window
+    }
+}

@@ -1,0 +1,5 @@
+//! The limiter.
+
+mod settings;
+
+pub use settings::{Dialect, HeaderSettings};

@@ -1,0 +1,5 @@
+//! Forwarding.
+
+mod settings;
+
+pub use settings::{Balance, EndpointSettings, RouteTimeouts, Target, UpstreamSettings};

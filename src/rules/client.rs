@@ -1,0 +1,86 @@
+//! Who is asking: settings.
+
+use http::HeaderName;
+use ipnet::IpNet;
+
+/// How the client of a request is recognised.
+#[derive(Clone, Debug)]
+pub struct ClientSettings {
+    /// Only these peers' forwarding fields are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The field in which trusted proxies name their client.
+    pub forwarded_header: ForwardedHeader,
+    /// How many leading bits of an IPv4 address make one client, 1 to 32.
+    pub ipv4_prefix: u8,
+    /// How many leading bits of an IPv6 address make one client, 1 to 128.
+    pub ipv6_prefix: u8,
+    /// Where an API key is looked for.
+    pub api_key: ApiKeySettings,
+    /// Where the user's id comes from; none: no request has a user.
+    pub user: Option<UserSource>,
+}
+
+/// A field in which a proxy names the client it speaks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`: a list, each proxy appending its peer.
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239): the `for` parameters.
+    Forwarded,
+    /// A field with one address, such as `X-Real-IP`.
+    Single(HeaderName),
+}
+
+/// Where an API key is looked for, in this order: header fields, bearer token, query.
+#[derive(Clone, Debug)]
+pub struct ApiKeySettings {
+    /// Header fields whose value is the key.
+    pub headers: Vec<HeaderName>,
+    /// Whether the token of `Authorization: Bearer` is the key.
+    pub bearer: bool,
+    /// A query parameter whose value is the key.
+    pub query: Option<String>,
+}
+
+/// Where a user's id comes from.
+#[derive(Clone, Debug)]
+pub enum UserSource {
+    /// A claim of a verified bearer token.
+    Jwt(JwtSettings),
+    /// A header field, believed from trusted proxies only.
+    Header(HeaderName),
+}
+
+/// How bearer tokens are verified (RFC 7519).
+#[derive(Clone, Debug)]
+pub struct JwtSettings {
+    /// The keys, each with the algorithms it may be used for.
+    pub keys: Vec<VerifyingKey>,
+    /// `iss` must be this.
+    pub issuer: Option<String>,
+    /// `aud` must contain this.
+    pub audience: Option<String>,
+    /// The claim that is the user's id, with dots between nested names.
+    pub claim: String,
+}
+
+/// One key that tokens may be signed with.
+#[derive(Clone)]
+pub struct VerifyingKey {
+    /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
+    pub id: Option<String>,
+    /// The key.
+    pub key: jsonwebtoken::DecodingKey,
+    /// The algorithms allowed with it, from the configuration, never from the token.
+    pub algorithms: Vec<jsonwebtoken::Algorithm>,
+}
+
+/// Never the key itself.
+impl std::fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VerifyingKey")
+            .field("id", &self.id)
+            .field("algorithms", &self.algorithms)
+            .finish_non_exhaustive()
+    }
+}

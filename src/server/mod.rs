@@ -1,0 +1,5 @@
+//! Sockets and connections.
+
+mod settings;
+
+pub use settings::{ListenerSettings, ListenerTimeouts};

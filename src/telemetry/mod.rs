@@ -1,0 +1,5 @@
+//! What is written down.
+
+mod settings;
+
+pub use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
