@@ -2,6 +2,7 @@
 pub mod algorithm;
 pub mod config;
 pub mod digest;
+pub mod drain;
 pub mod limiter;
 pub mod message;
 pub mod proxy;

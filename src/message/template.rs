@@ -1,8 +1,13 @@
 //! A policy's own answer to those it refuses.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use http::{HeaderValue, StatusCode};
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+use super::Refusal;
 
 /// A policy's own answer to those it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,4 +18,112 @@ pub struct Template {
     pub content_type: HeaderValue,
     /// The body; `{retry_after}`, `{limit}`, `{remaining}` and `{policy}` are filled in.
     pub body: Arc<str>,
+}
+
+impl Template {
+    /// The names that may stand in braces.
+    pub const PLACEHOLDERS: [&'static str; 4] = ["retry_after", "limit", "remaining", "policy"];
+
+    /// The answer to one refusal. Braces around anything else stay as they are,
+    /// as JSON is full of them. Where waiting does not help, `{retry_after}` is
+    /// `null`, which is valid JSON where a number is.
+    pub(super) fn fill(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
+        let mut body = String::with_capacity(self.body.len() + 16);
+        let mut rest = &*self.body;
+        while let Some(open) = rest.find('{') {
+            body.push_str(&rest[..open]);
+            rest = &rest[open..];
+            let placeholder = rest[1..]
+                .find('}')
+                .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
+            let end = match placeholder {
+                Some((value, end)) => {
+                    value.write(&mut body);
+                    end
+                }
+                None => {
+                    body.push('{');
+                    1
+                }
+            };
+            rest = &rest[end..];
+        }
+        body.push_str(rest);
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
+        response
+    }
+}
+
+enum Value<'a> {
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> Value<'a> {
+    fn of(name: &str, refusal: &Refusal<'a>) -> Option<Self> {
+        match name {
+            "retry_after" => Some(
+                refusal
+                    .wait
+                    .map_or(Self::Text("null"), |wait| Self::Number(wait.as_secs_ceil().max(1))),
+            ),
+            "limit" => Some(Self::Number(refusal.limit)),
+            "remaining" => Some(Self::Number(refusal.remaining)),
+            "policy" => refusal.policies.first().map(|name| Self::Text(name)),
+            _ => None,
+        }
+    }
+
+    fn write(&self, body: &mut String) {
+        // Writing to a String cannot fail.
+        let _ = match self {
+            Self::Number(number) => write!(body, "{number}"),
+            Self::Text(text) => body.write_str(text),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Span;
+
+    fn fill(body: &str, wait: Option<Span>) -> String {
+        let template = Template {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            content_type: HeaderValue::from_static("application/json"),
+            body: body.into(),
+        };
+        let refusal = Refusal {
+            policies: &["login"],
+            limit: 5,
+            remaining: 0,
+            wait,
+            template: Some(&template),
+        };
+        let response = template.fill(&refusal);
+        assert_eq!(response.status(), 503);
+        String::from_utf8(response.into_body().to_vec()).expect("UTF-8")
+    }
+
+    #[test]
+    fn placeholders_are_filled_in_and_other_braces_stay() {
+        let wait = Some(Span::from_millis(2500));
+        let cases = [
+            (r#"{"retry":{retry_after},"of":"{policy}"}"#, r#"{"retry":3,"of":"login"}"#),
+            ("{limit}/{remaining}", "5/0"),
+            ("{unknown} {} {", "{unknown} {} {"),
+            ("", ""),
+        ];
+        for (body, filled) in cases {
+            assert_eq!(fill(body, wait), filled);
+        }
+    }
+
+    #[test]
+    fn where_waiting_does_not_help_there_is_no_number() {
+        assert_eq!(fill(r#"{"retry":{retry_after}}"#, None), r#"{"retry":null}"#);
+    }
 }

@@ -1,0 +1,144 @@
+//! What can go wrong with a request, other than being refused by a limit.
+//!
+//! This is the one list of causes and statuses. Texts are for clients: they
+//! name the part that failed and never an address or an internal.
+
+use http::StatusCode;
+
+use crate::request::Ambiguity;
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The request.
+    Client,
+    /// The gateway.
+    Gateway,
+    /// What stands behind the gateway.
+    Upstream,
+}
+
+impl Blame {
+    /// As a client reads it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Gateway => "gateway",
+            Self::Upstream => "upstream",
+        }
+    }
+}
+
+/// Why a request got no answer from its upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The request means nothing, or more than one thing.
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguity),
+    /// A method that a gateway does not serve.
+    #[error("the gateway does not open tunnels")]
+    Tunnel,
+    /// No route matches.
+    #[error("no route matches the host, path and method of this request")]
+    NoRoute,
+    /// A policy asks for a key that the request does not have, and refuses those.
+    #[error("this route asks for a key that the request does not have")]
+    KeyMissing,
+    /// The body is larger than the route allows.
+    #[error("the request's body is larger than this route allows")]
+    BodyTooLarge,
+    /// The body stopped coming.
+    #[error("the request's body stopped arriving")]
+    BodyTimeout,
+    /// The client's side of the connection broke while its body was read.
+    #[error("the request's body could not be read to its end")]
+    BodyBroken,
+    /// As many requests are in flight to the upstream as it may have.
+    #[error("the upstream is busy")]
+    UpstreamBusy,
+    /// No connection to the upstream.
+    #[error("the upstream cannot be reached")]
+    UpstreamUnreachable,
+    /// No connection to the upstream in time.
+    #[error("the upstream did not accept a connection in time")]
+    UpstreamConnectTimeout,
+    /// The upstream did not answer in time.
+    #[error("the upstream did not answer in time")]
+    UpstreamTimeout,
+    /// The connection to the upstream ended before an answer came.
+    #[error("the upstream closed the connection before it had answered")]
+    UpstreamClosed,
+    /// The upstream's answer is no HTTP.
+    #[error("the upstream's answer could not be understood")]
+    UpstreamInvalid,
+}
+
+impl Failure {
+    /// The status that a client is sent.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::KeyMissing => StatusCode::FORBIDDEN,
+            Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::Tunnel => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
+                StatusCode::BAD_GATEWAY
+            }
+            Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::UpstreamConnectTimeout | Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// Whose fault it is.
+    pub const fn blame(self) -> Blame {
+        match self {
+            Self::Ambiguous(_)
+            | Self::Tunnel
+            | Self::KeyMissing
+            | Self::BodyTooLarge
+            | Self::BodyTimeout
+            | Self::BodyBroken => Blame::Client,
+            Self::NoRoute => Blame::Gateway,
+            Self::UpstreamBusy
+            | Self::UpstreamUnreachable
+            | Self::UpstreamConnectTimeout
+            | Self::UpstreamTimeout
+            | Self::UpstreamClosed
+            | Self::UpstreamInvalid => Blame::Upstream,
+        }
+    }
+
+    /// Whether the connection must end: what follows on it cannot be trusted,
+    /// or the client is still sending what nobody will read.
+    pub const fn ends_connection(self) -> bool {
+        matches!(
+            self,
+            Self::Ambiguous(_)
+                | Self::Tunnel
+                | Self::BodyTooLarge
+                | Self::BodyTimeout
+                | Self::BodyBroken
+        )
+    }
+
+    /// One word for logs and metrics.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Ambiguous(_) => "ambiguous",
+            Self::Tunnel => "tunnel",
+            Self::NoRoute => "no_route",
+            Self::KeyMissing => "key_missing",
+            Self::BodyTooLarge => "body_too_large",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyBroken => "body_broken",
+            Self::UpstreamBusy => "upstream_busy",
+            Self::UpstreamUnreachable => "upstream_unreachable",
+            Self::UpstreamConnectTimeout => "upstream_connect_timeout",
+            Self::UpstreamTimeout => "upstream_timeout",
+            Self::UpstreamClosed => "upstream_closed",
+            Self::UpstreamInvalid => "upstream_invalid",
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Fields that belong to one connection and not to the message (RFC 9110,
+//! section 7.6.1), and the id that follows a request through all logs.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderValue};
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Ids of clients are passed on up to this many bytes, so that logs stay readable.
+const MAX_REQUEST_ID_BYTES: usize = 128;
+
+/// Removes what belongs to the connection a message came over: what
+/// `Connection` names, and the fields that are hop-by-hop by definition.
+///
+/// The message's framing is not touched: the HTTP library has checked it when
+/// it read the message, and writes it anew for the next hop. `Expect` goes too:
+/// the library answers it itself once somebody wants the body.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    strip_named(headers);
+    let wants_trailers = headers
+        .get_all(TE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
+    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, UPGRADE, EXPECT] {
+        headers.remove(name);
+    }
+    if wants_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Removes the fields that `Connection` names, and itself. A peer cannot use it
+/// to take away what the next hop needs to see the same message as we do.
+fn strip_named(headers: &mut HeaderMap) {
+    const KEPT: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER];
+    let Some(first) = headers.get(CONNECTION) else {
+        return;
+    };
+    let plain = first.as_bytes();
+    if !plain.eq_ignore_ascii_case(b"keep-alive") && !plain.eq_ignore_ascii_case(b"close") {
+        let named: Vec<HeaderName> = headers
+            .get_all(CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(tokens)
+            .filter_map(|token| token.parse().ok())
+            .filter(|name| !KEPT.contains(name))
+            .collect();
+        for name in named {
+            headers.remove(name);
+        }
+    }
+    headers.remove(CONNECTION);
+}
+
+fn tokens(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(str::trim).filter(|token| !token.is_empty())
+}
+
+/// The request's id: the client's own if it is short and printable, else a new
+/// one; written into the request, so that the backend logs the same.
+pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
+    let is_usable = |id: &HeaderValue| {
+        (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
+            && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    if let Some(id) = headers.get(X_REQUEST_ID).filter(|id| is_usable(id)) {
+        return id.clone();
+    }
+    let id = new_request_id(fastrand::u128(..));
+    headers.insert(X_REQUEST_ID, id.clone());
+    id
+}
+
+/// 32 hexadecimal digits.
+fn new_request_id(random: u128) -> HeaderValue {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 32];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(random.to_be_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    HeaderValue::from_bytes(&text).expect("hexadecimal digits are visible ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn what_belongs_to_the_connection_goes() {
+        let mut headers = fields(&[
+            ("connection", "keep-alive, X-Hop,, bad name"),
+            ("x-hop", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("te", "gzip, Trailers"),
+            ("upgrade", "h2c"),
+            ("expect", "100-continue"),
+            ("accept", "*/*"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers, fields(&[("te", "trailers"), ("accept", "*/*")]));
+    }
+
+    #[test]
+    fn connection_cannot_take_away_what_frames_or_addresses_the_message() {
+        let mut headers = fields(&[
+            ("connection", "host, content-length, close"),
+            ("host", "a"),
+            ("content-length", "3"),
+        ]);
+        strip_hop_by_hop(&mut headers);
+        assert_eq!(headers, fields(&[("host", "a"), ("content-length", "3")]));
+    }
+
+    #[test]
+    fn a_usable_request_id_is_kept() {
+        let mut headers = fields(&[("x-request-id", "abc-123")]);
+        assert_eq!(request_id(&mut headers), "abc-123");
+        assert_eq!(headers["x-request-id"], "abc-123");
+    }
+
+    #[test]
+    fn an_unusable_request_id_is_replaced() {
+        for bad in ["", "two words", &"x".repeat(129)] {
+            let mut headers = HeaderMap::new();
+            headers.insert(X_REQUEST_ID, HeaderValue::from_str(bad).expect("a value"));
+            let id = request_id(&mut headers);
+            assert_eq!(id.len(), 32, "{bad:?}");
+            assert_eq!(headers[X_REQUEST_ID], id);
+        }
+        assert_eq!(new_request_id(0xabc), "00000000000000000000000000000abc");
+    }
+}

@@ -1,0 +1,133 @@
+//! What a backend is told about the client: `X-Forwarded-For`, `-Proto`,
+//! `-Host`, `-Port` and `Via`.
+//!
+//! What an untrusted peer wrote into such fields is dropped; what a trusted
+//! proxy wrote is kept and extended.
+
+use std::net::SocketAddr;
+
+use http::header::{FORWARDED, HOST, HeaderName, VIA};
+use http::{HeaderMap, HeaderValue, Version};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// The fields' values for one client connection, made once when it opens.
+#[derive(Clone, Debug)]
+pub struct Forwarding {
+    peer: HeaderValue,
+    scheme: HeaderValue,
+    port: HeaderValue,
+}
+
+impl Forwarding {
+    /// For a plain connection from `peer` to the listener at `local`.
+    pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+        let address = peer.ip().to_canonical().to_string();
+        Self {
+            peer: HeaderValue::try_from(address).expect("an address is visible ASCII"),
+            scheme: HeaderValue::from_static("http"),
+            port: HeaderValue::from(local.port()),
+        }
+    }
+
+    /// Writes the fields into a request that is to be forwarded.
+    pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool) {
+        if peer_is_trusted {
+            self.extend(headers);
+        } else {
+            self.replace(headers);
+        }
+    }
+
+    fn replace(&self, headers: &mut HeaderMap) {
+        headers.remove(FORWARDED);
+        headers.remove(X_REAL_IP);
+        headers.insert(X_FORWARDED_FOR, self.peer.clone());
+        headers.insert(X_FORWARDED_PROTO, self.scheme.clone());
+        headers.insert(X_FORWARDED_PORT, self.port.clone());
+        match headers.get(HOST).cloned() {
+            Some(host) => headers.insert(X_FORWARDED_HOST, host),
+            None => headers.remove(X_FORWARDED_HOST),
+        };
+    }
+
+    fn extend(&self, headers: &mut HeaderMap) {
+        headers.append(X_FORWARDED_FOR, self.peer.clone());
+        let host = headers.get(HOST).cloned();
+        headers.entry(X_FORWARDED_PROTO).or_insert_with(|| self.scheme.clone());
+        headers.entry(X_FORWARDED_PORT).or_insert_with(|| self.port.clone());
+        if let Some(host) = host {
+            headers.entry(X_FORWARDED_HOST).or_insert(host);
+        }
+    }
+}
+
+/// The gateway's own entry in `Via` (RFC 9110, section 7.6.3).
+#[derive(Clone, Copy, Debug)]
+pub struct Via;
+
+impl Via {
+    /// Adds the entry for a message that came as `version`.
+    pub fn write(headers: &mut HeaderMap, version: Version) {
+        let entry = if version == Version::HTTP_10 { "1.0 tollgate" } else { "1.1 tollgate" };
+        headers.append(VIA, HeaderValue::from_static(entry));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarding() -> Forwarding {
+        let address = |text: &str| text.parse().expect("an address");
+        Forwarding::new(address("[::ffff:192.0.2.7]:5000"), address("10.0.0.1:8080"))
+    }
+
+    fn spoofed() -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("api.example.com"));
+        headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("203.0.113.9"));
+        headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
+        headers.insert(X_FORWARDED_HOST, HeaderValue::from_static("evil.example"));
+        headers.insert(X_REAL_IP, HeaderValue::from_static("203.0.113.9"));
+        headers.insert(FORWARDED, HeaderValue::from_static("for=203.0.113.9"));
+        headers
+    }
+
+    fn all(headers: &HeaderMap, name: HeaderName) -> Vec<&str> {
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect()
+    }
+
+    #[test]
+    fn what_an_untrusted_peer_wrote_is_dropped() {
+        let mut headers = spoofed();
+        forwarding().write(&mut headers, false);
+        assert_eq!(all(&headers, X_FORWARDED_FOR), ["192.0.2.7"]);
+        assert_eq!(all(&headers, X_FORWARDED_PROTO), ["http"]);
+        assert_eq!(all(&headers, X_FORWARDED_HOST), ["api.example.com"]);
+        assert_eq!(all(&headers, X_FORWARDED_PORT), ["8080"]);
+        assert!(all(&headers, X_REAL_IP).is_empty() && all(&headers, FORWARDED).is_empty());
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_wrote_is_kept_and_extended() {
+        let mut headers = spoofed();
+        forwarding().write(&mut headers, true);
+        assert_eq!(all(&headers, X_FORWARDED_FOR), ["203.0.113.9", "192.0.2.7"]);
+        assert_eq!(all(&headers, X_FORWARDED_PROTO), ["https"]);
+        assert_eq!(all(&headers, X_FORWARDED_HOST), ["evil.example"]);
+        assert_eq!(all(&headers, X_FORWARDED_PORT), ["8080"]);
+    }
+
+    #[test]
+    fn via_is_appended() {
+        let mut headers = HeaderMap::new();
+        headers.insert(VIA, HeaderValue::from_static("1.1 cdn"));
+        Via::write(&mut headers, Version::HTTP_11);
+        assert_eq!(all(&headers, VIA), ["1.1 cdn", "1.1 tollgate"]);
+    }
+}

@@ -1,0 +1,229 @@
+//! Answers that the gateway gives itself: failures and refusals, as
+//! problem+json (RFC 9457) or as text.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+
+use super::{Failure, Template};
+use crate::time::Span;
+
+/// What a client that is refused for an overloaded upstream is told to wait:
+/// in flight means soon over.
+const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
+
+/// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/// In which form one client is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerStyle {
+    /// `application/problem+json`.
+    Problem,
+    /// `text/plain`.
+    Text,
+}
+
+/// What a client is told that asked for too much.
+#[derive(Clone, Debug)]
+pub struct Refusal<'a> {
+    /// The names of all policies that refused, the one that binds first.
+    pub policies: &'a [&'a str],
+    /// The limit of the policy that binds.
+    pub limit: u64,
+    /// What remains of it.
+    pub remaining: u64,
+    /// How long to wait; none: waiting does not help.
+    pub wait: Option<Span>,
+    /// The answer that the policy prescribes.
+    pub template: Option<&'a Template>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Problem<'a> {
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    violated_policies: &'a [&'a str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    request_id: &'a str,
+}
+
+impl AnswerStyle {
+    /// The form for a client that sent these fields: problems unless the
+    /// configuration wants text, or the client accepts some text but no JSON.
+    pub fn choose(problem_json: bool, headers: &HeaderMap) -> Self {
+        let takes_json = headers.get(ACCEPT).is_none_or(|accept| {
+            let has = |what: &[u8]| accept.as_bytes().windows(what.len()).any(|part| part == what);
+            has(b"json") || has(b"*/*") || has(b"application/*")
+        });
+        if problem_json && takes_json { Self::Problem } else { Self::Text }
+    }
+
+    /// The answer to a request that failed.
+    pub fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
+        let status = failure.status();
+        let detail = failure.to_string();
+        let mut response = self.answer(&Problem {
+            kind: None,
+            title: status.canonical_reason().unwrap_or("Error"),
+            status: status.as_u16(),
+            detail: &detail,
+            source: Some(failure.blame().as_str()),
+            violated_policies: &[],
+            retry_after_ms: None,
+            request_id: printable(request_id),
+        });
+        if failure.ends_connection() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if failure == Failure::UpstreamBusy {
+            response.headers_mut().insert(RETRY_AFTER, BUSY_RETRY_SECS);
+        }
+        response
+    }
+
+    /// The answer to a request that asked for too much. The fields about limits
+    /// are not in it: every response gets those.
+    pub fn refusal(self, refusal: &Refusal<'_>, request_id: &HeaderValue) -> Response<Bytes> {
+        if let Some(template) = refusal.template {
+            return template.fill(refusal);
+        }
+        let detail = match refusal.wait {
+            Some(wait) => format!("Try again in {}.", Seconds(wait.as_secs_ceil().max(1))),
+            None => "The request costs more than the limit can ever admit.".to_owned(),
+        };
+        self.answer(&Problem {
+            kind: Some(QUOTA_EXCEEDED),
+            title: "Quota Exceeded",
+            status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
+            detail: &detail,
+            source: None,
+            violated_policies: refusal.policies,
+            retry_after_ms: refusal.wait.map(|wait| wait.as_millis_ceil().max(1)),
+            request_id: printable(request_id),
+        })
+    }
+
+    fn answer(self, problem: &Problem<'_>) -> Response<Bytes> {
+        let (content_type, body) = match self {
+            Self::Problem => (
+                HeaderValue::from_static("application/problem+json"),
+                serde_json::to_vec(problem).expect("text and numbers are always JSON"),
+            ),
+            Self::Text => (
+                HeaderValue::from_static("text/plain; charset=utf-8"),
+                format!("{}: {}\n", problem.title, problem.detail).into_bytes(),
+            ),
+        };
+        let mut response = Response::new(Bytes::from(body));
+        *response.status_mut() =
+            StatusCode::from_u16(problem.status).expect("it was made from a status");
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response
+    }
+}
+
+/// An id that this gateway took from a client is ASCII; see `request_id`.
+fn printable(request_id: &HeaderValue) -> &str {
+    request_id.to_str().unwrap_or_default()
+}
+
+struct Seconds(u64);
+
+impl std::fmt::Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} second{}", self.0, if self.0 == 1 { "" } else { "s" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::Ambiguity;
+
+    const ID: HeaderValue = HeaderValue::from_static("id-1");
+
+    fn refusal(wait: Option<Span>) -> Refusal<'static> {
+        Refusal {
+            policies: &["per-client", "daily"],
+            limit: 100,
+            remaining: 0,
+            wait,
+            template: None,
+        }
+    }
+
+    fn text(response: &Response<Bytes>) -> &str {
+        std::str::from_utf8(response.body()).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_refusal_says_which_policies_and_how_long() {
+        let wait = Some(Span::from_micros(1_500_001));
+        let response = AnswerStyle::Problem.refusal(&refusal(wait), &ID);
+        assert_eq!(response.status(), 429);
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+        assert_eq!(
+            text(&response),
+            r#"{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"detail":"Try again in 2 seconds.","violated-policies":["per-client","daily"],"retry-after-ms":1501,"request-id":"id-1"}"#
+        );
+    }
+
+    #[test]
+    fn what_can_never_pass_is_not_told_to_wait() {
+        let response = AnswerStyle::Text.refusal(&refusal(None), &ID);
+        assert_eq!(
+            text(&response),
+            "Quota Exceeded: The request costs more than the limit can ever admit.\n"
+        );
+    }
+
+    #[test]
+    fn a_failure_says_which_part_failed() {
+        let response = AnswerStyle::Problem.failure(Failure::UpstreamTimeout, &ID);
+        assert_eq!(response.status(), 504);
+        assert_eq!(
+            text(&response),
+            r#"{"title":"Gateway Timeout","status":504,"detail":"the upstream did not answer in time","source":"upstream","request-id":"id-1"}"#
+        );
+    }
+
+    #[test]
+    fn after_an_ambiguous_request_the_connection_ends() {
+        let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
+        let response = AnswerStyle::Problem.failure(failure, &ID);
+        assert_eq!(response.status(), 400);
+        assert_eq!(response.headers()[CONNECTION], "close");
+    }
+
+    #[test]
+    fn a_busy_upstream_is_tried_again_soon() {
+        let response = AnswerStyle::Problem.failure(Failure::UpstreamBusy, &ID);
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
+            (503, &BUSY_RETRY_SECS)
+        );
+    }
+
+    #[test]
+    fn the_form_follows_accept_and_the_configuration() {
+        let choose = |problem_json, accept: Option<&'static str>| {
+            let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
+            AnswerStyle::choose(problem_json, &fields.into_iter().collect())
+        };
+        assert_eq!(choose(true, None), AnswerStyle::Problem);
+        assert_eq!(choose(true, Some("*/*")), AnswerStyle::Problem);
+        assert_eq!(choose(true, Some("application/json")), AnswerStyle::Problem);
+        assert_eq!(choose(true, Some("text/html")), AnswerStyle::Text);
+        assert_eq!(choose(false, Some("application/json")), AnswerStyle::Text);
+    }
+}
