@@ -1,5 +1,57 @@
-//! Forwarding.
+//! Forwarding: choose an endpoint, send the request over a pooled connection,
+//! stream both bodies.
+//!
+//! Everything here belongs to one worker and is not shared, except the count of
+//! requests in flight of an upstream that bounds them.
 
+mod balance;
+mod body;
+mod endpoint;
+mod forward;
 mod settings;
+mod upstream;
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use http::uri::Authority;
+use http::{Request, Response};
+
+pub use body::{BrokenResponse, RequestBody, ResponseBody};
 pub use settings::{Balance, EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
+pub use upstream::UpstreamShared;
+
+use crate::message::Failure;
+use upstream::Upstream;
+
+/// One worker's way to all upstreams.
+#[derive(Debug)]
+pub struct Proxy {
+    upstreams: Vec<Upstream>,
+    rng: RefCell<Rng>,
+}
+
+impl Proxy {
+    /// A way to `upstreams`; `echo` is where `builtin:echo` listens.
+    pub fn new(upstreams: &[Arc<UpstreamShared>], echo: &Authority) -> Self {
+        let upstreams =
+            upstreams.iter().map(|shared| Upstream::new(Arc::clone(shared), echo)).collect();
+        Self { upstreams, rng: RefCell::new(Rng::new()) }
+    }
+
+    /// Forwards `request` to the upstream with index `upstream`. Fields that
+    /// belong to the client's connection must be gone from it.
+    ///
+    /// # Errors
+    /// If there is no response that could be passed on.
+    pub async fn forward(
+        &self,
+        upstream: usize,
+        request: Request<RequestBody>,
+        timeouts: RouteTimeouts,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let lease = self.upstreams[upstream].lease(&mut self.rng.borrow_mut())?;
+        forward::forward(lease, request, timeouts).await
+    }
+}
