@@ -83,7 +83,7 @@ impl Progress {
     /// When the upstream will have been silent for `limit`, as things stand.
     pub(super) fn deadline(&self, limit: Duration) -> Instant {
         let now = Instant::from_std(monotonic());
-        limit + if self.waits_for_client.get() { now } else { self.since.get() }
+        (if self.waits_for_client.get() { now } else { self.since.get() }) + limit
     }
 }
 
