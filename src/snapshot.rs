@@ -1,10 +1,31 @@
 //! What one request sees: everything that a reload replaces, in one piece.
 
-use bytes::Bytes;
-use http::{HeaderValue, StatusCode};
+use std::sync::Arc;
 
-use crate::proxy::RouteTimeouts;
-use crate::rules;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::limiter::{HeaderSettings, RateLimiter};
+use crate::proxy::{RouteTimeouts, UpstreamShared};
+use crate::rules::{self, Rules};
+
+/// What one request sees, and all workers share.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Which route and which policies.
+    pub rules: Rules,
+    /// What becomes of the requests of each route, by the route's index.
+    pub routes: Vec<Route>,
+    /// The upstreams by their index.
+    pub upstreams: Vec<Arc<UpstreamShared>>,
+    /// Who decides.
+    pub limiter: RateLimiter,
+    /// What clients are told about their limits.
+    pub headers: HeaderSettings,
+    /// Whether the gateway's own answers are problem+json or plain text.
+    pub problem_json: bool,
+}
 
 /// A route: which requests, and what becomes of them.
 #[derive(Clone, Debug)]
@@ -37,4 +58,14 @@ pub struct FixedResponse {
     pub content_type: HeaderValue,
     /// The body.
     pub body: Bytes,
+}
+
+impl FixedResponse {
+    /// The response.
+    pub fn response(&self) -> Response<Bytes> {
+        let mut response = Response::new(self.body.clone());
+        *response.status_mut() = self.status;
+        response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
+        response
+    }
 }

@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue};
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The field that carries a request's id.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Ids of clients are passed on up to this many bytes, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;

@@ -8,7 +8,7 @@ mod respond;
 mod template;
 
 pub use failure::{Blame, Failure};
-pub use fields::{request_id, strip_hop_by_hop};
+pub use fields::{X_REQUEST_ID, request_id, strip_hop_by_hop};
 pub use forwarded::{Forwarding, Via};
 pub use respond::{AnswerStyle, Refusal};
 pub use template::Template;

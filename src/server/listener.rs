@@ -87,6 +87,11 @@ impl Listener {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// What it was told.
+    pub fn settings(&self) -> &ListenerSettings {
+        &self.settings
+    }
 }
 
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {

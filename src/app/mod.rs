@@ -1,0 +1,168 @@
+//! The process: build everything from a configuration, run it on one thread a
+//! core, stop without losing a request.
+
+mod echo;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use http::uri::Authority;
+use tokio::runtime::{Builder, LocalRuntime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::spawn_local;
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::digest::Secret;
+use crate::drain::{self, Drain, Stop};
+use crate::limiter::RateLimiter;
+use crate::proxy::UpstreamShared;
+use crate::rules::Rules;
+use crate::server::{self, BindError, Listener, ListenerSettings};
+use crate::snapshot::Snapshot;
+use crate::store::{MemoryStore, Store};
+use crate::telemetry::{self, AccessLog};
+use worker::Worker;
+
+/// How much longer than a drain the workers may take to end.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
+/// Why the process cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The access log's file cannot be opened.
+    #[error("cannot open the access log: {0}")]
+    AccessLog(#[source] io::Error),
+    /// The system refuses a thread, a runtime or a signal handler.
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Runs a gateway until SIGTERM or SIGINT, and then until the requests under
+/// way have been answered.
+///
+/// # Errors
+/// If it cannot start. What goes wrong later is logged and survived.
+pub fn run(config: Config) -> Result<(), RunError> {
+    telemetry::init(config.telemetry.level, config.telemetry.format);
+    let log = config.telemetry.access_log.as_ref().map(AccessLog::open).transpose();
+    let log = log.map_err(RunError::AccessLog)?;
+    let runtime = local_runtime()?;
+    let result = runtime.block_on(supervise(config, log.as_ref()));
+    if let Some(log) = log {
+        log.close();
+    }
+    result
+}
+
+/// Starts the workers, waits for the signal to stop, and stops them.
+async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<(), RunError> {
+    let drain_limit = config.runtime.drain;
+    let workers = config.runtime.workers.unwrap_or_else(cores);
+    let (stop, drain) = drain::channel();
+    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let (echo_stop, echo) = start_echo()?;
+    let threads = start_workers(config, workers, &echo, log, &drain)?;
+    drop(drain);
+    let [terminate, interrupt] = &mut signals;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    info!(limit = ?drain_limit, "stopping: requests under way are finished");
+    tokio::select! {
+        () = stop_workers(stop, threads, drain_limit) => {}
+        _ = terminate.recv() => warn!("told to stop again: not waiting any longer"),
+        _ = interrupt.recv() => warn!("told to stop again: not waiting any longer"),
+    }
+    drop(echo_stop);
+    Ok(())
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn local_runtime() -> io::Result<LocalRuntime> {
+    Builder::new_current_thread().enable_all().build_local(Default::default())
+}
+
+/// Starts the backend inside the process on a free port of the loopback.
+fn start_echo() -> Result<(Stop, Authority), RunError> {
+    let settings = ListenerSettings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let mut listeners = Listener::bind(settings, 1)?;
+    let listener = listeners.swap_remove(0);
+    let address = listener.address().to_string();
+    let authority = Authority::try_from(address).expect("an address with a port is an authority");
+    let (stop, drain) = drain::channel();
+    spawn_local(server::serve(listener, drain, |_| echo::service()));
+    Ok((stop, authority))
+}
+
+/// Binds all listeners first, so that a port in use stops the start, and then
+/// starts one thread for each worker.
+fn start_workers(
+    config: Config,
+    workers: usize,
+    echo: &Authority,
+    log: Option<&AccessLog>,
+    drain: &Drain,
+) -> Result<Vec<JoinHandle<()>>, RunError> {
+    let mut sockets: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
+    for settings in &config.listeners {
+        let listeners = Listener::bind(settings.clone(), workers)?;
+        info!(address = %listeners[0].address(), workers, "listening");
+        for (sockets, listener) in sockets.iter_mut().zip(listeners) {
+            sockets.push(listener);
+        }
+    }
+    let drain_limit = config.runtime.drain;
+    let snapshot = Arc::new(snapshot(config));
+    let mut threads = Vec::with_capacity(workers);
+    for (index, listeners) in sockets.into_iter().enumerate() {
+        let worker = Worker {
+            listeners,
+            snapshot: Arc::clone(&snapshot),
+            echo: echo.clone(),
+            log: log.map(AccessLog::worker),
+            drain: drain.clone(),
+            drain_limit,
+        };
+        let name = format!("worker-{index}");
+        threads.push(thread::Builder::new().name(name).spawn(move || worker.run())?);
+    }
+    Ok(threads)
+}
+
+/// What all workers share, from a configuration.
+fn snapshot(config: Config) -> Snapshot {
+    let rules = config.routes.iter().map(|route| route.rule.clone()).collect();
+    let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
+    Snapshot {
+        rules: Rules::new(rules, config.client, Secret::random()),
+        routes: config.routes,
+        upstreams: upstreams.collect(),
+        limiter: RateLimiter::new(Store::Memory(MemoryStore::new(config.max_keys))),
+        headers: config.headers,
+        problem_json: config.problem_json,
+    }
+}
+
+async fn stop_workers(stop: Stop, threads: Vec<JoinHandle<()>>, drain_limit: Duration) {
+    if !stop.finish(drain_limit + DRAIN_GRACE).await {
+        warn!("some requests did not finish in time");
+        return;
+    }
+    for thread in threads {
+        if thread.join().is_err() {
+            warn!("a worker had panicked");
+        }
+    }
+}

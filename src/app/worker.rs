@@ -1,0 +1,77 @@
+//! One worker: a thread with its own runtime, sockets, pools and gateway.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::uri::Authority;
+use tokio::task::spawn_local;
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{error, warn};
+
+use super::local_runtime;
+use crate::drain::{self, Drain};
+use crate::gateway::Gateway;
+use crate::proxy::Proxy;
+use crate::server::{self, Listener};
+use crate::snapshot::Snapshot;
+use crate::telemetry::WorkerLog;
+use crate::time::Clock;
+
+/// How long a line of the access log may wait for others.
+const LOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What one worker is given.
+pub(super) struct Worker {
+    pub(super) listeners: Vec<Listener>,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) echo: Authority,
+    pub(super) log: Option<WorkerLog>,
+    pub(super) drain: Drain,
+    pub(super) drain_limit: Duration,
+}
+
+impl Worker {
+    /// Runs on this thread until it has been drained.
+    pub(super) fn run(self) {
+        let result = local_runtime().and_then(|runtime| runtime.block_on(self.serve()));
+        if let Err(error) = result {
+            error!(%error, "a worker cannot run");
+        }
+    }
+
+    async fn serve(mut self) -> io::Result<()> {
+        let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
+        let gateway = Rc::new(Gateway::new(self.snapshot, proxy, Clock::System, self.log));
+        // Connections look at a signal of this worker's own: no cache line of
+        // theirs is shared with another core.
+        let (stop, drain) = drain::channel();
+        for listener in self.listeners {
+            let (gateway, drain) = (Rc::clone(&gateway), drain.clone());
+            let body_patience = listener.settings().timeouts.request_body;
+            spawn_local(async move {
+                let service = |peer| gateway.service(peer, body_patience);
+                if let Err(error) = server::serve(listener, drain, service).await {
+                    error!(%error, "a worker cannot listen");
+                }
+            });
+        }
+        drop(drain);
+        spawn_local(flush_log(Rc::clone(&gateway)));
+        self.drain.requested().await;
+        if !stop.finish(self.drain_limit).await {
+            warn!("the drain's time is over: connections are cut");
+        }
+        Ok(())
+    }
+}
+
+async fn flush_log(gateway: Rc<Gateway>) {
+    let mut ticks = interval(LOG_FLUSH_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        gateway.flush_log();
+    }
+}

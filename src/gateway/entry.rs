@@ -1,0 +1,134 @@
+//! A request's line in the access log, from its head to the end of its response.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, Uri};
+
+use super::{Client, Gateway, Judgement, ResponseBody};
+use crate::limiter::Outcome;
+use crate::message::Failure;
+use crate::telemetry::Record;
+use crate::time::{Span, Timestamp, monotonic};
+
+/// A line that is being gathered; written when dropped, which is when the
+/// response has been sent or the client has gone.
+#[derive(Debug)]
+pub(super) struct Entry {
+    gateway: Rc<Gateway>,
+    time: Timestamp,
+    started: Instant,
+    request_id: HeaderValue,
+    client: IpAddr,
+    method: Method,
+    uri: Uri,
+    status: u16,
+    bytes: u64,
+    upstream_us: Option<u64>,
+    /// Indices of the route, and of the policy that bound with what remained of it.
+    route: Option<usize>,
+    bound: Option<(usize, u64)>,
+    outcome: &'static str,
+}
+
+impl Entry {
+    /// The line of a request whose head has just come; nothing if no log is kept.
+    pub(super) fn begin(
+        gateway: &Rc<Gateway>,
+        client: &Client,
+        head: &Parts,
+        time: Timestamp,
+        request_id: &HeaderValue,
+    ) -> Option<Box<Self>> {
+        gateway.log.as_ref()?;
+        Some(Box::new(Self {
+            gateway: Rc::clone(gateway),
+            time,
+            started: monotonic(),
+            request_id: request_id.clone(),
+            client: client.peer,
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            status: 0,
+            bytes: 0,
+            upstream_us: None,
+            route: None,
+            bound: None,
+            outcome: "gone",
+        }))
+    }
+
+    /// What rules and limiter said, before anybody acts on it.
+    pub(super) fn judged(&mut self, judgement: &Judgement) {
+        let Judgement { route, client, decision } = judgement;
+        self.client = *client;
+        self.route = Some(*route);
+        self.outcome = match decision.outcome {
+            Outcome::Admit => "admitted",
+            Outcome::Refuse(_) => "refused",
+            Outcome::Deny => "denied",
+        };
+        self.bound = decision.bound().map(|report| (report.policy, report.verdict.remaining));
+    }
+
+    /// The gateway could not do what the client wanted.
+    pub(super) fn failed(&mut self, failure: Failure) {
+        self.outcome = failure.reason();
+    }
+
+    /// An upstream has begun to answer.
+    pub(super) fn answered(&mut self) {
+        self.upstream_us = Some(self.elapsed_us());
+    }
+
+    /// So many bytes of the response's body went out.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.bytes += u64::try_from(bytes).unwrap_or(u64::MAX);
+    }
+
+    /// The response ended before its end.
+    pub(super) fn broke_off(&mut self) {
+        self.outcome = "upstream_broke_off";
+    }
+
+    /// Follows the response to its end.
+    pub(super) fn follow(
+        mut self: Box<Self>,
+        response: Response<ResponseBody>,
+    ) -> Response<ResponseBody> {
+        self.status = response.status().as_u16();
+        response.map(|body| body.followed_by(self))
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        Span::from(monotonic().duration_since(self.started)).as_micros()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some(log) = &self.gateway.log else {
+            return;
+        };
+        let snapshot = &self.gateway.snapshot;
+        let route = self.route.map(|index| snapshot.rules.route(index));
+        let policy = route.zip(self.bound).map(|(route, (policy, _))| &route.policies[policy]);
+        log.write(&Record {
+            time: self.time,
+            request_id: self.request_id.to_str().unwrap_or_default(),
+            client: self.client,
+            method: self.method.as_str(),
+            path: self.uri.path(),
+            status: self.status,
+            bytes: self.bytes,
+            duration_us: self.elapsed_us(),
+            upstream_us: self.upstream_us,
+            route: route.map(|route| &*route.name),
+            outcome: self.outcome,
+            policy: policy.map(|policy| &*policy.name),
+            remaining: self.bound.map(|(_, remaining)| remaining),
+        });
+    }
+}

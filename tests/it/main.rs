@@ -1,0 +1,3 @@
+//! The real program on real sockets, seen from outside.
+
+mod support;

@@ -1,0 +1,84 @@
+//! A client: one connection, and whatever bytes a test wants to send on it.
+
+use std::io::{self, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use super::response::read_chunk;
+use super::{PATIENCE, Response};
+
+/// One connection to a gateway.
+pub(crate) struct Client {
+    stream: BufReader<TcpStream>,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Self {
+        Self::try_connect(address).expect("the gateway accepts connections")
+    }
+
+    pub(crate) fn try_connect(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// `GET` with fields written as `Name: value`.
+    pub(crate) fn get(&mut self, path: &str, fields: &[&str]) -> Response {
+        self.request("GET", path, fields, b"")
+    }
+
+    /// A request with `Host` and, if there is a body, `Content-Length`.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[&str],
+        body: &[u8],
+    ) -> Response {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: gateway.test\r\n");
+        for field in fields {
+            head.push_str(field);
+            head.push_str("\r\n");
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        head.push_str("\r\n");
+        self.send(head.as_bytes());
+        self.send(body);
+        self.response(method)
+    }
+
+    /// Exactly these bytes. The other side may have closed already.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.get_mut().write_all(bytes);
+    }
+
+    /// The response to a request of `method`, which must come.
+    pub(crate) fn response(&mut self, method: &str) -> Response {
+        self.try_response(method).expect("a whole response").expect("a response")
+    }
+
+    pub(crate) fn try_response(&mut self, method: &str) -> io::Result<Option<Response>> {
+        Response::read(&mut self.stream, method)
+    }
+
+    /// The head of a response whose body is read by [`Self::chunk`].
+    pub(crate) fn head(&mut self) -> Response {
+        Response::read_head(&mut self.stream).expect("a whole head").expect("a response")
+    }
+
+    /// The next chunk of a chunked body; an error if it breaks off.
+    pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
+        read_chunk(&mut self.stream)
+    }
+
+    /// Whether the gateway has closed the connection, with nothing more to read.
+    pub(crate) fn is_closed(&mut self) -> bool {
+        match self.stream.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The program: started as a user starts it, and stopped with the value.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::{Client, Origin, PATIENCE, eventually, now};
+
+/// The program's executable, for commands that end by themselves.
+pub(crate) struct Program;
+
+/// What a command printed, and how it ended.
+pub(crate) struct Output {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Program {
+    pub(crate) fn command() -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.env_remove("TOLLGATE_LOG").env("NO_COLOR", "1");
+        command
+    }
+
+    pub(crate) fn run(arguments: &[&str]) -> Output {
+        let output = Self::command().args(arguments).output().expect("the program was built");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Output {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    process: Child,
+    addresses: Vec<SocketAddr>,
+    log: Arc<Mutex<String>>,
+    access_log: PathBuf,
+    _directory: tempfile::TempDir,
+}
+
+impl Gateway {
+    /// Routes everything to `origin`, limited by the one policy `per-client`
+    /// whose fields are given, such as `key: ip, limit: 3/minute`.
+    pub(crate) fn limiting(origin: &Origin, policy: &str) -> Self {
+        Self::start(&format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+             policies: {{ per-client: {{ {policy} }} }}\n\
+             routes: [{{ path: \"/*\", policies: [per-client], upstream: app }}]\n",
+            origin.address()
+        ))
+    }
+
+    /// Routes everything to `origin` without any limit, with further fields
+    /// for the route, the upstream, and at the top of the file.
+    pub(crate) fn forwarding(origin: &Origin, route: &str, upstream: &str, top: &str) -> Self {
+        Self::start(&format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"], {upstream} }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app, {route} }}]\n{top}\n",
+            origin.address()
+        ))
+    }
+
+    /// Starts with this configuration, to which an access log in a file is added.
+    pub(crate) fn start(yaml: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (file, access_log) =
+            (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
+        let telemetry = format!("telemetry: {{ access_log: {{ path: {access_log:?} }} }}\n");
+        std::fs::write(&file, format!("{yaml}{telemetry}")).expect("a file");
+        let mut command = Program::command();
+        command.arg("run").arg("-c").arg(&file);
+        let listeners = yaml.matches("address:").count();
+        Self::spawn(command, listeners, access_log, directory)
+    }
+
+    fn spawn(
+        mut command: Command,
+        listeners: usize,
+        access_log: PathBuf,
+        directory: tempfile::TempDir,
+    ) -> Self {
+        let spawned = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn();
+        let mut process = spawned.expect("the program was built");
+        let stderr = process.stderr.take().expect("it was piped");
+        let log = Arc::new(Mutex::new(String::new()));
+        let seen = Arc::clone(&log);
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                let mut seen = seen.lock().expect("no thread panics with it");
+                seen.push_str(&line);
+                seen.push('\n');
+            }
+        });
+        let mut gateway =
+            Self { process, addresses: Vec::new(), log, access_log, _directory: directory };
+        let deadline = now() + PATIENCE;
+        while gateway.addresses.len() < listeners {
+            assert!(now() < deadline, "the gateway does not listen:\n{}", gateway.log());
+            gateway.addresses = listening(&gateway.log());
+            thread::sleep(std::time::Duration::from_millis(2));
+        }
+        gateway
+    }
+
+    /// The address of the first listener.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address())
+    }
+
+    /// What the process has logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("no thread panics with it").clone()
+    }
+
+    /// The access log, as soon as it has `count` lines.
+    pub(crate) fn access_lines(&self, count: usize) -> Vec<serde_json::Value> {
+        let mut lines = Vec::new();
+        eventually("the access log has all lines", || {
+            let text = std::fs::read_to_string(&self.access_log).unwrap_or_default();
+            lines = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+            lines.len() >= count
+        });
+        lines
+    }
+
+    /// Sends the signal to stop, and does not wait.
+    pub(crate) fn terminate(&self) {
+        let pid = self.process.id().to_string();
+        let status = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(status.expect("kill is there").success());
+    }
+
+    /// Waits until the process has ended by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the gateway ends", || {
+            status = self.process.try_wait().expect("it is our child");
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            eprintln!("the gateway's log:\n{}", self.log());
+        }
+    }
+}
+
+/// The addresses that the log says are listened on.
+fn listening(log: &str) -> Vec<SocketAddr> {
+    log.lines()
+        .filter(|line| line.contains("listening"))
+        .filter_map(|line| line.split("address=").nth(1)?.split(' ').next()?.parse().ok())
+        .collect()
+}

@@ -1,0 +1,35 @@
+//! What the tests speak with: a gateway, clients in front of it, origins behind it.
+//!
+//! Everything listens on a free port of the loopback, and everything that was
+//! started ends with the value that stands for it. Clients and origins are
+//! blocking threads over plain sockets, so that they can misbehave byte by byte.
+
+mod client;
+mod gateway;
+mod origin;
+mod response;
+
+pub(crate) use client::Client;
+pub(crate) use gateway::{Gateway, Program};
+pub(crate) use origin::{Origin, Received};
+pub(crate) use response::Response;
+
+use std::time::{Duration, Instant};
+
+/// Nothing on this machine takes longer, unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds, and says what did not happen if it never does.
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = now() + PATIENCE;
+    while !condition() {
+        assert!(now() < deadline, "this never happened: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// For waiting, never for asserting how fast something was.
+#[expect(clippy::disallowed_methods, reason = "tests of a real program live in real time")]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
