@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::limiter::{HeaderSettings, RateLimiter};
 use crate::proxy::{RouteTimeouts, UpstreamShared};
-use crate::rules::{self, Rules};
+use crate::rules::Rules;
 
 /// What one request sees, and all workers share.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Snapshot {
     /// Which route and which policies.
     pub rules: Rules,
     /// What becomes of the requests of each route, by the route's index.
-    pub routes: Vec<Route>,
+    pub routes: Vec<Handling>,
     /// The upstreams by their index.
     pub upstreams: Vec<Arc<UpstreamShared>>,
     /// Who decides.
@@ -27,11 +27,9 @@ pub struct Snapshot {
     pub problem_json: bool,
 }
 
-/// A route: which requests, and what becomes of them.
+/// What becomes of the requests of one route.
 #[derive(Clone, Debug)]
-pub struct Route {
-    /// Which requests, and by which policies they are judged.
-    pub rule: rules::Route,
+pub struct Handling {
     /// What becomes of those that are admitted.
     pub action: Action,
     /// How long the upstream may take.

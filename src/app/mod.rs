@@ -54,16 +54,24 @@ pub fn run(config: Config) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(AccessLog::open).transpose();
     let log = log.map_err(RunError::AccessLog)?;
-    let runtime = local_runtime()?;
-    let result = runtime.block_on(supervise(config, log.as_ref()));
-    if let Some(log) = log {
+    let ended = local_runtime()?.block_on(supervise(config, log.as_ref()))?;
+    if let (Some(log), Ended::Whole) = (log, ended) {
         log.close();
     }
-    result
+    Ok(())
+}
+
+/// How the workers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// All of them, by themselves.
+    Whole,
+    /// Some still run and will be cut off with the process.
+    Cut,
 }
 
 /// Starts the workers, waits for the signal to stop, and stops them.
-async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<(), RunError> {
+async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<Ended, RunError> {
     let drain_limit = config.runtime.drain;
     let workers = config.runtime.workers.unwrap_or_else(cores);
     let (stop, drain) = drain::channel();
@@ -77,13 +85,16 @@ async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<(), RunErr
         _ = interrupt.recv() => {}
     }
     info!(limit = ?drain_limit, "stopping: requests under way are finished");
-    tokio::select! {
-        () = stop_workers(stop, threads, drain_limit) => {}
-        _ = terminate.recv() => warn!("told to stop again: not waiting any longer"),
-        _ = interrupt.recv() => warn!("told to stop again: not waiting any longer"),
+    let ended = tokio::select! {
+        ended = stop_workers(stop, threads, drain_limit) => ended,
+        _ = terminate.recv() => Ended::Cut,
+        _ = interrupt.recv() => Ended::Cut,
+    };
+    if ended == Ended::Cut {
+        warn!("not waiting any longer: requests under way are cut off");
     }
     drop(echo_stop);
-    Ok(())
+    Ok(ended)
 }
 
 fn cores() -> usize {
@@ -143,11 +154,11 @@ fn start_workers(
 
 /// What all workers share, from a configuration.
 fn snapshot(config: Config) -> Snapshot {
-    let rules = config.routes.iter().map(|route| route.rule.clone()).collect();
+    let (rules, routes) = config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
     let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
     Snapshot {
         rules: Rules::new(rules, config.client, Secret::random()),
-        routes: config.routes,
+        routes,
         upstreams: upstreams.collect(),
         limiter: RateLimiter::new(Store::Memory(MemoryStore::new(config.max_keys))),
         headers: config.headers,
@@ -155,14 +166,14 @@ fn snapshot(config: Config) -> Snapshot {
     }
 }
 
-async fn stop_workers(stop: Stop, threads: Vec<JoinHandle<()>>, drain_limit: Duration) {
+async fn stop_workers(stop: Stop, threads: Vec<JoinHandle<()>>, drain_limit: Duration) -> Ended {
     if !stop.finish(drain_limit + DRAIN_GRACE).await {
-        warn!("some requests did not finish in time");
-        return;
+        return Ended::Cut;
     }
     for thread in threads {
         if thread.join().is_err() {
             warn!("a worker had panicked");
         }
     }
+    Ended::Whole
 }

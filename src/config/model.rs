@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::limiter::HeaderSettings;
 use crate::proxy::UpstreamSettings;
-use crate::rules::{ClientSettings, Policy};
+use crate::rules::{self, ClientSettings, Policy};
 use crate::server::ListenerSettings;
-use crate::snapshot::Route;
+use crate::snapshot::Handling;
 use crate::telemetry::TelemetrySettings;
 
 /// A whole configuration that holds together.
@@ -33,6 +33,15 @@ pub struct Config {
     pub telemetry: TelemetrySettings,
     /// The process.
     pub runtime: RuntimeSettings,
+}
+
+/// A route: which requests, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Which requests, and by which policies they are judged.
+    pub rule: rules::Route,
+    /// What becomes of them.
+    pub handling: Handling,
 }
 
 /// The process.

@@ -1,0 +1,87 @@
+//! What a user may type.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::{Config, Endpoint, KeyWord, ListenAddress, Rate};
+
+/// A rate-limiting API gateway whose limits are true.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, arg_required_else_help = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the gateway until SIGTERM or SIGINT
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Check a configuration: exit code 0, or 2 with a report of all mistakes
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check {
+        /// The configuration
+        #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+        config: PathBuf,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    #[command(after_help = SCHEMA_EXAMPLES)]
+    Schema,
+    /// Print the completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+const DEFAULT_CONFIG: &str = "gateway.yaml";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  tollgate run                      with ./gateway.yaml
+  tollgate run -c /etc/tollgate/gateway.yaml
+  tollgate run --to http://127.0.0.1:9000 --limit 100/minute
+  tollgate run --to builtin:echo --limit 5/10s --key header:x-api-key --listen 127.0.0.1:8081";
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  tollgate check
+  tollgate check -c new.yaml && mv new.yaml gateway.yaml";
+const SCHEMA_EXAMPLES: &str = "\
+Example:
+  tollgate schema > gateway.schema.json
+and as the first line of gateway.yaml:
+  # yaml-language-server: $schema=gateway.schema.json";
+const COMPLETIONS_EXAMPLES: &str = "\
+Example:
+  tollgate completions bash > /etc/bash_completion.d/tollgate";
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct RunArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(super) config: PathBuf,
+    /// Without a file: forward everything to this backend
+    #[arg(long, value_name = "URL", conflicts_with = "config", requires = "limit")]
+    to: Option<Endpoint>,
+    /// Without a file: the limit, such as 100/minute or 5/10s
+    #[arg(long, value_name = "RATE", requires = "to")]
+    limit: Option<Rate>,
+    /// Without a file: on whom, such as ip, api_key, cookie:session or header:x-tenant
+    #[arg(long, value_name = "KEY", default_value = "ip", requires = "to")]
+    key: KeyWord,
+    /// Without a file: where to listen
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
+    listen: ListenAddress,
+}
+
+impl RunArgs {
+    /// The configuration that the arguments describe, if they name a backend.
+    pub(super) fn without_file(&self) -> Option<Config> {
+        let (to, limit) = (self.to.clone()?, self.limit?);
+        Some(Config::single(self.listen, to, limit, self.key.clone()))
+    }
+}

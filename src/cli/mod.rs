@@ -1,0 +1,116 @@
+//! The command line: what a user types, and what the program answers.
+//!
+//! Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration.
+
+mod args;
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::app::{self, RunError};
+use crate::config::{self, Compiled, Config, LoadError, Report};
+use args::{Args, Command, RunArgs};
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] LoadError),
+    /// The gateway could not start.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The answer could not be written.
+    #[error("cannot write the answer: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Config(_) => ExitCode::from(2),
+            Self::Run(_) | Self::Output(_) => ExitCode::from(1),
+        }
+    }
+}
+
+/// Runs the command that the process was started with.
+pub fn main() -> ExitCode {
+    let done = match Args::parse().command {
+        Command::Run(args) => run(args),
+        Command::Check { config } => check(&config),
+        Command::Schema => schema(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());
+            Ok(())
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads has seen enough, as in `tollgate schema | head`.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            say(&prefixed(&failure));
+            failure.exit_code()
+        }
+    }
+}
+
+/// A report says of each line what it is; everything else is an error.
+fn prefixed(failure: &Failure) -> String {
+    match failure {
+        Failure::Config(LoadError::Mistakes(report)) => report.to_string(),
+        other => format!("error: {other}"),
+    }
+}
+
+fn run(args: RunArgs) -> Result<(), Failure> {
+    let config = match args.without_file() {
+        Some(config) => config,
+        None => load(&args.config)?.config,
+    };
+    Ok(app::run(config)?)
+}
+
+fn check(path: &Path) -> Result<(), Failure> {
+    let Compiled { config, .. } = load(path)?;
+    writeln!(io::stdout().lock(), "{}: {}", path.display(), summary(&config))?;
+    Ok(())
+}
+
+/// Loads a file, and says what in it is most likely not meant.
+fn load(path: &Path) -> Result<Compiled, LoadError> {
+    let compiled = config::load(path)?;
+    if !Report::is_empty(&compiled.warnings) {
+        say(&compiled.warnings.to_string());
+    }
+    Ok(compiled)
+}
+
+fn summary(config: &Config) -> String {
+    let count = |number: usize, one: &str, many: &str| {
+        format!("{number} {}", if number == 1 { one } else { many })
+    };
+    format!(
+        "good ({}, {}, {}, {})",
+        count(config.listeners.len(), "listener", "listeners"),
+        count(config.routes.len(), "route", "routes"),
+        count(config.policies.len(), "policy", "policies"),
+        count(config.upstreams.len(), "upstream", "upstreams"),
+    )
+}
+
+fn schema() -> Result<(), Failure> {
+    writeln!(io::stdout().lock(), "{:#}", config::schema())?;
+    Ok(())
+}
+
+/// To standard error; if that is closed there is nobody left to tell.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
+}
