@@ -1,0 +1,90 @@
+//! Documents and golden files: what they point at exists.
+
+use crate::tree::{Finding, Tree};
+
+/// Links from Markdown to files that are not there.
+pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path.ends_with(".md")) {
+        for (number, line) in file.lines() {
+            for link in links(line) {
+                if !resolve(&file.path, link).is_some_and(|path| tree.contains(&path)) {
+                    let what = format!("`{link}` leads to no file: correct the link or remove it");
+                    findings.push(file.finding(number, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Golden configurations without a report, and reports without a configuration.
+pub(crate) fn unpaired_reports(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path.starts_with("tests/config/")) {
+        let other = match file.path.rsplit_once('.') {
+            Some((stem, "yaml")) => format!("{stem}.report"),
+            Some((stem, "report")) => format!("{stem}.yaml"),
+            _ => continue,
+        };
+        if !tree.contains(&other) {
+            findings.push(file.finding(1, format!("{other} is missing: add it or remove this")));
+        }
+    }
+    findings
+}
+
+/// The targets of `[text](target)` in `line` that are files of the project,
+/// without their anchors.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split([')', ' ', '#']).next())
+        .filter(|target| !target.is_empty() && !target.contains(':'))
+}
+
+/// The path that `link` in the document at `path` means; none: it leaves the
+/// project.
+fn resolve(path: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = path.split('/').collect();
+    parts.pop();
+    for part in link.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            parts.pop()?;
+        } else {
+            parts.push(part);
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_from_where_they_stand() {
+        let readme = "[a](docs/a.md#part), [web](https://example.com/x), [here](#anchor)\n";
+        let good = [("README.md", readme), ("docs/a.md", "[up](../README.md) [all](./)\n")];
+        assert_eq!(dead_links(&Tree::sample(&good)), []);
+    }
+
+    #[test]
+    fn links_to_nothing_and_out_of_the_project_are_found() {
+        let text = "[gone](gone.md)\n[out](../../etc/passwd), [part](a.m)\n";
+        let findings = dead_links(&Tree::sample(&[("docs/a.md", text)]));
+        assert_eq!(findings.len(), 3);
+        assert!(findings[0].to_string().starts_with("docs/a.md:1: `gone.md` leads to no file"));
+    }
+
+    #[test]
+    fn golden_files_without_their_other_half_are_found() {
+        let tree = Tree::sample(&[
+            ("tests/config/good.yaml", ""),
+            ("tests/config/good.report", ""),
+            ("tests/config/lone.yaml", ""),
+            ("tests/config/left.report", ""),
+        ]);
+        assert_eq!(unpaired_reports(&tree).len(), 2);
+    }
+}

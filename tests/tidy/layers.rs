@@ -1,0 +1,236 @@
+//! Imports point down: which module may use which, and where a foreign crate
+//! may be used.
+
+use crate::code::{self, is_name, line_of};
+use crate::tree::{File, Finding, Tree};
+
+/// The top-level modules from the lowest row to the highest. A module may use
+/// those of lower rows, never its neighbours.
+const ROWS: [&[&str]; 10] = [
+    &["time"],
+    &["drain", "telemetry"],
+    &["request", "digest", "algorithm", "message"],
+    &["rules", "store", "server"],
+    &["limiter", "proxy"],
+    &["snapshot"],
+    &["gateway", "check", "admin"],
+    &["config"],
+    &["app"],
+    &["cli"],
+];
+
+/// Foreign crates that only some modules may name, and why.
+const CONFINED: [(&str, Place, &str); 4] = [
+    ("hyper", Place::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
+    ("hyper_util", Place::Outside(DECISIONS), "deciding knows no connections"),
+    ("serde_yaml", Place::Inside(&["config"]), "only `config` knows the form of the file"),
+    ("anyhow", Place::Inside(&["cli"]), "give the module an error of its own"),
+];
+const DECISIONS: &[&str] = &["rules", "limiter", "algorithm", "store"];
+
+enum Place {
+    Inside(&'static [&'static str]),
+    Outside(&'static [&'static str]),
+}
+
+impl Place {
+    fn allows(&self, module: &str) -> bool {
+        match self {
+            Self::Inside(modules) => modules.contains(&module),
+            Self::Outside(modules) => !modules.contains(&module),
+        }
+    }
+}
+
+/// Uses of a module that is not below the user.
+pub(crate) fn upward_imports(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, module) in modules(tree) {
+        if row(module).is_none() {
+            findings
+                .push(file.finding(1, format!("give `{module}` a row in tests/tidy/layers.rs")));
+            continue;
+        }
+        let code = code::only(&file.text);
+        for (offset, used) in top_level_uses(&code, depth(&file.path)) {
+            if let Some(what) = fault(module, used) {
+                findings.push(file.finding(line_of(&code, offset), what));
+            }
+        }
+    }
+    findings
+}
+
+/// Uses of a foreign crate in a module that must not know it.
+pub(crate) fn misplaced_crates(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (file, module) in modules(tree) {
+        let code = code::only(&file.text);
+        for (foreign, place, why) in &CONFINED {
+            if place.allows(module) {
+                continue;
+            }
+            for offset in word_starts(&code, foreign) {
+                let what = format!("`{module}` must not use `{foreign}`: {why}");
+                findings.push(file.finding(line_of(&code, offset), what));
+            }
+        }
+    }
+    findings
+}
+
+/// What is wrong with `module` using the top-level name `used`.
+fn fault(module: &str, used: &str) -> Option<String> {
+    let (Some(own), Some(other)) = (row(module), row(used)) else {
+        return Some(format!("`{used}` is no module: name the module that it comes from"));
+    };
+    if module == used || other < own {
+        None
+    } else if other == own {
+        Some(format!(
+            "`{module}` uses its neighbour `{used}`: move what both need down, or join them above"
+        ))
+    } else {
+        Some(format!("`{module}` uses `{used}` above it: pass it in, or move what it needs down"))
+    }
+}
+
+fn row(module: &str) -> Option<usize> {
+    ROWS.iter().position(|row| row.contains(&module))
+}
+
+/// The files of the crate with their top-level modules. The roots are left out:
+/// they stand above all rows.
+fn modules(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
+    tree.rust().filter_map(|file| {
+        let path = file.path.strip_prefix("src/")?.strip_suffix(".rs")?;
+        let module = path.split('/').next()?;
+        (path != "lib" && path != "main").then_some((file, module))
+    })
+}
+
+/// How many `super` lead from the module of this file to the crate's root.
+fn depth(path: &str) -> usize {
+    let inner = path.strip_suffix("/mod.rs").unwrap_or(path);
+    inner.split('/').count() - 1
+}
+
+/// Every top-level name that `code` reaches by `crate::` or by enough `super::`,
+/// with the offset of the path.
+fn top_level_uses(code: &str, depth: usize) -> Vec<(usize, &str)> {
+    let mut uses = Vec::new();
+    for offset in word_starts(code, "crate") {
+        let names = code[offset..].strip_prefix("crate::").map(names).unwrap_or_default();
+        uses.extend(names.into_iter().map(|name| (offset, name)));
+    }
+    for offset in word_starts(code, "super").filter(|at| !code[..*at].ends_with("super::")) {
+        let path = code[offset..].trim_start_matches("super::");
+        let steps = (code.len() - offset - path.len()) / "super::".len();
+        // An inline module is one step deeper than its file, so its `super::x`
+        // only counts where `x` is a module of the top level.
+        let reached = names(path).into_iter().filter(|name| steps >= depth && row(name).is_some());
+        uses.extend(reached.map(|name| (offset, name)));
+    }
+    uses
+}
+
+/// The first names of what follows `::`, one or a group in braces.
+fn names(path: &str) -> Vec<&str> {
+    let Some(group) = path.strip_prefix('{') else {
+        return vec![first_name(path)];
+    };
+    let mut names = Vec::new();
+    let mut open = 1_usize;
+    let mut start = 0;
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => open += 1,
+            '}' => open -= 1,
+            _ => {}
+        }
+        if open == 0 || (open == 1 && c == ',') {
+            names.push(first_name(&group[start..at]));
+            start = at + 1;
+        }
+        if open == 0 {
+            break;
+        }
+    }
+    names.retain(|name| !name.is_empty() && *name != "self");
+    names
+}
+
+fn first_name(path: &str) -> &str {
+    let path = path.trim_start();
+    let end = path.find(|c| !is_name(c)).unwrap_or(path.len());
+    if path.starts_with('*') { "*" } else { &path[..end] }
+}
+
+/// Where `word` stands alone in `code`.
+fn word_starts<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> {
+    code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+        !code[..at].ends_with(is_name) && !code[at + word.len()..].starts_with(is_name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(rule: fn(&Tree) -> Vec<Finding>, path: &str, source: &str) -> Vec<String> {
+        rule(&Tree::sample(&[(path, source)])).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn an_import_from_above_is_found_in_every_form() {
+        for source in [
+            "use crate::limiter::Decision;",
+            "use crate::{digest, limiter::{self, Decision}};",
+            "use crate::{\n    digest::{Key, Secret},\n    limiter,\n};",
+            "fn f() -> crate::limiter::Decision {}",
+            "use super::super::limiter;",
+            "use super::super::{digest, limiter};",
+        ] {
+            let findings = found(upward_imports, "src/rules/key.rs", source);
+            assert_eq!(findings.len(), 1, "{source}: {findings:?}");
+            assert!(findings[0].contains("`rules` uses `limiter` above it"), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_neighbour_is_found_and_said_to_be_one() {
+        let findings = found(upward_imports, "src/proxy/mod.rs", "\nuse super::limiter;");
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].starts_with("src/proxy/mod.rs:2: `proxy` uses its neighbour"));
+    }
+
+    #[test]
+    fn imports_from_below_and_within_are_fine() {
+        let source = "use super::Policy; use super::*; use crate::rules::key; \
+            use crate::{digest::{Key, limiter}, time}; pub(in crate::rules) struct S; \
+            pub(crate) fn limiter() {} // crate::limiter\n const S: &str = \"crate::limiter\";";
+        assert_eq!(found(upward_imports, "src/rules/key.rs", source), [""; 0]);
+        assert_eq!(found(upward_imports, "src/lib.rs", "use crate::cli;"), [""; 0]);
+    }
+
+    #[test]
+    fn a_module_without_a_row_and_a_name_that_is_no_module_are_found() {
+        assert_eq!(found(upward_imports, "src/novel.rs", "").len(), 1);
+        assert_eq!(found(upward_imports, "src/rules/mod.rs", "use crate::{Policy, *};").len(), 2);
+    }
+
+    #[test]
+    fn a_confined_crate_is_found_where_it_must_not_be() {
+        for (path, source) in [
+            ("src/store/memory.rs", "use hyper::Request;"),
+            ("src/limiter/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
+            ("src/rules/mod.rs", "type Y = serde_yaml::Value;"),
+            ("src/app/mod.rs", "use anyhow::Context;"),
+        ] {
+            assert_eq!(found(misplaced_crates, path, source).len(), 1, "{path}: {source}");
+        }
+        assert_eq!(found(misplaced_crates, "src/proxy/mod.rs", "use hyper::body;"), [""; 0]);
+        assert_eq!(found(misplaced_crates, "src/cli/mod.rs", "use anyhow::Result;"), [""; 0]);
+        assert_eq!(found(misplaced_crates, "src/store/a.rs", "// hyper\nlet hyperbole;"), [""; 0]);
+    }
+}

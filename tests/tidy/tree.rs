@@ -1,0 +1,104 @@
+//! The files of the project, read once, and what a rule finds in them.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// One file.
+pub(crate) struct File {
+    /// From the project's root, with `/` between the parts.
+    pub(crate) path: String,
+    /// Its text; empty if it is none.
+    pub(crate) text: String,
+}
+
+impl File {
+    /// Whether it is Rust source.
+    pub(crate) fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Its lines with their numbers, from 1.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..).zip(self.text.lines())
+    }
+
+    /// A fault in line `line`.
+    pub(crate) fn finding(&self, line: usize, what: impl Into<String>) -> Finding {
+        Finding { path: self.path.clone(), line, what: what.into() }
+    }
+}
+
+/// A fault: where, what, and what to do about it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.what)
+    }
+}
+
+/// All files, ordered by path.
+pub(crate) struct Tree {
+    files: Vec<File>,
+}
+
+impl Tree {
+    /// Everything below `root` but what git and cargo keep there.
+    pub(crate) fn read(root: &Path) -> io::Result<Self> {
+        let mut files = Vec::new();
+        read_directory(root, "", &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Self { files })
+    }
+
+    /// A tree of `(path, text)`, to try a rule on.
+    pub(crate) fn sample(files: &[(&str, &str)]) -> Self {
+        let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
+        Self { files: files.iter().map(file).collect() }
+    }
+
+    /// All files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &File> {
+        self.files.iter()
+    }
+
+    /// The Rust sources.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = &File> {
+        self.files().filter(|file| file.is_rust())
+    }
+
+    /// Whether `path` is a file, or a directory that holds one.
+    pub(crate) fn contains(&self, path: &str) -> bool {
+        let within = |file: &File| {
+            file.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        path.is_empty() || self.files().any(within)
+    }
+}
+
+fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{prefix}{name}");
+        let kind = entry.file_type()?;
+        if name == ".git" || name == "target" {
+            continue;
+        } else if kind.is_dir() {
+            read_directory(&entry.path(), &format!("{path}/"), files)?;
+        } else if kind.is_file() {
+            let text = String::from_utf8(fs::read(entry.path())?).unwrap_or_default();
+            files.push(File { path, text });
+        }
+    }
+    Ok(())
+}
