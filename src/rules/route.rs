@@ -51,3 +51,67 @@ impl Route {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `HOSTS PATH METHODS VERSION`, with `-` for nothing.
+    fn route(text: &str) -> Route {
+        let parts: Vec<_> = text.split(' ').collect();
+        let list = |part: &str| -> Vec<String> {
+            part.split(',').filter(|word| *word != "-").map(str::to_owned).collect()
+        };
+        let version = HeaderName::from_static("x-version");
+        let value = |text: &String| (version.clone(), text.parse().unwrap());
+        Route {
+            name: text.into(),
+            hosts: list(parts[0]).iter().map(|host| host.parse().unwrap()).collect(),
+            path: parts[1].parse().unwrap(),
+            methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
+            headers: list(parts[3]).iter().map(value).collect(),
+            policies: vec![],
+        }
+    }
+
+    #[test]
+    fn a_route_covers_those_that_it_leaves_nothing() {
+        let cases = [
+            ("- /* - -", "a.test /v1/{id} GET 1"),
+            ("*.test /* - -", "a.test,*.b.test /* - -"),
+            ("*.test /* - -", "*.test /* - -"),
+            ("- /{any}/* - -", "- /v1 - -"),
+            ("- /v1/* - -", "- /v1/{id}/* - -"),
+            ("- /o/{id} - -", "- /o/{other} - -"),
+            ("- /o/{id} - -", "- /o/7 - -"),
+            ("- /* GET,POST -", "- /* POST -"),
+            ("- /* - 1", "- /* GET 1"),
+        ];
+        for (earlier, later) in cases {
+            assert!(route(earlier).covers(&route(later)), "{earlier} | {later}");
+        }
+    }
+
+    #[test]
+    fn a_route_does_not_cover_those_that_it_leaves_something() {
+        let cases = [
+            ("a.test /* - -", "- /* - -"),
+            ("a.test /* - -", "a.test,b.test /* - -"),
+            ("*.test /* - -", "test /* - -"),
+            ("*.a.test /* - -", "*.test /* - -"),
+            ("*.test /* - -", "atest /* - -"),
+            ("- /v1 - -", "- /v1/* - -"),
+            ("- /{any}/* - -", "- /* - -"),
+            ("- /{any} - -", "- / - -"),
+            ("- /o/7 - -", "- /o/{id} - -"),
+            ("- /o/{id} - -", "- /o/7/8 - -"),
+            ("- /* GET -", "- /* - -"),
+            ("- /* GET -", "- /* GET,HEAD -"),
+            ("- /* - 1", "- /* - -"),
+            ("- /* - 1", "- /* - 2"),
+        ];
+        for (earlier, later) in cases {
+            assert!(!route(earlier).covers(&route(later)), "{earlier} | {later}");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::{FixedWindow, Quota, SlidingWindow, SubWindows, TokenBucket};
 use crate::request::RequestView;
-use crate::rules::{ForwardedHeader, Route, Rules};
+use crate::rules::{ForwardedHeader, JwtSettings, Route, Rules, VerifyingKey};
 use crate::time::{Span, Timestamp};
 
 /// A request's parts, owned, and the settings that it meets.
@@ -243,6 +243,37 @@ fn a_user_field_is_believed_from_trusted_peers_only() {
     let trusted = Case { peer: [10, 0, 0, 1].into(), ..with(&fields) };
     assert!(is_key(trusted.key(&policy("user"))));
     assert_eq!(with(&fields).key(&policy("user")), KeyFor::Denied);
+}
+
+#[test]
+fn users_and_claims_come_from_verified_tokens() {
+    let secret = [5; 32];
+    let signed = |key: &[u8], sub: &str| {
+        let claims = serde_json::json!({ "sub": sub, "org": { "plan": "pro" } });
+        let key = jsonwebtoken::EncodingKey::from_secret(key);
+        format!("Bearer {}", jsonwebtoken::encode(&Default::default(), &claims, &key).unwrap())
+    };
+    let settings = JwtSettings {
+        keys: vec![VerifyingKey::from_secret(&secret, &[jsonwebtoken::Algorithm::HS256]).unwrap()],
+        issuer: None,
+        audience: None,
+        claim: "sub".into(),
+    };
+    let key = |authorization: &str, key: &str| {
+        let mut case = with(&[("authorization", authorization)]);
+        case.client.user = Some(UserSource::Jwt(settings.clone()));
+        case.key(&policy(key))
+    };
+    let [ann, bob, forged] =
+        [signed(&secret, "ann"), signed(&secret, "bob"), signed(&[6; 32], "ann")];
+    assert!(is_key(key(&ann, "user")));
+    assert_ne!(key(&ann, "user"), key(&bob, "user"));
+    assert_ne!(key(&ann, "user"), key(&ann, "jwt:sub"));
+    assert!(is_key(key(&ann, "jwt:org.plan")));
+    assert_eq!(key(&ann, "jwt:org.plan"), key(&bob, "jwt:org.plan"));
+    assert_eq!(key(&ann, "jwt:org"), KeyFor::Denied);
+    assert_eq!(key(&forged, "user"), KeyFor::Denied);
+    assert_eq!(key(&forged, "jwt:org.plan"), KeyFor::Denied);
 }
 
 #[test]
