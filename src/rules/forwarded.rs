@@ -26,7 +26,7 @@ impl<'a> Iterator for ElementsFromRight<'a> {
         let mut quoted = false;
         for at in (0..line.len()).rev() {
             match line[at] {
-                b'"' if !(quoted && is_escaped(&line[..at])) => quoted = !quoted,
+                b'"' if !is_escaped(&line[..at]) => quoted = !quoted,
                 b',' if !quoted => {
                     self.rest = Some(&line[..at]);
                     return Some(&line[at + 1..]);
@@ -172,6 +172,7 @@ mod tests {
             ("for=192.0.2.60;proto=http;by=203.0.113.43", Some("192.0.2.60")),
             (r#"For="[2001:db8::1]:4711""#, Some("2001:db8::1")),
             (r#" by="a;b\"c" ; for=192.0.2.1"#, Some("192.0.2.1")),
+            (r#"by="a\\";for=192.0.2.1"#, Some("192.0.2.1")),
             (r#"proto=http;;for="192.0.2.1:80";"#, None),
             (r#"proto=http;for="192.0.2.1:80""#, Some("192.0.2.1")),
             ("for=unknown", None),

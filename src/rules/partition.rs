@@ -175,7 +175,7 @@ impl Subject<'_> {
     }
 
     /// A browser's question before a request of another origin (Fetch Standard,
-    /// section 3.2.2): it says nothing that a client could choose to ask more of.
+    /// section 3.2.2): no person or program decided to send it.
     fn is_preflight(&self) -> bool {
         let headers = self.request.headers;
         self.request.method == Method::OPTIONS

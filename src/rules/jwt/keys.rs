@@ -55,7 +55,7 @@ pub enum KeyError {
     /// A member of a set that is not what it says.
     #[error("the key {id} of the key set is malformed", id = .0.as_deref().unwrap_or("without `kid`"))]
     Member(Option<String>),
-    /// A set of more than [`MAX_KEYS`] keys that can be used.
+    /// A set of more than 32 keys that can be used.
     #[error("the key set has more than {MAX_KEYS} keys for signatures")]
     TooManyKeys,
 }
