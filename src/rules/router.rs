@@ -42,8 +42,8 @@ impl Router {
             let mut walk = paths.walk(&request.path);
             while let Some(candidates) = walk.next_before(best) {
                 for list in [candidates.ends, candidates.tails] {
-                    let earlier = list.iter().copied().take_while(|&index| index < best);
-                    let found = earlier.into_iter().find(|&index| routes[index].admits(request));
+                    let mut earlier = list.iter().copied().take_while(|&index| index < best);
+                    let found = earlier.find(|&index| routes[index].admits(request));
                     best = found.unwrap_or(best);
                 }
             }
