@@ -38,13 +38,15 @@ pub enum MissingKey {
     Deny,
 }
 
-/// Requests that a policy leaves alone: any one condition suffices.
+/// Requests that a policy leaves alone: any one condition suffices. Preflights
+/// are always left alone (Fetch Standard, section 3.2.2).
 #[derive(Clone, Debug, Default)]
 pub struct Exempt {
     /// Clients by address.
     pub ips: Vec<IpNet>,
     /// Methods.
     pub methods: Vec<Method>,
-    /// Header fields with exactly this value.
+    /// Header fields with exactly this value on one of their lines. They act as
+    /// secrets, and are compared as such.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::Policy;
+use super::{HostPattern, PathPattern, Policy};
+use crate::request::RequestView;
 
 /// Which requests, and by which policies they are judged. Where they go then
 /// is not the rules' business: the router answers with the route's index.
@@ -16,37 +17,101 @@ pub struct Route {
     pub hosts: Vec<HostPattern>,
     /// The path.
     pub path: PathPattern,
-    /// Any of these; none: every method.
+    /// Any of these; none: every method. GET does not imply HEAD: a route that
+    /// lists methods means these and no others.
     pub methods: Vec<Method>,
-    /// All of these, with exactly this value.
+    /// All of these, with exactly this value on one of the field's lines.
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// All must admit. No policy stands here twice.
     pub policies: Vec<Arc<Policy>>,
 }
 
-/// `api.example.com`, or `*.example.com` for all hosts below it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HostPattern {
-    /// This host.
-    Exact(Box<str>),
-    /// Every host that ends in a dot and this.
-    Below(Box<str>),
+impl Route {
+    /// Whether every request that `later` matches is matched by this route,
+    /// too: standing after it, `later` would never match.
+    ///
+    /// Several earlier routes that only together take everything are not seen.
+    pub fn covers(&self, later: &Self) -> bool {
+        let hosts = self.hosts.is_empty()
+            || !later.hosts.is_empty()
+                && later.hosts.iter().all(|their| self.hosts.iter().any(|mine| mine.covers(their)));
+        let methods = self.methods.is_empty()
+            || !later.methods.is_empty()
+                && later.methods.iter().all(|method| self.methods.contains(method));
+        let headers = self.headers.iter().all(|wanted| later.headers.contains(wanted));
+        hosts && methods && headers && self.path.covers(&later.path)
+    }
+
+    /// Whether a request whose host and path match has the method and the header fields.
+    pub(super) fn admits(&self, request: &RequestView<'_>) -> bool {
+        let method = self.methods.is_empty() || self.methods.contains(request.method);
+        method
+            && self.headers.iter().all(|(name, wanted)| {
+                request.headers.get_all(name).iter().any(|value| value == wanted)
+            })
+    }
 }
 
-/// `/v1/orders`, `/v1/orders/{id}`, or a tail: `/v1/*`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PathPattern {
-    /// Between the slashes.
-    pub segments: Vec<Segment>,
-    /// Whether the pattern ends in `*`: anything may follow, also nothing.
-    pub tail: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// One segment of a path pattern.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Segment {
-    /// Exactly this.
-    Literal(Box<str>),
-    /// Any one segment that is not empty, under this name.
-    Param(Box<str>),
+    /// `HOSTS PATH METHODS VERSION`, with `-` for nothing.
+    fn route(text: &str) -> Route {
+        let parts: Vec<_> = text.split(' ').collect();
+        let list = |part: &str| -> Vec<String> {
+            part.split(',').filter(|word| *word != "-").map(str::to_owned).collect()
+        };
+        let version = HeaderName::from_static("x-version");
+        let value = |text: &String| (version.clone(), text.parse().unwrap());
+        Route {
+            name: text.into(),
+            hosts: list(parts[0]).iter().map(|host| host.parse().unwrap()).collect(),
+            path: parts[1].parse().unwrap(),
+            methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
+            headers: list(parts[3]).iter().map(value).collect(),
+            policies: vec![],
+        }
+    }
+
+    #[test]
+    fn a_route_covers_those_that_it_leaves_nothing() {
+        let cases = [
+            ("- /* - -", "a.test /v1/{id} GET 1"),
+            ("*.test /* - -", "a.test,*.b.test /* - -"),
+            ("*.test /* - -", "*.test /* - -"),
+            ("- /{any}/* - -", "- /v1 - -"),
+            ("- /v1/* - -", "- /v1/{id}/* - -"),
+            ("- /o/{id} - -", "- /o/{other} - -"),
+            ("- /o/{id} - -", "- /o/7 - -"),
+            ("- /* GET,POST -", "- /* POST -"),
+            ("- /* - 1", "- /* GET 1"),
+        ];
+        for (earlier, later) in cases {
+            assert!(route(earlier).covers(&route(later)), "{earlier} | {later}");
+        }
+    }
+
+    #[test]
+    fn a_route_does_not_cover_those_that_it_leaves_something() {
+        let cases = [
+            ("a.test /* - -", "- /* - -"),
+            ("a.test /* - -", "a.test,b.test /* - -"),
+            ("*.test /* - -", "test /* - -"),
+            ("*.a.test /* - -", "*.test /* - -"),
+            ("*.test /* - -", "atest /* - -"),
+            ("- /v1 - -", "- /v1/* - -"),
+            ("- /{any}/* - -", "- /* - -"),
+            ("- /{any} - -", "- / - -"),
+            ("- /o/7 - -", "- /o/{id} - -"),
+            ("- /o/{id} - -", "- /o/7/8 - -"),
+            ("- /* GET -", "- /* - -"),
+            ("- /* GET -", "- /* GET,HEAD -"),
+            ("- /* - 1", "- /* - -"),
+            ("- /* - 1", "- /* - 2"),
+        ];
+        for (earlier, later) in cases {
+            assert!(!route(earlier).covers(&route(later)), "{earlier} | {later}");
+        }
+    }
 }

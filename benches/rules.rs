@@ -1,0 +1,129 @@
+//! What the rules cost: choosing one of many routes, and making a key.
+//!
+//! The curve over the number of routes has to be flat.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::{BenchmarkId, Criterion};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate::digest::Secret;
+use tollgate::request::RequestView;
+use tollgate::rules::{
+    ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, Policy, Route, Rules,
+};
+use tollgate::time::{Span, Timestamp};
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    select(&mut criterion);
+    key(&mut criterion);
+    criterion.final_summary();
+}
+
+/// A mixture: literals, parameters and tails, on one host in four of a hundred.
+fn route(number: usize) -> Route {
+    let path = match number % 3 {
+        0 => format!("/v1/service-{number}/orders"),
+        1 => format!("/v1/service-{number}/orders/{{id}}"),
+        _ => format!("/v1/service-{number}/*"),
+    };
+    let host = number.is_multiple_of(4).then(|| format!("*.tenant-{}.example.com", number % 100));
+    Route {
+        name: format!("route-{number}").into(),
+        hosts: host.iter().map(|host| host.parse().expect("a host")).collect(),
+        path: path.parse().expect("a path"),
+        methods: vec![Method::GET, Method::POST],
+        headers: vec![],
+        policies: vec![],
+    }
+}
+
+fn settings() -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings {
+            headers: vec![HeaderName::from_static("x-api-key")],
+            bearer: true,
+            query: None,
+        },
+        user: None,
+    }
+}
+
+fn rules(routes: Vec<Route>) -> Rules {
+    Rules::new(routes, settings(), Secret::from_bytes([1; 16]))
+}
+
+fn request<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {
+    RequestView {
+        method: &Method::GET,
+        host: Cow::Borrowed("api.tenant-4.example.com"),
+        path: Cow::Borrowed(path),
+        query: None,
+        headers,
+        peer: [10, 0, 0, 1].into(),
+    }
+}
+
+fn select(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("select");
+    let headers = HeaderMap::new();
+    for count in [10, 100, 1_000, 10_000] {
+        let rules = rules((0..count).map(route).collect());
+        // The last route that has a parameter and any host, so that one who
+        // read from the top would read all.
+        let last = (0..count).rev().find(|number| number % 12 == 1).expect("one in twelve");
+        let path = format!("/v1/service-{last}/orders/4711");
+        for (name, path) in [("last", &*path), ("none", "/v2/service-1/orders")] {
+            let request = request(path, &headers);
+            assert_eq!(
+                rules.select(&request).map(|matched| matched.index),
+                (name == "last").then_some(last)
+            );
+            group.bench_function(BenchmarkId::new(name, count), |bencher| {
+                bencher.iter(|| rules.select(black_box(&request)).map(|matched| matched.index));
+            });
+        }
+    }
+}
+
+fn key(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("key");
+    let headers: HeaderMap = [
+        ("x-forwarded-for", "203.0.113.9, 198.51.100.1, 10.0.0.2"),
+        ("x-api-key", "0123456789abcdef0123456789abcdef"),
+        ("cookie", "theme=dark; session=0123456789abcdef"),
+    ]
+    .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+    .into_iter()
+    .collect();
+    let request = request("/v1/service-1/orders/4711", &headers);
+    let rules = rules((0..100).map(route).collect());
+    for key in ["ip", "api_key", "cookie:session", "header:x-api-key"] {
+        let policy = policy(key);
+        group.bench_function(key, |bencher| {
+            bencher.iter(|| {
+                let matched = rules.select(black_box(&request)).expect("route 1 matches");
+                rules.subject(&request, matched, Timestamp::default()).key(black_box(&policy))
+            });
+        });
+    }
+}
+
+fn policy(key: &str) -> Arc<Policy> {
+    let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
+    Arc::new(Policy {
+        name: "per-client".into(),
+        key: key.parse().expect("a key"),
+        missing_key: MissingKey::Ip,
+        algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        exempt: Exempt::default(),
+        response: None,
+    })
+}
