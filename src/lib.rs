@@ -9,5 +9,6 @@ pub mod request;
 pub mod rules;
 pub mod server;
 pub mod snapshot;
+pub mod store;
 pub mod telemetry;
 pub mod time;
