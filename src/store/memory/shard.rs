@@ -49,47 +49,46 @@ struct Slot {
     way: usize,
 }
 
-/// A table of fixed size. Its arrays are of plain numbers, so that the system
-/// hands them out as zero pages and none is touched before it is used.
+/// Tags, shares, expiries and entries of sixteen slots.
+///
+/// An expiry is in seconds since the epoch, rounded up; zero: never used, or
+/// emptied. An entry is a key and a packed state. A tuple of plain numbers
+/// instead of a structure with names, because the system hands those out as
+/// zero pages, of which none is touched before it is used.
+type Group = ([u8; WAYS], [u8; WAYS], [u32; WAYS], [(u128, u128); WAYS]);
+
+/// A table of fixed size.
 #[derive(Debug)]
 pub(super) struct Shard {
-    tags: Box<[[u8; WAYS]]>,
-    /// Seconds since the epoch, rounded up; zero: never used, or emptied.
-    expiries_s: Box<[[u32; WAYS]]>,
-    shares: Box<[[u8; WAYS]]>,
-    /// Keys and packed states.
-    entries: Box<[[(u128, u128); WAYS]]>,
+    groups: Box<[Group]>,
     large: Slab,
     forgiven: u64,
 }
 
 impl Shard {
     pub(super) fn new(groups: usize) -> Self {
-        Self {
-            tags: vec![[0; WAYS]; groups].into_boxed_slice(),
-            expiries_s: vec![[0; WAYS]; groups].into_boxed_slice(),
-            shares: vec![[0; WAYS]; groups].into_boxed_slice(),
-            entries: vec![[(0, 0); WAYS]; groups].into_boxed_slice(),
-            large: Slab::default(),
-            forgiven: 0,
-        }
+        let empty = ([0; WAYS], [0; WAYS], [0; WAYS], [(0, 0); WAYS]);
+        Self { groups: vec![empty; groups].into_boxed_slice(), large: Slab::default(), forgiven: 0 }
     }
 
     /// The state kept for a key. It may have expired; the algorithm sees that.
     pub(super) fn state(&self, place: &Place) -> Option<Cow<'_, State>> {
         let Slot { group, way } = self.find(place)?;
-        match Packed::from_bits(self.entries[group][way].1) {
+        match Packed::from_bits(self.groups[group].3[way].1) {
             Packed::Small(state) => Some(Cow::Owned(state)),
             Packed::Large(index) => self.large.get(index).map(Cow::Borrowed),
         }
     }
 
     fn find(&self, place: &Place) -> Option<Slot> {
-        place.groups.into_iter().find_map(|group| {
-            let mut candidates = equal_bytes(self.tags[group], place.tag);
+        // Both groups are asked for before either is looked at, so that one
+        // wait for the memory is enough.
+        let candidates = place.groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
+        place.groups.into_iter().zip(candidates).find_map(|(group, mut candidates)| {
+            let (_, _, expiries_s, entries) = &self.groups[group];
             while candidates != 0 {
                 let way = usize::try_from(candidates.trailing_zeros() / 8).ok()?;
-                if self.entries[group][way].0 == place.key && self.expiries_s[group][way] != 0 {
+                if entries[way].0 == place.key && expiries_s[way] != 0 {
                     return Some(Slot { group, way });
                 }
                 candidates &= candidates - 1;
@@ -114,43 +113,43 @@ impl Shard {
             Packed::Small(state) => Packed::Large(self.large.insert(state)).bits(),
             Packed::Large(_) => None,
         });
-        let Slot { group, way } = slot;
-        self.tags[group][way] = place.tag;
-        self.shares[group][way] = record.share;
         let end_s = record.expires_at.as_micros().div_ceil(1_000_000);
-        self.expiries_s[group][way] = u32::try_from(end_s).unwrap_or(u32::MAX);
-        self.entries[group][way] = (place.key, bits.expect("an index always has a form"));
+        let Slot { group, way } = slot;
+        let (tags, shares, expiries_s, entries) = &mut self.groups[group];
+        tags[way] = place.tag;
+        shares[way] = record.share;
+        expiries_s[way] = u32::try_from(end_s).unwrap_or(u32::MAX);
+        entries[way] = (place.key, bits.expect("an index always has a form"));
     }
 
     /// A free slot of the emptier group, or the one whose state is worth least.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;
-        let free = |group: usize| self.expiries_s[group].iter().filter(|&e| is_free(e)).count();
+        let expiries_s = |group: usize| self.groups[group].2.iter();
+        let free = |group: usize| expiries_s(group).filter(|&e| is_free(e)).count();
         let [first, second] = place.groups;
         let group = if free(second) > free(first) { second } else { first };
-        if let Some(way) = self.expiries_s[group].iter().position(is_free) {
+        if let Some(way) = expiries_s(group).position(is_free) {
             return Slot { group, way };
         }
         self.forgiven += 1;
-        let slots = [first, second]
-            .into_iter()
-            .flat_map(|group| (0..WAYS).map(move |way| Slot { group, way }));
-        slots
-            .min_by_key(|&Slot { group, way }| {
-                let left_s = u64::from(self.expiries_s[group][way].saturating_sub(now_s));
-                left_s * (1 + u64::from(self.shares[group][way]))
-            })
-            .expect("a group has slots")
+        let ways = |group| (0..WAYS).map(move |way| Slot { group, way });
+        let worth = |&Slot { group, way }: &Slot| {
+            let (_, shares, expiries_s, _) = &self.groups[group];
+            let left_s = u64::from(expiries_s[way].saturating_sub(now_s));
+            left_s * (1 + u64::from(shares[way]))
+        };
+        ways(first).chain(ways(second)).min_by_key(worth).expect("a group has slots")
     }
 
     fn release(&mut self, Slot { group, way }: Slot) {
-        if self.expiries_s[group][way] == 0 {
+        let (_, _, expiries_s, entries) = &mut self.groups[group];
+        if std::mem::take(&mut expiries_s[way]) == 0 {
             return;
         }
-        if let Packed::Large(index) = Packed::from_bits(self.entries[group][way].1) {
+        if let Packed::Large(index) = Packed::from_bits(entries[way].1) {
             self.large.remove(index);
         }
-        self.expiries_s[group][way] = 0;
     }
 
     /// States that had not expired and were forgotten for want of room.
@@ -161,7 +160,8 @@ impl Shard {
     /// States that have not expired, give or take a second.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let now_s = seconds(now);
-        self.expiries_s.iter().flatten().filter(|&&expiry_s| expiry_s > now_s).count()
+        let expiries_s = self.groups.iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
+        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count()
     }
 
     /// See [`Slab::len`].
