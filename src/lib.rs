@@ -1,8 +1,30 @@
-//! Tollgate.
+//! Tollgate, a rate-limiting API gateway whose limits are true.
+//!
+//! # Layout
+//!
+//! A module may use those below it and none beside it:
+//!
+//! | layer | modules | what they are |
+//! |---|---|---|
+//! | 0 words | [`time`], [`drain`], [`telemetry`] | integer time and clocks; stopping; logs |
+//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`], [`message`] | a request as rules see it; keys; how is counted; what the gateway itself says |
+//! | 2 machines | [`rules`], [`store`], [`server`] | which policies under which keys; where counters live; sockets and connections |
+//! | 3 engines | [`limiter`], [`proxy`] | deciding; forwarding |
+//! | 4 | [`snapshot`] | what one request sees |
+//! | 5 | [`gateway`] | the life of a request |
+//! | 6 | [`config`] | from `gateway.yaml` to what is true |
+//! | 7 | [`app`] | build, run, stop |
+//! | 8 | [`cli`] | the command line |
+//!
+//! `tests/tidy` holds this table.
+
 pub mod algorithm;
+pub mod app;
+pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod drain;
+pub mod gateway;
 pub mod limiter;
 pub mod message;
 pub mod proxy;
@@ -10,5 +32,6 @@ pub mod request;
 pub mod rules;
 pub mod server;
 pub mod snapshot;
+pub mod store;
 pub mod telemetry;
 pub mod time;

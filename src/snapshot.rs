@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::limiter::{HeaderSettings, RateLimiter};
+use crate::limiter::{HeaderWriter, RateLimiter};
 use crate::proxy::{RouteTimeouts, UpstreamShared};
 use crate::rules::Rules;
 
@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// Who decides.
     pub limiter: RateLimiter,
     /// What clients are told about their limits.
-    pub headers: HeaderSettings,
+    pub headers: HeaderWriter,
     /// Whether the gateway's own answers are problem+json or plain text.
     pub problem_json: bool,
 }

@@ -1,5 +1,6 @@
 //! How much: a limit in a window.
 
+use super::MAX_BUCKETS;
 use crate::time::Span;
 
 /// The largest limit, so that counters with debt fit 40 bits.
@@ -28,6 +29,23 @@ pub enum QuotaError {
     /// Shorter than [`MIN_WINDOW`] or longer than [`MAX_WINDOW`].
     #[error("a window lasts from {MIN_WINDOW} to {MAX_WINDOW}")]
     Window,
+    /// A burst of 0, or above [`MAX_LIMIT`].
+    #[error("a burst is from 1 to {MAX_LIMIT}")]
+    Burst,
+    /// The product of burst and window takes too many bits.
+    #[error(
+        "so large a burst in so long a window cannot be counted exactly: write a smaller burst or a shorter window"
+    )]
+    BurstInWindow,
+    /// No sub-windows, or more than [`MAX_BUCKETS`].
+    #[error("a window has from 1 to {MAX_BUCKETS} buckets")]
+    Buckets,
+    /// Sub-windows count in 32 bits.
+    #[error(
+        "a limit with buckets may be at most {}: write a smaller limit, or leave out the buckets",
+        u32::MAX
+    )]
+    SubWindowsLimit,
 }
 
 impl Quota {

@@ -1,18 +1,145 @@
-//! STUB
+//! Sub-windows counted on the safe side: never more than the limit in any window.
+//!
+//! The window W is cut into m sub-windows of length g = ⌈W/m⌉, aligned to the
+//! epoch. Counted are the present one and the m before it, all of them in full.
+//! They always cover the last W, whatever the phase. With S units in them, a
+//! cost n is admitted iff S + n ≤ L.
+//!
+//! Bound: at most L in every window of length W, always. In the long run at
+//! least L/(W + g). The usual count of m sub-windows instead of m + 1 was
+//! rejected: it forgets up to g too early, and lets 2L through around an edge.
 
-use super::Quota;
+use super::{Attempt, Quota, QuotaError, State};
+use crate::time::Timestamp;
 
-/// STUB
+/// The largest number of sub-windows.
+pub const MAX_BUCKETS: u32 = 100;
+
+/// Sub-windows counted on the safe side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubWindows {
     quota: Quota,
     buckets: u32,
+    /// How many before the present one are counted: as many as there are buckets.
+    before: usize,
+    length_us: u64,
+}
+
+/// What still counts at one time.
+struct Standing<'s> {
+    /// Index of the present sub-window.
+    newest: u64,
+    /// Units of the sub-windows from `newest - before` on; those missing are empty.
+    counts: &'s [u32],
+    sum: u64,
 }
 
 impl SubWindows {
-    /// STUB
-    pub const fn new(quota: Quota, buckets: u32) -> Result<Self, super::QuotaError> {
-        Ok(Self { quota, buckets })
+    /// Counts this quota in `buckets` sub-windows: the more, the sooner units
+    /// are free again after the window has passed, and the more memory a key takes.
+    ///
+    /// # Errors
+    /// If there are no buckets or more than [`MAX_BUCKETS`], or the limit is
+    /// above [`u32::MAX`]: the counts take 32 bits.
+    pub fn new(quota: Quota, buckets: u32) -> Result<Self, QuotaError> {
+        if buckets == 0 || buckets > MAX_BUCKETS {
+            return Err(QuotaError::Buckets);
+        }
+        if quota.limit() > u64::from(u32::MAX) {
+            return Err(QuotaError::SubWindowsLimit);
+        }
+        let before = usize::try_from(buckets).map_err(|_| QuotaError::Buckets)?;
+        let length_us = quota.window().as_micros().div_ceil(u64::from(buckets));
+        Ok(Self { quota, buckets, before, length_us })
+    }
+
+    pub(super) const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// Into how many sub-windows the window is cut.
+    pub const fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
+        let at = self.standing(state, now);
+        let room = self.quota.limit().saturating_sub(at.sum);
+        let outcome = if cost <= room {
+            let mut counts = self.counts(&at);
+            let cost = u32::try_from(cost).expect("at most the limit, which fits");
+            counts[self.before] = counts[self.before].saturating_add(cost);
+            Ok(State::Counts { newest: at.newest, counts })
+        } else {
+            Err(self.quota.limit().checked_sub(cost).map(|spare| self.earliest(&at, spare)))
+        };
+        Attempt { room, outcome }
+    }
+
+    /// When so many of the oldest units have gone that `spare` are left at most.
+    fn earliest(&self, at: &Standing<'_>, spare: u64) -> Timestamp {
+        let mut left = at.sum;
+        let position = at.counts.iter().position(|&count| {
+            left -= u64::from(count);
+            left <= spare
+        });
+        self.end_of(at.newest, position.unwrap_or(self.before))
+    }
+
+    pub(super) fn give(
+        &self,
+        state: Option<&State>,
+        cost: u64,
+        taken: Timestamp,
+        now: Timestamp,
+    ) -> State {
+        let at = self.standing(state, now);
+        let mut counts = self.counts(&at);
+        let age = at.newest.checked_sub(taken.as_micros() / self.length_us);
+        let position = age.and_then(|age| self.before.checked_sub(usize::try_from(age).ok()?));
+        if let Some(position) = position {
+            let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+            counts[position] = counts[position].saturating_sub(cost);
+        }
+        State::Counts { newest: at.newest, counts }
+    }
+
+    /// If the clock ran backwards, nothing has gone yet.
+    fn standing<'s>(&self, state: Option<&'s State>, now: Timestamp) -> Standing<'s> {
+        let present = now.as_micros() / self.length_us;
+        let fresh = Standing { newest: present, counts: &[], sum: 0 };
+        let Some(State::Counts { newest, counts }) = state else { return fresh };
+        if counts.len() != self.before + 1 {
+            return fresh;
+        }
+        let gone = usize::try_from(present.saturating_sub(*newest)).unwrap_or(usize::MAX);
+        let counts = counts.get(gone..).unwrap_or_default();
+        match counts.iter().map(|&count| u64::from(count)).sum() {
+            0 => fresh,
+            sum => Standing { newest: present.max(*newest), counts, sum },
+        }
+    }
+
+    fn counts(&self, at: &Standing<'_>) -> Box<[u32]> {
+        let mut counts = vec![0; self.before + 1].into_boxed_slice();
+        counts[..at.counts.len()].copy_from_slice(at.counts);
+        counts
+    }
+
+    /// From when on the sub-window at `position` of the counts is not counted any more.
+    fn end_of(&self, newest: u64, position: usize) -> Timestamp {
+        let later = u64::try_from(position).unwrap_or(u64::MAX).saturating_add(1);
+        Timestamp::from_micros(newest.saturating_add(later).saturating_mul(self.length_us))
+    }
+
+    pub(super) fn expires_at(&self, state: &State) -> Timestamp {
+        match state {
+            State::Counts { newest, counts } => counts
+                .iter()
+                .rposition(|&count| count > 0)
+                .map_or(Timestamp::default(), |position| self.end_of(*newest, position)),
+            _ => Timestamp::default(),
+        }
     }
 
     /// Sub-windows in the window.

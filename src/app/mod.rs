@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::digest::Secret;
 use crate::drain::{self, Drain, Stop};
-use crate::limiter::RateLimiter;
+use crate::limiter::{HeaderWriter, RateLimiter};
 use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
@@ -161,7 +161,7 @@ fn snapshot(config: Config) -> Snapshot {
         routes,
         upstreams: upstreams.collect(),
         limiter: RateLimiter::new(Store::Memory(MemoryStore::new(config.max_keys))),
-        headers: config.headers,
+        headers: HeaderWriter::new(&config.headers),
         problem_json: config.problem_json,
     }
 }

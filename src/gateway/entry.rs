@@ -27,9 +27,10 @@ pub(super) struct Entry {
     status: u16,
     bytes: u64,
     upstream_us: Option<u64>,
-    /// Indices of the route, and of the policy that bound with what remained of it.
+    /// The route's index.
     route: Option<usize>,
-    bound: Option<(usize, u64)>,
+    /// The policy that bound, and what remained of it.
+    bound: Option<(String, u64)>,
     outcome: &'static str,
 }
 
@@ -61,16 +62,18 @@ impl Entry {
     }
 
     /// What rules and limiter said, before anybody acts on it.
-    pub(super) fn judged(&mut self, judgement: &Judgement) {
+    pub(super) fn judged(&mut self, judgement: &Judgement<'_>) {
         let Judgement { route, client, decision } = judgement;
         self.client = *client;
         self.route = Some(*route);
         self.outcome = match decision.outcome {
             Outcome::Admit => "admitted",
             Outcome::Refuse(_) => "refused",
-            Outcome::Deny => "denied",
+            Outcome::Deny(_) => "denied",
         };
-        self.bound = decision.bound().map(|report| (report.policy, report.verdict.remaining));
+        self.bound = decision
+            .binding()
+            .map(|report| (report.policy.name.to_string(), report.verdict.remaining));
     }
 
     /// The gateway could not do what the client wanted.
@@ -114,7 +117,6 @@ impl Drop for Entry {
         };
         let snapshot = &self.gateway.snapshot;
         let route = self.route.map(|index| snapshot.rules.route(index));
-        let policy = route.zip(self.bound).map(|(route, (policy, _))| &route.policies[policy]);
         log.write(&Record {
             time: self.time,
             request_id: self.request_id.to_str().unwrap_or_default(),
@@ -127,8 +129,8 @@ impl Drop for Entry {
             upstream_us: self.upstream_us,
             route: route.map(|route| &*route.name),
             outcome: self.outcome,
-            policy: policy.map(|policy| &*policy.name),
-            remaining: self.bound.map(|(_, remaining)| remaining),
+            policy: self.bound.as_ref().map(|(policy, _)| &**policy),
+            remaining: self.bound.as_ref().map(|(_, remaining)| *remaining),
         });
     }
 }

@@ -52,12 +52,12 @@ struct Client {
 
 /// What rules and limiter say about a request.
 #[derive(Debug)]
-struct Judgement {
+struct Judgement<'r> {
     /// The route's index.
     route: usize,
     /// Whose request it is.
     client: IpAddr,
-    decision: Decision,
+    decision: Decision<'r>,
 }
 
 impl Gateway {
@@ -119,8 +119,8 @@ impl Gateway {
                 Outcome::Admit => {
                     self.act(client, *route, head, body, entry.as_deref_mut()).await
                 }
-                Outcome::Refuse(retry) => Ok(self.refuse(style, *route, decision, retry, &id)),
-                Outcome::Deny => Err(Failure::KeyMissing),
+                Outcome::Refuse(retry) => Ok(refuse(style, decision, retry, &id)),
+                Outcome::Deny(_) => Err(Failure::KeyMissing),
             },
             Err(failure) => Err(*failure),
         };
@@ -129,9 +129,8 @@ impl Gateway {
             style.failure(failure, &id).map(ResponseBody::local)
         });
         response.headers_mut().insert(X_REQUEST_ID, id);
-        if let Ok(Judgement { route, decision, .. }) = &judgement {
-            let policies = &self.snapshot.rules.route(*route).policies;
-            self.snapshot.headers.write(decision, policies, cross_origin, response.headers_mut());
+        if let Ok(Judgement { decision, .. }) = &judgement {
+            self.snapshot.headers.write(decision, cross_origin, response.headers_mut());
         }
         match entry {
             Some(entry) => entry.follow(response),
@@ -146,7 +145,7 @@ impl Gateway {
         head: &Parts,
         now: Timestamp,
         entry: Option<&mut Entry>,
-    ) -> Result<Judgement, Failure> {
+    ) -> Result<Judgement<'_>, Failure> {
         if head.method == Method::CONNECT {
             return Err(Failure::Tunnel);
         }
@@ -161,32 +160,6 @@ impl Gateway {
             entry.judged(&judgement);
         }
         Ok(judgement)
-    }
-
-    /// The answer to a request that asked for too much.
-    fn refuse(
-        &self,
-        style: AnswerStyle,
-        route: usize,
-        decision: &Decision,
-        retry: Retry,
-        id: &HeaderValue,
-    ) -> Response<ResponseBody> {
-        let policies = &self.snapshot.rules.route(route).policies;
-        let names: SmallVec<[&str; 4]> =
-            decision.refusing().map(|report| &*policies[report.policy].name).collect();
-        let bound = decision.bound();
-        let refusal = Refusal {
-            policies: &names,
-            limit: bound.map_or(0, |report| report.verdict.limit),
-            remaining: bound.map_or(0, |report| report.verdict.remaining),
-            wait: match retry {
-                Retry::After(wait) => Some(wait),
-                Retry::Now | Retry::Never => None,
-            },
-            template: bound.and_then(|report| policies[report.policy].response.as_ref()),
-        };
-        style.refusal(&refusal, id).map(ResponseBody::local)
     }
 
     /// What becomes of an admitted request.
@@ -224,4 +197,34 @@ impl Gateway {
         client.forwarding.write(&mut head.headers, is_trusted);
         Via::write(&mut head.headers, head.version);
     }
+}
+
+/// The answer to a request that asked for too much.
+fn refuse(
+    style: AnswerStyle,
+    decision: &Decision<'_>,
+    retry: Retry,
+    id: &HeaderValue,
+) -> Response<ResponseBody> {
+    let bound = decision.binding();
+    // The policy that binds comes first.
+    let names: SmallVec<[&str; 4]> = bound
+        .map(|report| report.policy)
+        .into_iter()
+        .chain(decision.violated().filter(|policy| {
+            bound.is_none_or(|report| !std::ptr::eq(report.policy, *policy))
+        }))
+        .map(|policy| &*policy.name)
+        .collect();
+    let refusal = Refusal {
+        policies: &names,
+        limit: bound.map_or(0, |report| report.verdict.limit),
+        remaining: bound.map_or(0, |report| report.verdict.remaining),
+        wait: match retry {
+            Retry::After(wait) => Some(wait),
+            Retry::Now | Retry::Never => None,
+        },
+        template: bound.and_then(|report| report.policy.response.as_ref()),
+    };
+    style.refusal(&refusal, id).map(ResponseBody::local)
 }

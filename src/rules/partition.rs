@@ -53,7 +53,7 @@ enum Tag {
     StandIn = 15,
 }
 
-impl Subject<'_> {
+impl Subject<'_, '_> {
     /// Under which key `policy` counts this request, if at all.
     pub fn key(&self, policy: &Policy) -> KeyFor {
         if self.is_exempt(&policy.exempt) {

@@ -4,12 +4,14 @@ use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
 use super::fields;
 use super::jwt::{Claims, TokenVerifier};
 use super::router::Router;
-use super::{ClientSettings, KeyExpr, Params, Route, UserSource};
+use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
 use crate::digest::Secret;
 use crate::request::RequestView;
 use crate::time::Timestamp;
@@ -61,13 +63,33 @@ impl Rules {
         Some(Match { index, params })
     }
 
+    /// The route with this index.
+    pub fn route(&self, index: usize) -> &Route {
+        &self.routes[index]
+    }
+
+    /// Whether what `peer` says about other clients is believed.
+    pub fn trusts(&self, peer: IpAddr) -> bool {
+        self.trusted.contains(peer.to_canonical())
+    }
+
+    /// Removes the fields in which only trusted proxies may say who a client is.
+    pub fn strip_claims(&self, headers: &mut HeaderMap) {
+        if let ForwardedHeader::Single(name) = &self.client.forwarded_header {
+            headers.remove(name);
+        }
+        if let Some(UserSource::Header(name)) = &self.client.user {
+            headers.remove(name);
+        }
+    }
+
     /// Who asks. `now` is for tokens that expire.
-    pub fn subject<'r>(
+    pub fn subject<'r, 'q>(
         &'r self,
-        request: &'r RequestView<'r>,
-        matched: Match<'r>,
+        request: &'q RequestView<'q>,
+        matched: Match<'q>,
         now: Timestamp,
-    ) -> Subject<'r> {
+    ) -> Subject<'r, 'q> {
         let (client_ip, claims) = (OnceCell::new(), OnceCell::new());
         Subject { rules: self, request, matched, now, client_ip, claims }
     }
@@ -86,26 +108,26 @@ fn claims_of(routes: &[Route]) -> Vec<Box<str>> {
     claims
 }
 
-/// A request together with who asks: what keys are made of. Costly parts are
-/// computed when first asked for, and once.
+/// A request `'q` together with who asks under the rules `'r`: what keys are
+/// made of. Costly parts are computed when first asked for, and once.
 #[derive(Debug)]
-pub struct Subject<'r> {
+pub struct Subject<'r, 'q> {
     pub(super) rules: &'r Rules,
-    pub(super) request: &'r RequestView<'r>,
-    matched: Match<'r>,
+    pub(super) request: &'q RequestView<'q>,
+    matched: Match<'q>,
     now: Timestamp,
     client_ip: OnceCell<IpAddr>,
     claims: OnceCell<Option<Arc<Claims>>>,
 }
 
-impl<'r> Subject<'r> {
+impl<'r, 'q> Subject<'r, 'q> {
     /// The route that matched.
     pub fn route(&self) -> &'r Route {
         &self.rules.routes[self.matched.index]
     }
 
     /// The parameters of the route's path.
-    pub fn params(&self) -> Params<'r> {
+    pub fn params(&self) -> Params<'q> {
         self.matched.params
     }
 

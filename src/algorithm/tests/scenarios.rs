@@ -1,0 +1,118 @@
+//! Runs with known outcomes, and what the constructors refuse.
+
+use super::*;
+
+/// Units admitted of ten requests a second for so long, from the epoch on.
+fn admitted_of_ten_a_second(algorithm: &Algorithm, seconds: u64) -> u64 {
+    let mut counter = Counter::new(algorithm);
+    let times = (0..seconds * 10).map(|tick| Timestamp::from_micros(tick * 100_000));
+    times.map(|now| u64::from(counter.apply(Op::Take(1), now).admitted)).sum()
+}
+
+fn per_minute(limit: u64) -> Quota {
+    Quota::new(limit, Span::from_secs(60)).unwrap()
+}
+
+#[test]
+fn a_hundred_a_minute_admit_500_in_five_minutes_and_6000_in_an_hour() {
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
+    assert!((499..=501).contains(&admitted_of_ten_a_second(&algorithm, 300)));
+    assert!((5998..=6002).contains(&admitted_of_ten_a_second(&algorithm, 3600)));
+}
+
+#[test]
+fn a_client_that_obeys_its_waits_gets_the_whole_limit() {
+    for limit in [1, 2, 7, 100] {
+        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(limit)));
+        let mut counter = Counter::new(&algorithm);
+        let (mut now, mut admitted) = (Timestamp::from_micros(1), 0);
+        while now < Timestamp::from_micros(3_600_000_000) {
+            match counter.apply(Op::Take(1), now).retry {
+                Retry::After(wait) => now = now.plus(wait),
+                _ => admitted += 1,
+            }
+        }
+        assert!((60 * limit - 1..=60 * limit).contains(&admitted), "{admitted} of {limit}");
+    }
+}
+
+#[test]
+fn a_bucket_refills_without_drift() {
+    // 60/7 s a token is no whole number of microseconds.
+    let algorithm = Algorithm::TokenBucket(TokenBucket::new(per_minute(7), 2).unwrap());
+    let mut counter = Counter::new(&algorithm);
+    let mut now = Timestamp::default();
+    counter.apply(Op::Take(2), now);
+    for taken in 1..=7_000_u64 {
+        let Retry::After(wait) = counter.ask(Op::Take(1), now).1.retry else {
+            panic!("take {taken}: the bucket was empty after the take before");
+        };
+        now = now.plus(wait);
+        assert!(counter.apply(Op::Take(1), now).admitted);
+        assert_eq!(now.as_micros(), (taken * 60_000_000).div_ceil(7), "take {taken}");
+    }
+}
+
+#[test]
+fn sub_windows_admit_the_limit_around_an_edge_where_a_fixed_window_admits_twice() {
+    let at = |ms: u64| Timestamp::from_micros(ms * 1000);
+    let both_bursts = |algorithm: &Algorithm| {
+        let mut counter = Counter::new(algorithm);
+        let mut burst = |now| (0..60).filter(|_| counter.apply(Op::Take(1), now).admitted).count();
+        burst(at(59_999)) + burst(at(60_001))
+    };
+    let fixed = Algorithm::FixedWindow(FixedWindow::new(per_minute(50)));
+    assert_eq!(both_bursts(&fixed), 100);
+    let safe = Algorithm::SubWindows(SubWindows::new(per_minute(50), 10).unwrap());
+    assert_eq!(both_bursts(&safe), 50);
+}
+
+#[test]
+fn a_cost_above_the_limit_never_passes() {
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
+    let (next, verdict) = algorithm.apply(None, Op::Take(101), Timestamp::default());
+    assert_eq!(next, None);
+    assert_eq!((verdict.admitted, verdict.retry), (false, Retry::Never));
+    assert_eq!((verdict.limit, verdict.remaining), (100, 100));
+    assert_eq!(verdict.reset_after, Span::ZERO);
+}
+
+#[test]
+fn the_wait_is_known_to_the_microsecond() {
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
+    let mut counter = Counter::new(&algorithm);
+    let now = Timestamp::from_micros(90_000_000);
+    assert_eq!(counter.apply(Op::Take(100), now).reset_after, Span::from_secs(90));
+    // From 120 s on 100 · (1 - e/60 s) <= 99 is waited for: e = 0.6 s.
+    let verdict = counter.apply(Op::Take(1), now);
+    assert_eq!(verdict.retry, Retry::After(Span::from_millis(30_600)));
+}
+
+#[test]
+fn the_longer_wait_orders_last() {
+    let waits = [Retry::Now, Retry::After(Span::ZERO), Retry::After(Span::DAY), Retry::Never];
+    assert!(waits.is_sorted());
+}
+
+#[test]
+fn a_state_of_another_algorithm_counts_as_none() {
+    let algorithm = Algorithm::FixedWindow(FixedWindow::new(per_minute(1)));
+    let foreign = State::Sliding { window: 0, current: 1, previous: 1 };
+    assert!(algorithm.apply(Some(&foreign), Op::Take(1), Timestamp::default()).1.admitted);
+}
+
+#[test]
+fn what_cannot_be_counted_is_refused_when_it_is_made() {
+    let year = Quota::new(100, MAX_WINDOW).unwrap();
+    assert_eq!(TokenBucket::new(year, 0), Err(QuotaError::Burst));
+    assert_eq!(TokenBucket::new(year, MAX_LIMIT + 1), Err(QuotaError::Burst));
+    assert_eq!(TokenBucket::new(year, MAX_LIMIT), Err(QuotaError::BurstInWindow));
+    assert!(TokenBucket::new(per_minute(1), MAX_LIMIT).is_ok());
+    assert_eq!(SubWindows::new(year, 0), Err(QuotaError::Buckets));
+    assert_eq!(SubWindows::new(year, MAX_BUCKETS + 1), Err(QuotaError::Buckets));
+    let large = Quota::new(u64::from(u32::MAX) + 1, MAX_WINDOW).unwrap();
+    assert_eq!(SubWindows::new(large, 10), Err(QuotaError::SubWindowsLimit));
+    assert_eq!(Quota::new(0, MAX_WINDOW), Err(QuotaError::Zero));
+    assert_eq!(Quota::new(MAX_LIMIT + 1, MAX_WINDOW), Err(QuotaError::Limit));
+    assert_eq!(Quota::new(1, Span::from_micros(999)), Err(QuotaError::Window));
+}

@@ -1,0 +1,196 @@
+//! One decision from several verdicts. Pure.
+//!
+//! Every policy must admit. A refused request waits for the slowest of those
+//! that refused; an admitted one is told about the policy that will stop it
+//! first. The order of the policies decides nothing.
+
+use std::cmp::Reverse;
+
+use smallvec::SmallVec;
+
+use crate::algorithm::{Retry, Verdict};
+use crate::rules::Policy;
+
+/// What one policy said of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'r> {
+    /// The policy.
+    pub policy: &'r Policy,
+    /// Its verdict. In a refused request nothing was consumed, and `remaining`
+    /// says so also where this policy would have admitted it.
+    pub verdict: Verdict,
+    /// The units that the request costs.
+    pub cost: u64,
+}
+
+/// One report for each policy that judged the request, in the route's order.
+pub type Reports<'r> = SmallVec<[Report<'r>; 4]>;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Outcome<'r> {
+    /// All policies admit it, or none judges it.
+    Admit,
+    /// At least one refuses it: how long until all of them can admit it.
+    Refuse(Retry),
+    /// It lacks the key that this policy demands. Nothing was counted.
+    Deny(&'r Policy),
+}
+
+/// What all policies of a route say of a request.
+#[derive(Clone, Debug)]
+pub struct Decision<'r> {
+    /// What becomes of it.
+    pub outcome: Outcome<'r>,
+    /// Index of the report whose numbers the client is told.
+    pub binding: Option<usize>,
+    /// All reports.
+    pub reports: Reports<'r>,
+}
+
+impl<'r> Decision<'r> {
+    /// What the reports come to. The longest wait binds; among policies that
+    /// admit, the one with the fewest such requests left. If that is a tie,
+    /// the longer window does, then the lower limit, then the name.
+    pub fn combine(reports: Reports<'r>) -> Self {
+        let indexed = || reports.iter().enumerate();
+        let refused = indexed()
+            .filter(|(_, report)| !report.verdict.admitted)
+            .max_by_key(|(_, report)| (report.verdict.retry, report.precedence()));
+        if let Some((index, report)) = refused {
+            let outcome = Outcome::Refuse(report.verdict.retry);
+            return Self { outcome, binding: Some(index), reports };
+        }
+        let binding = indexed()
+            .max_by_key(|(_, report)| (Reverse(report.requests_left()), report.precedence()))
+            .map(|(index, _)| index);
+        Self { outcome: Outcome::Admit, binding, reports }
+    }
+
+    /// A request without the key that `policy` demands.
+    pub fn deny(policy: &'r Policy) -> Self {
+        Self { outcome: Outcome::Deny(policy), binding: None, reports: Reports::new() }
+    }
+
+    /// The report whose numbers the client is told.
+    pub fn binding(&self) -> Option<&Report<'r>> {
+        self.reports.get(self.binding?)
+    }
+
+    /// All policies that refuse the request.
+    pub fn violated(&self) -> impl Iterator<Item = &'r Policy> {
+        let refusing = self.reports.iter().filter(|report| !report.verdict.admitted);
+        refusing.map(|report| report.policy)
+    }
+}
+
+impl<'r> Report<'r> {
+    /// How many requests of the same cost would pass.
+    fn requests_left(&self) -> u64 {
+        self.verdict.remaining / self.cost.max(1)
+    }
+
+    /// Which of two that are otherwise equal binds: the greater one.
+    fn precedence(&self) -> impl Ord + use<'r> {
+        let Policy { name, algorithm, .. } = self.policy;
+        (algorithm.window(), Reverse(algorithm.limit()), Reverse(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::algorithm::tests::cases;
+    use crate::limiter::tests::policy;
+    use crate::time::Span;
+
+    fn verdict(retry: Retry, remaining: u64) -> Verdict {
+        let admitted = retry == Retry::Now;
+        Verdict { admitted, limit: 100, remaining, retry, reset_after: Span::SECOND }
+    }
+
+    fn combined<'r>(reports: &[(&'r Policy, Verdict, u64)]) -> Decision<'r> {
+        let report = |&(policy, verdict, cost)| Report { policy, verdict, cost };
+        Decision::combine(reports.iter().map(report).collect())
+    }
+
+    fn binding<'r>(decision: &Decision<'r>) -> &'r str {
+        &decision.binding().unwrap().policy.name
+    }
+
+    #[test]
+    fn the_longest_wait_binds_and_all_that_refuse_are_named() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| policy(name, 100, Span::SECOND));
+        let after = |secs| verdict(Retry::After(Span::from_secs(secs)), 0);
+        let decision =
+            combined(&[(&a, after(2), 1), (&b, verdict(Retry::Now, 0), 1), (&c, after(3), 1)]);
+        assert_eq!(binding(&decision), "c");
+        assert!(
+            matches!(decision.outcome, Outcome::Refuse(Retry::After(wait)) if wait == Span::from_secs(3))
+        );
+        assert!(decision.violated().map(|policy| &*policy.name).eq(["a", "c"]));
+    }
+
+    #[test]
+    fn what_can_never_pass_is_refused_forever_whatever_the_others_say() {
+        let [a, b] = ["a", "b"].map(|name| policy(name, 100, Span::SECOND));
+        let decision = combined(&[
+            (&a, verdict(Retry::Never, 9), 200),
+            (&b, verdict(Retry::After(Span::DAY), 0), 200),
+        ]);
+        assert_eq!(binding(&decision), "a");
+        assert!(matches!(decision.outcome, Outcome::Refuse(Retry::Never)));
+    }
+
+    #[test]
+    fn the_fewest_requests_left_bind_and_then_the_longer_window() {
+        let second = policy("second", 100, Span::SECOND);
+        let day = policy("day", 100, Span::DAY);
+        let left = |remaining| verdict(Retry::Now, remaining);
+        // Nine units are four requests of cost two; eight are four as well.
+        assert_eq!(binding(&combined(&[(&second, left(8), 2), (&day, left(9), 2)])), "day");
+        assert_eq!(binding(&combined(&[(&second, left(7), 2), (&day, left(8), 2)])), "second");
+        assert_eq!(binding(&combined(&[(&second, left(8), 1), (&day, left(9), 1)])), "second");
+    }
+
+    #[test]
+    fn nobody_judging_admits() {
+        let decision = Decision::combine(Reports::new());
+        assert!(matches!(decision.outcome, Outcome::Admit) && decision.binding.is_none());
+    }
+
+    proptest! {
+        #![proptest_config(cases())]
+
+        #[test]
+        fn the_order_of_policies_decides_nothing(
+            verdicts in prop::collection::vec((0..4_u64, 0..3_u64, 1..3_u64, 1..3_u64), 1..6),
+            turns in 0..6_usize,
+        ) {
+            let policies: Vec<_> = verdicts
+                .iter()
+                .enumerate()
+                .map(|(n, &(.., window_s, limit))| {
+                    policy(&n.to_string(), limit, Span::from_secs(window_s))
+                })
+                .collect();
+            let mut reports: Vec<_> = policies
+                .iter()
+                .zip(&verdicts)
+                .map(|(policy, &(wait_s, remaining, ..))| match wait_s {
+                    0 => (policy, verdict(Retry::Now, remaining), 1),
+                    secs => (policy, verdict(Retry::After(Span::from_secs(secs)), remaining), 1),
+                })
+                .collect();
+            let before = combined(&reports);
+            reports.rotate_left(turns % policies.len());
+            let after = combined(&reports);
+            prop_assert_eq!(binding(&before), binding(&after));
+            prop_assert_eq!(format!("{:?}", before.outcome), format!("{:?}", after.outcome));
+            reports.reverse();
+            prop_assert_eq!(binding(&before), binding(&combined(&reports)));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The fields that tell a client about its limits.
+//!
+//! All numbers are integers, none is negative, and no wait is too short: a
+//! client that obeys `Retry-After` passes if nobody else consumes. Names and
+//! numbers of policies are told, never a key.
+//!
+//! What the backend sent is merged, never loosened. Its items of the `ietf`
+//! lists stay, ours follow. Its `X-Ratelimit-*` fields stay if it leaves the
+//! client less than we do, otherwise ours replace them.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
+use crate::algorithm::Retry;
+use crate::time::Span;
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Writes decisions into header fields.
+#[derive(Clone, Debug)]
+pub struct HeaderWriter {
+    dialects: Vec<Dialect>,
+    /// Names of all fields it may write, if scripts of other origins may read them.
+    exposed: Option<HeaderValue>,
+}
+
+impl HeaderWriter {
+    /// Writes as the settings say.
+    pub fn new(settings: &HeaderSettings) -> Self {
+        let dialects = settings.dialects.clone();
+        let expose = settings.expose_cors && !dialects.is_empty();
+        let names = dialects.iter().map(|&dialect| names(dialect)).collect::<Vec<_>>().join(", ");
+        let exposed = expose.then(|| HeaderValue::try_from(names).expect("names of fields"));
+        Self { dialects, exposed }
+    }
+
+    /// Adds a decision's fields to those of a response. `cross_origin`: the
+    /// request has an `Origin`. Without a report there is nothing to tell.
+    pub fn write(&self, decision: &Decision<'_>, cross_origin: bool, fields: &mut HeaderMap) {
+        let Some(binding) = decision.binding() else { return };
+        let retry_after_s = match decision.outcome {
+            Outcome::Refuse(retry) => wait_secs(retry),
+            Outcome::Admit | Outcome::Deny(_) => None,
+        };
+        for dialect in &self.dialects {
+            match dialect {
+                Dialect::XRatelimit => write_x_ratelimit(binding, retry_after_s, fields),
+                Dialect::Ietf => write_ietf(&decision.reports, fields),
+                Dialect::RetryAfter => {
+                    if let Some(secs) = retry_after_s {
+                        fields.insert(RETRY_AFTER, secs.into());
+                    }
+                }
+            }
+        }
+        if let Some(exposed) = self.exposed.as_ref().filter(|_| cross_origin) {
+            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
+    }
+}
+
+const fn names(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::XRatelimit => {
+            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, X-Ratelimit-Retry-After"
+        }
+        Dialect::Ietf => "RateLimit-Policy, RateLimit",
+        Dialect::RetryAfter => "Retry-After",
+    }
+}
+
+/// Whole seconds to wait, at least one; none if waiting does not help, or is not needed.
+fn wait_secs(retry: Retry) -> Option<u64> {
+    match retry {
+        Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
+        Retry::Now | Retry::Never => None,
+    }
+}
+
+fn write_x_ratelimit(binding: &Report<'_>, retry_after_s: Option<u64>, fields: &mut HeaderMap) {
+    let verdict = &binding.verdict;
+    let backend = fields.get(&REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if backend.is_none_or(|remaining| remaining >= verdict.remaining) {
+        fields.insert(LIMIT, verdict.limit.into());
+        fields.insert(REMAINING, verdict.remaining.into());
+        fields.insert(RESET, verdict.reset_after.as_secs_ceil().into());
+    }
+    if let Some(secs) = retry_after_s {
+        fields.insert(X_RETRY_AFTER, secs.into());
+    }
+}
+
+fn write_ietf(reports: &[Report<'_>], fields: &mut HeaderMap) {
+    let value = |list: String| HeaderValue::try_from(list).expect("only printable ASCII");
+    fields.append(RATELIMIT_POLICY, value(Policies(reports).to_string()));
+    fields.append(RATELIMIT, value(Limits(reports).to_string()));
+}
+
+/// The list of `RateLimit-Policy`: what each policy allows.
+struct Policies<'a>(&'a [Report<'a>]);
+
+impl fmt::Display for Policies<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, Report { policy, verdict, .. }) in self.0.iter().enumerate() {
+            let comma = if n > 0 { ", " } else { "" };
+            write!(f, "{comma}{};q={}", SfString(&policy.name), verdict.limit)?;
+            // The field knows whole seconds only. To round a window up is to
+            // promise less; below one second that would be far too little.
+            let window = policy.algorithm.window();
+            if window >= Span::SECOND {
+                write!(f, ";w={}", window.as_secs_ceil())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The list of `RateLimit`: what each policy still allows, and for how long.
+struct Limits<'a>(&'a [Report<'a>]);
+
+impl fmt::Display for Limits<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, Report { policy, verdict, .. }) in self.0.iter().enumerate() {
+            let comma = if n > 0 { ", " } else { "" };
+            let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
+            let window_s = wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());
+            let name = SfString(&policy.name);
+            write!(f, "{comma}{name};r={};t={window_s}", verdict.remaining)?;
+        }
+        Ok(())
+    }
+}
+
+/// A string of structured fields (RFC 9651, section 3.3.3). It can hold
+/// printable ASCII only; any other byte is written as percent and two digits.
+struct SfString<'a>(&'a str);
+
+impl fmt::Display for SfString<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for byte in self.0.bytes() {
+            match byte {
+                b'"' | b'\\' => write!(f, "\\{}", char::from(byte))?,
+                b' '..=b'~' => write!(f, "{}", char::from(byte))?,
+                _ => write!(f, "%{byte:02X}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}

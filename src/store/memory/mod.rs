@@ -1,0 +1,191 @@
+//! States in this process: bounded, fast, and without a pause.
+//!
+//! Keys are spread over shards, each a table of fixed size behind a lock of its
+//! own (see [`shard`]). All memory is reserved at the start and touched only
+//! when it is needed. Nothing ever grows, is moved or swept. A key takes 38
+//! bytes, and together with the room that keeps groups from overflowing at most
+//! 50, from a hundred thousand keys on. A key with sub-windows takes 4 bytes
+//! for each of its counts and about 80 more beside.
+//!
+//! A decision over several keys locks all their shards in ascending order,
+//! each once, so that decisions neither mix nor wait for each other in a circle.
+
+mod packed;
+mod shard;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::{SmallVec, smallvec};
+
+use self::shard::{Place, Record, Shard, WAYS};
+use super::{Charge, Verdicts};
+use crate::algorithm::{Op, Retry, State, Verdict};
+use crate::digest::Key;
+use crate::time::Timestamp;
+
+/// As many shards at least, so that a lock is rarely waited for.
+const MIN_SHARDS: usize = 64;
+/// Shards for each core.
+const SHARDS_PER_CORE: usize = 4;
+/// More keys than this are not reserved: about 190 GB.
+const MAX_KEYS: usize = 1 << 32;
+
+/// States in this process.
+#[derive(Debug)]
+pub struct MemoryStore {
+    shards: Box<[Mutex<Shard>]>,
+    groups: usize,
+}
+
+/// What one charge would do.
+struct Attempt {
+    place: Place,
+    next: Option<State>,
+    verdict: Verdict,
+}
+
+impl MemoryStore {
+    /// A store in which `max_keys` keys find room at the same time, at least
+    /// one and at most 2^32. When there are more, those least in debt are forgotten.
+    pub fn new(max_keys: usize) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::with_shards(max_keys, (SHARDS_PER_CORE * cores).next_power_of_two().max(MIN_SHARDS))
+    }
+
+    /// `shards` is a power of two.
+    fn with_shards(max_keys: usize, shards: usize) -> Self {
+        let groups = groups_per_shard(max_keys.clamp(1, MAX_KEYS), shards);
+        Self { shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(), groups }
+    }
+
+    /// Where a key may be, by four independent parts of its bits.
+    fn place(&self, key: &Key) -> Place {
+        let key = u128::from_le_bytes(*key.as_bytes());
+        let part = |at: u32| usize::try_from(key >> at & 0xffff_ffff).expect("32 bits fit");
+        let group = |at: u32| (part(at) * self.groups) >> 32;
+        Place {
+            shard: part(0) & (self.shards.len() - 1),
+            groups: [group(64), group(96)],
+            tag: key.to_le_bytes()[4],
+            key,
+        }
+    }
+
+    /// See [`Store::apply`](super::Store::apply).
+    pub fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+        let [charge] = charges else { return self.apply_together(charges, now) };
+        let place = self.place(&charge.key);
+        let mut shard = self.shards[place.shard].lock();
+        let attempt = Attempt::new(charge, place, &shard, now);
+        smallvec![attempt.keep(charge, &mut shard, now)]
+    }
+
+    fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+        let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(&c.key)).collect();
+        let mut locked = Locked::new(&self.shards, &places);
+        let attempts: SmallVec<[Attempt; 4]> = charges
+            .iter()
+            .zip(places)
+            .map(|(charge, place)| Attempt::new(charge, place, locked.shard(place), now))
+            .collect();
+        let judged = || charges.iter().zip(&attempts);
+        let refused = judged().any(|(charge, it)| charge.binding && !it.verdict.admitted);
+        let kept = charges.iter().zip(attempts).map(|(charge, attempt)| {
+            let shard = locked.shard(attempt.place);
+            if refused {
+                attempt.drop(charge, shard, now)
+            } else {
+                attempt.keep(charge, shard, now)
+            }
+        });
+        kept.collect()
+    }
+
+    /// See [`Store::give_back`](super::Store::give_back).
+    pub fn give_back(&self, charges: &[Charge<'_>], taken: Timestamp, now: Timestamp) {
+        for charge in charges {
+            let place = self.place(&charge.key);
+            let mut shard = self.shards[place.shard].lock();
+            let op = Op::Give { cost: charge.cost, taken };
+            let Some(state) = shard.state(&place) else { continue };
+            let (next, verdict) = charge.algorithm.apply(Some(&state), op, now);
+            Attempt { place, next, verdict }.keep(charge, &mut shard, now);
+        }
+    }
+
+    /// Keys whose state has not expired, give or take a second. Looks at every
+    /// slot, so ask for it rarely.
+    pub fn live_keys(&self, now: Timestamp) -> usize {
+        self.shards.iter().map(|shard| shard.lock().live(now)).sum()
+    }
+
+    /// How many states were forgotten before they had expired, for want of
+    /// room: if this grows, `max_keys` is too small.
+    pub fn forgiven(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().forgiven()).sum()
+    }
+}
+
+impl Attempt {
+    fn new(charge: &Charge<'_>, place: Place, shard: &Shard, now: Timestamp) -> Self {
+        let state = shard.state(&place);
+        let (next, verdict) = charge.algorithm.apply(state.as_deref(), Op::Take(charge.cost), now);
+        Self { place, next, verdict }
+    }
+
+    fn keep(self, charge: &Charge<'_>, shard: &mut Shard, now: Timestamp) -> Verdict {
+        if let Some(state) = self.next {
+            let capacity = charge.algorithm.capacity();
+            let used = capacity.saturating_sub(self.verdict.remaining);
+            let record = Record {
+                expires_at: charge.algorithm.expires_at(&state),
+                state,
+                // At most 255; the limit's 39 bits leave room for the product.
+                share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
+            };
+            shard.put(&self.place, record, now);
+        }
+        self.verdict
+    }
+
+    /// Nothing was consumed, so the verdict must not say that it was.
+    fn drop(self, charge: &Charge<'_>, shard: &Shard, now: Timestamp) -> Verdict {
+        if !self.verdict.admitted {
+            return self.verdict;
+        }
+        let state = shard.state(&self.place);
+        let (_, before) = charge.algorithm.apply(state.as_deref(), Op::Peek, now);
+        Verdict { admitted: true, retry: Retry::Now, ..before }
+    }
+}
+
+/// The shards of several places, each locked once, in ascending order.
+struct Locked<'a> {
+    indices: SmallVec<[usize; 4]>,
+    shards: SmallVec<[MutexGuard<'a, Shard>; 4]>,
+}
+
+impl<'a> Locked<'a> {
+    fn new(shards: &'a [Mutex<Shard>], places: &[Place]) -> Self {
+        let mut indices: SmallVec<[usize; 4]> = places.iter().map(|place| place.shard).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let shards = indices.iter().map(|&index| shards[index].lock()).collect();
+        Self { indices, shards }
+    }
+
+    fn shard(&mut self, place: Place) -> &mut Shard {
+        let position = self.indices.binary_search(&place.shard);
+        &mut self.shards[position.expect("the shard of every place is locked")]
+    }
+}
+
+/// As many groups as `max_keys` keys fill to seven eighths, where two choices
+/// of sixteen slots hardly ever fail, and four standard deviations for the
+/// shards that get more keys than others.
+fn groups_per_shard(max_keys: usize, shards: usize) -> usize {
+    let keys = max_keys.div_ceil(shards);
+    (keys * 8 / 7 + 4 * keys.isqrt()).div_ceil(WAYS)
+}

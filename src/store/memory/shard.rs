@@ -1,0 +1,186 @@
+//! One shard: a set-associative table of fixed size.
+//!
+//! A key belongs in either of two groups of sixteen slots, and is put in the
+//! emptier one (Y. Azar, A. Broder, A. Karlin, E. Upfal, "Balanced
+//! allocations"). So a lookup looks at 32 slots at most, nothing is ever moved,
+//! and the table can be filled to nine tenths. A slot whose state has expired
+//! is free: nothing needs to sweep.
+//!
+//! When all 32 slots are taken, the state that is worth least is forgotten: the
+//! one with the least time left, weighted by the share of its limit that is
+//! used. A flood of new keys, each used once, so pushes itself out, and not
+//! those that are in debt. What was forgotten is counted.
+
+use std::borrow::Cow;
+
+use super::packed::Packed;
+use super::slab::Slab;
+use crate::algorithm::State;
+use crate::time::Timestamp;
+
+/// Slots in a group.
+pub(super) const WAYS: usize = 16;
+/// Key and state, share, tag and expiry.
+#[cfg(test)]
+pub(super) const SLOT_BYTES: usize = 32 + 1 + 1 + 4;
+
+/// Where a key may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) shard: usize,
+    pub(super) groups: [usize; 2],
+    /// Eight bits of the key, to skip most slots with another one.
+    pub(super) tag: u8,
+    pub(super) key: u128,
+}
+
+/// What a slot is to remember.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) state: State,
+    pub(super) expires_at: Timestamp,
+    /// How much of the limit is used, from 0 to 255.
+    pub(super) share: u8,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    group: usize,
+    way: usize,
+}
+
+/// Tags, shares, expiries and entries of sixteen slots.
+///
+/// An expiry is in seconds since the epoch, rounded up; zero: never used, or
+/// emptied. An entry is a key and a packed state. A tuple of plain numbers
+/// instead of a structure with names, because the system hands those out as
+/// zero pages, of which none is touched before it is used.
+type Group = ([u8; WAYS], [u8; WAYS], [u32; WAYS], [(u128, u128); WAYS]);
+
+/// A table of fixed size.
+#[derive(Debug)]
+pub(super) struct Shard {
+    groups: Box<[Group]>,
+    large: Slab,
+    forgiven: u64,
+}
+
+impl Shard {
+    pub(super) fn new(groups: usize) -> Self {
+        let empty = ([0; WAYS], [0; WAYS], [0; WAYS], [(0, 0); WAYS]);
+        Self { groups: vec![empty; groups].into_boxed_slice(), large: Slab::default(), forgiven: 0 }
+    }
+
+    /// The state kept for a key. It may have expired; the algorithm sees that.
+    pub(super) fn state(&self, place: &Place) -> Option<Cow<'_, State>> {
+        let Slot { group, way } = self.find(place)?;
+        match Packed::from_bits(self.groups[group].3[way].1) {
+            Packed::Small(state) => Some(Cow::Owned(state)),
+            Packed::Large(index) => self.large.get(index).map(Cow::Borrowed),
+        }
+    }
+
+    fn find(&self, place: &Place) -> Option<Slot> {
+        // Both groups are asked for before either is looked at, so that one
+        // wait for the memory is enough.
+        let candidates = place.groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
+        place.groups.into_iter().zip(candidates).find_map(|(group, mut candidates)| {
+            let (_, _, expiries_s, entries) = &self.groups[group];
+            while candidates != 0 {
+                let way = usize::try_from(candidates.trailing_zeros() / 8).ok()?;
+                if entries[way].0 == place.key && expiries_s[way] != 0 {
+                    return Some(Slot { group, way });
+                }
+                candidates &= candidates - 1;
+            }
+            None
+        })
+    }
+
+    /// Remembers a state, or forgets the key if there is nothing to remember.
+    pub(super) fn put(&mut self, place: &Place, record: Record, now: Timestamp) {
+        let found = self.find(place);
+        if record.expires_at <= now {
+            if let Some(slot) = found {
+                self.release(slot);
+            }
+            return;
+        }
+        let slot = found.unwrap_or_else(|| self.choose(place, seconds(now)));
+        self.release(slot);
+        let packed = Packed::Small(record.state);
+        let bits = packed.bits().or_else(|| match packed {
+            Packed::Small(state) => Packed::Large(self.large.insert(state)).bits(),
+            Packed::Large(_) => None,
+        });
+        let end_s = record.expires_at.as_micros().div_ceil(1_000_000);
+        let Slot { group, way } = slot;
+        let (tags, shares, expiries_s, entries) = &mut self.groups[group];
+        tags[way] = place.tag;
+        shares[way] = record.share;
+        expiries_s[way] = u32::try_from(end_s).unwrap_or(u32::MAX);
+        entries[way] = (place.key, bits.expect("an index always has a form"));
+    }
+
+    /// A free slot of the emptier group, or the one whose state is worth least.
+    fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
+        let is_free = |expiry_s: &u32| *expiry_s <= now_s;
+        let expiries_s = |group: usize| self.groups[group].2.iter();
+        let free = |group: usize| expiries_s(group).filter(|&e| is_free(e)).count();
+        let [first, second] = place.groups;
+        let group = if free(second) > free(first) { second } else { first };
+        if let Some(way) = expiries_s(group).position(is_free) {
+            return Slot { group, way };
+        }
+        self.forgiven += 1;
+        let ways = |group| (0..WAYS).map(move |way| Slot { group, way });
+        let worth = |&Slot { group, way }: &Slot| {
+            let (_, shares, expiries_s, _) = &self.groups[group];
+            let left_s = u64::from(expiries_s[way].saturating_sub(now_s));
+            left_s * (1 + u64::from(shares[way]))
+        };
+        ways(first).chain(ways(second)).min_by_key(worth).expect("a group has slots")
+    }
+
+    fn release(&mut self, Slot { group, way }: Slot) {
+        let (_, _, expiries_s, entries) = &mut self.groups[group];
+        if std::mem::take(&mut expiries_s[way]) == 0 {
+            return;
+        }
+        if let Packed::Large(index) = Packed::from_bits(entries[way].1) {
+            self.large.remove(index);
+        }
+    }
+
+    /// States that had not expired and were forgotten for want of room.
+    pub(super) fn forgiven(&self) -> u64 {
+        self.forgiven
+    }
+
+    /// States that have not expired, give or take a second.
+    pub(super) fn live(&self, now: Timestamp) -> usize {
+        let now_s = seconds(now);
+        let expiries_s = self.groups.iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
+        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count()
+    }
+
+    /// See [`Slab::len`].
+    #[cfg(test)]
+    pub(super) fn large(&self) -> (usize, usize) {
+        self.large.len()
+    }
+}
+
+/// Rounded down, so that no state counts as expired before it is.
+fn seconds(time: Timestamp) -> u32 {
+    u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
+}
+
+/// The highest bit of every byte that equals `wanted`, all bytes at once. A
+/// byte above an equal one may be marked wrongly; the key is compared anyway.
+fn equal_bytes(bytes: [u8; WAYS], wanted: u8) -> u128 {
+    let differing = u128::from_le_bytes(bytes) ^ u128::from_le_bytes([wanted; WAYS]);
+    let ones = u128::from_le_bytes([0x01; WAYS]);
+    let tops = u128::from_le_bytes([0x80; WAYS]);
+    differing.wrapping_sub(ones) & !differing & tops
+}

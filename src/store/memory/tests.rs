@@ -1,0 +1,188 @@
+//! The table agrees with a plain map, keeps within its bound under a flood,
+//! and threads neither lose nor invent a unit.
+
+mod flood;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::{algorithms, cases};
+use crate::algorithm::{Algorithm, FixedWindow, Quota, SubWindows};
+use crate::time::Span;
+
+/// A key as a digest would make it: all bits look random.
+fn key(number: u64) -> Key {
+    let mut digest = crate::digest::Secret::from_bytes([3; 16]).digest();
+    digest.value(&number.to_le_bytes());
+    digest.finish()
+}
+
+fn at(us: u64) -> Timestamp {
+    Timestamp::from_micros(us)
+}
+
+fn fixed(limit: u64) -> Algorithm {
+    Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
+}
+
+/// A take of nothing, to see what remains.
+fn remaining(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
+    store.apply(&[Charge { key, algorithm, cost: 0, binding: true }], now)[0].remaining
+}
+
+/// The same as the store, with no bound and no cleverness.
+#[derive(Default)]
+struct Model(HashMap<Key, State>);
+
+impl Model {
+    fn apply(&mut self, charges: &[Charge<'_>], now: Timestamp) -> Vec<Verdict> {
+        let judge = |op: fn(u64) -> Op, charge: &Charge<'_>| {
+            charge.algorithm.apply(self.0.get(&charge.key), op(charge.cost), now)
+        };
+        let judged: Vec<_> = charges.iter().map(|charge| judge(Op::Take, charge)).collect();
+        let refused = charges.iter().zip(&judged).any(|(c, (_, v))| c.binding && !v.admitted);
+        if refused {
+            let unspent = charges.iter().zip(judged).map(|(charge, (_, verdict))| Verdict {
+                remaining: judge(|_| Op::Peek, charge).1.remaining,
+                reset_after: judge(|_| Op::Peek, charge).1.reset_after,
+                ..verdict
+            });
+            return unspent.collect();
+        }
+        for (charge, (next, _)) in charges.iter().zip(&judged) {
+            if let Some(next) = next {
+                self.0.insert(charge.key, next.clone());
+            }
+        }
+        judged.into_iter().map(|(_, verdict)| verdict).collect()
+    }
+
+    fn give_back(&mut self, charge: &Charge<'_>, taken: Timestamp, now: Timestamp) {
+        let op = Op::Give { cost: charge.cost, taken };
+        if let Some(state) = self.0.get(&charge.key) {
+            let next = charge.algorithm.apply(Some(state), op, now).0.unwrap();
+            self.0.insert(charge.key, next);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 4, ..cases() })]
+
+    #[test]
+    fn the_store_says_what_a_plain_map_says(
+        policies in prop::collection::vec(algorithms(), 6),
+        steps in prop::collection::vec(
+            (
+                prop_oneof![3 => 0..100_u64, 1 => 0..3_000_000_u64],
+                prop::collection::vec((1..=3_u64, any::<bool>()), 1..=6),
+                0..20_u64,
+                prop::bool::weighted(0.2),
+            ),
+            1..60,
+        ),
+    ) {
+        let (store, mut model) = (MemoryStore::new(10_000), Model::default());
+        let mut now = at(1_795_246_126_000_000);
+        for (gap_us, costs, client, give) in steps {
+            now = now.plus(Span::from_micros(gap_us));
+            let charges: Vec<_> = (0..).zip(&policies).zip(costs).map(
+                |((policy, algorithm), (cost, binding))| {
+                    Charge { key: key(client * 6 + policy), algorithm, cost, binding }
+                },
+            ).collect();
+            prop_assert_eq!(store.apply(&charges, now).into_vec(), model.apply(&charges, now));
+            if give {
+                store.give_back(&charges[..1], now, now);
+                model.give_back(&charges[0], now, now);
+            }
+        }
+        prop_assert_eq!(store.forgiven(), 0);
+    }
+}
+
+#[test]
+fn threads_on_overlapping_policies_neither_lose_nor_invent_a_unit() {
+    const THREADS: u64 = 8;
+    const DECISIONS: u64 = 1000;
+    let policies: Vec<_> = (0..6).map(|policy| fixed(200 + 100 * policy)).collect();
+    let store = MemoryStore::new(1000);
+    let admitted: Vec<AtomicU64> = policies.iter().map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, policies, admitted) = (&store, &policies, &admitted);
+            scope.spawn(move || {
+                let mut random = fastrand::Rng::with_seed(thread);
+                for _ in 0..DECISIONS {
+                    // Any subset in any order, so that locks cross.
+                    let count = random.usize(1..=6);
+                    let chosen = random.choose_multiple(0..6_u64, count);
+                    let charges: SmallVec<[_; 6]> = chosen
+                        .iter()
+                        .map(|&policy| Charge {
+                            key: key(policy),
+                            algorithm: &policies[usize::try_from(policy).unwrap()],
+                            cost: 1 + policy % 2,
+                            binding: true,
+                        })
+                        .collect();
+                    if store.apply(&charges, at(0)).iter().all(|verdict| verdict.admitted) {
+                        for (policy, charge) in chosen.iter().zip(&charges) {
+                            let units = &admitted[usize::try_from(*policy).unwrap()];
+                            units.fetch_add(charge.cost, Ordering::Relaxed);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    for (policy, (algorithm, admitted)) in (0..).zip(policies.iter().zip(&admitted)) {
+        let left = remaining(&store, key(policy), algorithm, at(0));
+        assert_eq!(admitted.load(Ordering::Relaxed) + left, algorithm.limit());
+    }
+    assert_eq!(remaining(&store, key(0), &policies[0], at(0)), 0, "the limits were contended");
+}
+
+#[test]
+fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
+    let (roomy, full) = (fixed(10), fixed(1));
+    let store = MemoryStore::new(100);
+    let charges = |binding| {
+        [
+            Charge { key: key(1), algorithm: &roomy, cost: 4, binding: true },
+            Charge { key: key(2), algorithm: &full, cost: 1, binding },
+        ]
+    };
+    assert!(store.apply(&charges(true), at(0)).iter().all(|verdict| verdict.admitted));
+    let refused = store.apply(&charges(true), at(0));
+    assert_eq!((refused[0].admitted, refused[0].remaining), (true, 6));
+    assert!(!refused[1].admitted);
+    // One that does not bind stops nobody.
+    let shadow = store.apply(&charges(false), at(0));
+    assert_eq!((shadow[0].remaining, shadow[1].admitted), (2, false));
+}
+
+#[test]
+fn what_was_given_back_entirely_takes_no_room() {
+    let algorithm = fixed(10);
+    let store = MemoryStore::new(100);
+    let charge = Charge { key: key(1), algorithm: &algorithm, cost: 4, binding: true };
+    store.apply(&[charge], at(0));
+    assert_eq!(store.live_keys(at(0)), 1);
+    store.give_back(&[charge], at(0), at(0));
+    assert_eq!(store.live_keys(at(0)), 0);
+}
+
+#[test]
+fn a_changed_limit_keeps_the_count() {
+    let (high, low) = (fixed(10), fixed(5));
+    let store = MemoryStore::new(100);
+    let take = |algorithm| Charge { key: key(1), algorithm, cost: 3, binding: true };
+    store.apply(&[take(&high)], at(0));
+    assert_eq!(remaining(&store, key(1), &low, at(0)), 2);
+    assert!(!store.apply(&[take(&low)], at(0))[0].admitted);
+    assert_eq!(store.apply(&[take(&high)], at(0))[0].remaining, 4);
+}

@@ -1,0 +1,91 @@
+//! What happens when there are more keys than room.
+
+use super::*;
+use crate::algorithm::{SlidingWindow, TokenBucket};
+
+const MAX_KEYS: usize = 8192;
+const USERS: u64 = 2500;
+/// Far from the users' numbers.
+const STRANGERS: u64 = 1 << 32;
+const START_US: u64 = 1_795_246_080_000_000;
+
+fn per_minute(limit: u64) -> Quota {
+    Quota::new(limit, Span::from_secs(60)).unwrap()
+}
+
+/// Every user takes most of the limit; then 4,000 new keys a second take one
+/// unit each, for 20 seconds. Says how many users were forgiven.
+fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
+    let start = at(START_US);
+    for user in 0..USERS {
+        let charge = Charge { key: key(user), algorithm, cost: 60 + user % 41, binding: true };
+        store.apply(&[charge], start);
+    }
+    let mut now = start;
+    for stranger in 0..20 * 4000 {
+        now = start.plus(Span::from_micros(stranger * 250));
+        let charge = Charge { key: key(STRANGERS + stranger), algorithm, cost: 1, binding: true };
+        store.apply(&[charge], now);
+    }
+    (0..USERS).filter(|&user| remaining(store, key(user), algorithm, now) == 100).count()
+}
+
+#[test]
+fn a_flood_of_new_keys_resets_nobody_who_is_in_debt() {
+    let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(per_minute(100), 100).unwrap());
+    let safe = Algorithm::SubWindows(SubWindows::new(per_minute(100), 10).unwrap());
+    for algorithm in [sliding, bucket, safe] {
+        let store = MemoryStore::new(MAX_KEYS);
+        assert_eq!(users_reset_by_a_flood(&store, &algorithm), 0, "{}", algorithm.name());
+    }
+}
+
+#[test]
+fn a_flood_fills_the_store_and_no_more() {
+    let algorithm = Algorithm::SubWindows(SubWindows::new(per_minute(100), 10).unwrap());
+    let store = MemoryStore::new(MAX_KEYS);
+    let slots = store.shards.len() * store.groups * WAYS;
+    users_reset_by_a_flood(&store, &algorithm);
+    let live = store.live_keys(at(START_US));
+    assert!((MAX_KEYS..=slots).contains(&live), "{live} live keys in {slots} slots");
+    assert_eq!(store.forgiven(), USERS + 20 * 4000 - u64::try_from(live).unwrap());
+    let (kept, ever) = store
+        .shards
+        .iter()
+        .map(|shard| shard.lock().large())
+        .fold((0, 0), |(kept, ever), (here_kept, here_ever)| (kept + here_kept, ever + here_ever));
+    assert_eq!(kept, live);
+    assert!(ever <= slots, "{ever} large states for {slots} slots");
+}
+
+#[test]
+fn as_many_keys_as_promised_find_room() {
+    let algorithm = fixed(100);
+    let store = MemoryStore::new(100_000);
+    for number in 0..100_000 {
+        let charge = Charge { key: key(number), algorithm: &algorithm, cost: 1, binding: true };
+        store.apply(&[charge], at(START_US));
+    }
+    assert!(store.forgiven() <= 2, "{} states were forgiven", store.forgiven());
+}
+
+#[test]
+fn room_is_made_by_time_alone() {
+    let algorithm = fixed(100);
+    let store = MemoryStore::new(2000);
+    for number in 0..20_000 {
+        let now = at(START_US).plus(Span::from_secs(number / 1000 * 61));
+        let charge = Charge { key: key(number), algorithm: &algorithm, cost: 1, binding: true };
+        store.apply(&[charge], now);
+    }
+    assert_eq!(store.forgiven(), 0);
+}
+
+#[test]
+fn a_key_takes_fifty_bytes_at_most() {
+    for max_keys in [100_000, 1_000_000, 10_000_000, 100_000_000] {
+        let bytes = MIN_SHARDS * groups_per_shard(max_keys, MIN_SHARDS) * WAYS * shard::SLOT_BYTES;
+        assert!(bytes <= 50 * max_keys, "{bytes} bytes for {max_keys} keys");
+    }
+}
