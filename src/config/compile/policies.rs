@@ -1,0 +1,119 @@
+//! `policies`: one limit each.
+
+use std::sync::Arc;
+
+use super::Compiler;
+use crate::algorithm::{
+    Algorithm, FixedWindow, MAX_LIMIT, Quota, QuotaError, SlidingWindow, SubWindows, TokenBucket,
+};
+use crate::config::field::{Entries, Field, Spanned};
+use crate::config::raw::{RawAlgorithm, RawClient, RawExempt, RawMissingKey, RawPolicy};
+use crate::config::scalar::Rate;
+use crate::rules::{Exempt, MissingKey, Policy};
+
+const MAX_BUCKETS: u64 = 100;
+
+/// A policy's name, and the policy unless it is broken.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) compiled: Option<Arc<Policy>>,
+}
+
+impl Compiler<'_> {
+    pub(super) fn policies(
+        &self,
+        raw: &Field<Entries<RawPolicy>>,
+        client: Option<&RawClient>,
+    ) -> Vec<Named> {
+        let entries = raw.value().map_or(&[][..], |entries| &entries.0);
+        let named = entries.iter().map(|(name, policy)| {
+            self.check_name(name, "policy");
+            let policy = policy.value().and_then(|policy| self.policy(name, policy, client));
+            Named { name: name.value.clone(), compiled: policy.map(Arc::new) }
+        });
+        named.collect()
+    }
+
+    fn policy(
+        &self,
+        name: &Spanned<String>,
+        raw: &RawPolicy,
+        client: Option<&RawClient>,
+    ) -> Option<Policy> {
+        let lacks = |field: &str| format!("the policy \"{}\" has no \"{field}\"", name.value);
+        let rate = self.required(&raw.limit, name.span, &lacks("limit"), "like limit: 100/minute");
+        self.required(&raw.key, name.span, &lacks("key"), "like key: ip");
+        let key = raw.key.given().and_then(|key| self.key(key, client, 0));
+        let algorithm = self.algorithm(raw, rate);
+        let response = raw.response.value().map(|response| self.template(response));
+        let exempt = raw.exempt.value().map(|exempt| self.exempt(exempt)).unwrap_or_default();
+        Some(Policy {
+            name: name.value.as_str().into(),
+            key: key?,
+            missing_key: raw.missing_key.value().map_or_else(MissingKey::default, missing_key),
+            algorithm: algorithm?,
+            exempt,
+            response,
+        })
+    }
+
+    /// The fields of one algorithm are refused with another even if the rate is broken.
+    fn algorithm(&self, raw: &RawPolicy, rate: Option<&Rate>) -> Option<Algorithm> {
+        let kind = raw.algorithm.value().copied().unwrap_or(RawAlgorithm::SlidingWindow);
+        if let Some(burst) = raw.burst.given().filter(|_| kind != RawAlgorithm::TokenBucket) {
+            let message = "\"burst\" belongs to the algorithm token_bucket";
+            self.problems.error(burst.span, message, "leave it out, or choose token_bucket");
+        }
+        if let Some(buckets) = raw.buckets.given().filter(|_| kind != RawAlgorithm::SlidingWindow) {
+            let message = "\"buckets\" belongs to the algorithm sliding_window";
+            self.problems.error(buckets.span, message, "leave it out, or choose sliding_window");
+        }
+        let buckets = self.number(&raw.buckets, "buckets", 1..=MAX_BUCKETS, 1);
+        let Rate(quota) = *rate?;
+        let burst = self.number(&raw.burst, "burst", 1..=MAX_LIMIT, quota.limit());
+        if !(1..=MAX_BUCKETS).contains(&buckets) || !(1..=MAX_LIMIT).contains(&burst) {
+            return None;
+        }
+        let place = raw.burst.given().map(|burst| burst.span);
+        let place = place.or(raw.buckets.given().map(|buckets| buckets.span));
+        let place = place.or(raw.limit.given().map(|limit| limit.span))?;
+        algorithm(kind, quota, buckets, burst)
+            .map_err(|error| self.problems.error(place, &error.to_string(), ""))
+            .ok()
+    }
+
+    fn exempt(&self, raw: &RawExempt) -> Exempt {
+        Exempt {
+            ips: raw.ips.items().map(|block| block.value.0).collect(),
+            methods: raw.methods.items().map(|method| method.value.0.clone()).collect(),
+            headers: self.header_values(&raw.headers),
+        }
+    }
+}
+
+fn algorithm(
+    kind: RawAlgorithm,
+    quota: Quota,
+    buckets: u64,
+    burst: u64,
+) -> Result<Algorithm, QuotaError> {
+    Ok(match kind {
+        RawAlgorithm::SlidingWindow if buckets == 1 => {
+            Algorithm::SlidingWindow(SlidingWindow::new(quota))
+        }
+        RawAlgorithm::SlidingWindow => {
+            let buckets = u32::try_from(buckets).unwrap_or(u32::MAX);
+            Algorithm::SubWindows(SubWindows::new(quota, buckets)?)
+        }
+        RawAlgorithm::FixedWindow => Algorithm::FixedWindow(FixedWindow::new(quota)),
+        RawAlgorithm::TokenBucket => Algorithm::TokenBucket(TokenBucket::new(quota, burst)?),
+    })
+}
+
+fn missing_key(raw: &RawMissingKey) -> MissingKey {
+    match raw {
+        RawMissingKey::Ip => MissingKey::Ip,
+        RawMissingKey::Skip => MissingKey::Skip,
+        RawMissingKey::Deny => MissingKey::Deny,
+    }
+}
