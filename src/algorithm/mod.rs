@@ -42,6 +42,19 @@ pub enum Algorithm {
     TokenBucket(TokenBucket),
 }
 
+impl Algorithm {
+    /// The window.
+    pub const fn window(&self) -> Span {
+        match self {
+            Self::SlidingWindow(algorithm) => algorithm.quota(),
+            Self::SubWindows(algorithm) => algorithm.quota(),
+            Self::FixedWindow(algorithm) => algorithm.quota(),
+            Self::TokenBucket(algorithm) => algorithm.quota(),
+        }
+        .window()
+    }
+}
+
 /// What is asked of a state. Costs are in units of the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {

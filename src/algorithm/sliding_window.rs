@@ -13,4 +13,8 @@ impl SlidingWindow {
     pub const fn new(quota: Quota) -> Self {
         Self { quota }
     }
+
+    pub(super) const fn quota(&self) -> Quota {
+        self.quota
+    }
 }

@@ -14,4 +14,13 @@ impl SubWindows {
     pub const fn new(quota: Quota, buckets: u32) -> Result<Self, super::QuotaError> {
         Ok(Self { quota, buckets })
     }
+
+    /// Sub-windows in the window.
+    pub const fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    pub(super) const fn quota(&self) -> Quota {
+        self.quota
+    }
 }

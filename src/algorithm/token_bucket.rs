@@ -14,4 +14,8 @@ impl TokenBucket {
     pub const fn new(quota: Quota, burst: u64) -> Result<Self, super::QuotaError> {
         Ok(Self { quota, burst })
     }
+
+    pub(super) const fn quota(&self) -> Quota {
+        self.quota
+    }
 }

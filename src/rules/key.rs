@@ -1,19 +1,26 @@
 //! Keys: what one counter belongs to.
 
+use std::str::FromStr;
+
 use http::HeaderName;
 
+use super::path;
+
 /// From which parts of a request a policy's key is made.
+///
+/// A value that is there but empty counts as absent, everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyExpr {
     /// `ip`: the client's address, cut to its prefix.
     Ip,
-    /// `api_key`
+    /// `api_key`: one and the same key, wherever the request carries it.
     ApiKey,
     /// `user`: the user's id.
     User,
-    /// `cookie:NAME`
+    /// `cookie:NAME`: the first such cookie, without quotes.
     Cookie(Box<str>),
-    /// `header:NAME`
+    /// `header:NAME`: the field's value. A field with several lines that differ
+    /// names nobody: it is absent, and never skipped.
     Header(HeaderName),
     /// `query:NAME`: the first such parameter, decoded.
     Query(Box<str>),
@@ -35,4 +42,148 @@ pub enum KeyExpr {
     First(Vec<KeyExpr>),
     /// `{ all: [...] }`: all of them together; absent if one is.
     All(Vec<KeyExpr>),
+}
+
+/// Why a text is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyExprError {
+    /// `ipp`
+    #[error(
+        "there is no key `{0}`: keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
+         jwt:CLAIM, param:NAME, path, method, host, route and global"
+    )]
+    Unknown(String),
+    /// `cookie`
+    #[error("`{0}` needs a name: `{0}:NAME`")]
+    NoName(String),
+    /// `ip:x`
+    #[error("`{0}` takes no name")]
+    Name(String),
+    /// `header:a b`
+    #[error("`{0}` is no name of a header field")]
+    Header(String),
+    /// `cookie:a=b`
+    #[error("`{0}` is no name of a cookie")]
+    Cookie(String),
+    /// `jwt:org..id`
+    #[error("`{0}` is no claim: names of nested claims have one dot between them, as in `org.id`")]
+    Claim(String),
+    /// `param:{id}`
+    #[error("`{0}` is no name of a path parameter: these are letters, digits and `_`")]
+    Param(String),
+}
+
+/// The forms of a single word; lists are the configuration's.
+impl FromStr for KeyExpr {
+    type Err = KeyExprError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            Some((kind, name)) => named(kind, name),
+            None => plain(text),
+        }
+    }
+}
+
+fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
+    Ok(match word {
+        "ip" => KeyExpr::Ip,
+        "api_key" => KeyExpr::ApiKey,
+        "user" => KeyExpr::User,
+        "path" => KeyExpr::Path,
+        "method" => KeyExpr::Method,
+        "host" => KeyExpr::Host,
+        "route" => KeyExpr::Route,
+        "global" => KeyExpr::Global,
+        "cookie" | "header" | "query" | "jwt" | "param" => {
+            return Err(KeyExprError::NoName(word.into()));
+        }
+        _ => return Err(KeyExprError::Unknown(word.into())),
+    })
+}
+
+fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
+    let takes_name = matches!(plain(kind), Err(KeyExprError::NoName(_)));
+    if !takes_name {
+        plain(kind)?;
+        return Err(KeyExprError::Name(kind.into()));
+    }
+    if name.is_empty() {
+        return Err(KeyExprError::NoName(kind.into()));
+    }
+    match kind {
+        "cookie" if name.bytes().any(|b| b <= b' ' || b >= 0x7f || b"=;,\"".contains(&b)) => {
+            Err(KeyExprError::Cookie(name.into()))
+        }
+        "cookie" => Ok(KeyExpr::Cookie(name.into())),
+        "header" => name
+            .parse()
+            .map(KeyExpr::Header)
+            .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
+        "jwt" if name.split('.').any(str::is_empty) => Err(KeyExprError::Claim(name.into())),
+        "jwt" => Ok(KeyExpr::Jwt(name.into())),
+        "param" if !path::is_name(name) => Err(KeyExprError::Param(name.into())),
+        "param" => Ok(KeyExpr::Param(name.into())),
+        _ => Ok(KeyExpr::Query(name.into())),
+    }
+}
+
+impl KeyExpr {
+    /// Calls `see` with this key and all that it is made of.
+    pub(super) fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
+        see(self);
+        if let Self::First(keys) | Self::All(keys) = self {
+            for key in keys {
+                key.visit(see);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_one_word_is_read() {
+        let cases = [
+            ("ip", KeyExpr::Ip),
+            ("api_key", KeyExpr::ApiKey),
+            ("user", KeyExpr::User),
+            ("cookie:session", KeyExpr::Cookie("session".into())),
+            ("header:X-Tenant", KeyExpr::Header(HeaderName::from_static("x-tenant"))),
+            ("query:token", KeyExpr::Query("token".into())),
+            ("jwt:org.id", KeyExpr::Jwt("org.id".into())),
+            ("jwt:https://example.com/plan", KeyExpr::Jwt("https://example.com/plan".into())),
+            ("param:tenant", KeyExpr::Param("tenant".into())),
+            ("path", KeyExpr::Path),
+            ("method", KeyExpr::Method),
+            ("host", KeyExpr::Host),
+            ("route", KeyExpr::Route),
+            ("global", KeyExpr::Global),
+        ];
+        for (text, key) in cases {
+            assert_eq!(text.parse(), Ok(key), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_with_advice() {
+        use KeyExprError as Error;
+        let cases = [
+            ("", Error::Unknown(String::new())),
+            ("ipp", Error::Unknown("ipp".into())),
+            ("heder:x", Error::Unknown("heder".into())),
+            ("cookie", Error::NoName("cookie".into())),
+            ("jwt:", Error::NoName("jwt".into())),
+            ("ip:24", Error::Name("ip".into())),
+            ("header:a b", Error::Header("a b".into())),
+            ("cookie:a=b", Error::Cookie("a=b".into())),
+            ("jwt:org..id", Error::Claim("org..id".into())),
+            ("param:{id}", Error::Param("{id}".into())),
+        ];
+        for (text, error) in cases {
+            assert_eq!(text.parse::<KeyExpr>(), Err(error), "{text}");
+        }
+    }
 }

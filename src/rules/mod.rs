@@ -1,16 +1,37 @@
-//! Which policies judge a request, and under which keys. Pure.
+//! Which policies judge a request, and under which keys. Pure: nothing in here
+//! does I/O or reads a clock.
+//!
+//! [`Rules::select`] finds the route, [`Rules::subject`] says who asks, and
+//! [`Subject::key`] which counter each policy of the route uses for them. What a
+//! client sends is believed only as far as it can do no harm: forwarding fields
+//! and user fields from trusted peers, tokens with a good signature, and values
+//! only if no backend could read another one.
 
+mod cidr;
 mod client;
+mod client_ip;
+mod fields;
+mod forwarded;
+mod host;
+mod jwt;
 mod key;
+mod params;
+mod partition;
+mod path;
 mod policy;
 mod route;
+mod router;
+mod subject;
 
 pub use client::{
     ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, UserSource, VerifyingKey,
 };
-pub use key::KeyExpr;
+pub use host::{HostPattern, HostPatternError};
+pub use jwt::KeyError;
+pub use key::{KeyExpr, KeyExprError};
+pub use params::Params;
+pub use partition::KeyFor;
+pub use path::{MAX_SEGMENTS, PathPattern, PathPatternError, Segment};
 pub use policy::{Exempt, MissingKey, Policy};
-pub use route::{HostPattern, PathPattern, Route, Segment};
-
-mod subject;
-pub use subject::{KeyFor, Match, Params, Rules, Subject};
+pub use route::Route;
+pub use subject::{Match, Rules, Subject};

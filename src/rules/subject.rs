@@ -1,9 +1,16 @@
-//! STUB of the agreed interface; the bodies and the files' layout are the rules' author's.
+//! A request together with who asks.
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use super::{ClientSettings, Policy, Route};
-use crate::digest::{Key, Secret};
+use super::cidr::CidrSet;
+use super::client_ip::client_ip;
+use super::fields;
+use super::jwt::{Claims, TokenVerifier};
+use super::router::Router;
+use super::{ClientSettings, KeyExpr, Params, Route, UserSource};
+use crate::digest::Secret;
 use crate::request::RequestView;
 use crate::time::Timestamp;
 
@@ -11,12 +18,15 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub struct Rules {
     routes: Vec<Route>,
-    client: ClientSettings,
-    secret: Secret,
+    router: Router,
+    pub(super) client: ClientSettings,
+    pub(super) trusted: CidrSet,
+    tokens: Option<TokenVerifier>,
+    pub(super) secret: Secret,
 }
 
 /// The first route that matches, and the parameters of its path.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Match<'a> {
     /// The route's index in the file.
     pub index: usize,
@@ -24,20 +34,31 @@ pub struct Match<'a> {
     pub params: Params<'a>,
 }
 
-/// Path parameters by name.
-#[derive(Debug, Default)]
-pub struct Params<'a>(std::marker::PhantomData<&'a str>);
-
 impl Rules {
-    /// STUB
+    /// Rules over `routes`, in file order. Keys are digested under `secret`:
+    /// only rules with the same secret make the same keys.
     pub fn new(routes: Vec<Route>, client: ClientSettings, secret: Secret) -> Self {
-        Self { routes, client, secret }
+        let tokens = match &client.user {
+            Some(UserSource::Jwt(settings)) => {
+                Some(TokenVerifier::new(settings.clone(), claims_of(&routes), secret))
+            }
+            Some(UserSource::Header(_)) | None => None,
+        };
+        Self {
+            router: Router::new(&routes),
+            trusted: CidrSet::new(&client.trusted_proxies),
+            routes,
+            client,
+            tokens,
+            secret,
+        }
     }
 
     /// The first route in file order that matches.
-    pub fn select<'r>(&self, request: &'r RequestView<'_>) -> Option<Match<'r>> {
-        let _ = (&self.routes, &self.client, &self.secret, request);
-        None
+    pub fn select<'r>(&'r self, request: &'r RequestView<'_>) -> Option<Match<'r>> {
+        let index = self.router.select(&self.routes, request)?;
+        let params = Params::new(&self.routes[index].path, &request.path);
+        Some(Match { index, params })
     }
 
     /// Who asks. `now` is for tokens that expire.
@@ -47,46 +68,60 @@ impl Rules {
         matched: Match<'r>,
         now: Timestamp,
     ) -> Subject<'r> {
-        Subject { rules: self, request, matched, now }
+        let (client_ip, claims) = (OnceCell::new(), OnceCell::new());
+        Subject { rules: self, request, matched, now, client_ip, claims }
     }
+}
+
+/// The claims that some policy counts by: all that is kept of a token.
+fn claims_of(routes: &[Route]) -> Vec<Box<str>> {
+    let mut claims = Vec::new();
+    for policy in routes.iter().flat_map(|route| &route.policies) {
+        policy.key.visit(&mut |key| {
+            if let KeyExpr::Jwt(claim) = key {
+                claims.push(claim.clone());
+            }
+        });
+    }
+    claims
 }
 
 /// A request together with who asks: what keys are made of. Costly parts are
 /// computed when first asked for, and once.
 #[derive(Debug)]
 pub struct Subject<'r> {
-    rules: &'r Rules,
-    request: &'r RequestView<'r>,
+    pub(super) rules: &'r Rules,
+    pub(super) request: &'r RequestView<'r>,
     matched: Match<'r>,
     now: Timestamp,
+    client_ip: OnceCell<IpAddr>,
+    claims: OnceCell<Option<Arc<Claims>>>,
 }
 
-impl Subject<'_> {
+impl<'r> Subject<'r> {
     /// The route that matched.
-    pub fn route(&self) -> &Route {
+    pub fn route(&self) -> &'r Route {
         &self.rules.routes[self.matched.index]
+    }
+
+    /// The parameters of the route's path.
+    pub fn params(&self) -> Params<'r> {
+        self.matched.params
     }
 
     /// The client's address: the peer, or what trusted proxies say.
     pub fn client_ip(&self) -> IpAddr {
-        let _ = self.now;
-        self.request.peer
+        *self.client_ip.get_or_init(|| {
+            client_ip(self.request, &self.rules.trusted, &self.rules.client.forwarded_header)
+        })
     }
 
-    /// Under which key `policy` counts this request, if at all.
-    pub fn key(&self, policy: &Policy) -> KeyFor {
-        let _ = policy;
-        KeyFor::Exempt
+    /// What the request's bearer token claims, if it is a token that holds now.
+    pub(super) fn claims(&self) -> Option<&Claims> {
+        let verified = self.claims.get_or_init(|| {
+            let token = fields::bearer(self.request.headers).ok()?;
+            self.rules.tokens.as_ref()?.verify(token, self.now)
+        });
+        verified.as_deref()
     }
-}
-
-/// Under which key a policy counts a request, if at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyFor {
-    /// Under this one.
-    Key(Key),
-    /// Not at all: the policy exempts the request, or skips those without the key.
-    Exempt,
-    /// The request lacks the key, and the policy refuses those.
-    Denied,
 }

@@ -1,0 +1,163 @@
+//! Chains of proxies, honest and forged.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderValue, Method};
+use proptest::prelude::*;
+
+use super::*;
+
+const PROXIES: [&str; 2] = ["10.0.0.0/8", "2001:db8:ffff::/48"];
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn seen(peer: &str, header: &ForwardedHeader, lines: &[(&'static str, &[u8])]) -> IpAddr {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        headers.append(*name, HeaderValue::from_bytes(value).unwrap());
+    }
+    let request = RequestView {
+        method: &Method::GET,
+        host: Cow::Borrowed(""),
+        path: Cow::Borrowed("/"),
+        query: None,
+        headers: &headers,
+        peer: ip(peer),
+    };
+    let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
+    client_ip(&request, &trusted, header)
+}
+
+fn by_x_forwarded_for(peer: &str, lines: &[&str]) -> IpAddr {
+    let lines: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", line.as_bytes())).collect();
+    seen(peer, &ForwardedHeader::XForwardedFor, &lines)
+}
+
+#[test]
+fn the_rightmost_untrusted_hop_is_the_client() {
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("192.0.2.1", &["198.51.100.1"], "192.0.2.1"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+        ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &["1.1.1.1, 198.51.100.1 , 10.0.0.2"], "198.51.100.1"),
+        ("10.0.0.1", &["1.1.1.1, 198.51.100.1", "10.9.9.9,10.0.0.2"], "198.51.100.1"),
+        ("10.0.0.1", &["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
+        ("::ffff:10.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1"),
+        ("2001:db8:ffff::1", &["[2001:db8::7%eth0]:4711"], "2001:db8::7"),
+        ("10.0.0.1", &["198.51.100.1,, ,10.0.0.2,"], "198.51.100.1"),
+    ];
+    for (peer, lines, client) in cases {
+        assert_eq!(by_x_forwarded_for(peer, lines), ip(client), "{peer} {lines:?}");
+    }
+}
+
+#[test]
+fn garbage_ends_the_chain_at_the_last_good_hop() {
+    let cases = [
+        ("unknown", "10.0.0.1"),
+        ("198.51.100.1, nonsense, 10.0.0.2", "10.0.0.2"),
+        ("198.51.100.1, 10.0.0.2:x", "10.0.0.1"),
+    ];
+    for (line, client) in cases {
+        assert_eq!(by_x_forwarded_for("10.0.0.1", &[line]), ip(client), "{line}");
+    }
+}
+
+#[test]
+fn a_chain_is_followed_for_a_bounded_number_of_hops() {
+    let chain = |hops: usize| format!("198.51.100.1{}", ", 10.0.0.2".repeat(hops));
+    assert_eq!(by_x_forwarded_for("10.0.0.1", &[&chain(MAX_HOPS - 1)]), ip("198.51.100.1"));
+    assert_eq!(by_x_forwarded_for("10.0.0.1", &[&chain(MAX_HOPS)]), ip("10.0.0.2"));
+    let empty = format!("198.51.100.1{}", ",".repeat(MAX_HOPS));
+    assert_eq!(by_x_forwarded_for("10.0.0.1", &[&empty]), ip("10.0.0.1"));
+}
+
+#[test]
+fn the_standard_field_is_read_like_the_customary_one() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["for=1.1.1.1, for=198.51.100.1;proto=https, for=10.0.0.2"], "198.51.100.1"),
+        (&["for=198.51.100.1", r#"for="10.0.0.2:80";by=_x, for=10.0.0.3"#], "198.51.100.1"),
+        (&[r#"for=1.1.1.1, for="[2001:db8::1]:4711""#], "2001:db8::1"),
+        (&["for=198.51.100.1, for=unknown, for=10.0.0.2"], "10.0.0.2"),
+        (&["for=198.51.100.1, for=_hidden"], "10.0.0.1"),
+        (&[r#"for="1.1.1.1, for=198.51.100.1"#], "198.51.100.1"),
+        (&[r#"for="1.1.1.1\", for="[2001:db8::1]""#], "2001:db8::1"),
+    ];
+    for (lines, client) in cases {
+        let fields: Vec<_> = lines.iter().map(|line| ("forwarded", line.as_bytes())).collect();
+        let seen = seen("10.0.0.1", &ForwardedHeader::Forwarded, &fields);
+        assert_eq!(seen, ip(client), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_field_with_one_address_is_taken_at_its_last_line() {
+    let header = ForwardedHeader::Single(HeaderName::from_static("x-real-ip"));
+    let cases: &[(&str, &[&str], &str)] = &[
+        ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &["1.1.1.1", "198.51.100.1"], "198.51.100.1"),
+        ("10.0.0.1", &["10.7.7.7"], "10.7.7.7"),
+        ("10.0.0.1", &["1.1.1.1, 198.51.100.1"], "10.0.0.1"),
+        ("10.0.0.1", &[], "10.0.0.1"),
+        ("192.0.2.1", &["198.51.100.1"], "192.0.2.1"),
+    ];
+    for (peer, lines, client) in cases {
+        let fields: Vec<_> = lines.iter().map(|line| ("x-real-ip", line.as_bytes())).collect();
+        assert_eq!(seen(peer, &header, &fields), ip(client), "{peer} {lines:?}");
+    }
+}
+
+fn header() -> impl Strategy<Value = ForwardedHeader> {
+    prop_oneof![
+        Just(ForwardedHeader::XForwardedFor),
+        Just(ForwardedHeader::Forwarded),
+        Just(ForwardedHeader::Single(HeaderName::from_static("x-real-ip"))),
+    ]
+}
+
+/// Any bytes that a field may have; often those that mean something here.
+fn line() -> impl Strategy<Value = Vec<u8>> {
+    let byte = prop_oneof![
+        2 => proptest::sample::select(b"\",;=\\ [].:10for".to_vec()),
+        1 => (0x20_u8..=0xff).prop_filter("a field has no DEL", |&byte| byte != 0x7f),
+    ];
+    proptest::collection::vec(byte, 0..48)
+}
+
+proptest! {
+    #[test]
+    fn an_untrusted_peer_never_changes_who_it_is(
+        header in header(),
+        lines in proptest::collection::vec(line(), 0..4),
+    ) {
+        for name in ["x-forwarded-for", "forwarded", "x-real-ip"] {
+            let fields: Vec<_> = lines.iter().map(|line| (name, &line[..])).collect();
+            prop_assert_eq!(seen("192.0.2.1", &header, &fields), ip("192.0.2.1"));
+        }
+    }
+
+    #[test]
+    fn what_a_client_sends_left_of_its_address_never_matters(
+        earlier in proptest::collection::vec(line(), 0..3),
+        left in line(),
+        behind in 0_usize..4,
+        brackets in any::<bool>(),
+    ) {
+        let (client, quoted) = if brackets {
+            ("2001:db8::1", r#"for="[2001:db8::1]:4711""#)
+        } else {
+            ("198.51.100.1", "for=198.51.100.1")
+        };
+        for (header, name, own, proxy) in [
+            (ForwardedHeader::XForwardedFor, "x-forwarded-for", client, "10.0.0.2"),
+            (ForwardedHeader::Forwarded, "forwarded", quoted, r#"for="10.0.0.2:80";by=_x"#),
+        ] {
+            let trail = format!(", {own}{}", format!(", {proxy}").repeat(behind));
+            let last = [&left[..], trail.as_bytes()].concat();
+            let fields: Vec<_> = earlier.iter().chain([&last]).map(|line| (name, &line[..])).collect();
+            prop_assert_eq!(seen("10.0.0.1", &header, &fields), ip(client));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Bearer tokens that say who the user is (RFC 7519).
+//!
+//! Guarantees: a token counts only if its signature holds under a configured
+//! key, by an algorithm that the configuration allows for that key (RFC 8725,
+//! section 3.1); the token's own word for either is never enough. Time is the
+//! caller's `now`, in which tokens are checked again whenever they are used.
+//! Verified tokens are remembered, under keyed digests and in bounded memory;
+//! failures are not.
+
+mod claims;
+mod keys;
+
+use std::sync::Arc;
+
+use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header};
+use quick_cache::sync::Cache;
+use serde_json::Value;
+
+pub(super) use self::claims::Claims;
+pub use self::keys::KeyError;
+use super::{JwtSettings, VerifyingKey};
+use crate::digest::{Key, Secret};
+use crate::time::Timestamp;
+
+/// The longest token that is looked at, in bytes.
+const MAX_TOKEN: usize = 16 * 1024;
+/// How many verified tokens are remembered.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Verifies tokens, and remembers those that were good.
+#[derive(Debug)]
+pub(super) struct TokenVerifier {
+    settings: JwtSettings,
+    /// Sorted; the only claims that are kept of a token.
+    wanted: Arc<[Box<str>]>,
+    verified: Cache<Key, Arc<Claims>>,
+    secret: Secret,
+}
+
+impl TokenVerifier {
+    /// `claims` are those that policies count by; the user's is added.
+    pub(super) fn new(settings: JwtSettings, claims: Vec<Box<str>>, secret: Secret) -> Self {
+        let mut wanted = claims;
+        wanted.push(settings.claim.as_str().into());
+        wanted.sort_unstable();
+        wanted.dedup();
+        Self { settings, wanted: wanted.into(), verified: Cache::new(MAX_REMEMBERED), secret }
+    }
+
+    /// The claims of a token that holds at `now`.
+    pub(super) fn verify(&self, token: &[u8], now: Timestamp) -> Option<Arc<Claims>> {
+        if token.len() > MAX_TOKEN {
+            return None;
+        }
+        let mut digest = self.secret.digest();
+        digest.value(token);
+        let key = digest.finish();
+        if let Some(claims) = self.verified.get(&key) {
+            return claims.hold_at(now).then_some(claims);
+        }
+        let payload = self.signed_payload(token)?;
+        let claims = Arc::new(Claims::of(&payload, &self.wanted)?);
+        if !claims.hold_at(now) {
+            return None;
+        }
+        self.verified.insert(key, claims.clone());
+        Some(claims)
+    }
+
+    /// What the token says, if its signature, issuer and audience are good.
+    fn signed_payload(&self, token: &[u8]) -> Option<Value> {
+        let header = decode_header(token).ok()?;
+        // An extension that we do not know may change what the token means (RFC 7515, section 4.1.11).
+        if header.crit.is_some() {
+            return None;
+        }
+        let validation = self.validation(header.alg);
+        self.keys_for(&header)
+            .find_map(|key| decode(token, &key.key, &validation).ok())
+            .map(|token| token.claims)
+    }
+
+    /// The keys that may have signed a token with this header.
+    fn keys_for<'k>(&'k self, header: &'k Header) -> impl Iterator<Item = &'k VerifyingKey> {
+        let keys = &self.settings.keys;
+        let named = header.kid.as_deref().filter(|_| keys.iter().any(|key| key.id.is_some()));
+        keys.iter().filter(move |key| {
+            let by_name = named.is_none() || key.id.as_deref() == named;
+            by_name
+                && key.algorithms.contains(&header.alg)
+                && key.key.family() == header.alg.family()
+        })
+    }
+
+    /// Signature, issuer and audience are checked by the crate. Times are not:
+    /// it would read the system's clock, and a remembered token has to be
+    /// checked again anyway.
+    fn validation(&self, algorithm: Algorithm) -> Validation {
+        let mut validation = Validation::new(algorithm);
+        validation.required_spec_claims.clear();
+        validation.validate_exp = false;
+        validation.validate_nbf = false;
+        validation.validate_aud = self.settings.audience.is_some();
+        if let Some(audience) = &self.settings.audience {
+            validation.set_audience(&[audience]);
+            validation.required_spec_claims.insert("aud".into());
+        }
+        if let Some(issuer) = &self.settings.issuer {
+            validation.set_issuer(&[issuer]);
+            validation.required_spec_claims.insert("iss".into());
+        }
+        validation
+    }
+}
+
+#[cfg(test)]
+mod tests;

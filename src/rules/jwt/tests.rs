@@ -1,0 +1,265 @@
+//! Tokens that hold, and all the ways in which they do not.
+
+use jsonwebtoken::{EncodingKey, encode};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::time::Span;
+
+const SECRET: &[u8; 32] = b"a secret as long as SHA-256 has ";
+const RSA_PUBLIC: &str = include_str!("test_keys/rsa.public.pem");
+const ALL: [Algorithm; 4] =
+    [Algorithm::HS256, Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+const NOW: Timestamp = Timestamp::from_micros(1_000_000_000_000_000);
+
+/// A private key for each algorithm.
+fn signing_key(algorithm: Algorithm) -> EncodingKey {
+    match algorithm {
+        Algorithm::RS256 => EncodingKey::from_rsa_pem(include_bytes!("test_keys/rsa.private.pem")),
+        Algorithm::ES256 => EncodingKey::from_ec_pem(include_bytes!("test_keys/p256.private.pem")),
+        Algorithm::EdDSA => {
+            EncodingKey::from_ed_pem(include_bytes!("test_keys/ed25519.private.pem"))
+        }
+        _ => Ok(EncodingKey::from_secret(SECRET)),
+    }
+    .unwrap()
+}
+
+/// The public key for each algorithm.
+fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
+    match algorithm {
+        Algorithm::RS256 => VerifyingKey::from_pem(RSA_PUBLIC, &ALL),
+        Algorithm::ES256 => VerifyingKey::from_pem(include_str!("test_keys/p256.public.pem"), &ALL),
+        Algorithm::EdDSA => {
+            VerifyingKey::from_pem(include_str!("test_keys/ed25519.public.pem"), &ALL)
+        }
+        _ => VerifyingKey::from_secret(SECRET, &ALL),
+    }
+    .unwrap()
+}
+
+fn verifier(change: impl FnOnce(&mut JwtSettings)) -> TokenVerifier {
+    let mut settings = JwtSettings {
+        keys: vec![verifying_key(Algorithm::HS256)],
+        issuer: None,
+        audience: None,
+        claim: "sub".into(),
+    };
+    change(&mut settings);
+    TokenVerifier::new(settings, vec!["plan".into()], Secret::from_bytes([1; 16]))
+}
+
+fn signed(algorithm: Algorithm, claims: &Value) -> String {
+    encode(&Header::new(algorithm), claims, &signing_key(algorithm)).unwrap()
+}
+
+fn user(verifier: &TokenVerifier, token: &str, now: Timestamp) -> Option<String> {
+    verifier.verify(token.as_bytes(), now)?.get("sub").map(str::to_owned)
+}
+
+fn exp_in(span: Span) -> u64 {
+    NOW.plus(span).as_secs()
+}
+
+#[test]
+fn a_token_signed_by_any_offered_algorithm_holds() {
+    for algorithm in ALL {
+        let verifier = verifier(|settings| settings.keys = vec![verifying_key(algorithm)]);
+        let token = signed(algorithm, &json!({ "sub": "ann", "exp": exp_in(Span::SECOND) }));
+        assert_eq!(user(&verifier, &token, NOW).as_deref(), Some("ann"), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_changed_token_does_not_hold() {
+    for algorithm in ALL {
+        let verifier = verifier(|settings| settings.keys = vec![verifying_key(algorithm)]);
+        let token = signed(algorithm, &json!({ "sub": "ann" }));
+        let other = signed(algorithm, &json!({ "sub": "bob" }));
+        let (signed_part, _) = token.rsplit_once('.').unwrap();
+        let (_, signature) = other.rsplit_once('.').unwrap();
+        assert_eq!(user(&verifier, &format!("{signed_part}.{signature}"), NOW), None);
+        assert_eq!(user(&verifier, &format!("{signed_part}."), NOW), None);
+        assert_eq!(user(&verifier, signed_part, NOW), None);
+    }
+}
+
+#[test]
+fn a_token_without_signature_never_holds() {
+    let verifier = verifier(|_| {});
+    // {"alg":"none"}, {"alg":"None"}, {"alg":""} and {}, each before {"sub":"ann"}.
+    let headers = ["eyJhbGciOiJub25lIn0", "eyJhbGciOiJOb25lIn0", "eyJhbGciOiIifQ", "e30"];
+    for header in headers {
+        for signature in ["", "AAAA"] {
+            let token = format!("{header}.eyJzdWIiOiJhbm4ifQ.{signature}");
+            assert_eq!(user(&verifier, &token, NOW), None, "{token}");
+        }
+    }
+}
+
+#[test]
+fn a_public_key_is_never_taken_for_a_secret() {
+    let pem = RSA_PUBLIC.as_bytes();
+    let der = VerifyingKey::from_pem(RSA_PUBLIC, &ALL).unwrap();
+    let der = der.key.try_get_as_bytes().unwrap().to_vec();
+    let mut confused = verifying_key(Algorithm::RS256);
+    confused.algorithms = ALL.to_vec();
+    for key in [verifying_key(Algorithm::RS256), confused] {
+        let verifier = verifier(|settings| settings.keys = vec![key]);
+        for secret in [pem, pem.trim_ascii(), &der] {
+            let key = EncodingKey::from_secret(secret);
+            let token = encode(&Header::default(), &json!({ "sub": "ann" }), &key).unwrap();
+            assert_eq!(user(&verifier, &token, NOW), None);
+        }
+    }
+}
+
+#[test]
+fn an_algorithm_that_the_settings_do_not_allow_does_not_hold() {
+    let token = encode(
+        &Header::new(Algorithm::HS512),
+        &json!({ "sub": "ann" }),
+        &signing_key(Algorithm::HS512),
+    );
+    assert_eq!(user(&verifier(|_| {}), &token.unwrap(), NOW), None);
+    let nothing_allowed = verifier(|settings| settings.keys[0].algorithms.clear());
+    assert_eq!(
+        user(&nothing_allowed, &signed(Algorithm::HS256, &json!({ "sub": "ann" })), NOW),
+        None
+    );
+}
+
+#[test]
+fn a_token_is_checked_against_the_time_of_each_request() {
+    let verifier = verifier(|_| {});
+    let minute = Span::from_secs(60);
+    let token = signed(
+        Algorithm::HS256,
+        &json!({
+            "sub": "ann", "nbf": NOW.as_secs(), "exp": exp_in(minute),
+        }),
+    );
+    let last = NOW.plus(minute).minus(Span::from_micros(1));
+    let early = NOW.minus(Span::from_micros(1));
+    assert_eq!(user(&verifier, &token, early), None);
+    assert_eq!(user(&verifier, &token, NOW).as_deref(), Some("ann"));
+    assert_eq!(verifier.verified.len(), 1);
+    assert_eq!(user(&verifier, &token, last).as_deref(), Some("ann"));
+    assert_eq!(user(&verifier, &token, NOW.plus(minute)), None);
+    assert_eq!(user(&verifier, &token, early), None);
+}
+
+#[test]
+fn only_tokens_that_held_are_remembered() {
+    let verifier = verifier(|_| {});
+    let old = signed(Algorithm::HS256, &json!({ "sub": "ann", "exp": 1 }));
+    for token in ["", "a.b.c", &old, "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ."] {
+        assert_eq!(user(&verifier, token, NOW), None);
+    }
+    assert_eq!(verifier.verified.len(), 0);
+}
+
+#[test]
+fn the_memory_of_tokens_is_bounded() {
+    let verifier = verifier(|_| {});
+    for number in 0..MAX_REMEMBERED + 500 {
+        let token = signed(Algorithm::HS256, &json!({ "sub": number }));
+        assert!(verifier.verify(token.as_bytes(), NOW).is_some());
+    }
+    assert!((1..=MAX_REMEMBERED).contains(&verifier.verified.len()));
+}
+
+#[test]
+fn issuer_and_audience_must_be_the_configured_ones() {
+    let verifier = verifier(|settings| {
+        settings.issuer = Some("https://issuer".into());
+        settings.audience = Some("gateway".into());
+    });
+    let cases = [
+        (json!({ "iss": "https://issuer", "aud": "gateway" }), true),
+        (json!({ "iss": "https://issuer", "aud": ["other", "gateway"] }), true),
+        (json!({ "iss": "https://issuer/", "aud": "gateway" }), false),
+        (json!({ "iss": "https://issuer", "aud": "Gateway" }), false),
+        (json!({ "iss": "https://issuer", "aud": [] }), false),
+        (json!({ "iss": "https://issuer" }), false),
+        (json!({ "aud": "gateway" }), false),
+        (json!({ "iss": 1, "aud": "gateway" }), false),
+    ];
+    for (claims, holds) in cases {
+        let token = signed(Algorithm::HS256, &claims);
+        assert_eq!(verifier.verify(token.as_bytes(), NOW).is_some(), holds, "{claims}");
+    }
+}
+
+#[test]
+fn an_audience_that_nobody_configured_is_no_obstacle() {
+    let token = signed(Algorithm::HS256, &json!({ "sub": "ann", "aud": "other", "iss": "other" }));
+    assert_eq!(user(&verifier(|_| {}), &token, NOW).as_deref(), Some("ann"));
+}
+
+#[test]
+fn a_token_that_names_its_key_is_checked_with_that_key_only() {
+    let with_id = |algorithm, id: Option<&str>| VerifyingKey {
+        id: id.map(Into::into),
+        ..verifying_key(algorithm)
+    };
+    let token = |kid: Option<&str>| {
+        let header = Header { kid: kid.map(Into::into), ..Header::default() };
+        encode(&header, &json!({ "sub": "ann" }), &signing_key(Algorithm::HS256)).unwrap()
+    };
+    let named = verifier(|settings| {
+        settings.keys =
+            vec![with_id(Algorithm::RS256, Some("a")), with_id(Algorithm::HS256, Some("b"))];
+    });
+    let nameless = verifier(|settings| settings.keys = vec![with_id(Algorithm::HS256, None)]);
+    let cases = [
+        (&named, Some("b"), true),
+        (&named, Some("a"), false),
+        (&named, Some("c"), false),
+        (&named, None, true),
+        (&nameless, Some("c"), true),
+        (&nameless, None, true),
+    ];
+    for (verifier, kid, holds) in cases {
+        assert_eq!(user(verifier, &token(kid), NOW).is_some(), holds, "{kid:?}");
+    }
+}
+
+#[test]
+fn unknown_extensions_make_a_token_void() {
+    let header = Header { crit: Some(vec!["exp".into()]), ..Header::default() };
+    let token = encode(&header, &json!({ "sub": "ann" }), &signing_key(Algorithm::HS256));
+    assert_eq!(user(&verifier(|_| {}), &token.unwrap(), NOW), None);
+}
+
+#[test]
+fn huge_tokens_are_not_looked_at() {
+    let verifier = verifier(|_| {});
+    let padded =
+        |length: usize| signed(Algorithm::HS256, &json!({ "sub": "ann", "x": "x".repeat(length) }));
+    let fits = padded(11 * 1024);
+    assert!(fits.len() < MAX_TOKEN);
+    assert_eq!(user(&verifier, &fits, NOW).as_deref(), Some("ann"));
+    assert_eq!(user(&verifier, &padded(13 * 1024), NOW), None);
+}
+
+#[test]
+fn only_claims_that_somebody_needs_are_kept() {
+    let token = signed(Algorithm::HS256, &json!({ "sub": "ann", "plan": "pro", "mail": "a@b" }));
+    let claims = verifier(|_| {}).verify(token.as_bytes(), NOW).unwrap();
+    assert_eq!(claims.get("plan"), Some("pro"));
+    assert_eq!(claims.get("mail"), None);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_verifier_panic_or_believe(
+        token in proptest::collection::vec(any::<u8>(), 0..64),
+        parts in "[A-Za-z0-9_=-]{0,20}(\\.[A-Za-z0-9_-]{0,20}){0,4}",
+    ) {
+        let verifier = verifier(|_| {});
+        prop_assert!(verifier.verify(&token, NOW).is_none());
+        prop_assert!(verifier.verify(parts.as_bytes(), NOW).is_none());
+    }
+}

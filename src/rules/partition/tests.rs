@@ -1,0 +1,336 @@
+//! Which requests share a counter, and which never do.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::{FixedWindow, Quota, SlidingWindow, SubWindows, TokenBucket};
+use crate::request::RequestView;
+use crate::rules::{ForwardedHeader, Route, Rules};
+use crate::time::{Span, Timestamp};
+
+/// A request's parts, owned, and the settings that it meets.
+struct Case {
+    peer: IpAddr,
+    method: Method,
+    host: &'static str,
+    path: &'static str,
+    query: Option<&'static str>,
+    headers: HeaderMap,
+    client: ClientSettings,
+}
+
+/// A request from 192.0.2.1 with these header fields.
+fn with(headers: &[(&'static str, &str)]) -> Case {
+    let value = |text: &str| HeaderValue::from_str(text).unwrap();
+    Case {
+        peer: [192, 0, 2, 1].into(),
+        method: Method::GET,
+        host: "a.test",
+        path: "/t/acme",
+        query: None,
+        headers: headers
+            .iter()
+            .map(|(name, text)| (HeaderName::from_static(name), value(text)))
+            .collect(),
+        client: ClientSettings {
+            trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
+            forwarded_header: ForwardedHeader::XForwardedFor,
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            api_key: ApiKeySettings {
+                headers: vec![HeaderName::from_static("x-api-key")],
+                bearer: true,
+                query: Some("api_key".into()),
+            },
+            user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
+        },
+    }
+}
+
+fn from(peer: &str) -> Case {
+    Case { peer: peer.parse().unwrap(), ..with(&[]) }
+}
+
+fn policy(key: &str) -> Policy {
+    policy_of(key.parse().unwrap())
+}
+
+fn policy_of(key: KeyExpr) -> Policy {
+    let quota = Quota::new(100, Span::from_secs(60)).unwrap();
+    Policy {
+        name: "p".into(),
+        key,
+        missing_key: MissingKey::Deny,
+        algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        exempt: Exempt::default(),
+        response: None,
+    }
+}
+
+impl Case {
+    fn key(&self, policy: &Policy) -> KeyFor {
+        let route = Route {
+            name: "r".into(),
+            hosts: vec![],
+            path: "/t/{tenant}".parse().unwrap(),
+            methods: vec![],
+            headers: vec![],
+            policies: vec![Arc::new(policy.clone())],
+        };
+        let rules = Rules::new(vec![route], self.client.clone(), Secret::from_bytes([3; 16]));
+        let request = RequestView {
+            method: &self.method,
+            host: Cow::Borrowed(self.host),
+            path: Cow::Borrowed(self.path),
+            query: self.query,
+            headers: &self.headers,
+            peer: self.peer,
+        };
+        let matched = rules.select(&request).unwrap();
+        rules.subject(&request, matched, Timestamp::default()).key(policy)
+    }
+}
+
+fn is_key(found: KeyFor) -> bool {
+    matches!(found, KeyFor::Key(_))
+}
+
+#[test]
+fn a_value_shares_its_counter_with_no_value_of_another_kind() {
+    let case = Case {
+        host: "x",
+        path: "/t/x",
+        query: Some("x=x&api_key=x"),
+        peer: [10, 0, 0, 1].into(),
+        ..with(&[("x", "x"), ("y", "x"), ("cookie", "x=x; y=x"), ("x-user", "x")])
+    };
+    let mut keys: Vec<_> = [
+        "ip",
+        "api_key",
+        "user",
+        "cookie:x",
+        "cookie:y",
+        "header:x",
+        "header:y",
+        "query:x",
+        "param:tenant",
+        "path",
+        "method",
+        "host",
+        "route",
+        "global",
+    ]
+    .iter()
+    .map(|key| match case.key(&policy(key)) {
+        KeyFor::Key(found) => found,
+        other => panic!("{key}: {other:?}"),
+    })
+    .collect();
+    let all = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), all);
+}
+
+#[test]
+fn addresses_of_one_network_are_one_client() {
+    let key = |peer| from(peer).key(&policy("ip"));
+    assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::9"));
+    assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
+    assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
+    assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
+    let mut wide = from("192.0.2.1");
+    wide.client.ipv4_prefix = 24;
+    assert_eq!(
+        wide.key(&policy("ip")),
+        Case { peer: [192, 0, 2, 77].into(), ..wide }.key(&policy("ip"))
+    );
+}
+
+#[test]
+fn an_api_key_is_the_same_wherever_it_stands() {
+    let key = |case: Case| case.key(&policy("api_key"));
+    let wanted = key(with(&[("x-api-key", "k1")]));
+    assert!(is_key(wanted));
+    assert_eq!(key(with(&[("authorization", "bearer k1")])), wanted);
+    assert_eq!(key(Case { query: Some("api_key=k%31"), ..with(&[]) }), wanted);
+    assert_eq!(key(with(&[("authorization", "Bearer other"), ("x-api-key", "k1")])), wanted);
+    assert_ne!(key(with(&[("x-api-key", "k2")])), wanted);
+    assert_eq!(key(with(&[("authorization", "Basic k1")])), KeyFor::Denied);
+}
+
+#[test]
+fn an_empty_value_is_no_value() {
+    let cases = [
+        ("header:x", with(&[("x", "")])),
+        ("cookie:x", with(&[("cookie", "x=")])),
+        ("query:x", Case { query: Some("x="), ..with(&[]) }),
+        ("api_key", with(&[("x-api-key", ""), ("authorization", "Bearer ")])),
+        ("user", Case { peer: [10, 0, 0, 1].into(), ..with(&[("x-user", "")]) }),
+        ("host", Case { host: "", ..with(&[]) }),
+        ("param:other", with(&[])),
+        ("jwt:sub", with(&[("authorization", "Bearer x.y.z")])),
+    ];
+    for (key, case) in cases {
+        assert_eq!(case.key(&policy(key)), KeyFor::Denied, "{key}");
+    }
+}
+
+#[test]
+fn the_address_stands_in_for_a_missing_key_but_is_not_taken_for_one() {
+    let lenient = |key| Policy { missing_key: MissingKey::Ip, ..policy(key) };
+    let (one, other) = (from("192.0.2.1"), from("192.0.2.2"));
+    let stands_in = one.key(&lenient("header:x"));
+    assert!(is_key(stands_in));
+    assert_ne!(stands_in, other.key(&lenient("header:x")));
+    assert_ne!(stands_in, one.key(&lenient("ip")));
+    assert_eq!(stands_in, one.key(&lenient("cookie:x")));
+}
+
+#[test]
+fn a_request_without_the_key_is_skipped_or_denied_as_the_policy_says() {
+    let of = |missing_key| Policy { missing_key, ..policy("header:x") };
+    assert_eq!(with(&[]).key(&of(MissingKey::Skip)), KeyFor::Exempt);
+    assert_eq!(with(&[]).key(&of(MissingKey::Deny)), KeyFor::Denied);
+}
+
+#[test]
+fn a_field_sent_twice_opens_no_fresh_counter_and_no_way_around_a_limit() {
+    let of = |missing_key| Policy { missing_key, ..policy("header:x") };
+    let twice = with(&[("x", "k1"), ("x", "made-up")]);
+    assert_eq!(twice.key(&of(MissingKey::Deny)), KeyFor::Denied);
+    let stands_in = with(&[]).key(&of(MissingKey::Ip));
+    assert_eq!(twice.key(&of(MissingKey::Ip)), stands_in);
+    assert_eq!(twice.key(&of(MissingKey::Skip)), stands_in);
+    let repeated = with(&[("x", "k1"), ("x", "k1")]);
+    assert_eq!(repeated.key(&of(MissingKey::Skip)), with(&[("x", "k1")]).key(&of(MissingKey::Ip)));
+}
+
+#[test]
+fn first_takes_the_first_that_is_there() {
+    let [x, y, ip] = ["header:x", "header:y", "ip"].map(|key| key.parse::<KeyExpr>().unwrap());
+    let first = policy_of(KeyExpr::First(vec![x.clone(), y.clone(), ip.clone()]));
+    let both = with(&[("x", "1"), ("y", "2")]);
+    assert_eq!(both.key(&first), both.key(&policy_of(x)));
+    let second = with(&[("y", "2")]);
+    assert_eq!(second.key(&first), second.key(&policy_of(y)));
+    assert_eq!(with(&[]).key(&first), with(&[]).key(&policy_of(ip)));
+    let ambiguous = with(&[("x", "1"), ("x", "2"), ("y", "2")]);
+    assert_eq!(ambiguous.key(&first), second.key(&first));
+}
+
+#[test]
+fn all_takes_every_part_or_none() {
+    let [x, y] = ["header:x", "header:y"].map(|key| key.parse::<KeyExpr>().unwrap());
+    let all = policy_of(KeyExpr::All(vec![x.clone(), y]));
+    let key = |x, y| with(&[("x", x), ("y", y)]).key(&all);
+    assert!(is_key(key("1", "2")));
+    assert_ne!(key("1", "2"), key("2", "1"));
+    assert_ne!(key("1", "2"), key("1", "3"));
+    assert_ne!(key("12", "3"), key("1", "23"));
+    assert_eq!(with(&[("x", "1")]).key(&all), KeyFor::Denied);
+    let nested = policy_of(KeyExpr::All(vec![KeyExpr::All(vec![x.clone()])]));
+    assert_ne!(with(&[("x", "1")]).key(&nested), with(&[("x", "1")]).key(&policy_of(x)));
+}
+
+#[test]
+fn a_user_field_is_believed_from_trusted_peers_only() {
+    let fields = [("x-user", "ann"), ("x-forwarded-for", "198.51.100.1")];
+    let trusted = Case { peer: [10, 0, 0, 1].into(), ..with(&fields) };
+    assert!(is_key(trusted.key(&policy("user"))));
+    assert_eq!(with(&fields).key(&policy("user")), KeyFor::Denied);
+}
+
+#[test]
+fn a_policy_keeps_its_counters_as_long_as_name_algorithm_and_window_stay() {
+    let quota = |limit, secs| Quota::new(limit, Span::from_secs(secs)).unwrap();
+    let sliding = |quota| Algorithm::SlidingWindow(SlidingWindow::new(quota));
+    let buckets = |count| Algorithm::SubWindows(SubWindows::new(quota(100, 60), count).unwrap());
+    let bucket = |burst| Algorithm::TokenBucket(TokenBucket::new(quota(100, 60), burst).unwrap());
+    let key = |name: &str, algorithm| {
+        from("192.0.2.1").key(&Policy { name: name.into(), algorithm, ..policy("ip") })
+    };
+    let known = key("p", sliding(quota(100, 60)));
+    assert_eq!(known, key("p", sliding(quota(5, 60))));
+    assert_eq!(key("p", bucket(10)), key("p", bucket(20)));
+    let different = [
+        key("q", sliding(quota(100, 60))),
+        key("p", sliding(quota(100, 61))),
+        key("p", buckets(10)),
+        key("p", buckets(20)),
+        key("p", Algorithm::FixedWindow(FixedWindow::new(quota(100, 60)))),
+        key("p", bucket(10)),
+    ];
+    for (at, other) in different.iter().enumerate() {
+        assert_ne!(known, *other);
+        assert!(!different[..at].contains(other), "{at}");
+    }
+}
+
+#[test]
+fn one_condition_suffices_to_be_exempt() {
+    let exempt = Exempt {
+        ips: vec!["198.51.100.0/24".parse().unwrap()],
+        methods: vec![Method::PUT],
+        headers: vec![(HeaderName::from_static("x-internal"), HeaderValue::from_static("s3cret"))],
+    };
+    let policy = Policy { exempt, ..policy("ip") };
+    let forwarded = [("x-forwarded-for", "198.51.100.7")];
+    let exempted = [
+        from("198.51.100.7"),
+        from("::ffff:198.51.100.7"),
+        Case { peer: [10, 0, 0, 1].into(), ..with(&forwarded) },
+        Case { method: Method::PUT, ..with(&[]) },
+        with(&[("x-internal", "s3cret")]),
+        with(&[("x-internal", "wrong"), ("x-internal", "s3cret")]),
+    ];
+    for case in exempted {
+        assert_eq!(case.key(&policy), KeyFor::Exempt, "{} {:?}", case.peer, case.headers);
+    }
+    let judged = [
+        with(&[]),
+        with(&forwarded),
+        with(&[("x-internal", "s3cre")]),
+        with(&[("x-internal", "")]),
+        with(&[("x-internal", "S3CRET")]),
+    ];
+    for case in judged {
+        assert!(is_key(case.key(&policy)), "{} {:?}", case.peer, case.headers);
+    }
+}
+
+#[test]
+fn preflights_are_exempt_and_other_options_are_not() {
+    let options = |headers: &[_]| Case { method: Method::OPTIONS, ..with(headers) };
+    let asks = ("access-control-request-method", "PUT");
+    let origin = ("origin", "https://a.test");
+    assert_eq!(options(&[asks, origin]).key(&policy("ip")), KeyFor::Exempt);
+    assert!(is_key(options(&[asks]).key(&policy("ip"))));
+    assert!(is_key(options(&[origin]).key(&policy("ip"))));
+    assert!(is_key(with(&[asks, origin]).key(&policy("ip"))));
+}
+
+proptest! {
+    #[test]
+    fn different_values_have_different_keys(
+        one in "[ -~]{1,12}",
+        other in "[ -~]{1,12}",
+    ) {
+        let key = |value: &str| with(&[("x", value)]).key(&policy("header:x"));
+        prop_assert_eq!(key(&one) == key(&other), one == other);
+    }
+
+    #[test]
+    fn two_values_are_equal_if_their_bytes_are(
+        one in proptest::collection::vec(any::<u8>(), 0..8),
+        other in proptest::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let secret = Secret::from_bytes([9; 16]);
+        prop_assert_eq!(are_equal(&secret, &one, &other), one == other);
+        prop_assert!(are_equal(&secret, &one, &one.clone()));
+    }
+}

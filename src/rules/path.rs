@@ -1,0 +1,210 @@
+//! Path patterns: `/v1/orders`, `/v1/orders/{id}`, `/v1/*`.
+//!
+//! A pattern is written in the form in which paths are compared (see
+//! [`RequestView::path`](crate::request::RequestView)); one that could never
+//! match, because no path is ever written so, is refused when it is read.
+
+use std::str::FromStr;
+
+/// The most segments a pattern may have, so that a walk along one is short.
+pub const MAX_SEGMENTS: usize = 64;
+
+/// `/v1/orders`, `/v1/orders/{id}`, or a tail: `/v1/*`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PathPattern {
+    /// Between the slashes; the last one is empty if the path ends in a slash.
+    pub segments: Vec<Segment>,
+    /// Whether the pattern ends in `*`: anything may follow, also nothing, so
+    /// that `/v1/*` matches `/v1`, `/v1/` and `/v1/a/b`.
+    pub tail: bool,
+}
+
+/// One segment of a path pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Segment {
+    /// Exactly this.
+    Literal(Box<str>),
+    /// Any one segment that is not empty, under this name.
+    Param(Box<str>),
+}
+
+/// Why a text is no path pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathPatternError {
+    /// `v1/orders`
+    #[error("a path begins with a slash: `/{0}`")]
+    NoSlash(String),
+    /// `/a//b`
+    #[error("a path has no empty segments: requests are compared with `//` merged to `/`")]
+    EmptySegment,
+    /// `/a/../b`
+    #[error("requests with the segments `.` and `..` are refused, so this path never matches")]
+    DotSegment,
+    /// `/a*`, `/*/b`
+    #[error(
+        "`*` stands for the whole rest of a path: it can only be the last segment, as in `/v1/*`"
+    )]
+    Star,
+    /// `/a?b`
+    #[error("a path ends before `?` or `#`")]
+    Query,
+    /// `/a b`
+    #[error("the character {0:?} never stands in a path as it is: write it percent-encoded")]
+    Character(char),
+    /// `/%4`
+    #[error("`%` begins an escape of two hexadecimal digits, such as `%20`")]
+    BadEscape,
+    /// `/%7euser`, `/%2f`
+    #[error("paths are compared in their normal form: write `{right}` instead of `{written}`")]
+    Escape {
+        /// The escape in the pattern.
+        written: String,
+        /// What a normal path has in its place.
+        right: String,
+    },
+    /// `/a{b}`, `/{`
+    #[error("a parameter is a whole segment, as in `/orders/{{id}}`, not `{0}`")]
+    Braces(String),
+    /// `/{}`, `/{a b}`
+    #[error("a parameter's name is made of letters, digits and `_`, not `{0}`")]
+    ParamName(String),
+    /// `/{a}/{a}`
+    #[error("the parameter `{0}` stands twice in the path")]
+    DuplicateParam(String),
+    /// More than [`MAX_SEGMENTS`].
+    #[error("a path may have at most {MAX_SEGMENTS} segments")]
+    TooLong,
+}
+
+impl FromStr for PathPattern {
+    type Err = PathPatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rest = text.strip_prefix('/').ok_or_else(|| PathPatternError::NoSlash(text.into()))?;
+        let (rest, tail) = match rest.strip_suffix('*') {
+            Some("") => return Ok(Self { segments: Vec::new(), tail: true }),
+            Some(before) => (before.strip_suffix('/').ok_or(PathPatternError::Star)?, true),
+            None => (rest, false),
+        };
+        let mut pattern = Self { segments: Vec::new(), tail };
+        let mut parts = rest.split('/').peekable();
+        while let Some(part) = parts.next() {
+            let is_final_slash = part.is_empty() && parts.peek().is_none() && !tail;
+            if part.is_empty() && !is_final_slash {
+                return Err(PathPatternError::EmptySegment);
+            }
+            if pattern.segments.len() == MAX_SEGMENTS {
+                return Err(PathPatternError::TooLong);
+            }
+            let segment = part.parse()?;
+            if let Segment::Param(name) = &segment
+                && pattern.param_names().any(|earlier| earlier == &**name)
+            {
+                return Err(PathPatternError::DuplicateParam(name.to_string()));
+            }
+            pattern.segments.push(segment);
+        }
+        Ok(pattern)
+    }
+}
+
+impl FromStr for Segment {
+    type Err = PathPatternError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(name) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
+            return if is_name(name) {
+                Ok(Self::Param(name.into()))
+            } else {
+                Err(PathPatternError::ParamName(name.into()))
+            };
+        }
+        if text == "." || text == ".." {
+            return Err(PathPatternError::DotSegment);
+        }
+        for (at, character) in text.char_indices() {
+            match character {
+                '{' | '}' => return Err(PathPatternError::Braces(text.into())),
+                '*' => return Err(PathPatternError::Star),
+                '?' | '#' => return Err(PathPatternError::Query),
+                '%' => check_escape(&text.as_bytes()[at..])?,
+                _ if is_path_character(character) => {}
+                _ => return Err(PathPatternError::Character(character)),
+            }
+        }
+        Ok(Self::Literal(text.into()))
+    }
+}
+
+/// Whether a parameter may be called so.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// `pchar` without escapes (RFC 3986, section 3.3), and without `*`, which is the tail's.
+const fn is_path_character(character: char) -> bool {
+    is_unreserved(character)
+        || matches!(
+            character,
+            '!' | '$' | '&' | '\'' | '(' | ')' | '+' | ',' | ';' | '=' | ':' | '@'
+        )
+}
+
+/// RFC 3986, section 2.3.
+const fn is_unreserved(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')
+}
+
+/// Whether the escape that `bytes` begin with is one that a normal path has:
+/// in capitals, and of no unreserved character (RFC 3986, section 6.2.2).
+fn check_escape(bytes: &[u8]) -> Result<(), PathPatternError> {
+    let digits = bytes.get(1..3).and_then(|digits| std::str::from_utf8(digits).ok());
+    let (digits, value) = digits
+        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
+        .and_then(|digits| Some((digits, u8::from_str_radix(digits, 16).ok()?)))
+        .ok_or(PathPatternError::BadEscape)?;
+    let written = format!("%{digits}");
+    let right = match char::from(value) {
+        character if is_unreserved(character) => character.to_string(),
+        _ => written.to_ascii_uppercase(),
+    };
+    if written == right { Ok(()) } else { Err(PathPatternError::Escape { written, right }) }
+}
+
+impl PathPattern {
+    /// The names of its parameters, in order.
+    pub fn param_names(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Param(name) => Some(&**name),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// Whether every path that `later` matches is matched by this one, too.
+    pub(super) fn covers(&self, later: &Self) -> bool {
+        let (mine, theirs) = (self.segments.len(), later.segments.len());
+        let long_enough = if self.tail { mine <= theirs } else { mine == theirs && !later.tail };
+        long_enough
+            && self.segments.iter().zip(&later.segments).all(|(mine, their)| mine.covers(their))
+    }
+}
+
+impl Segment {
+    fn covers(&self, later: &Self) -> bool {
+        match (self, later) {
+            (Self::Param(_), Self::Param(_)) => true,
+            (Self::Param(_), Self::Literal(literal)) => !literal.is_empty(),
+            (Self::Literal(mine), Self::Literal(their)) => mine == their,
+            (Self::Literal(_), Self::Param(_)) => false,
+        }
+    }
+}
+
+/// What stands between the slashes of a request's path. `*`, the target of an
+/// OPTIONS request for the whole server, has no segments: only `/*` matches it.
+pub(super) fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.strip_prefix('/').into_iter().flat_map(|rest| rest.split('/'))
+}
+
+#[cfg(test)]
+mod tests;
