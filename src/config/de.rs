@@ -21,7 +21,10 @@ use super::problem::Problems;
 use super::suggest;
 
 /// Reads a `T` out of `node`; none if it is something else, which is recorded.
-pub(super) fn read<'de, T: Deserialize<'de>>(node: &'de Node, problems: &'de Problems) -> Option<T> {
+pub(super) fn read<'de, T: Deserialize<'de>>(
+    node: &'de Node,
+    problems: &'de Problems,
+) -> Option<T> {
     let reader = Reader { node, problems };
     T::deserialize(reader).map_err(|mistake| reader.record(mistake)).ok()
 }
@@ -212,7 +215,8 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, Mistake> {
         if name == EITHER {
             let short = self.node.scalar().is_some();
-            return visitor.visit_enum(Variant { reader: self, name: variants[usize::from(!short)] });
+            return visitor
+                .visit_enum(Variant { reader: self, name: variants[usize::from(!short)] });
         }
         let known = variants.iter().find(|variant| Some(**variant) == self.node.scalar());
         let name = known.ok_or_else(|| self.unknown_variant(name, variants))?;
@@ -243,7 +247,11 @@ impl<'de> SeqAccess<'de> for FieldParts<'de> {
         match (self.part, &node.value) {
             (1, Value::Unresolved) => Ok(None),
             (1, Value::Null) => {
-                problems.error(node.span, "there is no value here", "write one, or leave the field out");
+                problems.error(
+                    node.span,
+                    "there is no value here",
+                    "write one, or leave the field out",
+                );
                 Ok(None)
             }
             (1, _) => match seed.deserialize(self.reader) {
@@ -294,8 +302,10 @@ impl<'de> MapAccess<'de> for Fields<'de> {
         seed: K,
     ) -> Result<Option<K::Value>, Mistake> {
         let known = self.known;
-        let mut wanted =
-            self.rest.by_ref().filter(|entry| known.is_none_or(|names| names.contains(&entry.name())));
+        let mut wanted = self
+            .rest
+            .by_ref()
+            .filter(|entry| known.is_none_or(|names| names.contains(&entry.name())));
         let Some(entry) = wanted.next() else { return Ok(None) };
         self.value = Some(&entry.value);
         seed.deserialize(self.reader.at(&entry.key)).map(Some)

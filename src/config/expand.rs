@@ -107,10 +107,8 @@ impl Expander<'_> {
     /// What `NAME`, `NAME:-default` or `file:PATH` stands for.
     fn reference<'t>(&self, inner: &'t str) -> Result<Cow<'t, str>, Mistake> {
         if let Some(path) = inner.strip_prefix("file:") {
-            let mut text = self
-                .around
-                .read(path)
-                .map_err(|message| Mistake { message, advice: "" })?;
+            let mut text =
+                self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
             // Editors and `echo` end a file with a newline that nobody means.
             let kept = text.trim_end_matches(['\r', '\n']).len();
             text.truncate(kept);

@@ -159,8 +159,7 @@ impl Shown {
         writeln!(f, "{name}:{}:{}: {severity}: {message}", span.line, span.column)?;
         writeln!(f, "{:>5} | {text}", span.line)?;
         let gutter = span.line.to_string().len().max(5);
-        let marked =
-            format!("{:gutter$} | {:indent$}{:^<carets$} {advice}", "", "", "");
+        let marked = format!("{:gutter$} | {:indent$}{:^<carets$} {advice}", "", "", "");
         f.write_str(marked.trim_end())
     }
 }
@@ -178,7 +177,8 @@ impl Excerpt {
         let column = usize::try_from(span.column.saturating_sub(1)).unwrap_or(usize::MAX);
         let length = usize::try_from(span.length).unwrap_or(usize::MAX);
         let chars = line.chars().count();
-        let first = if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
+        let first =
+            if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
         // Control characters would move the carets, or the reader's terminal.
         let text: String = line
             .chars()

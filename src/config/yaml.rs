@@ -29,21 +29,32 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     };
     match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
+        Ok(Spanned { value: Untyped::Null, .. }) => {
+            let advice = "write at least listeners, routes and upstreams";
+            problems.error(Span::FILE, "the file is empty", advice);
+            None
+        }
         Ok(tree) => Some(Source { text, problems }.node(tree)),
         Err(error) => {
             let span = error.location().map_or(Span::FILE, span);
-            problems.error(span, &format!("this is no valid YAML: {}", reason(&error)), "");
+            let (message, advice) = reason(&error);
+            problems.error(span, &message, advice);
             None
         }
     }
 }
 
-/// The parser's words without its own rendering of the place.
-fn reason(error: &serde_yaml::Error) -> String {
+/// The parser's words without its own rendering of the place, and advice.
+fn reason(error: &serde_yaml::Error) -> (String, &'static str) {
+    if matches!(error.without_snippet(), serde_yaml::Error::Budget { .. }) {
+        let advice = "write less, or repeat less by aliases";
+        return ("from here on the file is too large or too deep".to_owned(), advice);
+    }
     let formatter = serde_yaml::UserMessageFormatter;
     let text = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
     let first = text.lines().next().unwrap_or_default();
-    first.split(" at line ").next().unwrap_or(first).to_owned()
+    let first = first.split(" at line ").next().unwrap_or(first);
+    (format!("this is no valid YAML: {first}"), "")
 }
 
 fn span(location: serde_yaml::Location) -> Span {
@@ -101,10 +112,7 @@ impl Source<'_> {
                 continue;
             }
             let text = Value::Text(Text { value: key.value, written: None });
-            entries.push(Entry {
-                key: Node { value: text, span: place },
-                value: self.node(value),
-            });
+            entries.push(Entry { key: Node { value: text, span: place }, value: self.node(value) });
         }
         Value::Map(entries)
     }

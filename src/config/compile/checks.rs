@@ -87,16 +87,15 @@ impl Compiler<'_> {
         field: &Field<Entries<FieldValue>>,
     ) -> Vec<(HeaderName, HeaderValue)> {
         let entries = field.value().map_or(&[][..], |entries| &entries.0);
-        let checked = entries.iter().filter_map(|(name, value)| {
-            match name.value.parse::<FieldName>() {
+        let checked =
+            entries.iter().filter_map(|(name, value)| match name.value.parse::<FieldName>() {
                 Ok(FieldName(parsed)) => Some((parsed, value.value()?.0.clone())),
                 Err(_) => {
                     let message = format!("\"{}\" is no name of a header field", name.value);
                     self.problems.error(name.span, &message, "use letters, digits and -");
                     None
                 }
-            }
-        });
+            });
         checked.collect()
     }
 

@@ -34,13 +34,7 @@ impl Compiler<'_> {
         client
     }
 
-    fn prefix(
-        &self,
-        field: &Field<u64>,
-        name: &str,
-        most: u8,
-        default: u8,
-    ) -> u8 {
+    fn prefix(&self, field: &Field<u64>, name: &str, most: u8, default: u8) -> u8 {
         let bits = self.number(field, name, 1..=most.into(), default.into());
         u8::try_from(bits).unwrap_or(default)
     }

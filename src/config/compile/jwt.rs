@@ -96,7 +96,7 @@ impl Compiler<'_> {
                     json.line(),
                     json.column()
                 ),
-                other => other.to_string(),
+                other => other.to_string().replace('`', "\""),
             };
             self.problems.error(span, &message, "");
         })

@@ -67,7 +67,7 @@ impl Compiler<'_> {
         let header = user.and_then(|user| user.value()).is_some_and(|user| user.jwt.is_absent());
         match key {
             KeyExpr::User if missing => {
-                let message = "no request has a user, since \"client.user\" does not say whence";
+                let message = "no request has a user, since there is no \"client.user\"";
                 let advice = "add client: { user: { jwt: ... } } or another key";
                 self.problems.error(raw.span, message, advice);
             }

@@ -65,9 +65,7 @@ impl Compiler<'_> {
     fn access_log(&self, raw: &RawAccessLog) -> AccessLogSettings {
         let output = match raw.path.value() {
             None => Output::Stdout,
-            Some(OutputPath(Output::File(path))) => {
-                Output::File(self.around.directory.join(path))
-            }
+            Some(OutputPath(Output::File(path))) => Output::File(self.around.directory.join(path)),
             Some(OutputPath(output)) => output.clone(),
         };
         AccessLogSettings { output, format: raw.format.value().map_or(Format::Json, format) }

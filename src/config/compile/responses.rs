@@ -44,7 +44,9 @@ impl Compiler<'_> {
     fn check_placeholders(&self, body: &Spanned<String>) {
         for name in placeholders(&body.value).filter(|name| !PLACEHOLDERS.contains(name)) {
             let message = match &body.written {
-                Some(written) => format!("what \"{written}\" stands for has an unknown placeholder"),
+                Some(written) => {
+                    format!("what \"{written}\" stands for has an unknown placeholder")
+                }
                 None => format!("there is no placeholder {{{name}}}"),
             };
             let advice = "there are {retry_after}, {limit}, {remaining} and {policy}";
@@ -55,10 +57,13 @@ impl Compiler<'_> {
 
 /// The words that stand alone in braces; other braces, as in JSON, are text.
 fn placeholders(body: &str) -> impl Iterator<Item = &str> {
-    let is_word = |name: &&str| {
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
-    };
-    body.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).filter(is_word)
+    let is_word =
+        |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    body.split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}'))
+        .map(|(name, _)| name)
+        .filter(is_word)
 }
 
 #[cfg(test)]

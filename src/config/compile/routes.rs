@@ -80,10 +80,8 @@ impl Compiler<'_> {
         if let Some(other) = taken.insert(name.clone(), number) {
             let shown = given.map_or(name.as_str(), |name| name.shown());
             let message = format!("two routes are named \"{shown}\": number {other} and {number}");
-            let span = given.map_or_else(
-                || route.map_or(Span::FILE, |route| route.span),
-                |name| name.span,
-            );
+            let span = given
+                .map_or_else(|| route.map_or(Span::FILE, |route| route.span), |name| name.span);
             self.problems.error(span, &message, "rename one of them");
         }
         name
@@ -126,7 +124,12 @@ impl Compiler<'_> {
     }
 
     /// The route's own policies, then the defaults that are not among them.
-    fn route_policies(&self, raw: &Spanned<RawRoute>, shown: &str, names: &Names<'_>) -> Vec<usize> {
+    fn route_policies(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        names: &Names<'_>,
+    ) -> Vec<usize> {
         let mut policies = self.policy_indices(&raw.value.policies, shown, names);
         if raw.value.defaults.value().copied().unwrap_or(true) {
             for default in &names.defaults {
@@ -171,7 +174,7 @@ impl Compiler<'_> {
     ) {
         let shown = name.shown();
         let message = format!("{owner} names the {kind} \"{shown}\", which does not exist");
-        let listed = if kind == "policy" { "there are" } else { "the upstreams are" };
+        let listed = if kind == "policy" { "the policies are" } else { "the upstreams are" };
         let advice = suggest::advice(shown, known, listed, self.problems);
         self.problems.error(name.span, &message, &advice);
     }
@@ -192,7 +195,8 @@ impl Compiler<'_> {
                     continue;
                 }
                 let own = raw.value.policies.items().find(|name| *name.value == *policy.name);
-                let place = own.map(|name| name.span).or(raw.value.path.given().map(|path| path.span));
+                let place =
+                    own.map(|name| name.span).or(raw.value.path.given().map(|path| path.span));
                 let message = format!(
                     "the policy \"{}\" counts by \"param:{param}\", which the path of {shown} \
                      does not have",

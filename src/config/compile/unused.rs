@@ -20,10 +20,14 @@ impl Compiler<'_> {
         let used: HashSet<&str> =
             rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name)).collect();
         self.warn_unnamed(&raw.policies, "policy", &used);
-        let used: HashSet<&str> = config.routes.iter().filter_map(|route| match route.action {
-            Action::Forward(index) => Some(config.upstreams[index].name.as_str()),
-            Action::Respond(_) => None,
-        }).collect();
+        let used: HashSet<&str> = config
+            .routes
+            .iter()
+            .filter_map(|route| match route.action {
+                Action::Forward(index) => Some(config.upstreams[index].name.as_str()),
+                Action::Respond(_) => None,
+            })
+            .collect();
         self.warn_unnamed(&raw.upstreams, "upstream", &used);
     }
 
@@ -52,7 +56,7 @@ impl Compiler<'_> {
         let entries = written.value().map_or(&[][..], |entries| &entries.0);
         for (name, _) in entries.iter().filter(|(name, _)| !used.contains(name.value.as_str())) {
             let message = format!("no route uses the {kind} \"{}\"", name.value);
-            self.problems.warning(name.span, &message, "");
+            self.problems.warning(name.span, &message, "remove it, or name it in a route");
         }
     }
 }

@@ -56,7 +56,10 @@ impl Compiler<'_> {
                 let weight = self.number(&long.weight, "weight", 1..=MAX_WEIGHT, 1);
                 let Endpoint(target) =
                     self.required(&long.url, raw.span, "the endpoint has no \"url\"", advice)?;
-                Some(EndpointSettings { target: target.clone(), weight: u32::try_from(weight).ok()? })
+                Some(EndpointSettings {
+                    target: target.clone(),
+                    weight: u32::try_from(weight).ok()?,
+                })
             }
         }
     }

@@ -22,15 +22,15 @@ impl FromStr for ListenAddress {
         if text.starts_with("unix:") {
             return Err(ScalarError::new("Unix sockets are not supported yet", ADVICE));
         }
-        if let Some(port) = text.strip_prefix(':') {
-            let port = port_number(port)?;
-            return Ok(Self((Ipv4Addr::UNSPECIFIED, port).into()));
-        }
         if let Ok(address) = text.parse() {
             return Ok(Self(address));
         }
         if text.parse::<IpAddr>().is_ok() {
             return Err(ScalarError::new(format!("the address \"{text}\" has no port"), ADVICE));
+        }
+        if let Some(port) = text.strip_prefix(':') {
+            let port = port_number(port)?;
+            return Ok(Self((Ipv4Addr::UNSPECIFIED, port).into()));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| {
             ScalarError::new(format!("\"{text}\" is no address to listen on"), ADVICE)

@@ -43,9 +43,7 @@ pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
             .checked_mul(unit_us)
             .and_then(|us| us.checked_add(total_us))
             .filter(|us| *us <= MAX_US)
-            .ok_or_else(|| {
-                ScalarError::new(format!("\"{whole}\" is longer than ten years"), "")
-            })?;
+            .ok_or_else(|| ScalarError::new(format!("\"{whole}\" is longer than ten years"), ""))?;
         if next.is_empty() {
             return Ok(total_us);
         }

@@ -21,7 +21,7 @@ impl FromStr for KeyWord {
                 "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \
                  param:NAME, path, method, host, route and global",
             ),
-            other => ScalarError::new(other.to_string(), "write a key like ip or header:x-tenant"),
+            other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),
         })
     }
 }

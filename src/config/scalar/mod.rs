@@ -17,8 +17,8 @@ mod telemetry;
 
 use std::fmt;
 
-pub use address::ListenAddress;
 pub(super) use address::Cidr;
+pub use address::ListenAddress;
 pub(super) use duration::Period;
 pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};
@@ -39,6 +39,11 @@ pub struct ScalarError {
 impl ScalarError {
     fn new(message: impl Into<String>, advice: &'static str) -> Self {
         Self { message: message.into(), advice }
+    }
+
+    /// What another module says of a text it refuses, in the quotes of reports.
+    fn of(error: impl fmt::Display, advice: &'static str) -> Self {
+        Self::new(error.to_string().replace('`', "\""), advice)
     }
 }
 

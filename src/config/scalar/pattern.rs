@@ -20,10 +20,9 @@ impl FromStr for PathText {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        text.parse().map(Self).map_err(|error| {
-            let advice = "write a path like /v1/orders, /v1/orders/{id} or /v1/*";
-            ScalarError::new(error.to_string(), advice)
-        })
+        text.parse()
+            .map(Self)
+            .map_err(|error| ScalarError::of(error, "like /v1/orders/{id} or /v1/*"))
     }
 }
 
@@ -42,9 +41,8 @@ impl FromStr for HostText {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        text.parse().map(Self).map_err(|error| {
-            let advice = "write a host like api.example.com or *.example.com";
-            ScalarError::new(error.to_string(), advice)
-        })
+        text.parse()
+            .map(Self)
+            .map_err(|error| ScalarError::of(error, "like api.example.com or *.example.com"))
     }
 }

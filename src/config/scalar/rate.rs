@@ -19,9 +19,9 @@ impl FromStr for Rate {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        let (count, window) = text.split_once('/').ok_or_else(|| {
-            ScalarError::new(format!("the rate \"{text}\" says no time"), ADVICE)
-        })?;
+        let (count, window) = text
+            .split_once('/')
+            .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" says no time"), ADVICE))?;
         let limit = limit(count.trim())?;
         let window = Span::from_micros(window_us(window.trim(), text)?);
         Quota::new(limit, window)
