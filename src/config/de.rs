@@ -89,10 +89,10 @@ impl<'de> Reader<'de> {
         Mistake::new(format!("expected {what}, found {}", self.node.kind()), advice)
     }
 
-    fn entries(self, what: &str) -> Result<&'de [Entry], Mistake> {
+    fn entries(self, what: &str, advice: &str) -> Result<&'de [Entry], Mistake> {
         match &self.node.value {
             Value::Map(entries) => Ok(entries),
-            _ => Err(self.expected(what, "")),
+            _ => Err(self.expected(what, advice)),
         }
     }
 
@@ -189,7 +189,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        let rest = self.entries("a map of names")?.iter();
+        let rest = self.entries("a map", "write NAME: and what it stands for")?.iter();
         visitor.visit_map(Fields { reader: self, rest, known: None, value: None })
     }
 
@@ -199,7 +199,8 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Mistake> {
-        let entries = self.entries(&format!("a map with the fields of \"{name}\""))?;
+        let advice = format!("its fields are: {}", fields.join(", "));
+        let entries = self.entries(&format!("the map \"{name}\""), &advice)?;
         for entry in entries.iter().filter(|entry| !fields.contains(&entry.name())) {
             self.unknown_field(name, fields, entry);
         }

@@ -80,7 +80,7 @@ pub(super) struct Entries<T>(pub(super) Vec<(Spanned<String>, Field<T>)>);
 /// A short form, which is a scalar, or a long form, which is not.
 #[derive(Clone, Debug, serde::Deserialize, JsonSchema)]
 #[serde(rename = "$either")]
-#[schemars(untagged)]
+#[schemars(untagged, inline)]
 pub(super) enum Either<S, L> {
     Short(S),
     Long(L),

@@ -20,7 +20,7 @@ mod suggest;
 mod yaml;
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 pub use model::{Config, RuntimeSettings};
@@ -60,10 +60,13 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
-    // One byte more than is allowed, so that the compiler sees that it is too much.
+    // One byte more than is allowed shows that it is too much, and no more is read.
     file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    // A character cut in two at that bound is no mistake of its own.
-    let text = String::from_utf8_lossy(&bytes);
+    if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes > yaml::MAX_BYTES) {
+        return Err(unreadable(io::Error::other("it is larger than 8 MiB")));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "it is no UTF-8 text")))?;
     let name = path.to_string_lossy();
     Config::parse(&text, &name, &|variable| std::env::var(variable).ok())
         .map_err(LoadError::Mistakes)

@@ -191,3 +191,50 @@ impl Excerpt {
         Self { text: text.trim_end().to_owned(), indent, carets: length.min(visible).max(1) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str, spans: &[Span]) -> String {
+        let problems = Problems::default();
+        for span in spans {
+            problems.error(*span, "wrong", "right");
+        }
+        problems.report("a.yaml", text).to_string()
+    }
+
+    #[test]
+    fn problems_stand_in_the_order_of_the_file_and_each_once() {
+        let first = Span { line: 1, column: 1, length: 3 };
+        let second = Span { line: 2, column: 2, length: 1 };
+        let expected = "a.yaml:1:1: error: wrong\n    1 | one\n      | ^^^ right\n\
+                        a.yaml:2:2: error: wrong\n    2 | two\n      |  ^ right";
+        assert_eq!(report("one\ntwo\n", &[second, first, second]), expected);
+    }
+
+    #[test]
+    fn carets_end_with_the_line_and_there_is_always_one() {
+        let long = Span { line: 1, column: 3, length: 99 };
+        assert!(report("ab cd  \nef", &[long]).ends_with("    1 | ab cd\n      |   ^^^ right"));
+        let behind = Span { line: 1, column: 4, length: 0 };
+        assert!(report("ab", &[behind]).ends_with("    1 | ab\n      |    ^ right"));
+        let no_line = Span { line: 9, column: 1, length: 1 };
+        assert!(report("ab", &[no_line]).ends_with("    9 | \n      | ^ right"));
+    }
+
+    #[test]
+    fn a_long_line_is_shown_in_part() {
+        let line = format!("{}bad{}", "x".repeat(5000), "y".repeat(5000));
+        let report = report(&line, &[Span { line: 1, column: 5001, length: 3 }]);
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!(lines[1].chars().count(), "    1 | ".len() + MAX_SHOWN_CHARS);
+        assert_eq!(lines[1].find("bad"), lines[2].find("^^^"));
+    }
+
+    #[test]
+    fn characters_are_counted_not_bytes_and_none_can_reach_the_terminal() {
+        let report = report("ä\u{1b}\tü: bad", &[Span { line: 1, column: 7, length: 3 }]);
+        assert!(report.ends_with("    1 | ä  ü: bad\n      |       ^^^ right"), "{report}");
+    }
+}

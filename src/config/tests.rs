@@ -309,3 +309,44 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_byte_order_mark_and_the_line_ends_of_windows_change_nothing() {
+    let text = format!("\u{feff}{}", SMALLEST.trim_start().replace('\n', "\r\n"));
+    compile(&text);
+    let report = parse(&text.replace("path", "paht")).unwrap_err().to_string();
+    assert!(report.contains(":8:7: error: \"paht\" is not a field"), "{report}");
+    assert!(report.contains("\n      |       ^^^^ did you mean \"path\"?"), "{report}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.yaml");
+    std::fs::write(&path, b"a: \xff").unwrap();
+    let error = load(&path).unwrap_err().to_string();
+    assert!(error.ends_with("gateway.yaml: it is no UTF-8 text"), "{error}");
+    std::fs::write(&path, SMALLEST).unwrap();
+    assert_eq!(load(&path).unwrap().config.routes.len(), 1);
+}
+
+#[test]
+fn a_name_that_is_a_number_must_be_quoted_since_it_could_hide_a_duplicate() {
+    let policies = |lines: &str| {
+        SMALLEST
+            .replace("  per-client: { key: ip, limit: 100/minute }", lines)
+            .replace("per-client", "p")
+    };
+    let one = "{ key: ip, limit: 5/s }";
+    for number in ["1", "-1", "0x1F", "1_000"] {
+        let report = parse(&policies(&format!("  {number}: {one}\n  p: {one}\n  p: {one}")));
+        let report = report.unwrap_err().to_string();
+        assert!(report.contains(&format!("the name {number} is a number")), "{report}");
+    }
+    for name in ["\"1\"", "1a", "2xx", "0xg", "one"] {
+        compile(&policies(&format!("  {name}: {one}\n  p: {one}")));
+        let report =
+            parse(&policies(&format!("  {name}: {one}\n  p: {one}\n  p: {one}"))).unwrap_err();
+        assert!(report.to_string().contains("\"p\" stands here a second time"), "{report}");
+    }
+}

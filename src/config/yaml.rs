@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
 
 /// The parser's words without its own rendering of the place, and advice.
 fn reason(error: &serde_yaml::Error) -> (String, &'static str) {
-    if matches!(error.without_snippet(), serde_yaml::Error::Budget { .. }) {
+    if is_budget(error) {
         let advice = "write less, or repeat less by aliases";
         return ("from here on the file is too large or too deep".to_owned(), advice);
     }
@@ -55,6 +55,15 @@ fn reason(error: &serde_yaml::Error) -> (String, &'static str) {
     let first = text.lines().next().unwrap_or_default();
     let first = first.split(" at line ").next().unwrap_or(first);
     (format!("this is no valid YAML: {first}"), "")
+}
+
+/// Whether the parser's bound on work was reached, in the file or behind an alias.
+fn is_budget(error: &serde_yaml::Error) -> bool {
+    match error.without_snippet() {
+        serde_yaml::Error::Budget { .. } => true,
+        serde_yaml::Error::AliasError { error, .. } => is_budget(error),
+        _ => false,
+    }
 }
 
 fn span(location: serde_yaml::Location) -> Span {
@@ -124,9 +133,16 @@ impl Source<'_> {
     }
 }
 
+/// Whether the parser takes a key that is written so for an integer.
 fn is_number(written: &str) -> bool {
-    written.trim_start_matches(['-', '+']).starts_with(|first: char| first.is_ascii_digit())
-        && written.chars().all(|c| c.is_ascii_hexdigit() || "+-_xob".contains(c))
+    let unsigned = written.trim_start_matches(['-', '+']);
+    let all = |digits: &str, radix: u32| {
+        !digits.is_empty() && digits.chars().all(|c| c == '_' || c.is_digit(radix))
+    };
+    all(unsigned, 10)
+        || unsigned.strip_prefix("0x").is_some_and(|digits| all(digits, 16))
+        || unsigned.strip_prefix("0o").is_some_and(|digits| all(digits, 8))
+        || unsigned.strip_prefix("0b").is_some_and(|digits| all(digits, 2))
 }
 
 impl<'de> Deserialize<'de> for Untyped {

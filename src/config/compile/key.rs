@@ -81,12 +81,22 @@ impl Compiler<'_> {
     }
 }
 
+/// A path parameter that a key needs.
+pub(super) struct NeededParam {
+    pub(super) name: Box<str>,
+    /// The key as it was written, for messages.
+    pub(super) shown: String,
+}
+
 /// The path parameters without which a request has no such key. Those in a
 /// `first` are not among them: another of its keys may stand in.
-pub(super) fn needed_params(key: &KeyExpr) -> Vec<&str> {
-    match key {
-        KeyExpr::Param(name) => vec![name],
-        KeyExpr::All(keys) => keys.iter().flat_map(needed_params).collect(),
-        _ => Vec::new(),
+pub(super) fn needed_params(raw: &Spanned<RawKey>) -> Vec<NeededParam> {
+    match &raw.value.0 {
+        Either::Short(KeyWord(KeyExpr::Param(name))) => {
+            let shown = raw.written.clone().unwrap_or_else(|| format!("param:{name}"));
+            vec![NeededParam { name: name.clone(), shown }]
+        }
+        Either::Short(_) => Vec::new(),
+        Either::Long(list) => list.all.items().flat_map(needed_params).collect(),
     }
 }

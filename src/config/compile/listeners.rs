@@ -6,6 +6,7 @@ use super::Compiler;
 use crate::config::field::Spanned;
 use crate::config::node::Span;
 use crate::config::raw::{List, RawListener, RawListenerTimeouts};
+use crate::config::scalar::ListenAddress;
 use crate::server::{ListenerSettings, ListenerTimeouts};
 
 /// What a listener may hold at once.
@@ -19,17 +20,17 @@ impl Compiler<'_> {
         let advice = "write: listeners: [{ address: 0.0.0.0:8080 }]";
         self.required(raw, Span::FILE, "there are no \"listeners\"", advice);
         self.not_empty(raw, "there are no listeners", "write - address: 0.0.0.0:8080");
-        let mut listeners: Vec<ListenerSettings> = Vec::new();
-        for listener in raw.items() {
-            let Some(settings) = self.listener(listener) else { continue };
-            let taken = listeners.iter().find(|other| overlap(other.address, settings.address));
-            if let (Some(other), Some(address)) = (taken, listener.value.address.given()) {
-                let message = format!("the address is taken by the listener on {}", other.address);
+        let addresses: Vec<_> = raw.items().filter_map(|raw| raw.value.address.given()).collect();
+        for (index, address) in addresses.iter().enumerate() {
+            let ListenAddress(wanted) = address.value;
+            let taken = addresses[..index].iter().find(|other| overlap(other.value.0, wanted));
+            if let Some(other) = taken {
+                let line = other.span.line;
+                let message = format!("the address is taken by the listener in line {line}");
                 self.problems.error(address.span, &message, "choose another port");
             }
-            listeners.push(settings);
         }
-        listeners
+        raw.items().filter_map(|listener| self.listener(listener)).collect()
     }
 
     fn listener(&self, raw: &Spanned<RawListener>) -> Option<ListenerSettings> {

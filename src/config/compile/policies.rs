@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Compiler;
+use super::key::{NeededParam, needed_params};
 use crate::algorithm::{
     Algorithm, FixedWindow, MAX_LIMIT, Quota, QuotaError, SlidingWindow, SubWindows, TokenBucket,
 };
@@ -16,6 +17,8 @@ const MAX_BUCKETS: u64 = 100;
 /// A policy's name, and the policy unless it is broken.
 pub(super) struct Named {
     pub(super) name: String,
+    /// What a route's path must offer.
+    pub(super) params: Vec<NeededParam>,
     pub(super) compiled: Option<Arc<Policy>>,
 }
 
@@ -28,8 +31,13 @@ impl Compiler<'_> {
         let entries = raw.value().map_or(&[][..], |entries| &entries.0);
         let named = entries.iter().map(|(name, policy)| {
             self.check_name(name, "policy");
-            let policy = policy.value().and_then(|policy| self.policy(name, policy, client));
-            Named { name: name.value.clone(), compiled: policy.map(Arc::new) }
+            let raw = policy.value();
+            let key = raw.and_then(|raw| raw.key.given());
+            Named {
+                name: name.value.clone(),
+                params: key.map(needed_params).unwrap_or_default(),
+                compiled: raw.and_then(|raw| self.policy(name, raw, client)).map(Arc::new),
+            }
         });
         named.collect()
     }

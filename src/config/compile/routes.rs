@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Compiler;
-use super::key::needed_params;
 use super::policies::Named;
 use crate::config::field::Spanned;
 use crate::config::node::Span;
@@ -140,9 +139,9 @@ impl Compiler<'_> {
         }
         if policies.len() > MAX_POLICIES {
             let span = raw.value.policies.given().map_or(raw.span, |list| list.span);
-            let message = format!("{shown} has {} policies", policies.len());
-            let advice = format!("a request is judged by at most {MAX_POLICIES}");
-            self.problems.error(span, &message, &advice);
+            let message = format!("{shown} has more than {MAX_POLICIES} policies");
+            let advice = "all of them are judged at once: remove some";
+            self.problems.error(span, &message, advice);
         }
         policies
     }
@@ -150,6 +149,10 @@ impl Compiler<'_> {
     fn policy_indices(&self, list: &List<String>, owner: &str, names: &Names<'_>) -> Vec<usize> {
         let mut indices = Vec::new();
         for name in list.items() {
+            // One too many is enough to refuse the route.
+            if indices.len() > MAX_POLICIES {
+                break;
+            }
             match names.policy_index.get(name.value.as_str()) {
                 Some(index) if indices.contains(index) => {
                     let message = format!("{owner} names the policy \"{}\" twice", name.shown());
@@ -189,21 +192,20 @@ impl Compiler<'_> {
         policies: &[usize],
         names: &Names<'_>,
     ) {
-        for policy in policies.iter().filter_map(|index| names.policies[*index].compiled.as_ref()) {
-            for param in needed_params(&policy.key) {
-                if path.param_names().any(|name| name == param) {
+        for policy in policies.iter().map(|index| &names.policies[*index]) {
+            for param in &policy.params {
+                if path.param_names().any(|name| *name == *param.name) {
                     continue;
                 }
-                let own = raw.value.policies.items().find(|name| *name.value == *policy.name);
-                let place =
-                    own.map(|name| name.span).or(raw.value.path.given().map(|path| path.span));
+                let own = raw.value.policies.items().find(|name| name.value == policy.name);
+                let own = own.map(|name| name.span);
+                let place = own.or(raw.value.path.given().map(|path| path.span));
                 let message = format!(
-                    "the policy \"{}\" counts by \"param:{param}\", which the path of {shown} \
-                     does not have",
-                    policy.name
+                    "the policy \"{}\" counts by \"{}\", which the path of {shown} does not have",
+                    policy.name, param.shown
                 );
-                let advice = format!("use {{{param}}} in the path, or another policy");
-                self.problems.error(place.unwrap_or(raw.span), &message, &advice);
+                let advice = "put the parameter into the path, or take another policy";
+                self.problems.error(place.unwrap_or(raw.span), &message, advice);
             }
         }
     }

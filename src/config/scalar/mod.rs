@@ -94,3 +94,6 @@ macro_rules! written_as_text {
     };
 }
 use written_as_text;
+
+#[cfg(test)]
+mod tests;
