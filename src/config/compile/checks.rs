@@ -17,21 +17,20 @@ const TIMEOUT: RangeInclusive<Duration> =
 const MAX_NAME_CHARS: usize = 128;
 
 impl Compiler<'_> {
-    /// A number within `range`, or `default`.
+    /// A number, if it is given and within `range`.
     pub(super) fn number(
         &self,
         field: &Field<u64>,
         name: &str,
         range: RangeInclusive<u64>,
-        default: u64,
-    ) -> u64 {
-        let Some(given) = field.given() else { return default };
-        if !range.contains(&given.value) {
-            let advice = format!("write a number from {} to {}", range.start(), range.end());
-            let message = format!("\"{name}\" is out of range");
-            self.problems.error(given.span, &message, &advice);
+    ) -> Option<u64> {
+        let given = field.given()?;
+        if range.contains(&given.value) {
+            return Some(given.value);
         }
-        given.value
+        let advice = format!("write a number from {} to {}", range.start(), range.end());
+        self.problems.error(given.span, &format!("\"{name}\" is out of range"), &advice);
+        None
     }
 
     /// A number of things that memory can hold.
@@ -41,8 +40,7 @@ impl Compiler<'_> {
         name: &str,
         range: RangeInclusive<u64>,
     ) -> Option<usize> {
-        let given = field.given()?;
-        usize::try_from(self.number(field, name, range, given.value)).ok()
+        usize::try_from(self.number(field, name, range)?).ok()
     }
 
     /// A limit on waiting, or `default`.
@@ -64,8 +62,9 @@ impl Compiler<'_> {
         range: RangeInclusive<u64>,
         default: StatusCode,
     ) -> StatusCode {
-        let status = self.number(field, "status", range, default.as_u16().into());
-        u16::try_from(status).ok().and_then(|s| StatusCode::from_u16(s).ok()).unwrap_or(default)
+        let status = self.number(field, "status", range);
+        let status = status.and_then(|status| u16::try_from(status).ok());
+        status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(default)
     }
 
     /// Whether a policy, route or upstream may be called so.

@@ -35,8 +35,8 @@ impl Compiler<'_> {
     }
 
     fn prefix(&self, field: &Field<u64>, name: &str, most: u8, default: u8) -> u8 {
-        let bits = self.number(field, name, 1..=most.into(), default.into());
-        u8::try_from(bits).unwrap_or(default)
+        let bits = self.number(field, name, 1..=most.into());
+        bits.and_then(|bits| u8::try_from(bits).ok()).unwrap_or(default)
     }
 
     fn api_key(&self, raw: &RawApiKey, usual: ApiKeySettings) -> ApiKeySettings {

@@ -9,6 +9,8 @@ use crate::config::raw::{List, RawListener, RawListenerTimeouts};
 use crate::config::scalar::ListenAddress;
 use crate::server::{ListenerSettings, ListenerTimeouts};
 
+/// Each is a socket for every worker.
+const MAX_LISTENERS: usize = 256;
 /// What a listener may hold at once.
 const MAX_CONNECTIONS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 /// From what every client sends to what still fits a worker's buffers.
@@ -20,6 +22,16 @@ impl Compiler<'_> {
         let advice = "write: listeners: [{ address: 0.0.0.0:8080 }]";
         self.required(raw, Span::FILE, "there are no \"listeners\"", advice);
         self.not_empty(raw, "there are no listeners", "write - address: 0.0.0.0:8080");
+        if let Some(list) = raw.given().filter(|list| list.value.len() > MAX_LISTENERS) {
+            let message = format!("there are more than {MAX_LISTENERS} listeners");
+            self.problems.error(list.span, &message, "remove some");
+            return Vec::new();
+        }
+        self.check_overlap(raw);
+        raw.items().filter_map(|listener| self.listener(listener)).collect()
+    }
+
+    fn check_overlap(&self, raw: &List<RawListener>) {
         let addresses: Vec<_> = raw.items().filter_map(|raw| raw.value.address.given()).collect();
         for (index, address) in addresses.iter().enumerate() {
             let ListenAddress(wanted) = address.value;
@@ -30,7 +42,6 @@ impl Compiler<'_> {
                 self.problems.error(address.span, &message, "choose another port");
             }
         }
-        raw.items().filter_map(|listener| self.listener(listener)).collect()
     }
 
     fn listener(&self, raw: &Spanned<RawListener>) -> Option<ListenerSettings> {

@@ -8,6 +8,7 @@ use crate::algorithm::{
     Algorithm, FixedWindow, MAX_LIMIT, Quota, QuotaError, SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::config::field::{Entries, Field, Spanned};
+use crate::config::node::Span;
 use crate::config::raw::{RawAlgorithm, RawClient, RawExempt, RawMissingKey, RawPolicy};
 use crate::config::scalar::Rate;
 use crate::rules::{Exempt, MissingKey, Policy};
@@ -65,9 +66,28 @@ impl Compiler<'_> {
         })
     }
 
-    /// The fields of one algorithm are refused with another even if the rate is broken.
     fn algorithm(&self, raw: &RawPolicy, rate: Option<&Rate>) -> Option<Algorithm> {
-        let kind = raw.algorithm.value().copied().unwrap_or(RawAlgorithm::SlidingWindow);
+        let kind = match raw.algorithm {
+            Field::Absent => RawAlgorithm::SlidingWindow,
+            Field::Broken => return None,
+            Field::Given(ref given) => given.value,
+        };
+        self.check_fields_of(kind, raw);
+        let buckets = self.number(&raw.buckets, "buckets", 1..=MAX_BUCKETS);
+        let burst = self.number(&raw.burst, "burst", 1..=MAX_LIMIT);
+        let Rate(quota) = *rate?;
+        algorithm(kind, quota, buckets, burst)
+            .map_err(|error| {
+                let own = [raw.burst.given(), raw.buckets.given()].into_iter().flatten().next();
+                let limit = raw.limit.given().map(|limit| limit.span);
+                let place = own.map(|number| number.span).or(limit);
+                self.problems.error(place.unwrap_or(Span::FILE), &error.to_string(), "");
+            })
+            .ok()
+    }
+
+    /// A field of another algorithm has no effect, which its author does not know.
+    fn check_fields_of(&self, kind: RawAlgorithm, raw: &RawPolicy) {
         if let Some(burst) = raw.burst.given().filter(|_| kind != RawAlgorithm::TokenBucket) {
             let message = "\"burst\" belongs to the algorithm token_bucket";
             self.problems.error(burst.span, message, "leave it out, or choose token_bucket");
@@ -76,18 +96,6 @@ impl Compiler<'_> {
             let message = "\"buckets\" belongs to the algorithm sliding_window";
             self.problems.error(buckets.span, message, "leave it out, or choose sliding_window");
         }
-        let buckets = self.number(&raw.buckets, "buckets", 1..=MAX_BUCKETS, 1);
-        let Rate(quota) = *rate?;
-        let burst = self.number(&raw.burst, "burst", 1..=MAX_LIMIT, quota.limit());
-        if !(1..=MAX_BUCKETS).contains(&buckets) || !(1..=MAX_LIMIT).contains(&burst) {
-            return None;
-        }
-        let place = raw.burst.given().map(|burst| burst.span);
-        let place = place.or(raw.buckets.given().map(|buckets| buckets.span));
-        let place = place.or(raw.limit.given().map(|limit| limit.span))?;
-        algorithm(kind, quota, buckets, burst)
-            .map_err(|error| self.problems.error(place, &error.to_string(), ""))
-            .ok()
     }
 
     fn exempt(&self, raw: &RawExempt) -> Exempt {
@@ -102,19 +110,19 @@ impl Compiler<'_> {
 fn algorithm(
     kind: RawAlgorithm,
     quota: Quota,
-    buckets: u64,
-    burst: u64,
+    buckets: Option<u64>,
+    burst: Option<u64>,
 ) -> Result<Algorithm, QuotaError> {
+    let buckets = buckets.map_or(1, |buckets| u32::try_from(buckets).unwrap_or(u32::MAX));
     Ok(match kind {
         RawAlgorithm::SlidingWindow if buckets == 1 => {
             Algorithm::SlidingWindow(SlidingWindow::new(quota))
         }
-        RawAlgorithm::SlidingWindow => {
-            let buckets = u32::try_from(buckets).unwrap_or(u32::MAX);
-            Algorithm::SubWindows(SubWindows::new(quota, buckets)?)
-        }
+        RawAlgorithm::SlidingWindow => Algorithm::SubWindows(SubWindows::new(quota, buckets)?),
         RawAlgorithm::FixedWindow => Algorithm::FixedWindow(FixedWindow::new(quota)),
-        RawAlgorithm::TokenBucket => Algorithm::TokenBucket(TokenBucket::new(quota, burst)?),
+        RawAlgorithm::TokenBucket => {
+            Algorithm::TokenBucket(TokenBucket::new(quota, burst.unwrap_or(quota.limit()))?)
+        }
     })
 }
 

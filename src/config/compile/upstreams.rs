@@ -53,7 +53,7 @@ impl Compiler<'_> {
             }
             Either::Long(long) => {
                 let advice = "like { url: http://127.0.0.1:9000, weight: 2 }";
-                let weight = self.number(&long.weight, "weight", 1..=MAX_WEIGHT, 1);
+                let weight = self.number(&long.weight, "weight", 1..=MAX_WEIGHT).unwrap_or(1);
                 let Endpoint(target) =
                     self.required(&long.url, raw.span, "the endpoint has no \"url\"", advice)?;
                 Some(EndpointSettings {
