@@ -60,6 +60,11 @@ impl<T> Field<T> {
         self.given().map(|spanned| &spanned.value)
     }
 
+    /// Whether it is there but wrong.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, Self::Broken)
+    }
+
     /// Whether it was left out.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)

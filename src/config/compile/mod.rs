@@ -9,6 +9,7 @@ mod client;
 mod jwt;
 mod key;
 mod listeners;
+mod names;
 mod policies;
 mod process;
 mod responses;

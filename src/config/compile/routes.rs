@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::Compiler;
+use super::names::Names;
 use super::policies::Named;
 use crate::config::field::Spanned;
 use crate::config::node::Span;
 use crate::config::raw::{List, RawConfig, RawRoute};
-use crate::config::suggest;
 use crate::proxy::RouteTimeouts;
 use crate::rules::{self, PathPattern, Policy};
 use crate::snapshot::{Action, Route};
@@ -16,14 +16,13 @@ use crate::snapshot::{Action, Route};
 /// All policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;
 
-/// What routes refer to by name.
-struct Names<'a> {
+/// What routes refer to.
+struct References<'a> {
+    policy_names: Names<'a>,
+    /// In the order of their names.
     policies: &'a [Named],
-    /// Where each policy stands in the list.
-    policy_index: HashMap<&'a str, usize>,
-    upstreams: Vec<&'a str>,
-    upstream_index: HashMap<&'a str, usize>,
-    /// Judged on every route besides its own, as indices.
+    upstream_names: Names<'a>,
+    /// Judged on every route besides its own: places among the policies.
     defaults: Vec<usize>,
 }
 
@@ -33,35 +32,28 @@ impl Compiler<'_> {
         let advice = "write: routes: [{ path: /*, upstream: app }]";
         self.required(&raw.routes, Span::FILE, "there are no \"routes\"", advice);
         self.not_empty(&raw.routes, "there are no routes", "write - { path: /*, upstream: app }");
-        let names = self.names(raw, policies);
+        let known = self.references(raw, policies);
         let mut taken: HashMap<String, usize> = HashMap::new();
         let routes = raw.routes.value().into_iter().flatten().enumerate();
         let routes = routes.map(|(index, route)| {
-            let number = index + 1;
-            let name = self.route_name(route.given(), number, &mut taken);
-            self.route(route.given()?, &name, &names)
+            let name = self.route_name(route.given(), index + 1, &mut taken);
+            self.route(route.given()?, &name, &known)
         });
         routes.collect()
     }
 
-    fn names<'a>(&self, raw: &'a RawConfig, policies: &'a [Named]) -> Names<'a> {
-        let index = |names: &[&'a str]| -> HashMap<&'a str, usize> {
-            names.iter().enumerate().map(|(index, name)| (*name, index)).collect()
-        };
-        let policy_names: Vec<&str> = policies.iter().map(|policy| policy.name.as_str()).collect();
-        let entries = raw.upstreams.value().map_or(&[][..], |entries| &entries.0);
-        let upstreams: Vec<&str> = entries.iter().map(|(name, _)| name.value.as_str()).collect();
-        let mut names = Names {
+    fn references<'a>(&self, raw: &'a RawConfig, policies: &'a [Named]) -> References<'a> {
+        let policy_names = Names::of_policies(&raw.policies);
+        let defaults = raw
+            .defaults
+            .value()
+            .map(|defaults| self.policy_indices(&defaults.policies, "\"defaults\"", &policy_names));
+        References {
+            policy_names,
             policies,
-            policy_index: index(&policy_names),
-            upstream_index: index(&upstreams),
-            upstreams,
-            defaults: Vec::new(),
-        };
-        if let Some(defaults) = raw.defaults.value() {
-            names.defaults = self.policy_indices(&defaults.policies, "\"defaults\"", &names);
+            upstream_names: Names::of_upstreams(&raw.upstreams),
+            defaults: defaults.unwrap_or_default(),
         }
-        names
     }
 
     /// The given name, or the route's number, each of them once.
@@ -86,7 +78,7 @@ impl Compiler<'_> {
         name
     }
 
-    fn route(&self, raw: &Spanned<RawRoute>, name: &str, names: &Names<'_>) -> Option<Route> {
+    fn route(&self, raw: &Spanned<RawRoute>, name: &str, known: &References<'_>) -> Option<Route> {
         let route = &raw.value;
         let shown = match route.name.given() {
             Some(name) => format!("route \"{}\"", name.shown()),
@@ -98,12 +90,12 @@ impl Compiler<'_> {
             &format!("{shown} has no \"path\""),
             "like path: /*",
         );
-        let policies = self.route_policies(raw, &shown, names);
+        let policies = self.route_policies(raw, &shown, known);
         if let Some(path) = path {
-            self.check_params(raw, &shown, &path.0, &policies, names);
+            self.check_params(raw, &shown, &path.0, &policies, known);
         }
-        let action = self.action(raw, &shown, names);
-        let compiled = policies.iter().map(|index| names.policies[*index].compiled.clone());
+        let action = self.action(raw, &shown, known);
+        let compiled = policies.iter().map(|index| known.policies[*index].compiled.clone());
         let policies: Option<Vec<Arc<Policy>>> = compiled.collect();
         let headers = self.header_values(&route.headers);
         let timeouts = self.route_timeouts(route);
@@ -127,11 +119,11 @@ impl Compiler<'_> {
         &self,
         raw: &Spanned<RawRoute>,
         shown: &str,
-        names: &Names<'_>,
+        known: &References<'_>,
     ) -> Vec<usize> {
-        let mut policies = self.policy_indices(&raw.value.policies, shown, names);
+        let mut policies = self.policy_indices(&raw.value.policies, shown, &known.policy_names);
         if raw.value.defaults.value().copied().unwrap_or(true) {
-            for default in &names.defaults {
+            for default in &known.defaults {
                 if !policies.contains(default) {
                     policies.push(*default);
                 }
@@ -153,33 +145,15 @@ impl Compiler<'_> {
             if indices.len() > MAX_POLICIES {
                 break;
             }
-            match names.policy_index.get(name.value.as_str()) {
-                Some(index) if indices.contains(index) => {
+            match self.find(name, owner, names) {
+                Some(index) if indices.contains(&index) => {
                     let message = format!("{owner} names the policy \"{}\" twice", name.shown());
                     self.problems.error(name.span, &message, "remove one of them");
                 }
-                Some(index) => indices.push(*index),
-                None => {
-                    let known = names.policies.iter().map(|policy| policy.name.as_str());
-                    self.unknown_name(name, owner, "policy", known);
-                }
+                found => indices.extend(found),
             }
         }
         indices
-    }
-
-    fn unknown_name<'k>(
-        &self,
-        name: &Spanned<String>,
-        owner: &str,
-        kind: &str,
-        known: impl Iterator<Item = &'k str> + Clone,
-    ) {
-        let shown = name.shown();
-        let message = format!("{owner} names the {kind} \"{shown}\", which does not exist");
-        let listed = if kind == "policy" { "the policies are" } else { "the upstreams are" };
-        let advice = suggest::advice(shown, known, listed, self.problems);
-        self.problems.error(name.span, &message, &advice);
     }
 
     /// Where a key needs a parameter that the path does not have, every
@@ -190,9 +164,9 @@ impl Compiler<'_> {
         shown: &str,
         path: &PathPattern,
         policies: &[usize],
-        names: &Names<'_>,
+        known: &References<'_>,
     ) {
-        for policy in policies.iter().map(|index| &names.policies[*index]) {
+        for policy in policies.iter().map(|index| &known.policies[*index]) {
             for param in &policy.params {
                 if path.param_names().any(|name| *name == *param.name) {
                     continue;
@@ -210,7 +184,12 @@ impl Compiler<'_> {
         }
     }
 
-    fn action(&self, raw: &Spanned<RawRoute>, shown: &str, names: &Names<'_>) -> Option<Action> {
+    fn action(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        known: &References<'_>,
+    ) -> Option<Action> {
         let route = &raw.value;
         match (route.upstream.is_absent(), route.respond.is_absent()) {
             (true, true) => {
@@ -227,11 +206,7 @@ impl Compiler<'_> {
             (true, false) => route.respond.value().map(|raw| Action::Respond(self.respond(raw))),
             (false, true) => {
                 let name = route.upstream.given()?;
-                let index = names.upstream_index.get(name.value.as_str());
-                if index.is_none() {
-                    self.unknown_name(name, shown, "upstream", names.upstreams.iter().copied());
-                }
-                index.copied().map(Action::Forward)
+                self.find(name, shown, &known.upstream_names).map(Action::Forward)
             }
         }
     }
