@@ -15,6 +15,8 @@ const MAX_PROBLEMS: usize = 1000;
 const MAX_SHOWN_CHARS: usize = 160;
 /// How many of them stand before the place itself, if the line is longer.
 const SHOWN_BEFORE_CHARS: usize = 60;
+/// So many characters of a message are kept: it may quote what was written.
+const MAX_MESSAGE_CHARS: usize = 400;
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +77,7 @@ impl Problems {
             self.left_out.set(self.left_out.get() + 1);
             return;
         }
-        let (message, advice) = (message.to_owned(), advice.to_owned());
+        let (message, advice) = (shortened(message), shortened(advice));
         self.kept.borrow_mut().push(Problem { span, severity, message, advice });
     }
 
@@ -97,6 +99,20 @@ impl Problems {
         });
         Report { name: name.to_owned(), shown: shown.collect(), left_out: self.left_out.get() }
     }
+}
+
+/// What messages quote may be long, and may have characters that move the
+/// reader's cursor.
+fn shortened(message: &str) -> String {
+    let mut kept: String = message.chars().take(MAX_MESSAGE_CHARS).map(printable).collect();
+    if kept.len() < message.len() {
+        kept.push_str("...");
+    }
+    kept
+}
+
+fn printable(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
 }
 
 /// The problems of one file, ready to be shown to whoever wrote it.
@@ -180,12 +196,7 @@ impl Excerpt {
         let first =
             if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
         // Control characters would move the carets, or the reader's terminal.
-        let text: String = line
-            .chars()
-            .skip(first)
-            .take(MAX_SHOWN_CHARS)
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .collect();
+        let text: String = line.chars().skip(first).take(MAX_SHOWN_CHARS).map(printable).collect();
         let indent = column.saturating_sub(first).min(MAX_SHOWN_CHARS);
         let visible = text.trim_end().chars().count().saturating_sub(indent);
         Self { text: text.trim_end().to_owned(), indent, carets: length.min(visible).max(1) }
@@ -236,5 +247,13 @@ mod tests {
     fn characters_are_counted_not_bytes_and_none_can_reach_the_terminal() {
         let report = report("ä\u{1b}\tü: bad", &[Span { line: 1, column: 7, length: 3 }]);
         assert!(report.ends_with("    1 | ä  ü: bad\n      |       ^^^ right"), "{report}");
+    }
+
+    #[test]
+    fn a_message_has_a_bound_and_no_control_characters() {
+        let problems = Problems::default();
+        problems.error(Span::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
+        let expected = format!("a.yaml: error:  [2J{}...\n      | a b", "x".repeat(396));
+        assert_eq!(problems.report("a.yaml", "").to_string(), expected);
     }
 }
