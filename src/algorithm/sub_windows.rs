@@ -141,13 +141,4 @@ impl SubWindows {
             _ => Timestamp::default(),
         }
     }
-
-    /// Sub-windows in the window.
-    pub const fn buckets(&self) -> u32 {
-        self.buckets
-    }
-
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
-    }
 }

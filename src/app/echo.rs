@@ -20,8 +20,11 @@ pub(super) fn service()
 -> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible> + Clone {
     tower::service_fn(|request: Request<Incoming>| async {
         let (head, body) = request.into_parts();
-        let body_bytes =
-            Limited::new(body, MAX_BODY_BYTES).collect().await.map(|body| body.to_bytes().len()).ok();
+        let body_bytes = Limited::new(body, MAX_BODY_BYTES)
+            .collect()
+            .await
+            .map(|body| body.to_bytes().len())
+            .ok();
         let answer = json!({
             "method": head.method.as_str(),
             "path": head.uri.to_string(),

@@ -154,7 +154,8 @@ fn start_workers(
 
 /// What all workers share, from a configuration.
 fn snapshot(config: Config) -> Snapshot {
-    let (rules, routes) = config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
+    let (rules, routes) =
+        config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
     let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
     Snapshot {
         rules: Rules::new(rules, config.client, Secret::random()),

@@ -1,5 +1,109 @@
 //! The configuration: text, to what was written, to what is true.
+//!
+//! A compiler in four passes. `yaml` makes a tree with places, `expand`
+//! replaces `${...}`, `de` reads the tree into the raw types of `raw`, and
+//! `compile` makes the [`Config`] of them. Each pass goes on behind a mistake,
+//! so that the [`Report`] shows all of them at once.
 
+mod compile;
+mod de;
+mod defaults;
+mod expand;
+mod field;
 mod model;
+mod node;
+mod planned;
+mod problem;
+mod raw;
+mod scalar;
+mod suggest;
+mod yaml;
 
-pub use model::{Config, RuntimeSettings};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+pub use model::{Config, Route, RuntimeSettings};
+pub use problem::Report;
+pub use scalar::{Endpoint, KeyWord, ListenAddress, Rate, ScalarError};
+
+/// A configuration that holds together, and what in it is most likely not meant.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The configuration.
+    pub config: Config,
+    /// The warnings; most often none.
+    pub warnings: Report,
+}
+
+/// Why a file gives no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error("cannot read the configuration {}: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// It has mistakes.
+    #[error("{0}")]
+    Mistakes(Report),
+}
+
+/// Reads and compiles the file at `path`, with the environment of the process.
+///
+/// # Errors
+/// If the file cannot be read or has mistakes.
+pub fn load(path: &Path) -> Result<Compiled, LoadError> {
+    let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
+    let file = File::open(path).map_err(unreadable)?;
+    let mut bytes = Vec::new();
+    // One byte more than is allowed shows that it is too much, and no more is read.
+    file.take(yaml::MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if u64::try_from(bytes.len()).is_ok_and(|bytes| bytes > yaml::MAX_BYTES) {
+        return Err(unreadable(io::Error::other("it is larger than 8 MiB")));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "it is no UTF-8 text")))?;
+    let name = path.to_string_lossy();
+    Config::parse(&text, &name, &|variable| std::env::var(variable).ok())
+        .map_err(LoadError::Mistakes)
+}
+
+/// The JSON Schema of the file, for editors (draft 2020-12).
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(raw::RawConfig).to_value()
+}
+
+impl Config {
+    /// Compiles `text`. `name` is the file's: it stands in the report, and
+    /// relative paths in the text begin in its directory. Variables are
+    /// looked up with `env`.
+    ///
+    /// # Errors
+    /// All mistakes of the text at once.
+    pub fn parse(
+        text: &str,
+        name: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Compiled, Report> {
+        let problems = problem::Problems::default();
+        let directory = Path::new(name).parent().unwrap_or(Path::new(""));
+        let around = expand::Surroundings { env, directory };
+        let config = yaml::parse(text, &problems).and_then(|mut tree| {
+            expand::expand(&mut tree, &around, &problems);
+            let raw = de::read(&tree, &problems)?;
+            compile::compile(&raw, &around, &problems)
+        });
+        let report = problems.report(name, text);
+        match config {
+            Some(config) => Ok(Compiled { config, warnings: report }),
+            None => Err(report),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

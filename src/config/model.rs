@@ -1,13 +1,17 @@
 //! The compiled configuration: what is true, with every name resolved.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::defaults;
+use super::scalar::Rate;
+use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
-use crate::proxy::UpstreamSettings;
-use crate::rules::{self, ClientSettings, Policy};
+use crate::proxy::{EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
+use crate::rules::{self, ClientSettings, Exempt, KeyExpr, MissingKey, PathPattern, Policy};
 use crate::server::ListenerSettings;
-use crate::snapshot::Handling;
+use crate::snapshot::{Action, Handling};
 use crate::telemetry::TelemetrySettings;
 
 /// A whole configuration that holds together.
@@ -33,6 +37,49 @@ pub struct Config {
     pub telemetry: TelemetrySettings,
     /// The process.
     pub runtime: RuntimeSettings,
+}
+
+impl Config {
+    /// One listener, one upstream and one policy for all requests: what
+    /// `tollgate run --to` runs without a file.
+    pub fn single(listen: SocketAddr, to: Target, Rate(quota): Rate, key: KeyExpr) -> Self {
+        let policy = Arc::new(Policy {
+            name: "limit".into(),
+            key,
+            missing_key: MissingKey::default(),
+            algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+            exempt: Exempt::default(),
+            response: None,
+        });
+        let route = Route {
+            rule: rules::Route {
+                name: "1".into(),
+                hosts: Vec::new(),
+                path: PathPattern { segments: Vec::new(), tail: true },
+                methods: Vec::new(),
+                headers: Vec::new(),
+                policies: vec![Arc::clone(&policy)],
+            },
+            handling: Handling {
+                action: Action::Forward(0),
+                timeouts: RouteTimeouts::default(),
+                max_body_bytes: None,
+            },
+        };
+        let endpoint = EndpointSettings { target: to, weight: 1 };
+        Self {
+            listeners: vec![ListenerSettings::new(listen)],
+            client: defaults::client(),
+            max_keys: defaults::MAX_KEYS,
+            policies: vec![policy],
+            routes: vec![route],
+            upstreams: vec![defaults::upstream("upstream", vec![endpoint])],
+            headers: HeaderSettings::default(),
+            problem_json: true,
+            telemetry: TelemetrySettings::default(),
+            runtime: RuntimeSettings::default(),
+        }
+    }
 }
 
 /// A route: which requests, and what becomes of them.

@@ -69,7 +69,9 @@ impl Body for ResponseBody {
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Local(bytes) => SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX)),
+            Source::Local(bytes) => {
+                SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
+            }
             Source::Upstream(body) => body.size_hint(),
         }
     }

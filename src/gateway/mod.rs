@@ -116,9 +116,7 @@ impl Gateway {
         let judgement = self.judge(client, &head, now, entry.as_deref_mut()).await;
         let answer = match &judgement {
             Ok(Judgement { route, decision, .. }) => match decision.outcome {
-                Outcome::Admit => {
-                    self.act(client, *route, head, body, entry.as_deref_mut()).await
-                }
+                Outcome::Admit => self.act(client, *route, head, body, entry.as_deref_mut()).await,
                 Outcome::Refuse(retry) => Ok(refuse(style, decision, retry, &id)),
                 Outcome::Deny(_) => Err(Failure::KeyMissing),
             },
@@ -211,9 +209,11 @@ fn refuse(
     let names: SmallVec<[&str; 4]> = bound
         .map(|report| report.policy)
         .into_iter()
-        .chain(decision.violated().filter(|policy| {
-            bound.is_none_or(|report| !std::ptr::eq(report.policy, *policy))
-        }))
+        .chain(
+            decision
+                .violated()
+                .filter(|policy| bound.is_none_or(|report| !std::ptr::eq(report.policy, *policy))),
+        )
         .map(|policy| &*policy.name)
         .collect();
     let refusal = Refusal {

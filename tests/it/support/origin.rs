@@ -62,7 +62,8 @@ impl Origin {
         let address = listener.local_addr().expect("an address");
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
-        let (log, count, serve) = (Arc::clone(&received), Arc::clone(&connections), Arc::new(serve));
+        let (log, count, serve) =
+            (Arc::clone(&received), Arc::clone(&connections), Arc::new(serve));
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);

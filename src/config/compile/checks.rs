@@ -1,0 +1,107 @@
+//! Checks that several sections share.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+
+use super::Compiler;
+use crate::config::field::{Entries, Field, Spanned};
+use crate::config::raw::List;
+use crate::config::scalar::{FieldName, FieldValue, Period};
+
+/// The shortest and the longest time that a limit on waiting may be.
+const TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(7 * 86_400);
+/// Names stand in log lines and header fields.
+const MAX_NAME_CHARS: usize = 128;
+
+impl Compiler<'_> {
+    /// A number, if it is given and within `range`.
+    pub(super) fn number(
+        &self,
+        field: &Field<u64>,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let given = field.given()?;
+        if range.contains(&given.value) {
+            return Some(given.value);
+        }
+        let advice = format!("write a number from {} to {}", range.start(), range.end());
+        self.problems.error(given.span, &format!("\"{name}\" is out of range"), &advice);
+        None
+    }
+
+    /// A number of things that memory can hold.
+    pub(super) fn count(
+        &self,
+        field: &Field<u64>,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<usize> {
+        usize::try_from(self.number(field, name, range)?).ok()
+    }
+
+    /// A limit on waiting, or `default`.
+    pub(super) fn timeout(&self, field: &Field<Period>, name: &str, default: Duration) -> Duration {
+        let Some(Spanned { value: Period(duration), span, .. }) = field.given() else {
+            return default;
+        };
+        if !TIMEOUT.contains(duration) {
+            let message = format!("\"{name}\" is out of range");
+            self.problems.error(*span, &message, "write a duration from 1ms to 7d");
+        }
+        *duration
+    }
+
+    /// A status within `range`, or `default`.
+    pub(super) fn status(
+        &self,
+        field: &Field<u64>,
+        range: RangeInclusive<u64>,
+        default: StatusCode,
+    ) -> StatusCode {
+        let status = self.number(field, "status", range);
+        let status = status.and_then(|status| u16::try_from(status).ok());
+        status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(default)
+    }
+
+    /// Whether a policy, route or upstream may be called so.
+    pub(super) fn check_name(&self, name: &Spanned<String>, of: &str) {
+        let good = |c: char| c == ' ' || c.is_ascii_graphic();
+        if name.value.is_empty() || name.value.trim() != name.value {
+            let message = format!("a {of} needs a name without blanks around it");
+            self.problems.error(name.span, &message, "");
+        } else if name.value.len() > MAX_NAME_CHARS || !name.value.chars().all(good) {
+            // Names go out in header fields, where nothing else is allowed.
+            let message = format!("the name of a {of} has at most 128 characters, all ASCII");
+            self.problems.error(name.span, &message, "use letters, digits and -");
+        }
+    }
+
+    /// Values of header fields by name, each name being checked.
+    pub(super) fn header_values(
+        &self,
+        field: &Field<Entries<FieldValue>>,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let entries = field.value().map_or(&[][..], |entries| &entries.0);
+        let checked =
+            entries.iter().filter_map(|(name, value)| match name.value.parse::<FieldName>() {
+                Ok(FieldName(parsed)) => Some((parsed, value.value()?.0.clone())),
+                Err(_) => {
+                    let message = format!("\"{}\" is no name of a header field", name.value);
+                    self.problems.error(name.span, &message, "use letters, digits and -");
+                    None
+                }
+            });
+        checked.collect()
+    }
+
+    /// A list that may be left out but not be empty.
+    pub(super) fn not_empty<T>(&self, list: &List<T>, message: &str, advice: &str) {
+        if let Some(given) = list.given().filter(|given| given.value.is_empty()) {
+            self.problems.error(given.span, message, advice);
+        }
+    }
+}

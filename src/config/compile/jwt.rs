@@ -1,0 +1,114 @@
+//! `client.user.jwt`: the keys that tokens are verified with.
+
+use jsonwebtoken::Algorithm;
+
+use super::Compiler;
+use crate::config::field::Spanned;
+use crate::config::node::Span;
+use crate::config::raw::{RawJwt, RawJwtAlgorithm};
+use crate::rules::{JwtSettings, KeyError, VerifyingKey};
+
+impl Compiler<'_> {
+    pub(super) fn jwt(&self, raw: &Spanned<RawJwt>) -> Option<JwtSettings> {
+        let advice = "like algorithms: [RS256]; a token must not choose its own";
+        let message = "tokens need \"algorithms\"";
+        self.required(&raw.value.algorithms, raw.span, message, advice);
+        self.not_empty(&raw.value.algorithms, message, advice);
+        let algorithms: Vec<Algorithm> =
+            raw.value.algorithms.items().map(|algorithm| algorithm_of(algorithm.value)).collect();
+        if let Some(claim) = raw.value.claim.given()
+            && claim.value.split('.').any(str::is_empty)
+        {
+            let advice = "write a name like sub, or org.id for nested ones";
+            self.problems.error(claim.span, "this is no name of a claim", advice);
+        }
+        Some(JwtSettings {
+            keys: self.verifying_keys(raw, &algorithms)?,
+            issuer: raw.value.issuer.value().cloned(),
+            audience: raw.value.audience.value().cloned(),
+            claim: raw.value.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
+        })
+    }
+
+    /// From the one source that is given.
+    fn verifying_keys(
+        &self,
+        raw: &Spanned<RawJwt>,
+        algorithms: &[Algorithm],
+    ) -> Option<Vec<VerifyingKey>> {
+        let RawJwt { secret, public_key, jwks, .. } = &raw.value;
+        let sources = [secret.is_absent(), public_key.is_absent(), jwks.is_absent()];
+        if sources.iter().filter(|absent| !**absent).count() != 1 {
+            let message = "tokens are verified with one of \"secret\", \"public_key\" and \"jwks\"";
+            self.problems.error(raw.span, message, "write exactly one of them");
+            return None;
+        }
+        if algorithms.is_empty() {
+            return None;
+        }
+        if let Some(secret) = secret.given() {
+            let key = VerifyingKey::from_secret(secret.value.as_bytes(), algorithms);
+            return self.key_or_problem(secret.span, key.map(|key| vec![key]));
+        }
+        if let Some(key) = public_key.given() {
+            let pem = self.pem(key)?;
+            let parsed = VerifyingKey::from_pem(&pem, algorithms);
+            return self.key_or_problem(key.span, parsed.map(|key| vec![key]));
+        }
+        let jwks = jwks.given()?;
+        let advice = "like jwks: { file: keys.json }";
+        self.required(&jwks.value.file, jwks.span, "the key set has no \"file\"", advice);
+        let file = jwks.value.file.given()?;
+        let text = self.file(file)?;
+        self.key_or_problem(file.span, VerifyingKey::from_jwks(&text, algorithms))
+    }
+
+    /// The text itself if it is PEM, otherwise that of the file it names.
+    fn pem(&self, key: &Spanned<String>) -> Option<String> {
+        if key.value.contains("-----BEGIN") {
+            return Some(key.value.clone());
+        }
+        self.file(key)
+    }
+
+    fn file(&self, path: &Spanned<String>) -> Option<String> {
+        let read = self.around.read(&path.value);
+        read.map_err(|message| {
+            let message = match &path.written {
+                Some(written) => format!("the file that {written:?} stands for cannot be read"),
+                None => message,
+            };
+            self.problems.error(path.span, &message, "");
+        })
+        .ok()
+    }
+
+    fn key_or_problem(
+        &self,
+        span: Span,
+        keys: Result<Vec<VerifyingKey>, KeyError>,
+    ) -> Option<Vec<VerifyingKey>> {
+        keys.map_err(|error| {
+            let message = match error {
+                // The parser's own words could quote a secret key.
+                KeyError::Jwks(json) => format!(
+                    "this is no JSON Web Key Set: there is a mistake in its line {}, column {}",
+                    json.line(),
+                    json.column()
+                ),
+                other => other.to_string().replace('`', "\""),
+            };
+            self.problems.error(span, &message, "");
+        })
+        .ok()
+    }
+}
+
+fn algorithm_of(raw: RawJwtAlgorithm) -> Algorithm {
+    match raw {
+        RawJwtAlgorithm::Hs256 => Algorithm::HS256,
+        RawJwtAlgorithm::Rs256 => Algorithm::RS256,
+        RawJwtAlgorithm::Es256 => Algorithm::ES256,
+        RawJwtAlgorithm::EdDsa => Algorithm::EdDSA,
+    }
+}

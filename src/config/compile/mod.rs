@@ -1,0 +1,77 @@
+//! From what was written to what is true.
+//!
+//! Every section is compiled whatever became of the others, so that all
+//! mistakes are found. A part that is broken yields nothing or its default;
+//! that never runs, since a configuration with any error is refused.
+
+mod checks;
+mod client;
+mod jwt;
+mod key;
+mod listeners;
+mod names;
+mod policies;
+mod process;
+mod responses;
+mod routes;
+mod unused;
+mod upstreams;
+
+use super::expand::Surroundings;
+use super::field::Field;
+use super::model::Config;
+use super::node::Span;
+use super::problem::Problems;
+use super::raw::RawConfig;
+
+/// The configuration, unless there are errors; those and warnings go to `problems`.
+pub(super) fn compile(
+    raw: &RawConfig,
+    around: &Surroundings<'_>,
+    problems: &Problems,
+) -> Option<Config> {
+    let compiler = Compiler { problems, around };
+    let client = compiler.client(raw.client.value());
+    let policies = compiler.policies(&raw.policies, raw.client.value());
+    let upstreams = compiler.upstreams(&raw.upstreams);
+    let routes = compiler.routes(raw, &policies);
+    let config = Config {
+        listeners: compiler.listeners(&raw.listeners),
+        client,
+        max_keys: compiler.max_keys(&raw.store),
+        headers: compiler.headers(raw.headers.value()),
+        problem_json: raw.problem_json.value().copied().unwrap_or(true),
+        telemetry: compiler.telemetry(raw.telemetry.value()),
+        runtime: compiler.runtime(raw.runtime.value()),
+        policies: policies.into_iter().filter_map(|policy| policy.compiled).collect(),
+        routes: routes.into_iter().flatten().collect(),
+        upstreams,
+    };
+    if problems.any_errors() {
+        return None;
+    }
+    compiler.warn_unused(raw, &config);
+    Some(config)
+}
+
+/// What every section's compiler works with.
+struct Compiler<'a> {
+    problems: &'a Problems,
+    around: &'a Surroundings<'a>,
+}
+
+impl Compiler<'_> {
+    /// The field's value; an error at `owner` if the field is not there.
+    fn required<'f, T>(
+        &self,
+        field: &'f Field<T>,
+        owner: Span,
+        message: &str,
+        advice: &str,
+    ) -> Option<&'f T> {
+        if field.is_absent() {
+            self.problems.error(owner, message, advice);
+        }
+        field.value()
+    }
+}

@@ -1,0 +1,225 @@
+//! `routes`: which requests, judged by which policies, go where.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Compiler;
+use super::names::Names;
+use super::policies::Named;
+use crate::config::Route;
+use crate::config::field::Spanned;
+use crate::config::node::Span;
+use crate::config::raw::{List, RawConfig, RawRoute};
+use crate::proxy::RouteTimeouts;
+use crate::rules::{self, PathPattern, Policy};
+use crate::snapshot::{Action, Handling};
+
+/// All policies of a route are judged in one decision, which must stay small.
+const MAX_POLICIES: usize = 16;
+
+/// What routes refer to.
+struct References<'a> {
+    policy_names: Names<'a>,
+    /// In the order of their names.
+    policies: &'a [Named],
+    upstream_names: Names<'a>,
+    /// Judged on every route besides its own: places among the policies.
+    defaults: Vec<usize>,
+}
+
+impl Compiler<'_> {
+    /// One item for each route; none for one that is broken.
+    pub(super) fn routes(&self, raw: &RawConfig, policies: &[Named]) -> Vec<Option<Route>> {
+        let advice = "write: routes: [{ path: /*, upstream: app }]";
+        self.required(&raw.routes, Span::FILE, "there are no \"routes\"", advice);
+        self.not_empty(&raw.routes, "there are no routes", "write - { path: /*, upstream: app }");
+        let known = self.references(raw, policies);
+        let mut taken: HashMap<String, usize> = HashMap::new();
+        let routes = raw.routes.value().into_iter().flatten().enumerate();
+        let routes = routes.map(|(index, route)| {
+            let name = self.route_name(route.given(), index + 1, &mut taken);
+            self.route(route.given()?, &name, &known)
+        });
+        routes.collect()
+    }
+
+    fn references<'a>(&self, raw: &'a RawConfig, policies: &'a [Named]) -> References<'a> {
+        let policy_names = Names::of_policies(&raw.policies);
+        let defaults = raw
+            .defaults
+            .value()
+            .map(|defaults| self.policy_indices(&defaults.policies, "\"defaults\"", &policy_names));
+        References {
+            policy_names,
+            policies,
+            upstream_names: Names::of_upstreams(&raw.upstreams),
+            defaults: defaults.unwrap_or_default(),
+        }
+    }
+
+    /// The given name, or the route's number, each of them once.
+    fn route_name(
+        &self,
+        route: Option<&Spanned<RawRoute>>,
+        number: usize,
+        taken: &mut HashMap<String, usize>,
+    ) -> String {
+        let given = route.and_then(|route| route.value.name.given());
+        if let Some(name) = given {
+            self.check_name(name, "route");
+        }
+        let name = given.map_or_else(|| number.to_string(), |name| name.value.clone());
+        if let Some(other) = taken.insert(name.clone(), number) {
+            let shown = given.map_or(name.as_str(), |name| name.shown());
+            let message = format!("two routes are named \"{shown}\": number {other} and {number}");
+            let span = given
+                .map_or_else(|| route.map_or(Span::FILE, |route| route.span), |name| name.span);
+            self.problems.error(span, &message, "rename one of them");
+        }
+        name
+    }
+
+    fn route(&self, raw: &Spanned<RawRoute>, name: &str, known: &References<'_>) -> Option<Route> {
+        let route = &raw.value;
+        let shown = match route.name.given() {
+            Some(name) => format!("route \"{}\"", name.shown()),
+            None => format!("route {name}"),
+        };
+        let path = self.required(
+            &route.path,
+            raw.span,
+            &format!("{shown} has no \"path\""),
+            "like path: /*",
+        );
+        let policies = self.route_policies(raw, &shown, known);
+        if let Some(path) = path {
+            self.check_params(raw, &shown, &path.0, &policies, known);
+        }
+        let action = self.action(raw, &shown, known);
+        let compiled = policies.iter().map(|index| known.policies[*index].compiled.clone());
+        let policies: Option<Vec<Arc<Policy>>> = compiled.collect();
+        let headers = self.header_values(&route.headers);
+        let timeouts = self.route_timeouts(route);
+        Some(Route {
+            rule: rules::Route {
+                name: name.into(),
+                hosts: route.hosts.items().map(|host| host.value.0.clone()).collect(),
+                path: path?.0.clone(),
+                methods: route.methods.items().map(|method| method.value.0.clone()).collect(),
+                headers,
+                policies: policies?,
+            },
+            handling: Handling {
+                action: action?,
+                timeouts,
+                max_body_bytes: route.max_body.value().map(|size| size.0),
+            },
+        })
+    }
+
+    /// The route's own policies, then the defaults that are not among them.
+    fn route_policies(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        known: &References<'_>,
+    ) -> Vec<usize> {
+        let mut policies = self.policy_indices(&raw.value.policies, shown, &known.policy_names);
+        if raw.value.defaults.value().copied().unwrap_or(true) {
+            for default in &known.defaults {
+                if !policies.contains(default) {
+                    policies.push(*default);
+                }
+            }
+        }
+        if policies.len() > MAX_POLICIES {
+            let span = raw.value.policies.given().map_or(raw.span, |list| list.span);
+            let message = format!("{shown} has more than {MAX_POLICIES} policies");
+            let advice = "all of them are judged at once: remove some";
+            self.problems.error(span, &message, advice);
+        }
+        policies
+    }
+
+    fn policy_indices(&self, list: &List<String>, owner: &str, names: &Names<'_>) -> Vec<usize> {
+        let mut indices = Vec::new();
+        for name in list.items() {
+            // One too many is enough to refuse the route.
+            if indices.len() > MAX_POLICIES {
+                break;
+            }
+            match self.find(name, owner, names) {
+                Some(index) if indices.contains(&index) => {
+                    let message = format!("{owner} names the policy \"{}\" twice", name.shown());
+                    self.problems.error(name.span, &message, "remove one of them");
+                }
+                found => indices.extend(found),
+            }
+        }
+        indices
+    }
+
+    /// Where a key needs a parameter that the path does not have, every
+    /// request would fall back to the policy's `missing_key`.
+    fn check_params(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        path: &PathPattern,
+        policies: &[usize],
+        known: &References<'_>,
+    ) {
+        for policy in policies.iter().map(|index| &known.policies[*index]) {
+            for param in &policy.params {
+                if path.param_names().any(|name| *name == *param.name) {
+                    continue;
+                }
+                let own = raw.value.policies.items().find(|name| name.value == policy.name);
+                let own = own.map(|name| name.span);
+                let place = own.or(raw.value.path.given().map(|path| path.span));
+                let message = format!(
+                    "the policy \"{}\" counts by \"{}\", which the path of {shown} does not have",
+                    policy.name, param.shown
+                );
+                let advice = "put the parameter into the path, or take another policy";
+                self.problems.error(place.unwrap_or(raw.span), &message, advice);
+            }
+        }
+    }
+
+    fn action(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        known: &References<'_>,
+    ) -> Option<Action> {
+        let route = &raw.value;
+        match (route.upstream.is_absent(), route.respond.is_absent()) {
+            (true, true) => {
+                let message = format!("{shown} leads nowhere");
+                self.problems.error(raw.span, &message, "write upstream: NAME or respond: { ... }");
+                None
+            }
+            (false, false) => {
+                let message = format!("{shown} has both \"upstream\" and \"respond\"");
+                let place = route.upstream.given().map_or(raw.span, |name| name.span);
+                self.problems.error(place, &message, "remove one of them");
+                None
+            }
+            (true, false) => route.respond.value().map(|raw| Action::Respond(self.respond(raw))),
+            (false, true) => {
+                let name = route.upstream.given()?;
+                self.find(name, shown, &known.upstream_names).map(Action::Forward)
+            }
+        }
+    }
+
+    fn route_timeouts(&self, raw: &RawRoute) -> RouteTimeouts {
+        let usual = RouteTimeouts::default();
+        let Some(timeouts) = raw.timeouts.value() else { return usual };
+        RouteTimeouts {
+            response: self.timeout(&timeouts.response, "response", usual.response),
+            idle: self.timeout(&timeouts.idle, "idle", usual.idle),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Warnings: what has no effect, and so is most likely not what was meant.
+
+use std::collections::HashSet;
+
+use super::Compiler;
+use crate::config::field::{Entries, Field};
+use crate::config::model::Config;
+use crate::config::node::Span;
+use crate::config::raw::RawConfig;
+use crate::snapshot::Action;
+
+/// A route is compared with so many before it: advice is not worth quadratic time.
+const MAX_COMPARED: usize = 1000;
+
+impl Compiler<'_> {
+    /// To be asked only when there are no errors, so that all that was written is in `config`.
+    pub(super) fn warn_unused(&self, raw: &RawConfig, config: &Config) {
+        self.warn_covered(raw, config);
+        let rules = config.routes.iter().map(|route| &route.rule);
+        let used: HashSet<&str> =
+            rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name)).collect();
+        self.warn_unnamed(&raw.policies, "policy", &used);
+        let used: HashSet<&str> = config
+            .routes
+            .iter()
+            .filter_map(|route| match route.handling.action {
+                Action::Forward(index) => Some(config.upstreams[index].name.as_str()),
+                Action::Respond(_) => None,
+            })
+            .collect();
+        self.warn_unnamed(&raw.upstreams, "upstream", &used);
+    }
+
+    fn warn_covered(&self, raw: &RawConfig, config: &Config) {
+        let written: Vec<_> = raw.routes.items().collect();
+        let name = |index: usize| match written[index].value.name.given() {
+            Some(name) => format!("\"{}\"", name.shown()),
+            None => (index + 1).to_string(),
+        };
+        for (index, route) in config.routes.iter().enumerate() {
+            let mut earlier = config.routes[..index].iter().take(MAX_COMPARED);
+            let Some(wider) = earlier.position(|wider| wider.rule.covers(&route.rule)) else {
+                continue;
+            };
+            let place = written[index].value.path.given().map_or(Span::FILE, |path| path.span);
+            let message = format!(
+                "route {} can never match: route {} before it takes all that it would",
+                name(index),
+                name(wider)
+            );
+            self.problems.warning(place, &message, "put the narrower route first");
+        }
+    }
+
+    fn warn_unnamed<T>(&self, written: &Field<Entries<T>>, kind: &str, used: &HashSet<&str>) {
+        let entries = written.value().map_or(&[][..], |entries| &entries.0);
+        for (name, _) in entries.iter().filter(|(name, _)| !used.contains(name.value.as_str())) {
+            let message = format!("no route uses the {kind} \"{}\"", name.value);
+            self.problems.warning(name.span, &message, "remove it, or name it in a route");
+        }
+    }
+}

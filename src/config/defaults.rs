@@ -1,0 +1,44 @@
+//! What holds where the file says nothing: safe on the public internet.
+//!
+//! Settings with a `Default` or a `new` of their own keep theirs there.
+
+use std::time::Duration;
+
+use http::header::{HeaderName, HeaderValue};
+
+use crate::proxy::{Balance, EndpointSettings, UpstreamSettings};
+use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader};
+
+/// Counters kept in memory.
+pub(super) const MAX_KEYS: usize = 1_000_000;
+/// `Content-Type` of bodies written in the configuration.
+pub(super) const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Nobody is believed; an IPv6 client is its /64, which is what one customer has.
+pub(super) fn client() -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: Vec::new(),
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings {
+            headers: vec![HeaderName::from_static("x-api-key")],
+            bearer: true,
+            query: None,
+        },
+        user: None,
+    }
+}
+
+/// An upstream that says nothing but its endpoints.
+pub(super) fn upstream(name: &str, endpoints: Vec<EndpointSettings>) -> UpstreamSettings {
+    UpstreamSettings {
+        name: name.to_owned(),
+        endpoints,
+        balance: Balance::default(),
+        connect_timeout: Duration::from_secs(1),
+        max_idle: 256,
+        idle_timeout: Duration::from_secs(60),
+        max_in_flight: None,
+    }
+}

@@ -1,0 +1,143 @@
+//! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in any text of the file.
+//!
+//! What they stand for may be secret, so a text in which one was replaced
+//! remembers how it was written, and messages show only that. `$${` stands for
+//! a plain `${`. What was put in is not looked at again.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::node::{Node, Value};
+use super::problem::Problems;
+
+/// The largest file that a `${file:...}` or a path in the configuration names, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// All that replacements may add up to, in bytes: an alias repeats them.
+const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
+
+/// What lies around a configuration file.
+pub(super) struct Surroundings<'a> {
+    /// The environment's variables.
+    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// Where relative paths begin: the directory of the file itself.
+    pub(super) directory: &'a Path,
+}
+
+impl Surroundings<'_> {
+    /// The text of the file at `path`, at most 1 MiB of it being allowed.
+    ///
+    /// # Errors
+    /// A sentence that names the path, never the contents.
+    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+        let place = self.directory.join(path);
+        let unreadable = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
+            _ => format!("the file {path:?} cannot be read: {error}"),
+        };
+        let file = File::open(place).map_err(unreadable)?;
+        let mut text = String::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
+            return Err(format!("the file {path:?} is larger than 1 MiB"));
+        }
+        Ok(text)
+    }
+}
+
+/// Replaces in every text of `root`; map keys stay as they are.
+pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
+    Expander { around, problems, left_bytes: MAX_TOTAL_BYTES }.node(root);
+}
+
+struct Expander<'a> {
+    around: &'a Surroundings<'a>,
+    problems: &'a Problems,
+    left_bytes: usize,
+}
+
+impl Expander<'_> {
+    fn node(&mut self, node: &mut Node) {
+        match &mut node.value {
+            Value::Text(text) if text.value.contains("${") => match self.text(&text.value) {
+                Ok(value) => {
+                    let written = std::mem::replace(&mut text.value, value);
+                    text.written = Some(written);
+                }
+                Err(mistake) => {
+                    self.problems.error(node.span, &mistake.message, mistake.advice);
+                    // Marked as a failure, so that nobody judges it as a value.
+                    node.value = Value::Unresolved;
+                }
+            },
+            Value::List(items) => items.iter_mut().for_each(|item| self.node(item)),
+            Value::Map(entries) => entries.iter_mut().for_each(|entry| self.node(&mut entry.value)),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, written: &str) -> Result<String, Mistake> {
+        let mut out = String::with_capacity(written.len());
+        let mut rest = written;
+        while let Some(at) = rest.find("${") {
+            if let Some(before) = rest[..at].strip_suffix('$') {
+                out.push_str(before);
+                out.push_str("${");
+                rest = &rest[at + 2..];
+                continue;
+            }
+            out.push_str(&rest[..at]);
+            let (inner, after) = rest[at + 2..].split_once('}').ok_or_else(|| Mistake {
+                message: "a \"${\" is never closed".to_owned(),
+                advice: "write ${NAME}, or $${ for the two characters themselves",
+            })?;
+            let value = self.reference(inner)?;
+            self.left_bytes = self.left_bytes.checked_sub(value.len()).ok_or_else(|| Mistake {
+                message: "all replacements together are larger than 8 MiB".to_owned(),
+                advice: "",
+            })?;
+            out.push_str(&value);
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
+    /// What `NAME`, `NAME:-default` or `file:PATH` stands for.
+    fn reference<'t>(&self, inner: &'t str) -> Result<Cow<'t, str>, Mistake> {
+        if let Some(path) = inner.strip_prefix("file:") {
+            let mut text =
+                self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
+            // Editors and `echo` end a file with a newline that nobody means.
+            let kept = text.trim_end_matches(['\r', '\n']).len();
+            text.truncate(kept);
+            return Ok(text.into());
+        }
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if name.is_empty() || !name.chars().all(valid) {
+            return Err(Mistake {
+                message: format!("\"${{{inner}}}\" names no environment variable"),
+                advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",
+            });
+        }
+        match ((self.around.env)(name), default) {
+            (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
+            (Some(value), _) => Ok(value.into()),
+            (None, Some(default)) => Ok(default.into()),
+            (None, None) => Err(Mistake {
+                message: format!("the environment variable {name} is not set"),
+                advice: "set it, or give a default: ${NAME:-default}",
+            }),
+        }
+    }
+}
+
+struct Mistake {
+    message: String,
+    advice: &'static str,
+}

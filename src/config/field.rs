@@ -1,0 +1,183 @@
+//! The building blocks of the raw types: values that remember their place.
+//!
+//! Reading one never fails. What is wrong is recorded by the deserializer and
+//! the field becomes [`Field::Broken`], so that all other mistakes of the file
+//! surface too.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::node::Span;
+
+/// By this name a [`Field`] asks the deserializer for value, place and writing.
+pub(super) const FIELD: &str = "$field";
+/// By this name an [`Either`] asks the deserializer for its variant.
+pub(super) const EITHER: &str = "$either";
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Spanned<T> {
+    pub(super) value: T,
+    pub(super) span: Span,
+    /// How it was written, if a `${...}` was replaced in it.
+    pub(super) written: Option<String>,
+}
+
+impl Spanned<String> {
+    /// The text as messages may show it: never what a `${...}` stood for.
+    pub(super) fn shown(&self) -> &str {
+        self.written.as_deref().unwrap_or(&self.value)
+    }
+}
+
+/// A field of the file.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Field<T> {
+    /// Not there.
+    #[default]
+    Absent,
+    /// There, but wrong; already reported.
+    Broken,
+    /// There.
+    Given(Spanned<T>),
+}
+
+impl<T> Field<T> {
+    /// The value and its place, if it is there and right.
+    pub(super) fn given(&self) -> Option<&Spanned<T>> {
+        match self {
+            Self::Given(spanned) => Some(spanned),
+            Self::Absent | Self::Broken => None,
+        }
+    }
+
+    /// The value, if it is there and right.
+    pub(super) fn value(&self) -> Option<&T> {
+        self.given().map(|spanned| &spanned.value)
+    }
+
+    /// Whether it is there but wrong.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self, Self::Broken)
+    }
+
+    /// Whether it was left out.
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+    }
+}
+
+impl<T> Field<Vec<Field<T>>> {
+    /// The right ones of a list; none if there is no list.
+    pub(super) fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
+        self.value().into_iter().flatten().filter_map(Field::given)
+    }
+}
+
+/// Named values in the order of the file.
+#[derive(Clone, Debug)]
+pub(super) struct Entries<T>(pub(super) Vec<(Spanned<String>, Field<T>)>);
+
+/// A short form, which is a scalar, or a long form, which is not.
+#[derive(Clone, Debug, serde::Deserialize, JsonSchema)]
+#[serde(rename = "$either")]
+#[schemars(untagged, inline)]
+pub(super) enum Either<S, L> {
+    Short(S),
+    Long(L),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
+    /// By way of an option, since that is how serde fills in what is missing.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_option(FieldVisitor(PhantomData))
+    }
+}
+
+struct FieldVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldVisitor<T> {
+    type Value = Field<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(Field::Absent)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_newtype_struct(FIELD, self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Self::Value, A::Error> {
+        let Some(value) = parts.next_element()? else { return Ok(Field::Broken) };
+        let [line, column, length] = parts.next_element()?.unwrap_or_default();
+        let written = parts.next_element()?;
+        Ok(Field::Given(Spanned { value, span: Span { line, column, length }, written }))
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EntriesVisitor(PhantomData))
+    }
+}
+
+struct EntriesVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
+    type Value = Entries<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of names")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Field<String>, Field<T>>()? {
+            if let Field::Given(key) = key {
+                entries.push((key, value));
+            }
+        }
+        Ok(Entries(entries))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Field<T> {
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        T::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Entries<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        format!("map of {}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let values = generator.subschema_for::<T>();
+        schemars::json_schema!({ "type": "object", "additionalProperties": values })
+    }
+}

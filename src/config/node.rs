@@ -1,0 +1,104 @@
+//! The tree of a configuration file: what was written, and where.
+//!
+//! It knows nothing of YAML and nothing of gateways. Every node keeps its
+//! place, so that each later mistake can point at the text it is about.
+
+/// A place in the file, counted in characters from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Span {
+    /// The line; 0 stands for the file as a whole.
+    pub(super) line: u64,
+    /// The column of the first character.
+    pub(super) column: u64,
+    /// How many characters; they may go beyond the end of the line.
+    pub(super) length: u64,
+}
+
+impl Span {
+    /// The file as a whole: a mistake that no line shows.
+    pub(super) const FILE: Self = Self { line: 0, column: 0, length: 0 };
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) span: Span,
+}
+
+/// What a node holds.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    /// Nothing, as after `key:`.
+    Null,
+    /// `true` or `false`, not quoted.
+    Bool(bool),
+    /// A number, not quoted, as it was written.
+    Number(String),
+    /// Any other scalar.
+    Text(Text),
+    /// A text with a `${...}` that stands for nothing: already reported.
+    Unresolved,
+    /// A list.
+    List(Vec<Node>),
+    /// A map in the order of the file.
+    Map(Vec<Entry>),
+}
+
+/// A string, possibly one that stands for something outside of the file.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    /// What it means.
+    pub(super) value: String,
+    /// How it was written, if a `${...}` was replaced in it: then `value` may
+    /// be a secret, and this is what messages show.
+    pub(super) written: Option<String>,
+}
+
+/// A field of a map.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Always a text.
+    pub(super) key: Node,
+    pub(super) value: Node,
+}
+
+impl Entry {
+    /// The field's name.
+    pub(super) fn name(&self) -> &str {
+        self.key.scalar().unwrap_or_default()
+    }
+}
+
+impl Node {
+    /// The text of a scalar; none for lists, maps and nothing.
+    pub(super) fn scalar(&self) -> Option<&str> {
+        match &self.value {
+            Value::Bool(true) => Some("true"),
+            Value::Bool(false) => Some("false"),
+            Value::Number(text) => Some(text),
+            Value::Text(text) => Some(&text.value),
+            Value::Null | Value::Unresolved | Value::List(_) | Value::Map(_) => None,
+        }
+    }
+
+    /// How a text was written, if a `${...}` was replaced in it.
+    pub(super) fn written(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => text.written.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// What kind of value this is, for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match &self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::Text(_) | Value::Unresolved => "a text",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a map",
+        }
+    }
+}

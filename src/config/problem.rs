@@ -1,0 +1,259 @@
+//! Mistakes, and the report that shows them.
+//!
+//! All mistakes of a file are shown at once, in the order of the file, each
+//! with its line. A report stays readable and bounded: it keeps the first
+//! [`MAX_PROBLEMS`] and counts the rest, and shows long lines in part.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use super::node::Span;
+
+/// So many problems are kept; a file with more is broken in some other way.
+const MAX_PROBLEMS: usize = 1000;
+/// So many characters of a line are shown.
+const MAX_SHOWN_CHARS: usize = 160;
+/// How many of them stand before the place itself, if the line is longer.
+const SHOWN_BEFORE_CHARS: usize = 60;
+/// So many characters of a message are kept: it may quote what was written.
+const MAX_MESSAGE_CHARS: usize = 400;
+
+/// How bad a problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Severity {
+    Error,
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Problem {
+    span: Span,
+    severity: Severity,
+    message: String,
+    advice: String,
+}
+
+/// The problems found so far. Shared by all passes over one file.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    kept: RefCell<Vec<Problem>>,
+    left_out: Cell<usize>,
+    errors: Cell<usize>,
+}
+
+impl Problems {
+    /// Records what is wrong, and after the carets what would be right.
+    pub(super) fn error(&self, span: Span, message: &str, advice: &str) {
+        self.errors.set(self.errors.get() + 1);
+        self.record(Severity::Error, span, message, advice);
+    }
+
+    /// Records what is most likely not meant.
+    pub(super) fn warning(&self, span: Span, message: &str, advice: &str) {
+        self.record(Severity::Warning, span, message, advice);
+    }
+
+    /// Whether there was any error.
+    pub(super) fn any_errors(&self) -> bool {
+        self.errors.get() > 0
+    }
+
+    /// Whether more problems would only be counted: time to stop costly advice.
+    pub(super) fn is_full(&self) -> bool {
+        self.kept.borrow().len() >= MAX_PROBLEMS
+    }
+
+    fn record(&self, severity: Severity, span: Span, message: &str, advice: &str) {
+        if self.is_full() {
+            self.left_out.set(self.left_out.get() + 1);
+            return;
+        }
+        let (message, advice) = (shortened(message), shortened(advice));
+        self.kept.borrow_mut().push(Problem { span, severity, message, advice });
+    }
+
+    /// The report on the file `name` with this `text`.
+    pub(super) fn report(self, name: &str, text: &str) -> Report {
+        let mut problems = self.kept.into_inner();
+        // What stands behind an alias is seen once for each use.
+        problems.sort();
+        problems.dedup();
+        let mut lines = text.lines();
+        let mut passed = 0;
+        let mut line = "";
+        let shown = problems.into_iter().map(|problem| {
+            while passed < problem.span.line {
+                line = lines.next().unwrap_or_default();
+                passed += 1;
+            }
+            Shown { excerpt: Excerpt::new(line, problem.span), problem }
+        });
+        Report { name: name.to_owned(), shown: shown.collect(), left_out: self.left_out.get() }
+    }
+}
+
+/// What messages quote may be long, and may have characters that move the
+/// reader's cursor.
+fn shortened(message: &str) -> String {
+    let mut kept: String = message.chars().take(MAX_MESSAGE_CHARS).map(printable).collect();
+    if kept.len() < message.len() {
+        kept.push_str("...");
+    }
+    kept
+}
+
+fn printable(c: char) -> char {
+    if c.is_control() { ' ' } else { c }
+}
+
+/// The problems of one file, ready to be shown to whoever wrote it.
+///
+/// [`fmt::Display`] gives, for each problem, its place, what is wrong, the line
+/// itself, and after the carets what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    name: String,
+    shown: Vec<Shown>,
+    left_out: usize,
+}
+
+impl Report {
+    /// Whether there is nothing to report.
+    pub fn is_empty(&self) -> bool {
+        self.shown.is_empty()
+    }
+
+    /// How many problems there are.
+    pub fn len(&self) -> usize {
+        self.shown.len() + self.left_out
+    }
+}
+
+impl std::error::Error for Report {}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, shown) in self.shown.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            shown.write(&self.name, f)?;
+        }
+        if self.left_out > 0 {
+            write!(f, "\n{}: and {} more problems", self.name, self.left_out)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shown {
+    problem: Problem,
+    excerpt: Excerpt,
+}
+
+impl Shown {
+    fn write(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Problem { span, severity, message, advice } = &self.problem;
+        if span.line == 0 {
+            write!(f, "{name}: {severity}: {message}")?;
+            if !advice.is_empty() {
+                write!(f, "\n      | {advice}")?;
+            }
+            return Ok(());
+        }
+        let Excerpt { text, indent, carets } = &self.excerpt;
+        writeln!(f, "{name}:{}:{}: {severity}: {message}", span.line, span.column)?;
+        writeln!(f, "{:>5} | {text}", span.line)?;
+        let gutter = span.line.to_string().len().max(5);
+        let marked = format!("{:gutter$} | {:indent$}{:^<carets$} {advice}", "", "", "");
+        f.write_str(marked.trim_end())
+    }
+}
+
+/// The part of a line that is shown, and where in it the carets stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Excerpt {
+    text: String,
+    indent: usize,
+    carets: usize,
+}
+
+impl Excerpt {
+    fn new(line: &str, span: Span) -> Self {
+        let column = usize::try_from(span.column.saturating_sub(1)).unwrap_or(usize::MAX);
+        let length = usize::try_from(span.length).unwrap_or(usize::MAX);
+        let chars = line.chars().count();
+        let first =
+            if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
+        // Control characters would move the carets, or the reader's terminal.
+        let text: String = line.chars().skip(first).take(MAX_SHOWN_CHARS).map(printable).collect();
+        let indent = column.saturating_sub(first).min(MAX_SHOWN_CHARS);
+        let visible = text.trim_end().chars().count().saturating_sub(indent);
+        Self { text: text.trim_end().to_owned(), indent, carets: length.min(visible).max(1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str, spans: &[Span]) -> String {
+        let problems = Problems::default();
+        for span in spans {
+            problems.error(*span, "wrong", "right");
+        }
+        problems.report("a.yaml", text).to_string()
+    }
+
+    #[test]
+    fn problems_stand_in_the_order_of_the_file_and_each_once() {
+        let first = Span { line: 1, column: 1, length: 3 };
+        let second = Span { line: 2, column: 2, length: 1 };
+        let expected = "a.yaml:1:1: error: wrong\n    1 | one\n      | ^^^ right\n\
+                        a.yaml:2:2: error: wrong\n    2 | two\n      |  ^ right";
+        assert_eq!(report("one\ntwo\n", &[second, first, second]), expected);
+    }
+
+    #[test]
+    fn carets_end_with_the_line_and_there_is_always_one() {
+        let long = Span { line: 1, column: 3, length: 99 };
+        assert!(report("ab cd  \nef", &[long]).ends_with("    1 | ab cd\n      |   ^^^ right"));
+        let behind = Span { line: 1, column: 4, length: 0 };
+        assert!(report("ab", &[behind]).ends_with("    1 | ab\n      |    ^ right"));
+        let no_line = Span { line: 9, column: 1, length: 1 };
+        assert!(report("ab", &[no_line]).ends_with("    9 | \n      | ^ right"));
+    }
+
+    #[test]
+    fn a_long_line_is_shown_in_part() {
+        let line = format!("{}bad{}", "x".repeat(5000), "y".repeat(5000));
+        let report = report(&line, &[Span { line: 1, column: 5001, length: 3 }]);
+        let lines: Vec<&str> = report.lines().collect();
+        assert_eq!(lines[1].chars().count(), "    1 | ".len() + MAX_SHOWN_CHARS);
+        assert_eq!(lines[1].find("bad"), lines[2].find("^^^"));
+    }
+
+    #[test]
+    fn characters_are_counted_not_bytes_and_none_can_reach_the_terminal() {
+        let report = report("ä\u{1b}\tü: bad", &[Span { line: 1, column: 7, length: 3 }]);
+        assert!(report.ends_with("    1 | ä  ü: bad\n      |       ^^^ right"), "{report}");
+    }
+
+    #[test]
+    fn a_message_has_a_bound_and_no_control_characters() {
+        let problems = Problems::default();
+        problems.error(Span::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
+        let expected = format!("a.yaml: error:  [2J{}...\n      | a b", "x".repeat(396));
+        assert_eq!(problems.report("a.yaml", "").to_string(), expected);
+    }
+}

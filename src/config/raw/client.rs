@@ -1,0 +1,118 @@
+//! `client`, as written.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::List;
+use crate::config::field::Field;
+use crate::config::scalar::{Cidr, FieldName};
+
+/// Who is asking.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "client")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawClient {
+    /// Only from these are forwarded headers believed. Default: none.
+    #[serde(default)]
+    pub(in crate::config) trusted_proxies: List<Cidr>,
+    /// Where trusted proxies name their client: `x_forwarded_for` (the default), `forwarded`,
+    /// `x_real_ip`, or any header name.
+    #[serde(default)]
+    pub(in crate::config) forwarded_header: Field<FieldName>,
+    /// How many bits of an IPv4 address are one client. Default: 32.
+    #[serde(default)]
+    pub(in crate::config) ipv4_prefix: Field<u64>,
+    /// How many bits of an IPv6 address are one client. Default: 64.
+    #[serde(default)]
+    pub(in crate::config) ipv6_prefix: Field<u64>,
+    /// Where an API key is looked for.
+    #[serde(default)]
+    pub(in crate::config) api_key: Field<RawApiKey>,
+    /// Where the user's id comes from. Default: no request has a user.
+    #[serde(default)]
+    pub(in crate::config) user: Field<RawUser>,
+}
+
+/// Where an API key is looked for.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "api_key")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawApiKey {
+    /// Header fields whose value is the key. Default: x-api-key.
+    #[serde(default)]
+    pub(in crate::config) headers: List<FieldName>,
+    /// Whether a bearer token is the key. Default: true.
+    #[serde(default)]
+    pub(in crate::config) bearer: Field<bool>,
+    /// A query parameter whose value is the key. Default: none.
+    #[serde(default)]
+    pub(in crate::config) query: Field<String>,
+}
+
+/// Where the user's id comes from: one of these.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "user")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawUser {
+    /// A claim of a verified bearer token.
+    #[serde(default)]
+    pub(in crate::config) jwt: Field<RawJwt>,
+    /// A header field, believed only from trusted proxies.
+    #[serde(default)]
+    pub(in crate::config) header: Field<FieldName>,
+}
+
+/// How bearer tokens are verified: by one of `secret`, `public_key` and `jwks`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "jwt")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawJwt {
+    /// The shared secret of HS256.
+    #[serde(default)]
+    pub(in crate::config) secret: Field<String>,
+    /// A public key, as PEM text or the path of a PEM file.
+    #[serde(default)]
+    pub(in crate::config) public_key: Field<String>,
+    /// A set of public keys.
+    #[serde(default)]
+    pub(in crate::config) jwks: Field<RawJwks>,
+    /// The algorithms that tokens may be signed with. There is no default: a
+    /// token must not choose.
+    pub(in crate::config) algorithms: List<RawJwtAlgorithm>,
+    /// What `iss` must be. Default: anything.
+    #[serde(default)]
+    pub(in crate::config) issuer: Field<String>,
+    /// What `aud` must contain. Default: anything.
+    #[serde(default)]
+    pub(in crate::config) audience: Field<String>,
+    /// The claim that is the user's id. Default: sub.
+    #[serde(default)]
+    pub(in crate::config) claim: Field<String>,
+}
+
+/// A set of public keys (RFC 7517).
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "jwks")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawJwks {
+    /// The path of a file with a JWK set.
+    pub(in crate::config) file: Field<String>,
+}
+
+/// An algorithm of signed tokens (RFC 7518, RFC 8037).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "algorithm of tokens")]
+pub(in crate::config) enum RawJwtAlgorithm {
+    /// HMAC with SHA-256.
+    #[serde(rename = "HS256")]
+    Hs256,
+    /// RSA PKCS #1 v1.5 with SHA-256.
+    #[serde(rename = "RS256")]
+    Rs256,
+    /// ECDSA on P-256 with SHA-256.
+    #[serde(rename = "ES256")]
+    Es256,
+    /// Ed25519.
+    #[serde(rename = "EdDSA")]
+    EdDsa,
+}

@@ -1,0 +1,100 @@
+//! What was written: types that mirror the file, field by field.
+//!
+//! They say how each field is written, nothing about what holds together; that
+//! is the compiler's part. The comments on the fields are what editors show,
+//! by way of the JSON Schema that is made from these types. Names in `rename`
+//! are those of sections in messages.
+
+mod client;
+mod listener;
+mod policy;
+mod process;
+mod route;
+mod upstream;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+pub(super) use client::{RawApiKey, RawClient, RawJwt, RawJwtAlgorithm, RawUser};
+pub(super) use listener::{RawListener, RawListenerTimeouts};
+pub(super) use policy::{
+    RawAlgorithm, RawExempt, RawKey, RawKeyList, RawMissingKey, RawPolicy, RawResponse,
+};
+pub(super) use process::{
+    RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
+};
+pub(super) use route::{RawRespond, RawRoute};
+pub(super) use upstream::{RawBalance, RawEndpoint, RawUpstream};
+
+use super::field::{Entries, Field};
+
+/// A list whose items may each be wrong on their own.
+pub(super) type List<T> = Field<Vec<Field<T>>>;
+
+/// The configuration of the gateway.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "configuration")]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    /// Where to listen. At least one.
+    pub(super) listeners: List<RawListener>,
+    /// Who is asking.
+    #[serde(default)]
+    pub(super) client: Field<RawClient>,
+    /// Where the counters live.
+    #[serde(default)]
+    pub(super) store: Field<RawStore>,
+    /// Limits by name: on whom, how much, and what then.
+    #[serde(default)]
+    pub(super) policies: Field<Entries<RawPolicy>>,
+    /// What holds for every route.
+    #[serde(default)]
+    pub(super) defaults: Field<RawDefaults>,
+    /// Which requests go where. The first match wins. At least one.
+    pub(super) routes: List<RawRoute>,
+    /// Groups of endpoints by name.
+    #[serde(default)]
+    pub(super) upstreams: Field<Entries<RawUpstream>>,
+    /// What clients are told about their limits.
+    #[serde(default)]
+    pub(super) headers: Field<RawHeaders>,
+    /// Whether the gateway's own errors are problem+json (RFC 9457). Default: true.
+    #[serde(default)]
+    pub(super) problem_json: Field<bool>,
+    /// Logs.
+    #[serde(default)]
+    pub(super) telemetry: Field<RawTelemetry>,
+    /// The process.
+    #[serde(default)]
+    pub(super) runtime: Field<RawRuntime>,
+}
+
+/// Where the counters live.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "store")]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawStore {
+    /// In the memory of this process.
+    #[serde(default)]
+    pub(super) memory: Field<RawMemory>,
+}
+
+/// In the memory of this process.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "memory")]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawMemory {
+    /// How many counters are kept at once. Default: 1_000_000.
+    #[serde(default)]
+    pub(super) max_keys: Field<u64>,
+}
+
+/// What holds for every route that does not say `defaults: false`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "defaults")]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawDefaults {
+    /// Policies that judge every request, besides the route's own.
+    #[serde(default)]
+    pub(super) policies: List<String>,
+}

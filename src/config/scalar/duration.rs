@@ -1,0 +1,65 @@
+//! Durations: `250ms`, `5s`, `1m30s`, `2h`, `1d`.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::number::leading;
+use super::{ScalarError, written_as_text};
+
+const ADVICE: &str = "write a number and a unit (ms, s, m, h, d), like 30s or 1m30s";
+/// The longest duration in microseconds: ten years, so that sums of several stay far from overflow.
+const MAX_US: u64 = 3653 * 86_400_000_000;
+
+/// A duration, never a bare number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Period(pub(in crate::config) Duration);
+
+written_as_text!(Period, "A number and a unit, several of them in a row", "250ms", "5s", "1m30s");
+
+impl FromStr for Period {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        micros(text, text).map(|us| Self(Duration::from_micros(us)))
+    }
+}
+
+/// The sum of all `number unit` pairs in microseconds; `whole` is for messages.
+pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
+    let mut total_us: u64 = 0;
+    let mut rest = text;
+    loop {
+        let (number, after) = leading(rest, "the duration", ADVICE)?;
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, next) = after.split_at(end);
+        if unit.is_empty() {
+            let message = format!("the duration \"{whole}\" has no unit");
+            return Err(ScalarError::new(message, ADVICE));
+        }
+        let unit_us = unit_us(unit).ok_or_else(|| {
+            ScalarError::new(format!("\"{unit}\" is no unit of time"), "use ms, s, m, h, d or w")
+        })?;
+        total_us = number
+            .checked_mul(unit_us)
+            .and_then(|us| us.checked_add(total_us))
+            .filter(|us| *us <= MAX_US)
+            .ok_or_else(|| ScalarError::new(format!("\"{whole}\" is longer than ten years"), ""))?;
+        if next.is_empty() {
+            return Ok(total_us);
+        }
+        rest = next;
+    }
+}
+
+/// A unit of time, short or as a word, in microseconds.
+pub(super) fn unit_us(unit: &str) -> Option<u64> {
+    Some(match unit {
+        "ms" | "millisecond" | "milliseconds" => 1000,
+        "s" | "sec" | "second" | "seconds" => 1_000_000,
+        "m" | "min" | "minute" | "minutes" => 60_000_000,
+        "h" | "hour" | "hours" => 3_600_000_000,
+        "d" | "day" | "days" => 86_400_000_000,
+        "w" | "week" | "weeks" => 604_800_000_000,
+        _ => return None,
+    })
+}

@@ -1,0 +1,67 @@
+//! Words of HTTP: methods, names and values of header fields.
+
+use std::str::FromStr;
+
+use http::{HeaderName, HeaderValue, Method};
+
+use super::{ScalarError, written_as_text};
+
+/// A method.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct MethodName(pub(in crate::config) Method);
+
+written_as_text!(MethodName, "A method, in capitals", "GET", "POST");
+
+impl FromStr for MethodName {
+    type Err = ScalarError;
+
+    /// Methods are case-sensitive (RFC 9110, section 9.1), so `get` would
+    /// never match what clients send.
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let advice = "methods are written in capitals: GET, POST, ...";
+        let invalid = || ScalarError::new(format!("\"{text}\" is no method"), advice);
+        if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
+            return Err(invalid());
+        }
+        text.parse().map(Self).map_err(|_| invalid())
+    }
+}
+
+/// The name of a header field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct FieldName(pub(in crate::config) HeaderName);
+
+written_as_text!(FieldName, "The name of a header field", "x-api-key");
+
+impl FromStr for FieldName {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse().map(Self).map_err(|_| {
+            let advice = "use letters, digits and -, like x-api-key";
+            ScalarError::new(format!("\"{text}\" is no name of a header field"), advice)
+        })
+    }
+}
+
+/// The value of a header field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct FieldValue(pub(in crate::config) HeaderValue);
+
+written_as_text!(FieldValue, "The value of a header field", "2");
+
+impl FromStr for FieldValue {
+    type Err = ScalarError;
+
+    /// Without blanks around it: those never reach a comparison (RFC 9110, section 5.5).
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let invalid = || {
+            let advice = "use one line of visible characters, without blanks around it";
+            ScalarError::new(format!("{text:?} is no value of a header field"), advice)
+        };
+        if text.trim() != text {
+            return Err(invalid());
+        }
+        text.parse().map(Self).map_err(|_| invalid())
+    }
+}

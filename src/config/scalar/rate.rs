@@ -1,0 +1,64 @@
+//! Rates: `100/minute`, `5/s`, `100/30s`, `1_000/15m`, `1k/s`.
+
+use std::str::FromStr;
+
+use super::number::leading;
+use super::{ScalarError, duration, written_as_text};
+use crate::algorithm::{MAX_LIMIT, Quota};
+use crate::time::Span;
+
+const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m";
+
+/// So many requests in so long a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate(pub Quota);
+
+written_as_text!(Rate, "A count per window of time", "100/minute", "5/s", "1_000/15m", "1k/s");
+
+impl FromStr for Rate {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let (count, window) = text
+            .split_once('/')
+            .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" says no time"), ADVICE))?;
+        let limit = limit(count.trim())?;
+        let window = Span::from_micros(window_us(window.trim(), text)?);
+        Quota::new(limit, window)
+            .map(Self)
+            .map_err(|error| ScalarError::new(format!("in \"{text}\", {error}"), ADVICE))
+    }
+}
+
+/// A count, with `k` for a thousand and `M` for a million.
+fn limit(count: &str) -> Result<u64, ScalarError> {
+    let (number, suffix) = leading(count, "the rate", ADVICE)?;
+    let factor = match suffix {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1_000_000,
+        _ => {
+            let message = format!("the count \"{count}\" is no whole number");
+            return Err(ScalarError::new(message, ADVICE));
+        }
+    };
+    number.checked_mul(factor).ok_or_else(too_large)
+}
+
+fn too_large() -> ScalarError {
+    ScalarError::new(format!("the count is above {MAX_LIMIT}"), "use a smaller count and window")
+}
+
+/// One unit, or a duration.
+fn window_us(window: &str, rate: &str) -> Result<u64, ScalarError> {
+    if window.is_empty() {
+        return Err(ScalarError::new(format!("the rate \"{rate}\" says no time"), ADVICE));
+    }
+    if window.starts_with(|first: char| first.is_ascii_digit()) {
+        return duration::micros(window, window);
+    }
+    duration::unit_us(window).ok_or_else(|| {
+        let message = format!("\"{window}\" is no unit of time");
+        ScalarError::new(message, "use ms, s, m, h, d, w or second, minute, hour, day, week")
+    })
+}

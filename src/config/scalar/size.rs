@@ -1,0 +1,36 @@
+//! Sizes in bytes: `64KiB`, `10MB`, `1_000_000`.
+
+use std::str::FromStr;
+
+use super::number::leading;
+use super::{ScalarError, written_as_text};
+
+const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB";
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Size(pub(in crate::config) u64);
+
+written_as_text!(Size, "A number of bytes, or with a unit", "64KiB", "10MB", "1_000_000");
+
+impl FromStr for Size {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let (number, unit) = leading(text, "the size", ADVICE)?;
+        let factor: u64 = match unit.trim_start() {
+            "" | "B" => 1,
+            "KB" | "kB" => 1000,
+            "MB" => 1_000_000,
+            "GB" => 1_000_000_000,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            other => {
+                return Err(ScalarError::new(format!("\"{other}\" is no unit of size"), ADVICE));
+            }
+        };
+        let bytes = number.checked_mul(factor);
+        bytes.map(Self).ok_or_else(|| ScalarError::new(format!("\"{text}\" is too large"), ""))
+    }
+}

@@ -1,0 +1,109 @@
+//! Words of the sections `telemetry` and `runtime`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use tracing::level_filters::LevelFilter;
+
+use super::{ScalarError, read_as_text, written_as_text};
+use crate::telemetry::Output;
+
+/// The least severe level that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Level(pub(in crate::config) LevelFilter);
+
+written_as_text!(Level, "off, error, warn, info, debug or trace", "info");
+
+impl FromStr for Level {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        Ok(Self(match text {
+            "off" => LevelFilter::OFF,
+            "error" => LevelFilter::ERROR,
+            "warn" => LevelFilter::WARN,
+            "info" => LevelFilter::INFO,
+            "debug" => LevelFilter::DEBUG,
+            "trace" => LevelFilter::TRACE,
+            _ => {
+                let advice = "one of: off, error, warn, info, debug, trace";
+                return Err(ScalarError::new(format!("\"{text}\" is no log level"), advice));
+            }
+        }))
+    }
+}
+
+/// Where lines go: `stdout`, `stderr` or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct OutputPath(pub(in crate::config) Output);
+
+written_as_text!(OutputPath, "stdout, stderr, or the path of a file", "stdout", "access.log");
+
+impl FromStr for OutputPath {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        match text {
+            "" => Err(ScalarError::new("the path is empty", "write stdout, stderr or a path")),
+            "stdout" => Ok(Self(Output::Stdout)),
+            "stderr" => Ok(Self(Output::Stderr)),
+            path => Ok(Self(Output::File(PathBuf::from(path)))),
+        }
+    }
+}
+
+/// `false`, where the long form would say more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Off;
+
+read_as_text!(Off);
+
+impl schemars::JsonSchema for Off {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Off".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "const": false })
+    }
+}
+
+impl FromStr for Off {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        match text {
+            "false" => Ok(Self),
+            _ => {
+                let advice = "write false, or a map like { path: stdout, format: json }";
+                Err(ScalarError::new(format!("\"{text}\" cannot stand here"), advice))
+            }
+        }
+    }
+}
+
+/// `auto`, or a number of worker threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Workers(pub(in crate::config) Option<usize>);
+
+/// More threads than any machine has cores: a slip, not a wish.
+const MAX_WORKERS: usize = 1024;
+
+written_as_text!(Workers, "auto (one for each core), or a number", "auto", "4");
+
+impl FromStr for Workers {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        if text == "auto" {
+            return Ok(Self(None));
+        }
+        match text.parse() {
+            Ok(workers @ 1..=MAX_WORKERS) => Ok(Self(Some(workers))),
+            _ => {
+                let advice = "write auto, or a number from 1 to 1024";
+                Err(ScalarError::new(format!("\"{text}\" is no number of workers"), advice))
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Tables and properties of the scalars.
+
+use std::str::FromStr;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::{MAX_LIMIT, Quota};
+use crate::proxy::Target;
+use crate::time::Span;
+
+fn rate(limit: u64, window: Span) -> Rate {
+    Rate(Quota::new(limit, window).expect("the tests use good quotas"))
+}
+
+#[test]
+fn a_rate_is_a_count_and_a_time() {
+    let minute = Span::from_secs(60);
+    let cases = [
+        ("100/minute", rate(100, minute)),
+        ("100/m", rate(100, minute)),
+        ("100 / 1m", rate(100, minute)),
+        ("5/s", rate(5, Span::SECOND)),
+        ("1000/hour", rate(1000, Span::from_secs(3600))),
+        ("20000/day", rate(20_000, Span::DAY)),
+        ("100/30s", rate(100, Span::from_secs(30))),
+        ("1_000/15m", rate(1000, Span::from_secs(900))),
+        ("1k/s", rate(1000, Span::SECOND)),
+        ("2M/week", rate(2_000_000, Span::from_secs(7 * 86_400))),
+        ("3/1m30s", rate(3, Span::from_secs(90))),
+        ("1/ms", rate(1, Span::MILLISECOND)),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(text.parse(), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_mistake_in_a_rate_says_what_would_be_right_in_one_line() {
+    let error = "100".parse::<Rate>().unwrap_err().to_string();
+    let expected = "the rate \"100\" says no time; \
+                    write a count per time, like 100/minute, 5/s or 1_000/15m";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn a_size_is_in_bytes_unless_it_has_a_unit() {
+    let cases =
+        [("64KiB", 65_536), ("10MB", 10_000_000), ("1_000_000", 1_000_000), ("1GiB", 1 << 30)];
+    for (text, bytes) in cases {
+        assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
+    }
+    for text in ["", "KB", "1.5MB", "10 parsecs", "18446744073709551616", "99999999999GiB"] {
+        assert!(text.parse::<Size>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn an_address_without_host_is_every_ipv4_address() {
+    let cases =
+        [(":8080", "0.0.0.0:8080"), ("127.0.0.1:0", "127.0.0.1:0"), ("[::]:8443", "[::]:8443")];
+    for (text, address) in cases {
+        assert_eq!(text.parse(), Ok(ListenAddress(address.parse().unwrap())), "{text}");
+    }
+    for text in ["", ":", ":+80", "8080", "[::1]", "::1:80 ", "localhost:80"] {
+        assert!(text.parse::<ListenAddress>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn the_port_of_an_endpoint_is_always_written() {
+    let cases = [
+        ("http://app", "app:80"),
+        ("http://app/", "app:80"),
+        ("http://app.example:9000", "app.example:9000"),
+        ("http://[::1]", "[::1]:80"),
+        ("http://[::1]:9000", "[::1]:9000"),
+    ];
+    for (text, authority) in cases {
+        let expected = Endpoint(Target::Http(authority.parse().unwrap()));
+        assert_eq!(text.parse(), Ok(expected), "{text}");
+    }
+    for text in ["http://[::1", "http://a:", "http://:80", "http://a b", "http://a:70000"] {
+        assert!(text.parse::<Endpoint>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn one_address_is_a_block_of_its_own() {
+    assert_eq!("10.0.0.1".parse(), Ok(Cidr("10.0.0.1/32".parse().unwrap())));
+    assert_eq!("::1".parse(), Ok(Cidr("::1/128".parse().unwrap())));
+}
+
+/// Reads `text` as everything there is; only a panic can fail.
+fn read_as_everything(text: &str) {
+    fn read<T: FromStr<Err = ScalarError>>(text: &str) {
+        if let Err(error) = text.parse::<T>() {
+            assert!(!error.to_string().is_empty());
+        }
+    }
+    read::<Rate>(text);
+    read::<Period>(text);
+    read::<Size>(text);
+    read::<ListenAddress>(text);
+    read::<Cidr>(text);
+    read::<Endpoint>(text);
+    read::<KeyWord>(text);
+    read::<PathText>(text);
+    read::<HostText>(text);
+    read::<MethodName>(text);
+    read::<FieldName>(text);
+    read::<FieldValue>(text);
+    read::<Level>(text);
+    read::<OutputPath>(text);
+    read::<Workers>(text);
+}
+
+proptest! {
+    #[test]
+    fn a_duration_is_read_as_it_is_written(ms in 1..3_000_000_000_u64) {
+        let span = Span::from_millis(ms);
+        prop_assert_eq!(span.to_string().parse(), Ok(Period(span.into())));
+    }
+
+    #[test]
+    fn a_rate_of_any_quota_is_read_as_it_is_written(
+        limit in 1..=MAX_LIMIT,
+        ms in 1..366 * 86_400_000_u64,
+    ) {
+        let window = Span::from_millis(ms);
+        prop_assert_eq!(format!("{limit}/{window}").parse(), Ok(rate(limit, window)));
+    }
+
+    #[test]
+    fn every_text_is_read_or_refused_with_a_reason(text in ".{0,40}") {
+        read_as_everything(&text);
+    }
+
+    #[test]
+    fn so_is_every_text_of_digits_units_and_signs(text in "[0-9a-z_:/.\\[\\]{}*?%+-]{0,24}") {
+        read_as_everything(&text);
+    }
+}

@@ -1,0 +1,352 @@
+//! What the configuration guarantees as a whole; single mistakes have golden
+//! files in `tests/config`.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::Algorithm;
+use crate::limiter::Dialect;
+use crate::proxy::{Balance, Target};
+use crate::rules::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
+use crate::snapshot::Action;
+use crate::telemetry::{Format, Output};
+
+const SMALLEST: &str = "
+listeners:
+  - address: 0.0.0.0:8080
+upstreams:
+  app: { endpoints: [http://127.0.0.1:9000] }
+policies:
+  per-client: { key: ip, limit: 100/minute }
+routes:
+  - { path: /*, policies: [per-client], upstream: app }
+";
+
+/// Every field that works, each with a value that is not its default.
+const LARGEST: &str = include_str!("tests/largest.yaml");
+
+fn parse(text: &str) -> Result<Compiled, Report> {
+    Config::parse(text, "gateway.yaml", &|name| {
+        (name == "SECRET").then(|| "a secret of more than 32 bytes, as HS256 wants".to_owned())
+    })
+}
+
+fn compile(text: &str) -> Config {
+    parse(text).unwrap_or_else(|report| panic!("{report}")).config
+}
+
+#[test]
+fn the_smallest_file_has_safe_defaults_for_all_else() {
+    let Compiled { config, warnings } = parse(SMALLEST).unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+    assert_eq!(config.listeners[0].max_head_bytes, 32 * 1024);
+    assert_eq!((config.client.ipv4_prefix, config.client.ipv6_prefix), (32, 64));
+    assert!(config.client.trusted_proxies.is_empty());
+    assert_eq!(config.max_keys, 1_000_000);
+    assert_eq!(config.policies[0].missing_key, MissingKey::Ip);
+    assert!(matches!(config.policies[0].algorithm, Algorithm::SlidingWindow(_)));
+    assert_eq!(&*config.routes[0].rule.name, "1");
+    assert_eq!(config.routes[0].timeouts.response, Duration::from_secs(30));
+    assert_eq!(config.upstreams[0].balance, Balance::LeastRequests);
+    assert!(config.problem_json);
+}
+
+#[test]
+fn without_a_file_the_same_holds_as_with_the_smallest_one() {
+    let Endpoint(to) = "http://127.0.0.1:9000".parse().unwrap();
+    let ListenAddress(listen) = ":8080".parse().unwrap();
+    let single = Config::single(listen, to, "100/minute".parse().unwrap(), KeyExpr::Ip);
+    let renamed = SMALLEST.replace("per-client", "limit").replace("app", "upstream");
+    assert_eq!(format!("{single:?}"), format!("{:?}", compile(&renamed)));
+}
+
+#[test]
+fn listeners_and_clients_are_as_they_were_written() {
+    let config = compile(LARGEST);
+    let listener = &config.listeners[0];
+    assert_eq!(listener.address, "[::1]:9443".parse().unwrap());
+    assert_eq!((listener.max_connections, listener.max_headers), (500, 50));
+    assert_eq!(listener.max_head_bytes, 64 * 1024);
+    assert_eq!(listener.timeouts.request_head, Duration::from_millis(250));
+    assert_eq!(listener.timeouts.request_body, Duration::from_secs(90));
+    assert_eq!(listener.timeouts.keep_alive, Duration::from_secs(3600));
+    let client = &config.client;
+    let trusted: Vec<String> = client.trusted_proxies.iter().map(ToString::to_string).collect();
+    assert_eq!(trusted, ["10.0.0.0/8", "192.0.2.1/32"]);
+    assert_eq!(client.forwarded_header, ForwardedHeader::Single("x-real-ip".parse().unwrap()));
+    assert_eq!((client.ipv4_prefix, client.ipv6_prefix), (24, 48));
+    assert_eq!(client.api_key.headers, ["x-key"]);
+    assert_eq!((client.api_key.bearer, client.api_key.query.as_deref()), (false, Some("key")));
+    let Some(UserSource::Jwt(jwt)) = &client.user else { panic!("{:?}", client.user) };
+    assert_eq!((jwt.keys.len(), jwt.claim.as_str()), (1, "org.id"));
+    assert_eq!((jwt.issuer.as_deref(), jwt.audience.as_deref()), (Some("us"), Some("them")));
+}
+
+#[test]
+fn policies_are_as_they_were_written() {
+    let config = compile(LARGEST);
+    assert_eq!(config.max_keys, 5000);
+    let [nested, bucket, fixed, sub] = &config.policies[..] else { panic!("four policies") };
+    assert_eq!(
+        nested.key,
+        KeyExpr::First(vec![
+            KeyExpr::ApiKey,
+            KeyExpr::All(vec![KeyExpr::User, KeyExpr::Header("x-tenant".parse().unwrap())]),
+        ])
+    );
+    assert_eq!(nested.missing_key, MissingKey::Deny);
+    assert_eq!(nested.exempt.ips.len(), 1);
+    assert_eq!(nested.exempt.methods, [http::Method::OPTIONS]);
+    assert_eq!(nested.exempt.headers, [("x-internal".parse().unwrap(), "1".parse().unwrap())]);
+    let response = nested.response.as_ref().unwrap();
+    assert_eq!((response.status.as_u16(), response.content_type.as_bytes()), (503, &b"a/b"[..]));
+    assert_eq!(&*response.body, "{\"wait\":{retry_after}}");
+    assert!(matches!(bucket.algorithm, Algorithm::TokenBucket(_)));
+    assert!(matches!(fixed.algorithm, Algorithm::FixedWindow(_)));
+    assert!(matches!(sub.algorithm, Algorithm::SubWindows(_)));
+}
+
+#[test]
+fn routes_are_as_they_were_written() {
+    let config = compile(LARGEST);
+    let [orders, health] = &config.routes[..] else { panic!("two routes") };
+    assert_eq!(&*orders.rule.name, "orders");
+    assert_eq!(orders.rule.path, "/v1/orders/{id}".parse().unwrap());
+    assert_eq!(orders.rule.hosts, ["a.example".parse().unwrap(), "*.b.example".parse().unwrap()]);
+    assert_eq!(orders.rule.methods, [http::Method::GET, http::Method::POST]);
+    assert_eq!(orders.rule.headers, [("x-version".parse().unwrap(), "2".parse().unwrap())]);
+    let names: Vec<&str> = orders.rule.policies.iter().map(|policy| &*policy.name).collect();
+    assert_eq!(names, ["nested", "bucket", "fixed", "sub"], "its own, then the defaults");
+    assert!(matches!(orders.action, Action::Forward(0)));
+    assert_eq!(orders.timeouts.response, Duration::from_secs(5));
+    assert_eq!(orders.timeouts.idle, Duration::from_secs(6));
+    assert_eq!(orders.max_body_bytes, Some(10_000_000));
+    assert!(health.rule.policies.is_empty(), "it wants no defaults");
+    let Action::Respond(response) = &health.action else { panic!("{:?}", health.action) };
+    assert_eq!((response.status.as_u16(), &response.body[..]), (201, &b"ok"[..]));
+}
+
+#[test]
+fn upstreams_and_the_process_are_as_they_were_written() {
+    let config = compile(LARGEST);
+    let app = &config.upstreams[0];
+    assert_eq!(app.endpoints[0].target, Target::Http("127.0.0.1:80".parse().unwrap()));
+    assert_eq!(app.endpoints[1].target, Target::Echo);
+    assert_eq!((app.endpoints[0].weight, app.endpoints[1].weight), (1, 3));
+    assert_eq!((app.balance, app.max_idle, app.max_in_flight), (Balance::Random, 8, Some(100)));
+    assert_eq!(app.connect_timeout, Duration::from_secs(2));
+    assert_eq!(app.idle_timeout, Duration::from_secs(30));
+    assert_eq!(config.headers.dialects, [Dialect::Ietf]);
+    assert!(!config.headers.expose_cors && !config.problem_json);
+    assert_eq!(config.telemetry.level, tracing::level_filters::LevelFilter::DEBUG);
+    assert_eq!(config.telemetry.format, Format::Json);
+    let access_log = config.telemetry.access_log.unwrap();
+    assert_eq!(access_log.output, Output::File("access.log".into()));
+    assert_eq!(access_log.format, Format::Text);
+    assert_eq!(config.runtime.workers, Some(3));
+    assert_eq!(config.runtime.drain, Duration::from_secs(5));
+}
+
+#[test]
+fn the_access_log_can_be_off() {
+    let config = compile(&format!("{SMALLEST}telemetry: {{ access_log: false }}\n"));
+    assert_eq!(config.telemetry.access_log, None);
+}
+
+#[test]
+fn anchors_aliases_and_merge_keys_work() {
+    let text = SMALLEST.replace(
+        "  per-client: { key: ip, limit: 100/minute }",
+        "  base: &base { key: ip, limit: 5/s, missing_key: deny }\n  \
+         per-client: { <<: *base, key: api_key }\n  same: *base",
+    );
+    let config = compile(&text);
+    assert_eq!(config.policies[1].key, KeyExpr::ApiKey);
+    assert_eq!(config.policies[1].missing_key, MissingKey::Deny);
+    assert_eq!(config.policies[2].algorithm, config.policies[0].algorithm);
+}
+
+#[test]
+fn references_are_replaced_in_any_text() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("limit"), "7/s\n").unwrap();
+    let text = SMALLEST
+        .replace("100/minute", "\"${file:limit}\"")
+        .replace("[http://127.0.0.1:9000]", "[\"http://${HOST:-10.0.0.1}:${PORT:-80}\"]")
+        .replace("path: /*", "path: /*, defaults: \"${ON:-true}\", name: \"$${HOST} ${HOST:-}\"");
+    let name = directory.path().join("gateway.yaml");
+    let env = |variable: &str| (variable == "PORT").then(|| "81".to_owned());
+    let error = Config::parse(&text, &name.to_string_lossy(), &env).unwrap_err().to_string();
+    assert!(error.contains("a route needs a name without blanks"), "{error}");
+    let text = text.replace(" ${HOST:-}", "${HOST:-}");
+    let config = Config::parse(&text, &name.to_string_lossy(), &env).unwrap().config;
+    assert_eq!(
+        config.upstreams[0].endpoints[0].target,
+        Target::Http("10.0.0.1:81".parse().unwrap())
+    );
+    assert_eq!(&*config.routes[0].rule.name, "${HOST}");
+}
+
+#[test]
+fn an_empty_variable_counts_as_missing_only_if_there_is_a_default() {
+    let env = |variable: &str| (variable == "EMPTY").then(String::new);
+    let with = |text: &str| {
+        let text = SMALLEST.replace("100/minute", text);
+        Config::parse(&text, "gateway.yaml", &env).map_err(|report| report.to_string())
+    };
+    assert!(with("\"${EMPTY:-5/s}\"").is_ok());
+    assert!(with("\"${EMPTY}5/s\"").is_ok());
+}
+
+#[test]
+fn all_of_five_mistakes_are_reported() {
+    let text = SMALLEST
+        .replace("0.0.0.0:8080", "0.0.0.0")
+        .replace("endpoints", "endpoint")
+        .replace("key: ip", "key: ipp")
+        .replace("100/minute", "100")
+        .replace("policies: [per-client]", "policies: [per-clent]");
+    let report = parse(&text).unwrap_err();
+    // The misspelt field is also missing.
+    assert_eq!(report.len(), 6, "{report}");
+    assert_eq!(report.to_string().matches(": error: ").count(), 6, "{report}");
+}
+
+#[test]
+fn a_report_has_a_bound() {
+    let mut text = SMALLEST.to_owned();
+    for index in 0..1500 {
+        writeln!(text, "field{index}: 1").unwrap();
+    }
+    let report = parse(&text).unwrap_err();
+    assert_eq!(report.len(), 1500);
+    assert!(report.to_string().ends_with("gateway.yaml: and 500 more problems"), "{report}");
+}
+
+#[test]
+fn files_above_8_mib_are_refused_and_those_below_are_not() {
+    let most = usize::try_from(yaml::MAX_BYTES).unwrap();
+    let comment = |bytes: usize| format!("#{}\n{SMALLEST}", "x".repeat(bytes - SMALLEST.len() - 2));
+    assert_eq!(comment(most).len(), most);
+    compile(&comment(most));
+    let report = parse(&comment(most + 1)).unwrap_err().to_string();
+    assert_eq!(
+        report,
+        "gateway.yaml: error: the file is larger than 8 MiB\n      | split it, or shorten it"
+    );
+}
+
+#[test]
+fn nothing_makes_a_small_file_large_or_deep() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let wide = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), "*a,".repeat(10_000));
+    let merged = format!("a: &a {{ x: 1 }}\nb: {{ {} }}", "<<: *a, ".repeat(20_000));
+    for text in [deep, wide, merged] {
+        let report = parse(&text).unwrap_err();
+        assert_eq!(report.len(), 1, "{}", report.to_string().len());
+    }
+}
+
+#[test]
+fn a_file_that_many_references_repeat_is_read_into_a_bound() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("large"), "x".repeat(1024 * 1024)).unwrap();
+    let text = format!("listeners: [{}]", "\"${file:large}\", ".repeat(100));
+    let name = directory.path().join("gateway.yaml");
+    let report = Config::parse(&text, &name.to_string_lossy(), &|_| None).unwrap_err();
+    assert!(report.to_string().contains("all replacements together are larger than 8 MiB"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = load(Path::new("/nonexistent/gateway.yaml")).unwrap_err().to_string();
+    assert!(
+        error.starts_with("cannot read the configuration /nonexistent/gateway.yaml: "),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_schema_knows_what_works_and_nothing_else() {
+    let schema = schema();
+    let text = schema.to_string();
+    let policy = &schema["$defs"]["policy"];
+    assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
+    assert_eq!(policy["additionalProperties"], false);
+    assert_eq!(policy["properties"]["limit"]["description"], "How much.");
+    for planned in ["redis", "leaky_bucket", "penalty", "proxy_protocol", "retries", "otlp"] {
+        assert!(!text.contains(planned), "{planned}");
+    }
+}
+
+/// Whatever `text` is, there is a configuration or a report with a reason.
+fn ends_well(text: &str) {
+    if let Err(report) = parse(text) {
+        assert!(!report.is_empty() && !report.to_string().is_empty());
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_the_compiler_panic(text in "[a-z0-9:{}\\[\\]*&!|>'\"#%@,\\-?$ \n\t.äÿ/~<]{0,80}") {
+        ends_well(&text);
+    }
+
+    #[test]
+    fn no_damage_to_a_good_file_makes_the_compiler_panic(
+        at in 0..LARGEST.len(),
+        length in 0..40_usize,
+        with in "[a-z:{}\\[\\]*&'\"#,\\-$ \n]{0,4}",
+    ) {
+        let end = (at + length).min(LARGEST.len());
+        if LARGEST.is_char_boundary(at) && LARGEST.is_char_boundary(end) {
+            let mut text = LARGEST.to_owned();
+            text.replace_range(at..end, &with);
+            ends_well(&text);
+        }
+    }
+}
+
+#[test]
+fn a_byte_order_mark_and_the_line_ends_of_windows_change_nothing() {
+    let text = format!("\u{feff}{}", SMALLEST.trim_start().replace('\n', "\r\n"));
+    compile(&text);
+    let report = parse(&text.replace("path", "paht")).unwrap_err().to_string();
+    assert!(report.contains(":8:7: error: \"paht\" is not a field"), "{report}");
+    assert!(report.contains("\n      |       ^^^^ did you mean \"path\"?"), "{report}");
+}
+
+#[test]
+fn a_file_that_is_no_text_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.yaml");
+    std::fs::write(&path, b"a: \xff").unwrap();
+    let error = load(&path).unwrap_err().to_string();
+    assert!(error.ends_with("gateway.yaml: it is no UTF-8 text"), "{error}");
+    std::fs::write(&path, SMALLEST).unwrap();
+    assert_eq!(load(&path).unwrap().config.routes.len(), 1);
+}
+
+#[test]
+fn a_name_that_is_a_number_must_be_quoted_since_it_could_hide_a_duplicate() {
+    let policies = |lines: &str| {
+        SMALLEST
+            .replace("  per-client: { key: ip, limit: 100/minute }", lines)
+            .replace("per-client", "p")
+    };
+    let one = "{ key: ip, limit: 5/s }";
+    for number in ["1", "-1", "0x1F", "1_000"] {
+        let report = parse(&policies(&format!("  {number}: {one}\n  p: {one}\n  p: {one}")));
+        let report = report.unwrap_err().to_string();
+        assert!(report.contains(&format!("the name {number} is a number")), "{report}");
+    }
+    for name in ["\"1\"", "1a", "2xx", "0xg", "one"] {
+        compile(&policies(&format!("  {name}: {one}\n  p: {one}")));
+        let report =
+            parse(&policies(&format!("  {name}: {one}\n  p: {one}\n  p: {one}"))).unwrap_err();
+        assert!(report.to_string().contains("\"p\" stands here a second time"), "{report}");
+    }
+}

@@ -1,0 +1,210 @@
+//! From YAML to [`Node`]s: the only file that knows the YAML crate.
+//!
+//! Syntax errors, YAML bombs (by the parser's budget of nodes, depth, aliases
+//! and bytes) and files above [`MAX_BYTES`] end it at once. Duplicate keys are
+//! recorded and do not, so that they are reported together with all else.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanned};
+
+use super::node::{Entry, Node, Span, Text, Value};
+use super::problem::Problems;
+
+/// The largest file that is read, in bytes.
+pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
+
+/// The tree of `text`, or none if that is no YAML; mistakes go to `problems`.
+pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
+    if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
+        problems.error(Span::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
+        return None;
+    }
+    let options = serde_yaml::options! {
+        strict_booleans: true,
+        // Both of the pairs are handed to the visitor below, which reports them.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+    };
+    match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
+        Ok(Spanned { value: Untyped::Null, .. }) => {
+            let advice = "write at least listeners, routes and upstreams";
+            problems.error(Span::FILE, "the file is empty", advice);
+            None
+        }
+        Ok(tree) => Some(Source { text, problems }.node(tree)),
+        Err(error) => {
+            let span = error.location().map_or(Span::FILE, span);
+            let (message, advice) = reason(&error);
+            problems.error(span, &message, advice);
+            None
+        }
+    }
+}
+
+/// The parser's words without its own rendering of the place, and advice.
+fn reason(error: &serde_yaml::Error) -> (String, &'static str) {
+    if is_budget(error) {
+        let advice = "write less, or repeat less by aliases";
+        return ("from here on the file is too large or too deep".to_owned(), advice);
+    }
+    let formatter = serde_yaml::UserMessageFormatter;
+    let text = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
+    let first = text.lines().next().unwrap_or_default();
+    let first = first.split(" at line ").next().unwrap_or(first);
+    (format!("this is no valid YAML: {first}"), "")
+}
+
+/// Whether the parser's bound on work was reached, in the file or behind an alias.
+fn is_budget(error: &serde_yaml::Error) -> bool {
+    match error.without_snippet() {
+        serde_yaml::Error::Budget { .. } => true,
+        serde_yaml::Error::AliasError { error, .. } => is_budget(error),
+        _ => false,
+    }
+}
+
+fn span(location: serde_yaml::Location) -> Span {
+    Span { line: location.line(), column: location.column(), length: location.span().len() }
+}
+
+/// What the parser hands over, before places are attached.
+enum Untyped {
+    Null,
+    Bool(bool),
+    Number(String),
+    Text(String),
+    List(Vec<Spanned<Untyped>>),
+    Map(Vec<(Spanned<String>, Spanned<Untyped>)>),
+}
+
+/// The text that a tree came from.
+struct Source<'a> {
+    text: &'a str,
+    problems: &'a Problems,
+}
+
+impl Source<'_> {
+    /// Places are those of the definition: what an alias repeats is wrong
+    /// where it is written, not where it is used.
+    fn node(&self, tree: Spanned<Untyped>) -> Node {
+        let value = match tree.value {
+            Untyped::Null => Value::Null,
+            Untyped::Bool(value) => Value::Bool(value),
+            Untyped::Number(parsed) => {
+                Value::Number(self.written(tree.defined).map_or(parsed, str::to_owned))
+            }
+            Untyped::Text(value) => Value::Text(Text { value, written: None }),
+            Untyped::List(items) => {
+                Value::List(items.into_iter().map(|item| self.node(item)).collect())
+            }
+            Untyped::Map(entries) => self.map(entries),
+        };
+        Node { value, span: span(tree.defined) }
+    }
+
+    fn map(&self, pairs: Vec<(Spanned<String>, Spanned<Untyped>)>) -> Value {
+        let mut seen = HashSet::new();
+        let mut entries = Vec::with_capacity(pairs.len());
+        for (key, value) in pairs {
+            let place = span(key.defined);
+            // The parser keeps only the last of equal keys once a map has a
+            // number as a key, so such a map could hide a duplicate.
+            if self.written(key.defined).is_some_and(is_number) {
+                let message = format!("the name {} is a number", key.value);
+                self.problems.error(place, &message, "put it in quotes");
+            } else if !seen.insert(key.value.clone()) {
+                let message = format!("{:?} stands here a second time", key.value);
+                self.problems.error(place, &message, "remove or rename one of them");
+                continue;
+            }
+            let text = Value::Text(Text { value: key.value, written: None });
+            entries.push(Entry { key: Node { value: text, span: place }, value: self.node(value) });
+        }
+        Value::Map(entries)
+    }
+
+    fn written(&self, location: serde_yaml::Location) -> Option<&str> {
+        let start = usize::try_from(location.span().byte_offset()?).ok()?;
+        let length = usize::try_from(location.span().byte_len()?).ok()?;
+        self.text.get(start..start.checked_add(length)?)
+    }
+}
+
+/// Whether the parser takes a key that is written so for an integer.
+fn is_number(written: &str) -> bool {
+    let unsigned = written.trim_start_matches(['-', '+']);
+    let all = |digits: &str, radix: u32| {
+        !digits.is_empty() && digits.chars().all(|c| c == '_' || c.is_digit(radix))
+    };
+    all(unsigned, 10)
+        || unsigned.strip_prefix("0x").is_some_and(|digits| all(digits, 16))
+        || unsigned.strip_prefix("0o").is_some_and(|digits| all(digits, 8))
+        || unsigned.strip_prefix("0b").is_some_and(|digits| all(digits, 2))
+}
+
+impl<'de> Deserialize<'de> for Untyped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UntypedVisitor)
+    }
+}
+
+struct UntypedVisitor;
+
+impl<'de> Visitor<'de> for UntypedVisitor {
+    type Value = Untyped;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Untyped, E> {
+        Ok(Untyped::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Untyped, E> {
+        Ok(Untyped::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Untyped, E> {
+        Ok(Untyped::Number(value.to_string()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Untyped, E> {
+        Ok(Untyped::Number(value.to_string()))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Untyped, E> {
+        Ok(Untyped::Number(value.to_string()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Untyped, E> {
+        Ok(Untyped::Number(value.to_string()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Untyped, E> {
+        Ok(Untyped::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Untyped, E> {
+        Ok(Untyped::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Untyped, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Untyped::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Untyped, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            map.push(entry);
+        }
+        Ok(Untyped::Map(map))
+    }
+}

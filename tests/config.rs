@@ -1,0 +1,88 @@
+//! Mistakes in a configuration, and the exact report that each of them gets.
+//!
+//! `tests/config/NAME.yaml` is compiled and its report compared with
+//! `NAME.report`. With `UPDATE_GOLDEN=1` in the environment the reports are
+//! written anew; read the difference before you commit it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use tollgate::config::Config;
+
+/// What the variable `SECRET` holds: it must never be seen in a report.
+const SECRET: &str = "hunter2-is-not-a-good-secret-at-all";
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "SECRET" => Some(SECRET.to_owned()),
+        "SECRET_KEY" => Some("param:tenant_of_a_secret".to_owned()),
+        _ => None,
+    }
+}
+
+/// All golden files with what a user sees: the mistakes, or the warnings if there are none.
+static REPORTS: LazyLock<Vec<(PathBuf, String)>> = LazyLock::new(|| {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config");
+    let entries = fs::read_dir(directory).expect("the directory is part of the project");
+    let paths = entries.map(|entry| entry.expect("the directory can be read").path());
+    let yaml = paths.filter(|path| path.extension().is_some_and(|extension| extension == "yaml"));
+    let mut reports: Vec<(PathBuf, String)> =
+        yaml.map(|path| (path.clone(), report(&path))).collect();
+    reports.sort();
+    reports
+});
+
+fn report(path: &Path) -> String {
+    let text = fs::read_to_string(path).expect("golden files are UTF-8 text");
+    let report = match Config::parse(&text, "gateway.yaml", &env) {
+        Ok(compiled) => compiled.warnings,
+        Err(report) => report,
+    };
+    if report.is_empty() { String::new() } else { format!("{report}\n") }
+}
+
+#[test]
+fn every_mistake_gets_its_exact_report() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut wrong = Vec::new();
+    for (path, actual) in &*REPORTS {
+        let golden = path.with_extension("report");
+        if update {
+            fs::write(&golden, actual).unwrap();
+        }
+        let expected = fs::read_to_string(&golden).unwrap_or_default();
+        if *actual != expected {
+            wrong.push(format!("{}\nexpected:\n{expected}\nactual:\n{actual}", path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}\nUPDATE_GOLDEN=1 accepts them all", wrong.join("\n"));
+}
+
+#[test]
+fn every_golden_file_has_something_to_report() {
+    assert!(REPORTS.len() >= 40, "only {} files", REPORTS.len());
+    for (path, report) in &*REPORTS {
+        assert!(!report.is_empty(), "{} has no mistake", path.display());
+    }
+}
+
+#[test]
+fn no_report_shows_what_a_reference_stands_for() {
+    let mut shown = 0;
+    for (path, report) in &*REPORTS {
+        assert!(!report.contains(SECRET), "{}:\n{report}", path.display());
+        assert!(!report.contains("tenant_of_a_secret"), "{}:\n{report}", path.display());
+        shown += report.matches("${SECRET}").count();
+    }
+    assert!(shown > 10, "the golden files say little about secrets");
+}
+
+#[test]
+fn the_shipped_configuration_compiles_without_warnings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("gateway.yaml");
+    let text = fs::read_to_string(path).unwrap();
+    let compiled = Config::parse(&text, "gateway.yaml", &|_| None).unwrap();
+    assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
+    assert!(text.lines().count() < 60);
+}
