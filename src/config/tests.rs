@@ -49,7 +49,7 @@ fn the_smallest_file_has_safe_defaults_for_all_else() {
     assert_eq!(config.policies[0].missing_key, MissingKey::Ip);
     assert!(matches!(config.policies[0].algorithm, Algorithm::SlidingWindow(_)));
     assert_eq!(&*config.routes[0].rule.name, "1");
-    assert_eq!(config.routes[0].timeouts.response, Duration::from_secs(30));
+    assert_eq!(config.routes[0].handling.timeouts.response, Duration::from_secs(30));
     assert_eq!(config.upstreams[0].balance, Balance::LeastRequests);
     assert!(config.problem_json);
 }
@@ -120,12 +120,14 @@ fn routes_are_as_they_were_written() {
     assert_eq!(orders.rule.headers, [("x-version".parse().unwrap(), "2".parse().unwrap())]);
     let names: Vec<&str> = orders.rule.policies.iter().map(|policy| &*policy.name).collect();
     assert_eq!(names, ["nested", "bucket", "fixed", "sub"], "its own, then the defaults");
-    assert!(matches!(orders.action, Action::Forward(0)));
-    assert_eq!(orders.timeouts.response, Duration::from_secs(5));
-    assert_eq!(orders.timeouts.idle, Duration::from_secs(6));
-    assert_eq!(orders.max_body_bytes, Some(10_000_000));
+    assert!(matches!(orders.handling.action, Action::Forward(0)));
+    assert_eq!(orders.handling.timeouts.response, Duration::from_secs(5));
+    assert_eq!(orders.handling.timeouts.idle, Duration::from_secs(6));
+    assert_eq!(orders.handling.max_body_bytes, Some(10_000_000));
     assert!(health.rule.policies.is_empty(), "it wants no defaults");
-    let Action::Respond(response) = &health.action else { panic!("{:?}", health.action) };
+    let Action::Respond(response) = &health.handling.action else {
+        panic!("{:?}", health.handling.action)
+    };
     assert_eq!((response.status.as_u16(), &response.body[..]), (201, &b"ok"[..]));
 }
 
