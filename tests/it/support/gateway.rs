@@ -1,6 +1,6 @@
 //! The program: started as a user starts it, and stopped with the value.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -160,7 +160,7 @@ impl Drop for Gateway {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if thread::panicking() {
-            eprintln!("the gateway's log:\n{}", self.log());
+            let _ = writeln!(io::stderr(), "the gateway's log:\n{}", self.log());
         }
     }
 }

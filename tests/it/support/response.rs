@@ -1,6 +1,6 @@
 //! A response as it came over the wire.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 
 /// A response as it came over the wire.
 #[derive(Clone, Debug)]
