@@ -183,7 +183,7 @@ pub enum State {
     /// [`SlidingWindow`]: a window's index since the epoch, the units admitted
     /// in it, and those of the window before.
     Sliding {
-        /// Index of the window, counted from the epoch.
+        /// Number of the window: it ends that many windows after the epoch.
         window: u64,
         /// Units admitted in that window.
         current: u64,

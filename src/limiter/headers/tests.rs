@@ -83,6 +83,8 @@ fn a_wait_is_rounded_up_and_told_twice_alike() {
     let lines = written(&[report(&minute, 3, after(12_001), 60_000)], &[]);
     assert!(lines.contains(&"retry-after: 13".into()), "{lines:?}");
     assert!(lines.contains(&"x-ratelimit-retry-after: 13".into()), "{lines:?}");
+    let lines_at_once = written(&[report(&minute, 0, after(0), 60_000)], &[]);
+    assert!(lines_at_once.contains(&"retry-after: 1".into()), "{lines_at_once:?}");
     // Units remain, so the draft's effective window is not the wait.
     assert!(lines.contains(&"ratelimit: \"p\";r=3;t=60".into()), "{lines:?}");
 }

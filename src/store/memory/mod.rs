@@ -39,13 +39,6 @@ pub struct MemoryStore {
     groups: usize,
 }
 
-/// What one charge would do.
-struct Attempt {
-    place: Place,
-    next: Option<State>,
-    verdict: Verdict,
-}
-
 impl MemoryStore {
     /// A store in which `max_keys` keys find room at the same time, at least
     /// one and at most 2^32. When there are more, those least in debt are forgotten.
@@ -78,29 +71,36 @@ impl MemoryStore {
         let [charge] = charges else { return self.apply_together(charges, now) };
         let place = self.place(&charge.key);
         let mut shard = self.shards[place.shard].lock();
-        let attempt = Attempt::new(charge, place, &shard, now);
-        smallvec![attempt.keep(charge, &mut shard, now)]
+        let (next, verdict) = judge(&shard, &place, charge, Op::Take(charge.cost), now);
+        keep(&mut shard, &place, charge, next, &verdict, now);
+        smallvec![verdict]
     }
 
     fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
         let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(&c.key)).collect();
+        let placed = || charges.iter().zip(&places);
         let mut locked = Locked::new(&self.shards, &places);
-        let attempts: SmallVec<[Attempt; 4]> = charges
-            .iter()
-            .zip(places)
-            .map(|(charge, place)| Attempt::new(charge, place, locked.shard(place), now))
-            .collect();
-        let judged = || charges.iter().zip(&attempts);
-        let refused = judged().any(|(charge, it)| charge.binding && !it.verdict.admitted);
-        let kept = charges.iter().zip(attempts).map(|(charge, attempt)| {
-            let shard = locked.shard(attempt.place);
-            if refused {
-                attempt.drop(charge, shard, now)
-            } else {
-                attempt.keep(charge, shard, now)
+        let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
+        for (charge, place) in placed() {
+            let op = Op::Take(charge.cost);
+            let (next, verdict) = judge(locked.shard(place), place, charge, op, now);
+            nexts.push(next);
+            verdicts.push(verdict);
+        }
+        if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
+            // Nothing was consumed, so no verdict may say that it was.
+            for ((charge, place), verdict) in placed().zip(&mut verdicts) {
+                if verdict.admitted {
+                    let (_, before) = judge(locked.shard(place), place, charge, Op::Peek, now);
+                    *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+                }
             }
-        });
-        kept.collect()
+        } else {
+            for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
+                keep(locked.shard(place), place, charge, next, verdict, now);
+            }
+        }
+        verdicts
     }
 
     /// See [`Store::give_back`](super::Store::give_back).
@@ -109,9 +109,8 @@ impl MemoryStore {
             let place = self.place(&charge.key);
             let mut shard = self.shards[place.shard].lock();
             let op = Op::Give { cost: charge.cost, taken };
-            let Some(state) = shard.state(&place) else { continue };
-            let (next, verdict) = charge.algorithm.apply(Some(&state), op, now);
-            Attempt { place, next, verdict }.keep(charge, &mut shard, now);
+            let (next, verdict) = judge(&shard, &place, charge, op, now);
+            keep(&mut shard, &place, charge, next, &verdict, now);
         }
     }
 
@@ -128,37 +127,35 @@ impl MemoryStore {
     }
 }
 
-impl Attempt {
-    fn new(charge: &Charge<'_>, place: Place, shard: &Shard, now: Timestamp) -> Self {
-        let state = shard.state(&place);
-        let (next, verdict) = charge.algorithm.apply(state.as_deref(), Op::Take(charge.cost), now);
-        Self { place, next, verdict }
-    }
+fn judge(
+    shard: &Shard,
+    place: &Place,
+    charge: &Charge<'_>,
+    op: Op,
+    now: Timestamp,
+) -> (Option<State>, Verdict) {
+    let state = shard.state(place);
+    charge.algorithm.apply(state.as_deref(), op, now)
+}
 
-    fn keep(self, charge: &Charge<'_>, shard: &mut Shard, now: Timestamp) -> Verdict {
-        if let Some(state) = self.next {
-            let capacity = charge.algorithm.capacity();
-            let used = capacity.saturating_sub(self.verdict.remaining);
-            let record = Record {
-                expires_at: charge.algorithm.expires_at(&state),
-                state,
-                // At most 255; the limit's 39 bits leave room for the product.
-                share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
-            };
-            shard.put(&self.place, record, now);
-        }
-        self.verdict
-    }
-
-    /// Nothing was consumed, so the verdict must not say that it was.
-    fn drop(self, charge: &Charge<'_>, shard: &Shard, now: Timestamp) -> Verdict {
-        if !self.verdict.admitted {
-            return self.verdict;
-        }
-        let state = shard.state(&self.place);
-        let (_, before) = charge.algorithm.apply(state.as_deref(), Op::Peek, now);
-        Verdict { admitted: true, retry: Retry::Now, ..before }
-    }
+fn keep(
+    shard: &mut Shard,
+    place: &Place,
+    charge: &Charge<'_>,
+    next: Option<State>,
+    verdict: &Verdict,
+    now: Timestamp,
+) {
+    let Some(state) = next else { return };
+    let capacity = charge.algorithm.capacity();
+    let used = capacity.saturating_sub(verdict.remaining);
+    let record = Record {
+        expires_at: charge.algorithm.expires_at(&state),
+        state,
+        // At most 255; the capacity's 39 bits leave room for the product.
+        share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
+    };
+    shard.put(place, record, now);
 }
 
 /// The shards of several places, each locked once, in ascending order.
@@ -176,7 +173,7 @@ impl<'a> Locked<'a> {
         Self { indices, shards }
     }
 
-    fn shard(&mut self, place: Place) -> &mut Shard {
+    fn shard(&mut self, place: &Place) -> &mut Shard {
         let position = self.indices.binary_search(&place.shard);
         &mut self.shards[position.expect("the shard of every place is locked")]
     }
