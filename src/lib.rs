@@ -2,12 +2,13 @@
 //!
 //! # Layout
 //!
-//! A module may use those below it and none beside it:
+//! A module may use those below it and none beside it; where a row has a
+//! semicolon, what stands behind it may also use what stands before:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 words | [`time`], [`drain`], [`telemetry`] | integer time and clocks; stopping; logs |
-//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`], [`message`] | a request as rules see it; keys; how is counted; what the gateway itself says |
+//! | 0 words | [`time`]; [`drain`], [`telemetry`] | integer time and clocks; stopping; logs |
+//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`]; [`message`] | a request as rules see it; keys; how is counted; what the gateway itself says |
 //! | 2 machines | [`rules`], [`store`], [`server`] | which policies under which keys; where counters live; sockets and connections |
 //! | 3 engines | [`limiter`], [`proxy`] | deciding; forwarding |
 //! | 4 | [`snapshot`] | what one request sees |
