@@ -86,3 +86,34 @@ fn the_shipped_configuration_compiles_without_warnings() {
     assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
     assert!(text.lines().count() < 60);
 }
+
+/// The fenced block of README.md that begins with this text.
+fn readme_block(beginning: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = fs::read_to_string(path).unwrap();
+    let block = text.split("```").find(|block| block.contains(beginning));
+    let block = block.unwrap_or_else(|| panic!("README.md shows no {beginning:?}"));
+    block.split_once('\n').expect("a fence is a line").1.to_owned()
+}
+
+#[test]
+fn the_readme_shows_a_configuration_that_compiles() {
+    let secret = |_: &str| Some(SECRET.to_owned());
+    let compiled = Config::parse(&readme_block("listeners:"), "gateway.yaml", &secret).unwrap();
+    assert!(compiled.warnings.is_empty(), "{}", compiled.warnings);
+}
+
+#[test]
+fn the_readme_shows_a_report_as_it_is() {
+    let shown = readme_block("$ tollgate check");
+    let (_, report) = shown.split_once('\n').expect("a command, and what it prints");
+    let line = report.lines().find(|line| line.contains(" | ")).expect("the line itself");
+    let (_, written) = line.split_once(" | ").expect("a line behind its number");
+    let file = format!(
+        "listeners: [{{ address: 0.0.0.0:8080 }}]\n\n\
+         upstreams: {{ app: {{ endpoints: [http://127.0.0.1:9000] }} }}\n\
+         policies:\n  per-client: {{ key: ip, limit: 100/minute }}\n\nroutes:\n{written}\n"
+    );
+    let actual = Config::parse(&file, "broken.yaml", &env).unwrap_err().to_string();
+    assert_eq!(actual.trim_end(), report.trim_end());
+}
