@@ -5,9 +5,8 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
+use smallvec::SmallVec;
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 /// The field that carries a request's id.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -22,17 +21,26 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 /// the library answers it itself once somebody wants the body.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     strip_named(headers);
-    let wants_trailers = headers
+    let takes_trailers = headers
         .get_all(TE)
         .iter()
         .filter_map(|value| value.to_str().ok())
         .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
-    for name in [KEEP_ALIVE, PROXY_CONNECTION, TE, UPGRADE, EXPECT] {
+    // Most messages have none of these: one look at the names is cheaper than
+    // asking the map for each.
+    let found: SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    for name in found {
         headers.remove(name);
     }
-    if wants_trailers {
+    if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
+}
+
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    let text = name.as_str();
+    matches!(*name, TE | UPGRADE | EXPECT) || text == "keep-alive" || text.starts_with("proxy-")
 }
 
 /// Removes the fields that `Connection` names, and itself. A peer cannot use it
@@ -107,6 +115,7 @@ mod tests {
             ("x-hop", "1"),
             ("keep-alive", "timeout=5"),
             ("proxy-connection", "keep-alive"),
+            ("proxy-authorization", "Basic eDp5"),
             ("te", "gzip, Trailers"),
             ("upgrade", "h2c"),
             ("expect", "100-continue"),
