@@ -1,13 +1,15 @@
 //! A policy: one limit, on whom, how much, and what then.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
 use super::KeyExpr;
 use crate::algorithm::Algorithm;
-use crate::message::Template;
+use crate::message::{MeterSpec, Template};
+use crate::time::Span;
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -24,6 +26,117 @@ pub struct Policy {
     pub exempt: Exempt,
     /// What a refused client is sent instead of the default answer.
     pub response: Option<Template>,
+    /// How many units a request costs.
+    pub cost: Cost,
+    /// Which outcomes are counted.
+    pub count: Count,
+    /// Whether it refuses.
+    pub mode: Mode,
+    /// The same algorithm with the limit that is admitted beyond the policy's
+    /// own, if some of it is: `soft: 10%` of 100 is 110 here.
+    pub soft: Option<Algorithm>,
+    /// Other limits for some clients.
+    pub plans: Option<Plans>,
+    /// What happens to those who are refused too often.
+    pub penalty: Option<Penalty>,
+    /// What is admitted beyond the limit while the upstream has room.
+    pub elastic: Option<Elastic>,
+}
+
+/// Whether a policy refuses. One that is off is no policy of a route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It does.
+    #[default]
+    Enforce,
+    /// It counts and reports, and refuses nobody.
+    Shadow,
+}
+
+/// How many units a request costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// This many.
+    Fixed(u64),
+    /// What this field of the request says, believed from trusted proxies only.
+    Field {
+        /// The field.
+        name: HeaderName,
+        /// The cost without the field, or if it is no number or nobody to believe.
+        default: u64,
+        /// The most that the field can say.
+        max: u64,
+    },
+    /// One for each started unit of the request's body: as announced at first,
+    /// settled by what came.
+    Body {
+        /// Bytes.
+        unit_bytes: NonZeroU64,
+    },
+    /// Known only afterwards: so many are reserved, and settled by what the response says.
+    Metered {
+        /// Taken at first; stays if the response does not say.
+        reserve: u64,
+        /// Where the response says it.
+        meter: MeterSpec,
+    },
+}
+
+/// Which outcomes are counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Count {
+    /// All.
+    #[default]
+    All,
+    /// Responses with one of these statuses; for others the cost is given back.
+    Statuses(Vec<StatusCode>),
+}
+
+/// Limits by plan.
+#[derive(Clone, Debug)]
+pub struct Plans {
+    /// What names the plan of a request.
+    pub from: KeyExpr,
+    /// The plans by name; for any other name the policy's own limit holds.
+    pub limits: Vec<(Box<str>, Plan)>,
+}
+
+/// The limit of one plan.
+#[derive(Clone, Debug)]
+pub enum Plan {
+    /// The policy does not judge.
+    Unlimited,
+    /// The policy's algorithm with another limit, and so the same counters; and
+    /// the soft one, if the policy has a soft limit.
+    Limited {
+        /// The limit.
+        algorithm: Algorithm,
+        /// With what is admitted beyond it.
+        soft: Option<Algorithm>,
+    },
+}
+
+/// What happens to those who are refused too often.
+#[derive(Clone, Debug)]
+pub struct Penalty {
+    /// So many refusals, counted by this algorithm, are one too many.
+    pub after: Algorithm,
+    /// How long the first ban lasts; each further one twice as long.
+    pub ban: Span,
+    /// The longest ban.
+    pub max_ban: Span,
+}
+
+/// What is admitted beyond the limit while the upstream has room.
+#[derive(Clone, Debug)]
+pub struct Elastic {
+    /// Counts what goes beyond: its limit is the higher limit less the policy's own.
+    pub beyond: Algorithm,
+    /// There is room while the upstream's latency is below this.
+    pub latency_below: Option<Span>,
+    /// There is room while the upstream has less than this share, in percent,
+    /// of its `max_in_flight` in flight.
+    pub in_flight_below_percent: Option<u8>,
 }
 
 /// What to do with a request that lacks the key of a policy.
