@@ -246,6 +246,12 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
     vec(select(&FRAGMENTS[..]), 0..12).prop_map(|fragments| fragments.concat())
 }
 
+/// Whether these bytes are JSON. Numbers may be of any size, and surrogates
+/// without their other halves.
+fn is_document(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() && serde_json::from_slice::<IgnoredAny>(bytes).is_ok()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -269,9 +275,7 @@ proptest! {
         sizes in chunk_sizes(),
     ) {
         let document = [b"[7,", &garbage[..], b"]"].concat();
-        let is_valid = std::str::from_utf8(&document).is_ok()
-            && serde_json::from_slice::<IgnoredAny>(&document).is_ok();
-        let expected = is_valid.then_some(7);
+        let expected = is_document(&document).then_some(7);
         prop_assert_eq!(cost(&json("/0"), &document), expected);
         prop_assert_eq!(cost_in_chunks(&json("/0"), &document, &sizes), expected);
     }
@@ -279,22 +283,13 @@ proptest! {
     #[test]
     fn a_changed_byte_is_noticed_if_it_breaks_the_document(
         document in document(),
-        changes in vec((any::<Index>(), select(&b"[]{}\",:\\u0-.e \x1F\xC3"[..])), 1..4),
+        at in any::<Index>(),
+        byte in select(&b"[]{}\",:\\u0-.e \x1F\xC3"[..]),
     ) {
         let mut document = format!("[7,{document}]").into_bytes();
-        for (at, byte) in changes {
-            let at = at.index(document.len());
-            document[at] = byte;
-        }
-        let is_valid = std::str::from_utf8(&document).is_ok()
-            && serde_json::from_slice::<IgnoredAny>(&document).is_ok();
-        if is_valid {
-            let text = std::str::from_utf8(&document).unwrap();
-            if serde_json::from_str::<Value>(text).is_ok() {
-                prop_assert_eq!(cost(&json("/0"), &document), found(text, "/0"), "{}", text);
-            }
-        } else {
-            prop_assert_eq!(cost(&json("/0"), &document), None);
-        }
+        let at = 3 + at.index(document.len() - 3);
+        document[at] = byte;
+        let expected = is_document(&document).then_some(7);
+        prop_assert_eq!(cost(&json("/0"), &document), expected);
     }
 }

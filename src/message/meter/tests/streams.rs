@@ -105,34 +105,32 @@ fn interpreted(stream: &str, pointer: &str) -> Option<u64> {
 }
 
 fn stream() -> impl Strategy<Value = String> {
-    const LINES: [&str; 23] = [
-        "",
-        "",
-        "",
-        "",
-        "data: {\"n\":1}",
-        "data:{\"n\":2.5}",
-        "data: {\"n\":3}",
-        "data: {\"m\":4}",
-        "data: {\"n\":",
-        "data: 5}",
-        "data:6,\"x\":\"é\"}",
-        "data: [DONE]",
-        "data",
-        "data:",
-        "data: ",
-        ": data: 7",
-        "event: n",
-        "id",
-        "datax: {\"n\":8}",
-        "dat",
-        "\u{FEFF}",
-        " data: {\"n\":9}",
-        "\u{FEFF}data: {\"n\":10}",
+    const PARTS: [&[&str]; 16] = [
+        &["data: {\"n\":1}"],
+        &["data:{\"n\":2.5}"],
+        &["data: {\"n\":", "data: 3}"],
+        &["data", "data: {\"n\":4,", ": between", "data:\"x\":\"é\"}"],
+        &["\u{FEFF}data: {\"n\":5}"],
+        &["id: 1", "event: n", "data: {\"n\":6}", "retry: 1", "data:"],
+        &["data: {\"m\":7}"],
+        &["data: {\"n\":"],
+        &["data: [DONE]"],
+        &["data: "],
+        &["data"],
+        &["dat"],
+        &["datax: {\"n\":8}"],
+        &[" data: {\"n\":9}"],
+        &[": data: 7"],
+        &["\u{FEFF}"],
     ];
-    let line = (select(&LINES[..]), select(&["\n", "\r", "\r\n"][..]));
-    (any::<bool>(), vec(line, 0..14)).prop_map(|(has_mark, lines)| {
-        let lines = lines.into_iter().flat_map(|(line, end)| [line, end]);
+    let part = (select(&PARTS[..]), proptest::bool::weighted(0.8));
+    let ends = vec(select(&["\n", "\r", "\r\n"][..]), 1..5);
+    (any::<bool>(), vec(part, 0..6), ends).prop_map(|(has_mark, parts, ends)| {
+        let blank = |ends_event: bool| ends_event.then_some("");
+        let lines = parts
+            .into_iter()
+            .flat_map(|(lines, ends_event)| lines.iter().copied().chain(blank(ends_event)));
+        let lines = lines.zip(ends.into_iter().cycle()).flat_map(|(line, end)| [line, end]);
         has_mark.then_some("\u{FEFF}").into_iter().chain(lines).collect()
     })
 }
