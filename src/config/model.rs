@@ -9,7 +9,7 @@ use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
 use crate::proxy::{EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
-use crate::rules::{self, ClientSettings, Exempt, KeyExpr, MissingKey, PathPattern, Policy};
+use crate::rules::{self, ClientSettings, KeyExpr, PathPattern, Policy};
 use crate::server::ListenerSettings;
 use crate::snapshot::{Action, Handling};
 use crate::telemetry::TelemetrySettings;
@@ -43,14 +43,8 @@ impl Config {
     /// One listener, one upstream and one policy for all requests: what
     /// `tollgate run --to` runs without a file.
     pub fn single(listen: SocketAddr, to: Target, Rate(quota): Rate, key: KeyExpr) -> Self {
-        let policy = Arc::new(Policy {
-            name: "limit".into(),
-            key,
-            missing_key: MissingKey::default(),
-            algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-            exempt: Exempt::default(),
-            response: None,
-        });
+        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+        let policy = Arc::new(Policy::new("limit", key, algorithm));
         let route = Route {
             rule: rules::Route {
                 name: "1".into(),

@@ -3,20 +3,14 @@
 use super::*;
 use crate::algorithm::{Algorithm, FixedWindow, Quota, Retry};
 use crate::digest::Key;
-use crate::rules::{Exempt, KeyExpr, MissingKey};
+use crate::rules::KeyExpr;
 use crate::store::MemoryStore;
 use crate::time::Span;
 
 /// A policy that counts in fixed windows, for whomever.
 pub(super) fn policy(name: &str, limit: u64, window: Span) -> Policy {
-    Policy {
-        name: name.into(),
-        key: KeyExpr::Global,
-        missing_key: MissingKey::default(),
-        algorithm: Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, window).unwrap())),
-        exempt: Exempt::default(),
-        response: None,
-    }
+    let algorithm = Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, window).unwrap()));
+    Policy::new(name, KeyExpr::Global, algorithm)
 }
 
 fn limiter() -> RateLimiter {

@@ -32,6 +32,6 @@ pub use key::{KeyExpr, KeyExprError};
 pub use params::Params;
 pub use partition::KeyFor;
 pub use path::{MAX_SEGMENTS, PathPattern, PathPatternError, Segment};
-pub use policy::{Exempt, MissingKey, Policy};
+pub use policy::{Cost, Count, Elastic, Exempt, MissingKey, Mode, Penalty, Plan, Plans, Policy};
 pub use route::Route;
 pub use subject::{Match, Rules, Subject};

@@ -43,6 +43,27 @@ pub struct Policy {
     pub elastic: Option<Elastic>,
 }
 
+impl Policy {
+    /// A policy that counts every request once and refuses who has no more.
+    pub fn new(name: &str, key: KeyExpr, algorithm: Algorithm) -> Self {
+        Self {
+            name: name.into(),
+            key,
+            missing_key: MissingKey::default(),
+            algorithm,
+            exempt: Exempt::default(),
+            response: None,
+            cost: Cost::Fixed(1),
+            count: Count::default(),
+            mode: Mode::default(),
+            soft: None,
+            plans: None,
+            penalty: None,
+            elastic: None,
+        }
+    }
+}
+
 /// Whether a policy refuses. One that is off is no policy of a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {

@@ -57,12 +57,10 @@ impl Compiler<'_> {
         let response = raw.response.value().map(|response| self.template(response));
         let exempt = raw.exempt.value().map(|exempt| self.exempt(exempt)).unwrap_or_default();
         Some(Policy {
-            name: name.value.as_str().into(),
-            key: key?,
             missing_key: raw.missing_key.value().map_or_else(MissingKey::default, missing_key),
-            algorithm: algorithm?,
             exempt,
             response,
+            ..Policy::new(&name.value, key?, algorithm?)
         })
     }
 

@@ -61,14 +61,8 @@ fn policy(key: &str) -> Policy {
 
 fn policy_of(key: KeyExpr) -> Policy {
     let quota = Quota::new(100, Span::from_secs(60)).unwrap();
-    Policy {
-        name: "p".into(),
-        key,
-        missing_key: MissingKey::Deny,
-        algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        exempt: Exempt::default(),
-        response: None,
-    }
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+    Policy { missing_key: MissingKey::Deny, ..Policy::new("p", key, algorithm) }
 }
 
 impl Case {
