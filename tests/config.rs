@@ -90,7 +90,7 @@ fn the_shipped_configuration_compiles_without_warnings() {
 /// The fenced block of README.md that begins with this text.
 fn readme_block(beginning: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = fs::read_to_string(path).unwrap();
+    let text = fs::read_to_string(path).expect("the project has a README.md");
     let block = text.split("```").find(|block| block.contains(beginning));
     let block = block.unwrap_or_else(|| panic!("README.md shows no {beginning:?}"));
     block.split_once('\n').expect("a fence is a line").1.to_owned()
