@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::ORIGIN;
+use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
@@ -188,6 +188,12 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see.
     fn introduce(&self, client: &Client, head: &mut Parts) {
         strip_hop_by_hop(&mut head.headers);
+        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
+        let target =
+            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+        if let Some(Ok(host)) = target {
+            head.headers.entry(HOST).or_insert(host);
+        }
         let is_trusted = self.snapshot.rules.trusts(client.peer);
         if !is_trusted {
             self.snapshot.rules.strip_claims(&mut head.headers);
