@@ -97,10 +97,11 @@ fn a_client_cannot_write_lines_of_its_own() {
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
     client.send("GET /\"},{\u{e9} HTTP/1.1\r\nHost: a\r\nX-Request-Id: \"}{\"\r\n\r\n".as_bytes());
-    client.response("GET");
-    let mut client = gateway.client();
+    assert_eq!(client.response("GET").status, 200);
     client.get("/second", &[]);
-    assert_eq!(gateway.access_lines(2)[1]["path"], "/second");
+    let lines = gateway.access_lines(2);
+    assert_eq!((&lines[0]["path"], &lines[1]["path"]), (&"/\"},{\u{e9}".into(), &"/second".into()));
+    assert_eq!(lines[0]["request_id"], "\"}{\"");
 }
 
 #[test]

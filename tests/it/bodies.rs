@@ -279,5 +279,5 @@ fn trailers_that_were_announced_pass_both_ways() {
     let answer = String::from_utf8_lossy(&client.rest()).to_lowercase();
     assert!(answer.contains("0\r\nx-sum: 2\r\n\r\n"), "{answer}");
     let seen = seen.lock().expect("no thread panics with it").to_lowercase();
-    assert!(seen.contains("trailer: x-sum"), "{seen}");
+    assert!(seen.contains("trailer: x-sum") && seen.contains("te: trailers"), "{seen}");
 }

@@ -46,10 +46,20 @@ fn a_request_line_must_be_one() {
             "GET / http/1.1\r\nHost: a\r\n\r\n",
             "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
             "GET / HTTP/3.0\r\nHost: a\r\n\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
             "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}\r\n\r\n",
         ],
     );
+}
+
+/// Whoever begins with it could not read an answer of HTTP/1.1.
+#[test]
+fn a_preface_of_http_2_ends_the_connection() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.rest();
+    assert!(client.is_closed() && origin.received().is_empty());
 }
 
 #[test]
