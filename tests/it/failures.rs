@@ -148,6 +148,18 @@ fn a_response_that_breaks_off_breaks_off_for_the_client_too() {
     }
 }
 
+/// In HTTP/1.0 a body may end with its connection, so only a reset tells that
+/// more should have come.
+#[test]
+fn a_response_that_breaks_off_is_not_taken_for_the_whole_by_an_old_client() {
+    let origin = saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    let error = client.try_response("GET").expect_err("an end is no end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn a_response_that_pauses_for_too_long_breaks_off() {
     let origin = stalling_after("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");

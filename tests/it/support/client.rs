@@ -52,7 +52,12 @@ impl Client {
 
     /// Exactly these bytes, in one piece if the system takes them so. The other side may have closed already.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.get_mut().write_all(bytes);
+        let _ = self.try_send(bytes);
+    }
+
+    /// The same, where the other side must not have closed.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
     }
 
     /// The response to a request of `method`, which must come.
