@@ -4,7 +4,7 @@ use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
-use http::header::HOST;
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -147,7 +147,11 @@ fn accept(
     timeouts: RouteTimeouts,
 ) -> Result<Response<ResponseBody>, Failure> {
     // Nobody asked for another protocol: `Upgrade` was not passed on.
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+    let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    // That is what a smuggled response looks like (RFC 9112, section 6.3).
+    let has = |name| response.headers().contains_key(name);
+    let has_two_lengths = has(CONTENT_LENGTH) && has(TRANSFER_ENCODING);
+    if is_tunnel || has_two_lengths {
         return Err(Failure::UpstreamInvalid);
     }
     let (mut head, incoming) = response.into_parts();
