@@ -91,6 +91,19 @@ fn a_body_of_chunks_passes_both_ways() {
 }
 
 #[test]
+fn a_body_passes_whatever_the_method() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    for method in ["GET", "DELETE", "OPTIONS", "QUERY", "x-own"] {
+        assert_eq!(client.request(method, "/", &[], b"body").status, 200, "{method}");
+        let received = origin.received().pop().expect("it was forwarded");
+        assert_eq!(received.line(), format!("{method} / HTTP/1.1"));
+        assert_eq!(received.body, b"body", "{method}");
+    }
+}
+
+#[test]
 fn a_body_that_ends_with_its_connection_passes() {
     let origin = Origin::serving(|stream, read| {
         read();
@@ -229,8 +242,12 @@ fn a_client_that_asks_first_and_is_refused_sends_nothing() {
     assert_eq!(client.get("/", &[]).status, 200);
     let asks = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n";
     client.send(asks.as_bytes());
-    assert_eq!(client.response("POST").status, 429);
-    assert_eq!(origin.received().len(), 1);
+    let refused = client.response("POST");
+    assert_eq!((refused.status, origin.received().len()), (429, 1));
+    // The client cannot know whether its body is still wanted.
+    let connection = refused.field("Connection").map(str::to_lowercase);
+    assert_eq!(connection.as_deref(), Some("close"));
+    assert!(client.is_closed());
 }
 
 /// The origin's announcements are no answers: the answer follows.

@@ -56,6 +56,8 @@ fn an_answer_that_is_no_http_is_a_bad_gateway() {
         "HTTP/1.1 abc\r\n\r\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
         "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         "HTTP/1.1 200 OK\r\n folded: yes\r\n\r\n",
         "\0\0\0\0",
@@ -101,12 +103,14 @@ fn a_protocol_that_nobody_asked_for_is_a_bad_gateway() {
 
 #[test]
 fn an_upstream_that_says_nothing_is_a_gateway_timeout() {
-    let origin = stalling_after("");
-    let gateway = Gateway::forwarding(&origin, "timeouts: { response: 100ms }", "", "");
-    let mut client = gateway.client();
-    assert_failed(&client.get("/", &[]), 504, "in time");
-    assert_failed(&client.request("POST", "/", &[], b"body"), 504, "in time");
-    assert_eq!(origin.received().len(), 2, "what may be processed still is not sent twice");
+    for beginning in ["", "HTTP/1.1 200 OK\r\nX-Half: "] {
+        let origin = stalling_after(beginning);
+        let gateway = Gateway::forwarding(&origin, "timeouts: { response: 100ms }", "", "");
+        let mut client = gateway.client();
+        assert_failed(&client.get("/", &[]), 504, "in time");
+        assert_failed(&client.request("POST", "/", &[], b"body"), 504, "in time");
+        assert_eq!(origin.received().len(), 2, "what may be processed still is not sent twice");
+    }
 }
 
 /// An accept queue of one place that is taken, and a full one drops what comes.

@@ -194,6 +194,22 @@ fn chunks_must_be_well_formed() {
 }
 
 #[test]
+fn what_comes_with_chunks_has_a_bound() {
+    let head = format!("POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n");
+    let extension = "x".repeat(40_000);
+    let trailers: String = (0..5000).map(|n| format!("X-Trailer-{n}: 1\r\n")).collect();
+    assert_refused(
+        400,
+        &[
+            &format!("{head}1;{extension}\r\na\r\n0\r\n\r\n"),
+            &format!("{head}1;{extension}"),
+            &format!("{head}0\r\n{trailers}\r\n"),
+            &format!("{head}0\r\n{trailers}"),
+        ],
+    );
+}
+
+#[test]
 fn a_tunnel_is_not_opened() {
     assert_refused(405, &["CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"]);
 }

@@ -3,8 +3,9 @@
 use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
-use crate::support::{Gateway, Origin, eventually};
+use crate::support::{Gateway, Origin, PATIENCE, eventually};
 
 const ONE_WORKER: &str = "runtime: { workers: 1 }";
 
@@ -121,6 +122,82 @@ fn bytes_after_a_response_are_no_response() {
     for path in ["/a", "/b", "/c"] {
         assert_eq!(client.get(path, &[]).text(), path);
     }
+}
+
+/// Some servers say so when they close a connection that waited for too long.
+#[test]
+fn an_answer_that_nobody_asked_for_is_nobodys() {
+    let said = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&said);
+    let origin = Origin::serving(move |stream, read| {
+        if read().is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+            thread::sleep(PATIENCE / 400);
+            let _ = stream.write_all(b"HTTP/1.1 408 Too Late\r\nConnection: close\r\n\r\n");
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
+    let mut client = gateway.client();
+    for (index, method) in ["GET", "POST", "GET"].iter().enumerate() {
+        assert_eq!(client.request(method, "/", &[], b"").status, 200, "{method}");
+        eventually("the origin says more", || said.load(Ordering::SeqCst) == index + 1);
+    }
+}
+
+#[test]
+fn a_body_where_none_may_be_is_no_response() {
+    let origin = Origin::answering(|_| {
+        "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
+            .to_owned()
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
+    let mut client = gateway.client();
+    for _ in 0..3 {
+        let response = client.request("HEAD", "/", &[], b"");
+        assert_eq!((response.status, response.field("Content-Length")), (200, Some("42")));
+    }
+    assert_eq!(origin.connections(), 3);
+}
+
+#[test]
+fn a_connection_that_waited_for_too_long_is_not_used_again() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "keep_alive: { idle: 100ms }", ONE_WORKER);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    thread::sleep(PATIENCE / 100);
+    assert_eq!(client.get("/", &[]).status, 200);
+    assert_eq!(origin.connections(), 2);
+}
+
+/// However requests end, neither they nor their connections leave a file behind.
+#[test]
+fn nothing_stays_open() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            if request.line().contains("/silent") {
+                read();
+                return;
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        }
+    });
+    let gateway = Gateway::forwarding(&origin, "", "keep_alive: { max_idle: 0 }", ONE_WORKER);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    let mut before = 0;
+    eventually("the first connection is closed", || {
+        let now = gateway.open_files();
+        std::mem::replace(&mut before, now) == now
+    });
+    for n in 0..40 {
+        let mut client = gateway.client();
+        assert_eq!(client.get("/", &[]).status, 200);
+        client.send(format!("POST /silent/{n} HTTP/1.1\r\nHost: a\r\n").as_bytes());
+        client.send(b"Content-Length: 10\r\n\r\nhalf");
+    }
+    eventually("all is closed", || gateway.open_files() <= before);
 }
 
 #[test]

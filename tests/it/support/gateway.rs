@@ -156,6 +156,12 @@ impl Gateway {
         text
     }
 
+    /// How many files and sockets the process has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
+        files.expect("it is our child").count()
+    }
+
     /// Sends the signal to stop, and does not wait.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");
