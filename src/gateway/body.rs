@@ -32,6 +32,11 @@ impl ResponseBody {
         Self { source: Source::Upstream(body), entry: None }
     }
 
+    /// Whether the gateway itself answers.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self.source, Source::Local(_))
+    }
+
     pub(super) fn followed_by(self, entry: Box<Entry>) -> Self {
         Self { entry: Some(entry), ..self }
     }

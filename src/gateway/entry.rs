@@ -24,6 +24,7 @@ pub(super) struct Entry {
     client: IpAddr,
     method: Method,
     uri: Uri,
+    /// 0 until there is a response.
     status: u16,
     bytes: u64,
     upstream_us: Option<u64>,
@@ -115,6 +116,8 @@ impl Drop for Entry {
         let Some(log) = &self.gateway.log else {
             return;
         };
+        // Whatever the limiter said, nobody was there to be answered.
+        let outcome = if self.status == 0 { "gone" } else { self.outcome };
         let snapshot = &self.gateway.snapshot;
         let route = self.route.map(|index| snapshot.rules.route(index));
         log.write(&Record {
@@ -128,7 +131,7 @@ impl Drop for Entry {
             duration_us: self.elapsed_us(),
             upstream_us: self.upstream_us,
             route: route.map(|route| &*route.name),
-            outcome: self.outcome,
+            outcome,
             policy: self.bound.as_ref().map(|(policy, _)| &**policy),
             remaining: self.bound.as_ref().map(|(_, remaining)| *remaining),
         });

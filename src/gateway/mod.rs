@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::ORIGIN;
+use http::header::{CONNECTION, EXPECT, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
@@ -111,6 +111,7 @@ impl Gateway {
         let id = request_id(&mut head.headers);
         let style = AnswerStyle::choose(self.snapshot.problem_json, &head.headers);
         let cross_origin = head.headers.contains_key(ORIGIN);
+        let asks_first = head.headers.contains_key(EXPECT);
         let mut entry = Entry::begin(self, client, &head, now, &id);
 
         let judgement = self.judge(client, &head, now, entry.as_deref_mut()).await;
@@ -127,6 +128,10 @@ impl Gateway {
             style.failure(failure, &id).map(ResponseBody::local)
         });
         response.headers_mut().insert(X_REQUEST_ID, id);
+        if asks_first && response.body().is_local() {
+            // What comes next may be the body or another request (RFC 9110, section 10.1.1).
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Ok(Judgement { decision, .. }) = &judgement {
             self.snapshot.headers.write(decision, cross_origin, response.headers_mut());
         }
@@ -188,6 +193,12 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see.
     fn introduce(&self, client: &Client, head: &mut Parts) {
         strip_hop_by_hop(&mut head.headers);
+        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
+        let target =
+            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+        if let Some(Ok(host)) = target {
+            head.headers.entry(HOST).or_insert(host);
+        }
         let is_trusted = self.snapshot.rules.trusts(client.peer);
         if !is_trusted {
             self.snapshot.rules.strip_claims(&mut head.headers);
