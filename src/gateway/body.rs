@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::Entry;
+use super::entry::Entry;
 use crate::proxy::{self, BrokenResponse};
 
 /// The body of a response: the gateway's own or an upstream's. While it lasts

@@ -7,8 +7,8 @@ use std::time::Instant;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, Uri};
 
-use super::{Client, Gateway, Judgement, ResponseBody};
-use crate::limiter::Outcome;
+use super::{Client, Gateway, ResponseBody};
+use crate::limiter::{Decision, Outcome};
 use crate::message::Failure;
 use crate::telemetry::Record;
 use crate::time::{Span, Timestamp, monotonic};
@@ -63,10 +63,9 @@ impl Entry {
     }
 
     /// What rules and limiter said, before anybody acts on it.
-    pub(super) fn judged(&mut self, judgement: &Judgement<'_>) {
-        let Judgement { route, client, decision } = judgement;
-        self.client = *client;
-        self.route = Some(*route);
+    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &Decision<'_>) {
+        self.client = client_ip;
+        self.route = Some(route);
         self.outcome = match decision.outcome {
             Outcome::Admit => "admitted",
             Outcome::Refuse(_) => "refused",
@@ -77,14 +76,13 @@ impl Entry {
             .map(|report| (report.policy.name.to_string(), report.verdict.remaining));
     }
 
-    /// The gateway could not do what the client wanted.
-    pub(super) fn failed(&mut self, failure: Failure) {
-        self.outcome = failure.reason();
-    }
-
-    /// An upstream has begun to answer.
-    pub(super) fn answered(&mut self) {
-        self.upstream_us = Some(self.elapsed_us());
+    /// There is an answer, or a reason why there is none.
+    pub(super) fn answered(&mut self, answer: &Result<Response<ResponseBody>, Failure>) {
+        match answer {
+            Ok(response) if response.body().is_local() => {}
+            Ok(_) => self.upstream_us = Some(self.elapsed_us()),
+            Err(failure) => self.outcome = failure.reason(),
+        }
     }
 
     /// So many bytes of the response's body went out.
