@@ -5,6 +5,10 @@ use std::sync::{Mutex, mpsc};
 
 use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
 
+/// With several, a connection that one of them did not accept any more says
+/// nothing of the others.
+const ONE_WORKER: &str = "runtime: { workers: 1 }";
+
 /// An origin that answers half, and the rest when it is told to.
 fn waiting() -> (Origin, mpsc::Sender<()>) {
     let (go, may_go) = mpsc::channel();
@@ -36,7 +40,7 @@ fn refuses_connections(gateway: &Gateway) -> bool {
 #[test]
 fn a_request_under_way_is_finished_and_no_other_accepted() {
     let (origin, go) = waiting();
-    let mut gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
     let mut client = begun(&gateway, &origin);
     gateway.terminate();
     eventually("new connections are refused", || refuses_connections(&gateway));
@@ -56,7 +60,7 @@ fn a_client_whose_answer_has_not_begun_is_told_that_the_connection_ends() {
         let _ = may_go.lock().map(|may_go| may_go.recv_timeout(PATIENCE));
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     });
-    let mut gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
     let mut client = begun(&gateway, &origin);
     gateway.terminate();
     eventually("new connections are refused", || refuses_connections(&gateway));
