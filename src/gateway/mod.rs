@@ -109,7 +109,7 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let id = request_id(&mut head.headers);
-        let style = AnswerStyle::choose(self.snapshot.problem_json, &head.headers);
+        let style = AnswerStyle::choose(self.snapshot.problem_json, &head.method, &head.headers);
         let cross_origin = head.headers.contains_key(ORIGIN);
         let mut entry = Entry::begin(self, client, &head, now, &id);
 
