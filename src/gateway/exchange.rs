@@ -41,7 +41,7 @@ impl<'g> Exchange<'g> {
         let request_id = request_id(&mut head.headers);
         Self {
             gateway,
-            style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.headers),
+            style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             asks_first: head.headers.contains_key(EXPECT),
             entry: Entry::begin(gateway, client, head, now, &request_id),

@@ -89,11 +89,14 @@ impl Gateway {
         })
     }
 
-    /// Writes the lines of the access log that wait for others to come.
-    pub fn flush_log(&self) {
+    /// What must be done now and then, whether requests come or not: lines of
+    /// the access log that wait for others are written, and connections that
+    /// have been idle for too long are closed.
+    pub fn housekeep(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
+        self.proxy.close_expired();
     }
 
     /// The life of a request: name it, judge it, refuse it or act on it, answer

@@ -1,14 +1,18 @@
-//! Messages that the gateway itself writes or changes: its own answers, and the
-//! fields that a forwarded message may not keep or must gain. Pure.
+//! Messages that the gateway itself writes, changes or looks into: its own
+//! answers, the fields that a forwarded message may not keep or must gain, and
+//! what a response says it cost. Pure.
 
 mod failure;
 mod fields;
 mod forwarded;
+mod grpc;
+mod meter;
 mod respond;
 mod template;
 
 pub use failure::{Blame, Failure};
 pub use fields::{X_REQUEST_ID, request_id, strip_hop_by_hop};
 pub use forwarded::{Forwarding, Via};
+pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use respond::{AnswerStyle, Refusal};
 pub use template::Template;

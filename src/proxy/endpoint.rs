@@ -84,8 +84,8 @@ impl Endpoint {
 
     /// An idle connection that still stands, as far as can be told.
     pub(super) fn reuse(&self) -> Option<Connection> {
+        self.close_expired();
         let mut idle = self.idle.borrow_mut();
-        self.drop_expired(&mut idle);
         while let Some(Idle { connection, .. }) = idle.pop_back() {
             if connection.sender.is_ready() {
                 return Some(connection);
@@ -99,8 +99,8 @@ impl Endpoint {
         if !connection.sender.is_ready() {
             return;
         }
+        self.close_expired();
         let mut idle = self.idle.borrow_mut();
-        self.drop_expired(&mut idle);
         if idle.len() >= self.max_idle {
             idle.pop_front();
         }
@@ -109,7 +109,9 @@ impl Endpoint {
         }
     }
 
-    fn drop_expired(&self, idle: &mut VecDeque<Idle>) {
+    /// Closes the connections that have been idle for too long.
+    pub(super) fn close_expired(&self) {
+        let mut idle = self.idle.borrow_mut();
         while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= self.idle_timeout) {
             idle.pop_front();
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::io::Write as _;
 use std::thread;
 
-use crate::support::{Client, Gateway, Origin, PATIENCE};
+use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
 
 /// Answers `ok` itself; `listener` has more fields of the listener.
 fn answering(listener: &str) -> Gateway {
@@ -187,4 +187,28 @@ fn a_refused_request_with_a_small_body_keeps_its_connection() {
         client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nsmall");
         assert_eq!(client.response("POST").status, 429);
     }
+}
+
+/// A client that asked for much and reads nothing once kept its place at the
+/// upstream for ever, and the others out.
+#[test]
+fn a_client_that_does_not_read_gives_up_its_place() {
+    let origin = Origin::serving(|stream, read| {
+        let endless = read().is_some_and(|request| request.line().contains("/endless"));
+        let head = if endless { "" } else { "Content-Length: 0\r\n" };
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n");
+        while endless && stream.write_all(&[b'x'; 64 * 1024]).is_ok() {}
+    });
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", timeouts: {{ request_body: 200ms }} }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"], max_in_flight: 1 }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n\
+         runtime: {{ workers: 1 }}\n",
+        origin.address()
+    ));
+    let mut deaf = gateway.client();
+    deaf.send(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(deaf.head().status, 200);
+    assert_eq!(gateway.client().get("/", &[]).status, 503);
+    eventually("the deaf client's place is free", || gateway.client().get("/", &[]).status == 200);
 }

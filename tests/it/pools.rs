@@ -172,6 +172,20 @@ fn a_connection_that_waited_for_too_long_is_not_used_again() {
     assert_eq!(origin.connections(), 2);
 }
 
+/// Nobody asks for anything any more, and still the connection is closed.
+#[test]
+fn a_connection_that_waited_for_too_long_is_closed() {
+    let (sender, closed) = std::sync::mpsc::channel();
+    let origin = Origin::serving(move |stream, read| {
+        read();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        let _ = sender.send(read().is_none());
+    });
+    let gateway = Gateway::forwarding(&origin, "", "keep_alive: { idle: 100ms }", ONE_WORKER);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    assert_eq!(closed.recv_timeout(PATIENCE), Ok(true));
+}
+
 /// However requests end, neither they nor their connections leave a file behind.
 #[test]
 fn nothing_stays_open() {

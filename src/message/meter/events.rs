@@ -1,0 +1,118 @@
+//! Finds one number in a stream of server-sent events (WHATWG HTML Standard,
+//! section 9.2) whose data are JSON documents.
+//!
+//! Lines go on into the [`Document`] as they come: no line and no event is kept.
+//! As the standard says, an event counts once a blank line has ended it, so that
+//! one cut short does not.
+
+use super::json::Document;
+use super::pointer::Pointer;
+
+/// The only field of an event that matters here.
+const DATA: &[u8] = b"data";
+
+/// What may stand at the beginning of a stream, and means nothing.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// A stream of which some bytes have been read.
+#[derive(Clone, Debug)]
+pub(super) struct Events {
+    line: Line,
+    /// Whether the last byte was a CR: if a LF follows, it belongs to it.
+    after_cr: bool,
+    /// The event's data.
+    document: Document,
+    /// The number of the last event that had one.
+    number: Option<u64>,
+}
+
+/// What has been read of the current line.
+#[derive(Clone, Copy, Debug)]
+enum Line {
+    /// So many bytes of the [`BYTE_ORDER_MARK`].
+    Mark(usize),
+    /// So many bytes of the name [`DATA`].
+    Name(usize),
+    /// `data:`
+    Colon,
+    /// The data's beginning, at least the blank before it.
+    Data,
+    /// Enough to know that it does not matter.
+    Other,
+}
+
+impl Events {
+    /// No events yet; `pointer` will be looked for in each.
+    pub(super) fn new(pointer: Pointer) -> Self {
+        Self {
+            line: Line::Mark(0),
+            after_cr: false,
+            document: Document::new(pointer),
+            number: None,
+        }
+    }
+
+    /// Reads the next bytes.
+    pub(super) fn read(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (inside, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            if !inside.is_empty() {
+                self.after_cr = false;
+                self.read_line(inside);
+            }
+            bytes = rest;
+            if let [ending, rest @ ..] = rest {
+                let after_cr = std::mem::replace(&mut self.after_cr, *ending == b'\r');
+                if !(after_cr && *ending == b'\n') {
+                    self.end_line();
+                }
+                bytes = rest;
+            }
+        }
+    }
+
+    /// The stream has ended: the number of the last event that had one.
+    pub(super) fn end(self) -> Option<u64> {
+        self.number
+    }
+
+    /// Reads bytes of one line.
+    fn read_line(&mut self, mut bytes: &[u8]) {
+        while let [byte, rest @ ..] = bytes {
+            (self.line, bytes) = match self.line {
+                Line::Other => return,
+                Line::Data => return self.document.read(bytes),
+                // One blank after the colon is not part of the data.
+                Line::Colon => (Line::Data, if *byte == b' ' { rest } else { bytes }),
+                Line::Name(length) if length == DATA.len() && *byte == b':' => {
+                    // Lines of data are joined by LF. One more, before the first,
+                    // is nothing to JSON.
+                    self.document.read(b"\n");
+                    (Line::Colon, rest)
+                }
+                Line::Name(length) if DATA.get(length) == Some(byte) => {
+                    (Line::Name(length + 1), rest)
+                }
+                Line::Name(_) => (Line::Other, rest),
+                Line::Mark(length) if BYTE_ORDER_MARK.get(length) == Some(byte) => {
+                    (Line::Mark(length + 1), rest)
+                }
+                Line::Mark(length) if length == 0 || length == BYTE_ORDER_MARK.len() => {
+                    (Line::Name(0), bytes)
+                }
+                Line::Mark(_) => (Line::Other, rest),
+            };
+        }
+    }
+
+    /// A blank line ends the event; the stream's first line, blank or not, ends
+    /// none. From a line that says just `data` nothing follows: it would be one
+    /// more empty line in a JSON document.
+    fn end_line(&mut self) {
+        let line = std::mem::replace(&mut self.line, Line::Name(0));
+        if matches!(line, Line::Name(0)) {
+            self.number = self.document.end().or(self.number);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What meters read from whole responses; and that how a body is cut into
+//! chunks makes no difference.
+
+mod documents;
+mod streams;
+
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use proptest::prelude::*;
+
+use super::*;
+
+fn json(pointer: &str) -> MeterSpec {
+    MeterSpec::Json(pointer.parse().expect("a pointer"))
+}
+
+fn sse(pointer: &str) -> MeterSpec {
+    MeterSpec::SseJson(pointer.parse().expect("a pointer"))
+}
+
+fn bytes(unit: u64) -> MeterSpec {
+    MeterSpec::Bytes { unit: unit.try_into().expect("not zero") }
+}
+
+fn fields(pairs: &[(HeaderName, &'static str)]) -> HeaderMap {
+    let pairs = pairs.iter().cloned();
+    let mut headers = HeaderMap::new();
+    pairs.for_each(|(name, value)| _ = headers.append(name, HeaderValue::from_static(value)));
+    headers
+}
+
+/// The cost of a response with these fields and this body, in one chunk.
+fn cost_with(spec: &MeterSpec, headers: &HeaderMap, body: &[u8]) -> Option<u64> {
+    let mut meter = Meter::new(spec, headers);
+    meter.observe(body);
+    meter.finish()
+}
+
+fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
+    cost_with(spec, &HeaderMap::new(), body)
+}
+
+/// The same, in chunks of these sizes, over and over.
+fn cost_in_chunks(spec: &MeterSpec, mut body: &[u8], sizes: &[usize]) -> Option<u64> {
+    let mut meter = Meter::new(spec, &HeaderMap::new());
+    for size in sizes.iter().cycle() {
+        if body.is_empty() {
+            break;
+        }
+        let (chunk, rest) = body.split_at(body.len().min(*size));
+        meter.observe(chunk);
+        meter.observe(b"");
+        body = rest;
+    }
+    meter.finish()
+}
+
+fn chunk_sizes() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(1..9_usize, 1..6)
+}
+
+#[test]
+fn a_field_is_read_as_a_number() {
+    let name = HeaderName::from_static("x-tokens-used");
+    let spec = MeterSpec::Header(name.clone());
+    let cases: [(&[&'static str], _); 8] = [
+        (&["17"], Some(17)),
+        (&["12.3"], Some(13)),
+        (&["5", "5"], Some(5)),
+        (&["5", "6"], None),
+        (&["5, 5"], None),
+        (&["-5"], None),
+        (&["many"], None),
+        (&[], None),
+    ];
+    for (lines, expected) in cases {
+        let lines: Vec<_> = lines.iter().map(|line| (name.clone(), *line)).collect();
+        assert_eq!(cost_with(&spec, &fields(&lines), b"99"), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn a_unit_of_bytes_counts_once_it_is_started() {
+    for (length, units) in [(0, 0), (1, 1), (1023, 1), (1024, 1), (1025, 2), (4096, 4)] {
+        let body = vec![b'x'; length];
+        assert_eq!(cost(&bytes(1024), &body), Some(units), "{length}");
+        assert_eq!(cost_in_chunks(&bytes(1024), &body, &[7, 1, 300]), Some(units), "{length}");
+    }
+}
+
+#[test]
+fn in_an_encoded_body_only_bytes_are_counted() {
+    let body = br#"{"n":3}"#;
+    let cases: [(&[&'static str], _); 6] = [
+        (&[], Some(3)),
+        (&["identity"], Some(3)),
+        (&["Identity", " identity ,"], Some(3)),
+        (&["gzip"], None),
+        (&["identity, br"], None),
+        (&["identity", "zstd"], None),
+    ];
+    for (lines, expected) in cases {
+        let lines: Vec<_> = lines.iter().map(|line| (CONTENT_ENCODING, *line)).collect();
+        let headers = fields(&lines);
+        let event = [b"data:", &body[..], b"\n\n"].concat();
+        assert_eq!(cost_with(&json("/n"), &headers, body), expected, "{lines:?}");
+        assert_eq!(cost_with(&sse("/n"), &headers, &event), expected, "{lines:?}");
+        assert_eq!(cost_with(&bytes(1), &headers, body), Some(7), "{lines:?}");
+    }
+}
+
+#[test]
+fn the_type_of_a_body_is_not_asked_for_only_its_form() {
+    let headers = fields(&[(CONTENT_TYPE, "text/plain")]);
+    assert_eq!(cost_with(&json(""), &headers, b" 12 "), Some(12));
+    assert_eq!(cost(&json("/n"), b"data: {\"n\":3}\n\n"), None);
+    assert_eq!(cost(&sse("/n"), br#"{"n":3}"#), None);
+}
+
+#[test]
+fn a_meter_is_small_and_holds_all_its_state_itself() {
+    assert!(size_of::<Meter>() <= 256, "{} bytes", size_of::<Meter>());
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_a_meter_panic_and_no_cut_changes_what_it_reads(
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        sizes in chunk_sizes(),
+    ) {
+        for spec in [json("/a"), sse(""), bytes(3)] {
+            prop_assert_eq!(cost_in_chunks(&spec, &body, &sizes), cost(&spec, &body));
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A JSON string (RFC 8259, section 7), read byte by byte.
+//!
+//! Its escapes and its UTF-8 (RFC 3629, section 4) are checked, wherever a chunk
+//! ends. A surrogate without its other half is let through, as the grammar lets
+//! it: models that stream tokens write such halves. It equals no key.
+
+use super::trail::Trail;
+
+/// A byte that no UTF-8 text holds.
+const NO_TEXT: u8 = 0xFF;
+
+/// A string of which some bytes have been read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Text {
+    state: State,
+    /// The first half of a surrogate pair, when the second may follow.
+    high: Option<u16>,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Character,
+    /// After a backslash.
+    Escape,
+    /// The hexadecimal digits of `\u`.
+    Hex { missing: u8, unit: u16 },
+    /// Bytes of a UTF-8 sequence; the next lies between these two.
+    Sequence { missing: u8, least: u8, most: u8 },
+}
+
+/// What a byte was to a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A part of it.
+    Inside,
+    /// Its closing quotation mark.
+    End,
+    /// What no string may have there.
+    Broken,
+}
+
+impl Text {
+    /// How many leading bytes are plain characters, which may be passed over in a
+    /// string whose text does not matter.
+    pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
+        let is_plain = |byte: &u8| matches!(byte, b' '..=0x7F) && !matches!(byte, b'"' | b'\\');
+        if self.state == State::Character {
+            bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
+        } else {
+            0
+        }
+    }
+
+    /// Reads one byte, and tells the trail what it means as part of a key.
+    pub(super) fn read(&mut self, byte: u8, trail: &mut Trail) -> Step {
+        match self.state {
+            State::Character => self.character(byte, trail),
+            State::Escape => self.escape(byte, trail),
+            State::Hex { missing, unit } => self.hex(byte, missing, unit, trail),
+            State::Sequence { missing, least, most } => {
+                if !(least..=most).contains(&byte) {
+                    return Step::Broken;
+                }
+                trail.key_byte(byte);
+                self.state = match missing {
+                    1 => State::Character,
+                    _ => State::Sequence { missing: missing - 1, least: 0x80, most: 0xBF },
+                };
+                Step::Inside
+            }
+        }
+    }
+
+    fn character(&mut self, byte: u8, trail: &mut Trail) -> Step {
+        let sequence = |missing, least, most| State::Sequence { missing, least, most };
+        let next = match byte {
+            b'\\' => {
+                // What may follow is the other half of a surrogate pair.
+                self.state = State::Escape;
+                return Step::Inside;
+            }
+            b'"' | b' '..=0x7F => State::Character,
+            0xC2..=0xDF => sequence(1, 0x80, 0xBF),
+            0xE0 => sequence(2, 0xA0, 0xBF),
+            0xED => sequence(2, 0x80, 0x9F),
+            0xE1..=0xEF => sequence(2, 0x80, 0xBF),
+            0xF0 => sequence(3, 0x90, 0xBF),
+            0xF1..=0xF3 => sequence(3, 0x80, 0xBF),
+            0xF4 => sequence(3, 0x80, 0x8F),
+            _ => return Step::Broken,
+        };
+        self.end_half(trail);
+        if byte == b'"' {
+            return Step::End;
+        }
+        trail.key_byte(byte);
+        self.state = next;
+        Step::Inside
+    }
+
+    fn escape(&mut self, byte: u8, trail: &mut Trail) -> Step {
+        let meaning = match byte {
+            b'"' | b'\\' | b'/' => byte,
+            b'b' => 0x08,
+            b'f' => 0x0C,
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'u' => {
+                self.state = State::Hex { missing: 4, unit: 0 };
+                return Step::Inside;
+            }
+            _ => return Step::Broken,
+        };
+        self.end_half(trail);
+        trail.key_byte(meaning);
+        self.state = State::Character;
+        Step::Inside
+    }
+
+    fn hex(&mut self, byte: u8, missing: u8, unit: u16, trail: &mut Trail) -> Step {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return Step::Broken,
+        };
+        let unit = unit << 4 | u16::from(digit);
+        if missing > 1 {
+            self.state = State::Hex { missing: missing - 1, unit };
+        } else {
+            self.state = State::Character;
+            self.unit(unit, trail);
+        }
+        Step::Inside
+    }
+
+    /// One unit of UTF-16 has been read.
+    fn unit(&mut self, unit: u16, trail: &mut Trail) {
+        if matches!(unit, 0xD800..=0xDBFF) {
+            self.end_half(trail);
+            self.high = Some(unit);
+            return;
+        }
+        for decoded in char::decode_utf16(self.high.take().into_iter().chain([unit])) {
+            match decoded {
+                Ok(character) => {
+                    let mut bytes = [0; 4];
+                    character.encode_utf8(&mut bytes).bytes().for_each(|byte| trail.key_byte(byte));
+                }
+                Err(_) => trail.key_byte(NO_TEXT),
+            }
+        }
+    }
+
+    /// The second half of a surrogate pair has not come.
+    fn end_half(&mut self, trail: &mut Trail) {
+        if self.high.take().is_some() {
+            trail.key_byte(NO_TEXT);
+        }
+    }
+}
