@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::HOST;
+use http::header::{HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
@@ -58,6 +58,10 @@ pub enum Ambiguity {
     /// NUL and `\` mean different things to different backends.
     #[error("the path has a character that does not belong there")]
     BadCharacter,
+    /// RFC 9112, section 6.1: `chunked`, once, is the only coding that the
+    /// gateway can undo. Backends differ in what `chunked, chunked` is.
+    #[error("the request has a transfer coding other than `chunked`")]
+    BadCoding,
 }
 
 impl<'a> RequestView<'a> {
@@ -66,6 +70,7 @@ impl<'a> RequestView<'a> {
     /// # Errors
     /// If the request means nothing, or more than one thing.
     pub fn of(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
+        check_coding(&parts.headers)?;
         Ok(Self {
             method: &parts.method,
             host: host_of(parts)?,
@@ -74,6 +79,15 @@ impl<'a> RequestView<'a> {
             headers: &parts.headers,
             peer: peer.to_canonical(),
         })
+    }
+}
+
+fn check_coding(headers: &HeaderMap) -> Result<(), Ambiguity> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Ambiguity::BadCoding),
     }
 }
 
@@ -130,10 +144,14 @@ fn lower_case(host: &str) -> Cow<'_, str> {
 }
 
 fn path_of<'a>(method: &Method, uri: &'a Uri) -> Result<Cow<'a, str>, Ambiguity> {
+    if uri.scheme_str().is_some_and(|scheme| !matches!(scheme, "http" | "https")) {
+        return Err(Ambiguity::BadTarget);
+    }
     match uri.path() {
         path if path.starts_with('/') => normal_path(path),
         "*" if method == Method::OPTIONS => Ok(Cow::Borrowed("*")),
-        "" if uri.authority().is_some() && method != Method::CONNECT => Ok(Cow::Borrowed("/")),
+        // Without a scheme it is a target of CONNECT, and of nothing else.
+        "" if uri.scheme().is_some() => Ok(Cow::Borrowed("/")),
         _ => Err(Ambiguity::BadTarget),
     }
 }
@@ -269,6 +287,36 @@ mod tests {
         assert_eq!(RequestView::of(&parts, PEER).map(|_| ()), Err(Ambiguity::BadTarget));
         parts.method = Method::OPTIONS;
         assert!(RequestView::of(&parts, PEER).is_ok_and(|view| view.path == "*"));
+    }
+
+    #[test]
+    fn a_target_in_absolute_form_is_of_the_web() {
+        let path = |target| {
+            let parts = request(target, &["a"]);
+            RequestView::of(&parts, PEER).map(|view| view.path.into_owned())
+        };
+        assert_eq!(path("http://a"), Ok("/".into()));
+        assert_eq!(path("https://a/x"), Ok("/x".into()));
+        for bad in ["a", "ftp://a/x"] {
+            assert_eq!(path(bad), Err(Ambiguity::BadTarget), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_only_coding_is_chunked() {
+        let judged = |codings: &[&str]| {
+            let mut parts = request("/", &["a"]);
+            for coding in codings {
+                let coding = HeaderValue::from_str(coding).expect("a value");
+                parts.headers.append(TRANSFER_ENCODING, coding);
+            }
+            RequestView::of(&parts, PEER).map(|_| ())
+        };
+        assert_eq!(judged(&[]), Ok(()));
+        assert_eq!(judged(&["Chunked"]), Ok(()));
+        for bad in [&["gzip, chunked"][..], &["chunked, chunked"], &["chunked", "chunked"], &[""]] {
+            assert_eq!(judged(bad), Err(Ambiguity::BadCoding), "{bad:?}");
+        }
     }
 
     #[test]

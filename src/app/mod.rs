@@ -25,7 +25,7 @@ use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
 use crate::store::{MemoryStore, Store};
-use crate::telemetry::{self, AccessLog};
+use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use worker::Worker;
 
 /// How much longer than a drain the workers may take to end.
@@ -37,9 +37,14 @@ pub enum RunError {
     /// An address cannot be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The access log's file cannot be opened.
-    #[error("cannot open the access log: {0}")]
-    AccessLog(#[source] io::Error),
+    /// The access log cannot be written to.
+    #[error("cannot open the access log {output}: {source}; choose a file that can be written")]
+    AccessLog {
+        /// Where it should go.
+        output: Output,
+        /// What the system says.
+        source: io::Error,
+    },
     /// The system refuses a thread, a runtime or a signal handler.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -52,13 +57,17 @@ pub enum RunError {
 /// If it cannot start. What goes wrong later is logged and survived.
 pub fn run(config: Config) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
-    let log = config.telemetry.access_log.as_ref().map(AccessLog::open).transpose();
-    let log = log.map_err(RunError::AccessLog)?;
+    let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let ended = local_runtime()?.block_on(supervise(config, log.as_ref()))?;
     if let (Some(log), Ended::Whole) = (log, ended) {
         log.close();
     }
     Ok(())
+}
+
+fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
+    let output = settings.output.clone();
+    AccessLog::open(settings).map_err(|source| RunError::AccessLog { output, source })
 }
 
 /// How the workers ended.

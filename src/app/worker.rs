@@ -20,7 +20,7 @@ use crate::telemetry::WorkerLog;
 use crate::time::Clock;
 
 /// How long a line of the access log may wait for others.
-const LOG_FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What one worker is given.
 pub(super) struct Worker {
@@ -58,7 +58,7 @@ impl Worker {
             });
         }
         drop(drain);
-        spawn_local(flush_log(Rc::clone(&gateway)));
+        spawn_local(housekeep(Rc::clone(&gateway)));
         self.drain.requested().await;
         if !stop.finish(self.drain_limit).await {
             warn!("the drain's time is over: connections are cut");
@@ -67,11 +67,11 @@ impl Worker {
     }
 }
 
-async fn flush_log(gateway: Rc<Gateway>) {
-    let mut ticks = interval(LOG_FLUSH_INTERVAL);
+async fn housekeep(gateway: Rc<Gateway>) {
+    let mut ticks = interval(HOUSEKEEPING_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        gateway.flush_log();
+        gateway.housekeep();
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-use super::Entry;
+use super::entry::Entry;
 use crate::proxy::{self, BrokenResponse};
 
 /// The body of a response: the gateway's own or an upstream's. While it lasts
@@ -30,6 +30,11 @@ impl ResponseBody {
 
     pub(super) fn upstream(body: proxy::ResponseBody) -> Self {
         Self { source: Source::Upstream(body), entry: None }
+    }
+
+    /// Whether the gateway itself answers.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self.source, Source::Local(_))
     }
 
     pub(super) fn followed_by(self, entry: Box<Entry>) -> Self {

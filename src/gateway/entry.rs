@@ -7,8 +7,8 @@ use std::time::Instant;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, Uri};
 
-use super::{Client, Gateway, Judgement, ResponseBody};
-use crate::limiter::Outcome;
+use super::{Client, Gateway, ResponseBody};
+use crate::limiter::{Decision, Outcome};
 use crate::message::Failure;
 use crate::telemetry::Record;
 use crate::time::{Span, Timestamp, monotonic};
@@ -24,6 +24,7 @@ pub(super) struct Entry {
     client: IpAddr,
     method: Method,
     uri: Uri,
+    /// 0 until there is a response.
     status: u16,
     bytes: u64,
     upstream_us: Option<u64>,
@@ -62,10 +63,9 @@ impl Entry {
     }
 
     /// What rules and limiter said, before anybody acts on it.
-    pub(super) fn judged(&mut self, judgement: &Judgement<'_>) {
-        let Judgement { route, client, decision } = judgement;
-        self.client = *client;
-        self.route = Some(*route);
+    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &Decision<'_>) {
+        self.client = client_ip;
+        self.route = Some(route);
         self.outcome = match decision.outcome {
             Outcome::Admit => "admitted",
             Outcome::Refuse(_) => "refused",
@@ -76,14 +76,13 @@ impl Entry {
             .map(|report| (report.policy.name.to_string(), report.verdict.remaining));
     }
 
-    /// The gateway could not do what the client wanted.
-    pub(super) fn failed(&mut self, failure: Failure) {
-        self.outcome = failure.reason();
-    }
-
-    /// An upstream has begun to answer.
-    pub(super) fn answered(&mut self) {
-        self.upstream_us = Some(self.elapsed_us());
+    /// There is an answer, or a reason why there is none.
+    pub(super) fn answered(&mut self, answer: &Result<Response<ResponseBody>, Failure>) {
+        match answer {
+            Ok(response) if response.body().is_local() => {}
+            Ok(_) => self.upstream_us = Some(self.elapsed_us()),
+            Err(failure) => self.outcome = failure.reason(),
+        }
     }
 
     /// So many bytes of the response's body went out.
@@ -115,6 +114,8 @@ impl Drop for Entry {
         let Some(log) = &self.gateway.log else {
             return;
         };
+        // Whatever the limiter said, nobody was there to be answered.
+        let outcome = if self.status == 0 { "gone" } else { self.outcome };
         let snapshot = &self.gateway.snapshot;
         let route = self.route.map(|index| snapshot.rules.route(index));
         log.write(&Record {
@@ -128,7 +129,7 @@ impl Drop for Entry {
             duration_us: self.elapsed_us(),
             upstream_us: self.upstream_us,
             route: route.map(|route| &*route.name),
-            outcome: self.outcome,
+            outcome,
             policy: self.bound.as_ref().map(|(policy, _)| &**policy),
             remaining: self.bound.as_ref().map(|(_, remaining)| *remaining),
         });

@@ -1,7 +1,8 @@
-//! The life of a request, on one screen: see [`Gateway::handle`].
+//! The life of a request, on one screen: see `Gateway::handle`.
 
 mod body;
 mod entry;
+mod exchange;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -9,18 +10,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::ORIGIN;
+use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
-use smallvec::SmallVec;
 use tower::Service;
 
-use crate::algorithm::Retry;
 use crate::limiter::{Decision, Outcome};
-use crate::message::{
-    AnswerStyle, Failure, Forwarding, Refusal, Via, X_REQUEST_ID, request_id, strip_hop_by_hop,
-};
+use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
 use crate::proxy::{Proxy, RequestBody};
 use crate::request::RequestView;
 use crate::server::Peer;
@@ -29,7 +26,7 @@ use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
-use entry::Entry;
+use exchange::Exchange;
 
 /// One worker's gateway: what it shares with the others, and its own ways to
 /// the upstreams.
@@ -56,7 +53,7 @@ struct Judgement<'r> {
     /// The route's index.
     route: usize,
     /// Whose request it is.
-    client: IpAddr,
+    client_ip: IpAddr,
     decision: Decision<'r>,
 }
 
@@ -92,15 +89,18 @@ impl Gateway {
         })
     }
 
-    /// Writes the lines of the access log that wait for others to come.
-    pub fn flush_log(&self) {
+    /// What must be done now and then, whether requests come or not: lines of
+    /// the access log that wait for others are written, and connections that
+    /// have been idle for too long are closed.
+    pub fn housekeep(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
+        self.proxy.close_expired();
     }
 
-    /// The life of a request: name it, judge it, refuse it or act on it, tell
-    /// the client about its limits, and write it down when all has been sent.
+    /// The life of a request: name it, judge it, refuse it or act on it, answer
+    /// it. What is told about limits and written down is the exchange's part.
     async fn handle(
         self: &Rc<Self>,
         client: &Client,
@@ -108,32 +108,18 @@ impl Gateway {
     ) -> Response<ResponseBody> {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
-        let id = request_id(&mut head.headers);
-        let style = AnswerStyle::choose(self.snapshot.problem_json, &head.headers);
-        let cross_origin = head.headers.contains_key(ORIGIN);
-        let mut entry = Entry::begin(self, client, &head, now, &id);
-
-        let judgement = self.judge(client, &head, now, entry.as_deref_mut()).await;
-        let answer = match &judgement {
-            Ok(Judgement { route, decision, .. }) => match decision.outcome {
-                Outcome::Admit => self.act(client, *route, head, body, entry.as_deref_mut()).await,
-                Outcome::Refuse(retry) => Ok(refuse(style, decision, retry, &id)),
-                Outcome::Deny(_) => Err(Failure::KeyMissing),
-            },
-            Err(failure) => Err(*failure),
+        let mut exchange = Exchange::begin(self, client, &mut head, now);
+        let Judgement { route, client_ip, decision } = match self.judge(client, &head, now).await {
+            Ok(judgement) => judgement,
+            Err(failure) => return exchange.end(Err(failure), None),
         };
-        let mut response = answer.unwrap_or_else(|failure| {
-            entry.iter_mut().for_each(|entry| entry.failed(failure));
-            style.failure(failure, &id).map(ResponseBody::local)
-        });
-        response.headers_mut().insert(X_REQUEST_ID, id);
-        if let Ok(Judgement { decision, .. }) = &judgement {
-            self.snapshot.headers.write(decision, cross_origin, response.headers_mut());
-        }
-        match entry {
-            Some(entry) => entry.follow(response),
-            None => response,
-        }
+        exchange.judged(route, client_ip, &decision);
+        let answer = match decision.outcome {
+            Outcome::Admit => self.act(client, route, head, body).await,
+            Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
+            Outcome::Deny(_) => Err(Failure::KeyMissing),
+        };
+        exchange.end(answer, Some(&decision))
     }
 
     /// Which route, for whom, and what the limiter decides.
@@ -142,7 +128,6 @@ impl Gateway {
         client: &Client,
         head: &Parts,
         now: Timestamp,
-        entry: Option<&mut Entry>,
     ) -> Result<Judgement<'_>, Failure> {
         if head.method == Method::CONNECT {
             return Err(Failure::Tunnel);
@@ -153,11 +138,7 @@ impl Gateway {
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
         let decision = limiter.decide(&subject, now).await;
-        let judgement = Judgement { route, client: subject.client_ip(), decision };
-        if let Some(entry) = entry {
-            entry.judged(&judgement);
-        }
-        Ok(judgement)
+        Ok(Judgement { route, client_ip: subject.client_ip(), decision })
     }
 
     /// What becomes of an admitted request.
@@ -167,7 +148,6 @@ impl Gateway {
         route: usize,
         mut head: Parts,
         body: Incoming,
-        entry: Option<&mut Entry>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let route = &self.snapshot.routes[route];
         match &route.action {
@@ -177,9 +157,6 @@ impl Gateway {
                 self.introduce(client, &mut head);
                 let request = Request::from_parts(head, body);
                 let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
-                if let Some(entry) = entry {
-                    entry.answered();
-                }
                 Ok(response.map(ResponseBody::upstream))
             }
         }
@@ -188,6 +165,12 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see.
     fn introduce(&self, client: &Client, head: &mut Parts) {
         strip_hop_by_hop(&mut head.headers);
+        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
+        let target =
+            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+        if let Some(Ok(host)) = target {
+            head.headers.entry(HOST).or_insert(host);
+        }
         let is_trusted = self.snapshot.rules.trusts(client.peer);
         if !is_trusted {
             self.snapshot.rules.strip_claims(&mut head.headers);
@@ -195,36 +178,4 @@ impl Gateway {
         client.forwarding.write(&mut head.headers, is_trusted);
         Via::write(&mut head.headers, head.version);
     }
-}
-
-/// The answer to a request that asked for too much.
-fn refuse(
-    style: AnswerStyle,
-    decision: &Decision<'_>,
-    retry: Retry,
-    id: &HeaderValue,
-) -> Response<ResponseBody> {
-    let bound = decision.binding();
-    // The policy that binds comes first.
-    let names: SmallVec<[&str; 4]> = bound
-        .map(|report| report.policy)
-        .into_iter()
-        .chain(
-            decision
-                .violated()
-                .filter(|policy| bound.is_none_or(|report| !std::ptr::eq(report.policy, *policy))),
-        )
-        .map(|policy| &*policy.name)
-        .collect();
-    let refusal = Refusal {
-        policies: &names,
-        limit: bound.map_or(0, |report| report.verdict.limit),
-        remaining: bound.map_or(0, |report| report.verdict.remaining),
-        wait: match retry {
-            Retry::After(wait) => Some(wait),
-            Retry::Now | Retry::Never => None,
-        },
-        template: bound.and_then(|report| report.policy.response.as_ref()),
-    };
-    style.refusal(&refusal, id).map(ResponseBody::local)
 }

@@ -5,6 +5,7 @@
 mod failure;
 mod fields;
 mod forwarded;
+mod grpc;
 mod meter;
 mod respond;
 mod template;

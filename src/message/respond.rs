@@ -1,11 +1,12 @@
 //! Answers that the gateway gives itself: failures and refusals, as
-//! problem+json (RFC 9457) or as text.
+//! problem+json (RFC 9457), as text, or as the outcome of a gRPC call.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
+use super::grpc::{self, Code};
 use super::{Failure, Template};
 use crate::time::Span;
 
@@ -23,6 +24,8 @@ pub enum AnswerStyle {
     Problem,
     /// `text/plain`.
     Text,
+    /// `application/grpc`: the status is 200, and the outcome stands in fields.
+    Grpc,
 }
 
 /// What a client is told that asked for too much.
@@ -36,7 +39,8 @@ pub struct Refusal<'a> {
     pub remaining: u64,
     /// How long to wait; none: waiting does not help.
     pub wait: Option<Span>,
-    /// The answer that the policy prescribes.
+    /// The answer that the policy prescribes. gRPC calls do not get it: their
+    /// clients do not read bodies of any other kind.
     pub template: Option<&'a Template>,
 }
 
@@ -58,9 +62,13 @@ struct Problem<'a> {
 }
 
 impl AnswerStyle {
-    /// The form for a client that sent these fields: problems unless the
-    /// configuration wants text, or the client accepts some text but no JSON.
-    pub fn choose(problem_json: bool, headers: &HeaderMap) -> Self {
+    /// The form for a client that sent this: gRPC for a call; else problems
+    /// unless the configuration wants text, or the client accepts some text but
+    /// no JSON.
+    pub fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
+        if grpc::is_call(method, headers) {
+            return Self::Grpc;
+        }
         let takes_json = headers.get(ACCEPT).is_none_or(|accept| {
             let has = |what: &[u8]| accept.as_bytes().windows(what.len()).any(|part| part == what);
             has(b"json") || has(b"*/*") || has(b"application/*")
@@ -72,7 +80,7 @@ impl AnswerStyle {
     pub fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
         let status = failure.status();
         let detail = failure.to_string();
-        let mut response = self.answer(&Problem {
+        let problem = Problem {
             kind: None,
             title: status.canonical_reason().unwrap_or("Error"),
             status: status.as_u16(),
@@ -81,7 +89,8 @@ impl AnswerStyle {
             violated_policies: &[],
             retry_after_ms: None,
             request_id: printable(request_id),
-        });
+        };
+        let mut response = self.answer(&problem, Code::of(failure));
         if failure.ends_connection() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -94,14 +103,16 @@ impl AnswerStyle {
     /// The answer to a request that asked for too much. The fields about limits
     /// are not in it: every response gets those.
     pub fn refusal(self, refusal: &Refusal<'_>, request_id: &HeaderValue) -> Response<Bytes> {
-        if let Some(template) = refusal.template {
+        if let Some(template) = refusal.template
+            && self != Self::Grpc
+        {
             return template.fill(refusal);
         }
         let detail = match refusal.wait {
             Some(wait) => format!("Try again in {}.", Seconds(wait.as_secs_ceil().max(1))),
             None => "The request costs more than the limit can ever admit.".to_owned(),
         };
-        self.answer(&Problem {
+        let problem = Problem {
             kind: Some(QUOTA_EXCEEDED),
             title: "Quota Exceeded",
             status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
@@ -110,10 +121,11 @@ impl AnswerStyle {
             violated_policies: refusal.policies,
             retry_after_ms: refusal.wait.map(|wait| wait.as_millis_ceil().max(1)),
             request_id: printable(request_id),
-        })
+        };
+        self.answer(&problem, Code::ResourceExhausted)
     }
 
-    fn answer(self, problem: &Problem<'_>) -> Response<Bytes> {
+    fn answer(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
         let (content_type, body) = match self {
             Self::Problem => (
                 HeaderValue::from_static("application/problem+json"),
@@ -123,6 +135,10 @@ impl AnswerStyle {
                 HeaderValue::from_static("text/plain; charset=utf-8"),
                 format!("{}: {}\n", problem.title, problem.detail).into_bytes(),
             ),
+            Self::Grpc => {
+                let message = format!("{}: {}", problem.title, problem.detail);
+                return grpc::trailers_only(code, &message, problem.retry_after_ms);
+            }
         };
         let mut response = Response::new(Bytes::from(body));
         *response.status_mut() =
@@ -218,12 +234,46 @@ mod tests {
     fn the_form_follows_accept_and_the_configuration() {
         let choose = |problem_json, accept: Option<&'static str>| {
             let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-            AnswerStyle::choose(problem_json, &fields.into_iter().collect())
+            AnswerStyle::choose(problem_json, &Method::POST, &fields.into_iter().collect())
         };
         assert_eq!(choose(true, None), AnswerStyle::Problem);
         assert_eq!(choose(true, Some("*/*")), AnswerStyle::Problem);
         assert_eq!(choose(true, Some("application/json")), AnswerStyle::Problem);
         assert_eq!(choose(true, Some("text/html")), AnswerStyle::Text);
         assert_eq!(choose(false, Some("application/json")), AnswerStyle::Text);
+    }
+
+    #[test]
+    fn a_call_is_answered_as_a_call_whatever_it_accepts() {
+        let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/grpc+proto")]
+            .map(|(name, value)| (name, HeaderValue::from_static(value)));
+        let headers = headers.into_iter().collect();
+        assert_eq!(AnswerStyle::choose(true, &Method::POST, &headers), AnswerStyle::Grpc);
+        assert_eq!(AnswerStyle::choose(true, &Method::GET, &headers), AnswerStyle::Problem);
+    }
+
+    #[test]
+    fn a_refused_call_is_told_how_long_to_wait_and_gets_no_template() {
+        let template = Template {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            content_type: HeaderValue::from_static("text/html"),
+            body: "<h1>no</h1>".into(),
+        };
+        let wait = Some(Span::from_micros(1_500_001));
+        let refusal = Refusal { template: Some(&template), ..refusal(wait) };
+        let response = AnswerStyle::Grpc.refusal(&refusal, &ID);
+        assert_eq!((response.status().as_u16(), text(&response)), (200, ""));
+        let headers = response.headers();
+        assert_eq!(headers["grpc-status"], "8");
+        assert_eq!(headers["grpc-message"], "Quota Exceeded: Try again in 2 seconds.");
+        assert_eq!(headers["grpc-retry-pushback-ms"], "1501");
+    }
+
+    #[test]
+    fn a_call_that_fails_ends_the_connection_like_any_request() {
+        let response = AnswerStyle::Grpc.failure(Failure::BodyTooLarge, &ID);
+        assert_eq!(response.headers()["grpc-status"], "8");
+        assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
+        assert_eq!(response.headers()[CONNECTION], "close");
     }
 }

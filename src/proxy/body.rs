@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::endpoint::{Lease, Sender};
+use super::endpoint::{Connection, Lease};
 use crate::message::Failure;
 use crate::time::monotonic;
 
@@ -169,7 +169,7 @@ pub struct ResponseBody {
     incoming: Incoming,
     patience: Patience,
     /// Until the end.
-    connection: Option<(Lease, Sender)>,
+    connection: Option<(Lease, Connection)>,
 }
 
 /// An upstream stopped in the middle of a response. The status has gone out
@@ -189,9 +189,9 @@ impl ResponseBody {
         incoming: Incoming,
         patience: Duration,
         lease: Lease,
-        sender: Sender,
+        connection: Connection,
     ) -> Self {
-        let connection = Some((lease, sender));
+        let connection = Some((lease, connection));
         let mut body = Self { incoming, patience: Patience::new(patience), connection };
         if body.incoming.is_end_stream() {
             body.finish();
@@ -200,8 +200,8 @@ impl ResponseBody {
     }
 
     fn finish(&mut self) {
-        if let Some((lease, sender)) = self.connection.take() {
-            lease.end(sender);
+        if let Some((lease, connection)) = self.connection.take() {
+            lease.end(connection);
         }
     }
 }

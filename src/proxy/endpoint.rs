@@ -11,7 +11,7 @@ use http::uri::Authority;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::task::spawn_local;
+use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::timeout;
 
 use super::upstream::Place;
@@ -22,8 +22,19 @@ use crate::time::monotonic;
 /// Bytes of a response's head that are read before it is given up.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// A connection that can take one request.
-pub(super) type Sender = SendRequest<RequestBody>;
+/// A connection, which ends with this value: a rest of an upload that nobody
+/// waits for is not sent.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<RequestBody>,
+    task: AbortHandle,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
 
 /// One endpoint as one worker sees it.
 #[derive(Debug)]
@@ -48,7 +59,7 @@ enum Address {
 
 #[derive(Debug)]
 struct Idle {
-    sender: Sender,
+    connection: Connection,
     since: Instant,
 }
 
@@ -72,33 +83,35 @@ impl Endpoint {
     }
 
     /// An idle connection that still stands, as far as can be told.
-    pub(super) fn reuse(&self) -> Option<Sender> {
+    pub(super) fn reuse(&self) -> Option<Connection> {
+        self.close_expired();
         let mut idle = self.idle.borrow_mut();
-        self.drop_expired(&mut idle);
-        while let Some(Idle { sender, .. }) = idle.pop_back() {
-            if sender.is_ready() {
-                return Some(sender);
+        while let Some(Idle { connection, .. }) = idle.pop_back() {
+            if connection.sender.is_ready() {
+                return Some(connection);
             }
         }
         None
     }
 
     /// Keeps a connection for another request, if it can take one.
-    fn keep(&self, sender: Sender) {
-        if !sender.is_ready() {
+    fn keep(&self, connection: Connection) {
+        if !connection.sender.is_ready() {
             return;
         }
+        self.close_expired();
         let mut idle = self.idle.borrow_mut();
-        self.drop_expired(&mut idle);
         if idle.len() >= self.max_idle {
             idle.pop_front();
         }
         if self.max_idle > 0 {
-            idle.push_back(Idle { sender, since: monotonic() });
+            idle.push_back(Idle { connection, since: monotonic() });
         }
     }
 
-    fn drop_expired(&self, idle: &mut VecDeque<Idle>) {
+    /// Closes the connections that have been idle for too long.
+    pub(super) fn close_expired(&self) {
+        let mut idle = self.idle.borrow_mut();
         while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= self.idle_timeout) {
             idle.pop_front();
         }
@@ -108,7 +121,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened, or not in time.
-    pub(super) async fn connect(&self) -> Result<Sender, Failure> {
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
         let connecting = async {
             match &self.address {
                 Address::Socket(address) => TcpStream::connect(address).await,
@@ -127,8 +140,8 @@ impl Endpoint {
             .await
             .map_err(|_| Failure::UpstreamUnreachable)?;
         // Its errors reach whoever waits for a response on it.
-        spawn_local(connection);
-        Ok(sender)
+        let task = spawn_local(connection).abort_handle();
+        Ok(Connection { sender, task })
     }
 }
 
@@ -151,8 +164,8 @@ impl Lease {
     }
 
     /// The response has been read to its end: its connection can serve again.
-    pub(super) fn end(self, sender: Sender) {
-        self.endpoint.keep(sender);
+    pub(super) fn end(self, connection: Connection) {
+        self.endpoint.keep(connection);
     }
 }
 

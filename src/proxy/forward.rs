@@ -4,13 +4,13 @@ use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
-use http::header::HOST;
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout_at};
 
-use super::endpoint::{Lease, Sender};
+use super::endpoint::{Connection, Lease};
 use super::{RequestBody, ResponseBody, RouteTimeouts};
 use crate::message::{Failure, strip_hop_by_hop};
 use crate::time::monotonic;
@@ -30,10 +30,10 @@ pub(super) async fn forward(
     timeouts: RouteTimeouts,
 ) -> Result<Response<ResponseBody>, Failure> {
     prepare(&mut request, &lease);
-    if let Some(sender) = lease.endpoint().reuse() {
+    if let Some(connection) = lease.endpoint().reuse() {
         let spare = spare(&request);
-        match send(sender, request, timeouts.response).await {
-            Ok((sender, response)) => return accept(response, sender, lease, timeouts),
+        match send(connection, request, timeouts.response).await {
+            Ok((connection, response)) => return accept(response, connection, lease, timeouts),
             Err(SendFailed { unsent, was_closed, failure }) => {
                 request = match unsent {
                     Some(unsent) => *unsent,
@@ -42,10 +42,10 @@ pub(super) async fn forward(
             }
         }
     }
-    let sender = lease.endpoint().connect().await?;
-    let sent = send(sender, request, timeouts.response).await;
-    let (sender, response) = sent.map_err(|failed| failed.failure)?;
-    accept(response, sender, lease, timeouts)
+    let connection = lease.endpoint().connect().await?;
+    let sent = send(connection, request, timeouts.response).await;
+    let (connection, response) = sent.map_err(|failed| failed.failure)?;
+    accept(response, connection, lease, timeouts)
 }
 
 /// Makes a request ready for the next hop.
@@ -89,16 +89,16 @@ struct SendFailed {
 }
 
 async fn send(
-    mut sender: Sender,
+    mut connection: Connection,
     request: Request<RequestBody>,
     limit: Duration,
-) -> Result<(Sender, Response<Incoming>), SendFailed> {
+) -> Result<(Connection, Response<Incoming>), SendFailed> {
     let progress = request.body().progress();
-    let mut answer = pin!(sender.try_send_request(request));
+    let mut answer = pin!(connection.sender.try_send_request(request));
     let mut deadline = Instant::from_std(monotonic() + limit);
     loop {
         if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
-            return answer.map(|response| (sender, response)).map_err(SendFailed::of);
+            return answer.map(|response| (connection, response)).map_err(SendFailed::of);
         }
         // The upstream owes an answer only once it has the whole request.
         match progress.as_ref().map(|progress| progress.deadline(limit)) {
@@ -142,16 +142,20 @@ fn is_reset(error: &hyper::Error) -> bool {
 /// Makes a response ready for the client.
 fn accept(
     response: Response<Incoming>,
-    sender: Sender,
+    connection: Connection,
     lease: Lease,
     timeouts: RouteTimeouts,
 ) -> Result<Response<ResponseBody>, Failure> {
     // Nobody asked for another protocol: `Upgrade` was not passed on.
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+    let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+    // That is what a smuggled response looks like (RFC 9112, section 6.3).
+    let has = |name| response.headers().contains_key(name);
+    let has_two_lengths = has(CONTENT_LENGTH) && has(TRANSFER_ENCODING);
+    if is_tunnel || has_two_lengths {
         return Err(Failure::UpstreamInvalid);
     }
     let (mut head, incoming) = response.into_parts();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
-    Ok(Response::from_parts(head, ResponseBody::new(incoming, timeouts.idle, lease, sender)))
+    Ok(Response::from_parts(head, ResponseBody::new(incoming, timeouts.idle, lease, connection)))
 }

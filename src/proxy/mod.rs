@@ -40,6 +40,12 @@ impl Proxy {
         Self { upstreams, rng: RefCell::new(Rng::new()) }
     }
 
+    /// Closes the connections that have been idle for too long. To be called now
+    /// and then: without traffic nobody else looks at them.
+    pub fn close_expired(&self) {
+        self.upstreams.iter().for_each(Upstream::close_expired);
+    }
+
     /// Forwards `request` to the upstream with index `upstream`. Fields that
     /// belong to the client's connection must be gone from it.
     ///

@@ -87,4 +87,9 @@ impl Upstream {
         let chosen = self.balancer.borrow_mut().choose(rng, load);
         Ok(Lease::new(Rc::clone(&self.endpoints[chosen]), place))
     }
+
+    /// See [`Endpoint::close_expired`].
+    pub(super) fn close_expired(&self) {
+        self.endpoints.iter().for_each(|endpoint| endpoint.close_expired());
+    }
 }

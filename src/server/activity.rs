@@ -33,12 +33,18 @@ pub(super) enum Phase {
 pub(super) struct Activity {
     phase: Cell<Phase>,
     since: Cell<Instant>,
+    /// Since when the client has not read what it is being sent.
+    stalled: Cell<Option<Instant>>,
 }
 
 impl Activity {
     /// A fresh connection owes a request as if it had begun to send one.
     pub(super) fn new() -> Self {
-        Self { phase: Cell::new(Phase::Head), since: Cell::new(monotonic()) }
+        Self {
+            phase: Cell::new(Phase::Head),
+            since: Cell::new(monotonic()),
+            stalled: Cell::new(None),
+        }
     }
 
     fn enter(&self, phase: Phase) {
@@ -55,23 +61,34 @@ impl Activity {
         self.phase.get()
     }
 
-    /// Whether the present phase has lasted longer than it may.
+    /// Something was written, or the client's side is full.
+    fn wrote<T>(&self, written: &Poll<io::Result<T>>) {
+        if written.is_ready() {
+            self.stalled.set(None);
+        } else if self.stalled.get().is_none() {
+            self.stalled.set(Some(monotonic()));
+        }
+    }
+
+    /// Whether the client takes longer than it may, to send or to read.
     pub(super) fn is_overdue(&self, timeouts: &ListenerTimeouts) -> bool {
-        let limit = match self.phase.get() {
-            Phase::Idle => timeouts.keep_alive,
-            Phase::Head => timeouts.request_head,
-            Phase::Busy => return false,
+        let lasts = |since: Instant, limit: Duration| monotonic().duration_since(since) >= limit;
+        let is_late = match self.phase.get() {
+            Phase::Idle => lasts(self.since.get(), timeouts.keep_alive),
+            Phase::Head => lasts(self.since.get(), timeouts.request_head),
+            Phase::Busy => false,
         };
-        monotonic().duration_since(self.since.get()) >= limit
+        is_late || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
     }
 
     /// How often to look: no limit is overrun by more than a quarter of the shortest.
     pub(super) fn interval(timeouts: &ListenerTimeouts) -> Duration {
-        timeouts.request_head.min(timeouts.keep_alive) / 4
+        timeouts.request_head.min(timeouts.keep_alive).min(timeouts.request_body) / 4
     }
 }
 
-/// A stream that marks when a request begins to arrive.
+/// A stream that marks when a request begins to arrive, and when its client
+/// does not read.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     pub(super) stream: T,
@@ -99,7 +116,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.activity.wrote(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -107,7 +126,9 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        self.activity.wrote(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -2,10 +2,12 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
@@ -15,7 +17,7 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tower::{Service, ServiceExt as _};
 
 use super::ListenerSettings;
@@ -38,10 +40,15 @@ const REQUEST_TIMEOUT: &[u8] =
 
 type Io = TokioIo<Observed<TcpStream>>;
 
+/// How long a client may go on sending what nobody wants any more.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// How a connection ended.
 enum End {
-    /// By itself, or by an error that the library has answered.
+    /// By itself, or by an error of the client that the library has answered.
     Closed,
+    /// In the middle of a response.
+    Broken,
     /// It was in this phase for longer than it may be.
     Overdue(Phase),
 }
@@ -81,9 +88,15 @@ pub(super) async fn serve<S, B>(
         }
     });
     let mut connection = protocol.serve_connection(io, watched);
-    match drive(&mut connection, &activity, settings, &mut drain).await {
-        End::Overdue(Phase::Head) => answer_timeout(connection.into_parts().io).await,
-        End::Overdue(_) | End::Closed => {}
+    let end = drive(&mut connection, &activity, settings, &mut drain).await;
+    // No answer is owed any more, so nobody has to wait for the rest.
+    drop(drain);
+    let stream = connection.into_parts().io.into_inner().stream;
+    match end {
+        End::Closed => linger(stream).await,
+        End::Broken => reset(&stream),
+        End::Overdue(Phase::Head) => answer_timeout(stream).await,
+        End::Overdue(_) => {}
     }
 }
 
@@ -105,15 +118,14 @@ where
     let mut drain_requested = pin!(drain.requested());
     let mut draining = false;
     poll_fn(|cx| {
-        // Errors are the client's: the library has answered what can be answered.
-        if Pin::new(&mut *connection).poll(cx).is_ready() {
-            return Poll::Ready(End::Closed);
+        if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
+            return Poll::Ready(End::of(ended));
         }
         if !draining && drain_requested.as_mut().poll(cx).is_ready() {
             draining = true;
             Pin::new(&mut *connection).graceful_shutdown();
-            if Pin::new(&mut *connection).poll(cx).is_ready() {
-                return Poll::Ready(End::Closed);
+            if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
+                return Poll::Ready(End::of(ended));
             }
         }
         while ticks.poll_tick(cx).is_ready() {
@@ -126,11 +138,43 @@ where
     .await
 }
 
+impl End {
+    /// The service's body is the only thing of ours that can fail.
+    fn of(ended: hyper::Result<()>) -> Self {
+        if ended.is_err_and(|error| error.is_user()) { Self::Broken } else { Self::Closed }
+    }
+}
+
+/// Reads what a client still sends until it has seen that the connection ends.
+/// To close with bytes unread would reset the connection, which can take away
+/// an answer that is still on its way (RFC 9112, section 9.6).
+async fn linger(mut stream: TcpStream) {
+    let discard = async {
+        stream.shutdown().await?;
+        loop {
+            stream.readable().await?;
+            match stream.try_read(&mut [0; 8 * 1024]) {
+                Ok(0) => return Ok(()),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    };
+    // Whoever keeps sending is reset after all.
+    let _: Result<io::Result<()>, _> = timeout(LINGER, discard).await;
+}
+
+/// Closes so that what came of a response is not taken for the whole: in
+/// HTTP/1.0 a body may end with its connection.
+fn reset(stream: &TcpStream) {
+    // The connection closes in any case.
+    let _ = stream.set_zero_linger();
+}
+
 /// Tells a client that it was too slow. Best effort: what does not fit the
 /// socket's buffer is not waited for.
-async fn answer_timeout(io: Io) {
-    let mut stream = io.into_inner().stream;
+async fn answer_timeout(stream: TcpStream) {
     if stream.try_write(REQUEST_TIMEOUT).is_ok() {
-        let _ = stream.shutdown().await;
+        linger(stream).await;
     }
 }

@@ -23,7 +23,8 @@ pub struct ListenerSettings {
 pub struct ListenerTimeouts {
     /// From the first to the last byte of a request's head.
     pub request_head: Duration,
-    /// Between two pieces of a request's body.
+    /// Between two pieces of a request's body, and between two of a response
+    /// that the client has room for.
     pub request_body: Duration,
     /// Between a response and the next request.
     pub keep_alive: Duration,

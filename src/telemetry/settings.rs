@@ -1,5 +1,6 @@
 //! What is written down, where, and in which form.
 
+use std::fmt;
 use std::path::PathBuf;
 
 /// Logs of the process and of its requests.
@@ -41,6 +42,16 @@ pub enum Output {
     Stderr,
     /// Appended to this file.
     File(PathBuf),
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdout => f.write_str("stdout"),
+            Self::Stderr => f.write_str("stderr"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
 }
 
 /// The form of a line.

@@ -20,8 +20,6 @@ pub(super) struct Events {
     line: Line,
     /// Whether the last byte was a CR: if a LF follows, it belongs to it.
     after_cr: bool,
-    /// Whether the event has data.
-    has_data: bool,
     /// The event's data.
     document: Document,
     /// The number of the last event that had one.
@@ -49,7 +47,6 @@ impl Events {
         Self {
             line: Line::Mark(0),
             after_cr: false,
-            has_data: false,
             document: Document::new(pointer),
             number: None,
         }
@@ -89,7 +86,9 @@ impl Events {
                 // One blank after the colon is not part of the data.
                 Line::Colon => (Line::Data, if *byte == b' ' { rest } else { bytes }),
                 Line::Name(length) if length == DATA.len() && *byte == b':' => {
-                    self.begin_data();
+                    // Lines of data are joined by LF. One more, before the first,
+                    // is nothing to JSON.
+                    self.document.read(b"\n");
                     (Line::Colon, rest)
                 }
                 Line::Name(length) if DATA.get(length) == Some(byte) => {
@@ -107,28 +106,13 @@ impl Events {
         }
     }
 
+    /// A blank line ends the event; the stream's first line, blank or not, ends
+    /// none. From a line that says just `data` nothing follows: it would be one
+    /// more empty line in a JSON document.
     fn end_line(&mut self) {
-        match std::mem::replace(&mut self.line, Line::Name(0)) {
-            Line::Name(0) => self.end_event(),
-            Line::Mark(length) if length == 0 || length == BYTE_ORDER_MARK.len() => {
-                self.end_event();
-            }
-            // A name without a colon is a field with an empty value.
-            Line::Name(length) if length == DATA.len() => self.begin_data(),
-            Line::Name(_) | Line::Mark(_) | Line::Colon | Line::Data | Line::Other => {}
+        let line = std::mem::replace(&mut self.line, Line::Name(0));
+        if matches!(line, Line::Name(0)) {
+            self.number = self.document.end().or(self.number);
         }
-    }
-
-    /// A line of data begins; the lines of one event are joined by LF.
-    fn begin_data(&mut self) {
-        if self.has_data {
-            self.document.read(b"\n");
-        }
-        self.has_data = true;
-    }
-
-    fn end_event(&mut self) {
-        self.has_data = false;
-        self.number = self.document.end().or(self.number);
     }
 }

@@ -42,10 +42,11 @@ pub(super) enum Step {
 }
 
 impl Text {
-    /// How many leading bytes are characters that need no look.
+    /// How many leading bytes are plain characters, which may be passed over in a
+    /// string whose text does not matter.
     pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
         let is_plain = |byte: &u8| matches!(byte, b' '..=0x7F) && !matches!(byte, b'"' | b'\\');
-        if self.state == State::Character && self.high.is_none() {
+        if self.state == State::Character {
             bytes.iter().position(|byte| !is_plain(byte)).unwrap_or(bytes.len())
         } else {
             0

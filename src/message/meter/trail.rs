@@ -52,7 +52,7 @@ impl Trail {
 
     /// An object has begun.
     pub(super) fn open_object(&mut self) {
-        if self.is_on_way() && !self.is_at_end() {
+        if self.is_on_way() {
             self.reached += 1;
             self.is_next = false;
         } else {
@@ -102,11 +102,8 @@ impl Trail {
 
     /// The key has ended; its value comes next.
     pub(super) fn end_key(&mut self) {
-        let repeated = self.repeated.take();
-        if self.astray == 0 {
-            self.is_next =
-                repeated.is_some() && repeated == self.token().map(|token| token.key.len());
-        }
+        let compared = self.repeated.take().zip(self.token());
+        self.is_next = compared.is_some_and(|(repeated, token)| repeated == token.key.len());
     }
 
     fn set_index(&mut self, index: u64) {
@@ -114,7 +111,8 @@ impl Trail {
         self.is_next = self.token().is_some_and(|token| token.index == Some(index));
     }
 
-    /// The step from the innermost container on the way.
+    /// The step from the innermost container on the way; none from what the
+    /// pointer means.
     fn token(&self) -> Option<&Token> {
         self.pointer.tokens().get(self.reached.checked_sub(1)?)
     }

@@ -50,9 +50,14 @@ impl Client {
         self.response(method)
     }
 
-    /// Exactly these bytes. The other side may have closed already.
+    /// Exactly these bytes, in one piece if the system takes them so. The other side may have closed already.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        let _ = self.stream.get_mut().write_all(bytes);
+        let _ = self.try_send(bytes);
+    }
+
+    /// The same, where the other side must not have closed.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(bytes)
     }
 
     /// The response to a request of `method`, which must come.
@@ -72,6 +77,13 @@ impl Client {
     /// The next chunk of a chunked body; an error if it breaks off.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         read_chunk(&mut self.stream)
+    }
+
+    /// Whatever comes until the connection ends, however it ends.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        let _ = self.stream.read_to_end(&mut rest);
+        rest
     }
 
     /// Whether the gateway has closed the connection, with nothing more to read.

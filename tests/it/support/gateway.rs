@@ -72,15 +72,29 @@ impl Gateway {
 
     /// Starts with this configuration, to which an access log in a file is added.
     pub(crate) fn start(yaml: &str) -> Self {
+        Self::start_logging(yaml, "json")
+    }
+
+    /// The same, with lines of the given format in the access log.
+    pub(crate) fn start_logging(yaml: &str, format: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let (file, access_log) =
             (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
-        let telemetry = format!("telemetry: {{ access_log: {{ path: {access_log:?} }} }}\n");
+        let telemetry =
+            format!("telemetry: {{ access_log: {{ path: {access_log:?}, format: {format} }} }}\n");
         std::fs::write(&file, format!("{yaml}{telemetry}")).expect("a file");
         let mut command = Program::command();
         command.arg("run").arg("-c").arg(&file);
         let listeners = yaml.matches("address:").count();
         Self::spawn(command, listeners, access_log, directory)
+    }
+
+    /// Starts without a file: `arguments` follow `run`, and name one listener.
+    pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut command = Program::command();
+        command.arg("run").args(arguments);
+        Self::spawn(command, 1, directory.path().join("access.log"), directory)
     }
 
     fn spawn(
@@ -128,19 +142,35 @@ impl Gateway {
 
     /// The access log, as soon as it has `count` lines.
     pub(crate) fn access_lines(&self, count: usize) -> Vec<serde_json::Value> {
-        let mut lines = Vec::new();
+        let text = self.access_text(count);
+        text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    }
+
+    /// The access log as it stands in the file, as soon as it has `count` lines.
+    pub(crate) fn access_text(&self, count: usize) -> String {
+        let mut text = String::new();
         eventually("the access log has all lines", || {
-            let text = std::fs::read_to_string(&self.access_log).unwrap_or_default();
-            lines = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-            lines.len() >= count
+            text = std::fs::read_to_string(&self.access_log).unwrap_or_default();
+            text.ends_with('\n') && text.lines().count() >= count
         });
-        lines
+        text
+    }
+
+    /// How many files and sockets the process has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
+        files.expect("it is our child").count()
     }
 
     /// Sends the signal to stop, and does not wait.
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends the signal of this name.
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.process.id().to_string();
-        let status = Command::new("kill").args(["-TERM", &pid]).status();
+        let status = Command::new("kill").args(["-s", name, &pid]).status();
         assert!(status.expect("kill is there").success());
     }
 

@@ -11,7 +11,7 @@ mod response;
 
 pub(crate) use client::Client;
 pub(crate) use gateway::{Gateway, Program};
-pub(crate) use origin::{Origin, Received};
+pub(crate) use origin::{Nobody, Origin, Received};
 pub(crate) use response::Response;
 
 use std::time::{Duration, Instant};

@@ -72,13 +72,22 @@ fn only_fields_named_data_are_read() {
 #[test]
 fn lines_of_data_are_joined_by_line_feeds() {
     let events = [
-        ("data: 1\ndata: 2", None),
+        ("data: [0,1\ndata: 2]", None),
         ("data: [1\ndata: ,2]", Some(2)),
-        ("data: [0,\"a\ndata: b\",2]", None),
+        ("data\ndata: [1\ndata\ndata: ,2]\ndata", Some(2)),
+        ("data: [\"a\ndata: b\",2]", None),
     ];
     for (event, expected) in events {
         assert_eq!(cost(&sse("/1"), format!("{event}\n\n").as_bytes()), expected, "{event:?}");
     }
+}
+
+#[test]
+fn half_a_byte_order_mark_is_a_part_of_the_line() {
+    for stream in [&b"\xEF\xBBdata:5\n\n"[..], b"\xEFxdata:5\n\n", b"\xEF\xBBxdata:5\n\n"] {
+        assert_eq!(cost(&sse(""), stream), None, "{stream:?}");
+    }
+    assert_eq!(cost(&sse(""), b"\xEF\xBB\ndata:5\n\n"), Some(5));
 }
 
 /// The number of the last event, by the steps of the WHATWG HTML Standard,

@@ -1,0 +1,107 @@
+//! What is remembered of a request until it has been answered, and how it is
+//! answered.
+
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use http::header::{CONNECTION, EXPECT, ORIGIN};
+use http::request::Parts;
+use http::{HeaderValue, Response};
+use smallvec::SmallVec;
+
+use super::entry::Entry;
+use super::{Client, Gateway, ResponseBody};
+use crate::algorithm::Retry;
+use crate::limiter::Decision;
+use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::time::Timestamp;
+
+/// What is remembered of a request until it has been answered.
+#[derive(Debug)]
+pub(super) struct Exchange<'g> {
+    gateway: &'g Gateway,
+    request_id: HeaderValue,
+    style: AnswerStyle,
+    /// Whether a script of another origin asks.
+    is_cross_origin: bool,
+    /// Whether the client waits with its body until it is asked for it.
+    asks_first: bool,
+    /// Its line in the access log, if there is one.
+    entry: Option<Box<Entry>>,
+}
+
+impl<'g> Exchange<'g> {
+    /// Names a request whose head has just come.
+    pub(super) fn begin(
+        gateway: &'g Rc<Gateway>,
+        client: &Client,
+        head: &mut Parts,
+        now: Timestamp,
+    ) -> Self {
+        let request_id = request_id(&mut head.headers);
+        Self {
+            gateway,
+            style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
+            is_cross_origin: head.headers.contains_key(ORIGIN),
+            asks_first: head.headers.contains_key(EXPECT),
+            entry: Entry::begin(gateway, client, head, now, &request_id),
+            request_id,
+        }
+    }
+
+    /// Notes what rules and limiter say, before anybody acts on it.
+    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &Decision<'_>) {
+        if let Some(entry) = &mut self.entry {
+            entry.judged(route, client_ip, decision);
+        }
+    }
+
+    /// The answer to a request that asked for too much.
+    pub(super) fn refusal(&self, decision: &Decision<'_>, retry: Retry) -> Response<ResponseBody> {
+        let binding = decision.binding();
+        let mut names: SmallVec<[&str; 4]> =
+            decision.violated().map(|policy| &*policy.name).collect();
+        // The policy that binds comes first: stable, so the others keep their order.
+        names.sort_by_key(|name| binding.is_none_or(|report| *report.policy.name != **name));
+        let refusal = Refusal {
+            policies: &names,
+            limit: binding.map_or(0, |report| report.verdict.limit),
+            remaining: binding.map_or(0, |report| report.verdict.remaining),
+            wait: match retry {
+                Retry::After(wait) => Some(wait),
+                Retry::Now | Retry::Never => None,
+            },
+            template: binding.and_then(|report| report.policy.response.as_ref()),
+        };
+        self.style.refusal(&refusal, &self.request_id).map(ResponseBody::local)
+    }
+
+    /// The response as the client gets it: a failure in words, its limits on
+    /// everything that was judged, and its line written when all has been sent.
+    pub(super) fn end(
+        mut self,
+        answer: Result<Response<ResponseBody>, Failure>,
+        decision: Option<&Decision<'_>>,
+    ) -> Response<ResponseBody> {
+        if let Some(entry) = &mut self.entry {
+            entry.answered(&answer);
+        }
+        let mut response = answer.unwrap_or_else(|failure| {
+            self.style.failure(failure, &self.request_id).map(ResponseBody::local)
+        });
+        let is_local = response.body().is_local();
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, self.request_id);
+        if self.asks_first && is_local {
+            // What comes next may be the body or another request (RFC 9110, section 10.1.1).
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        if let Some(decision) = decision {
+            self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
+        }
+        match self.entry {
+            Some(entry) => entry.follow(response),
+            None => response,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! gRPC: which requests are calls, and the answer to one that never reaches its
+//! service ("gRPC over HTTP2", the project's `doc/PROTOCOL-HTTP2.md`).
+//!
+//! Such an answer is "Trailers-Only": status 200, no body, and the outcome in
+//! fields. A client that gets another status has to guess, and takes a refusal
+//! for an outage: it maps 429 to `UNAVAILABLE`, which many retry at once.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName};
+use http::{HeaderMap, HeaderValue, Method, Response};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+use super::Failure;
+
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+/// How long a client waits before it tries again, in milliseconds (gRFC A6,
+/// "Pushback"). A negative number asks it not to.
+const GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
+const NEVER: HeaderValue = HeaderValue::from_static("-1");
+
+/// What `grpc-message` cannot hold as it is; what is not ASCII comes on top.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
+/// The outcomes of calls that a gateway answers itself (`doc/statuscodes.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    DeadlineExceeded,
+    PermissionDenied,
+    ResourceExhausted,
+    Unimplemented,
+    Internal,
+    Unavailable,
+}
+
+impl Code {
+    /// As clients would read the failure's status (`doc/http-grpc-status-mapping.md`)
+    /// but for what gRPC has a better word for.
+    pub(super) const fn of(failure: Failure) -> Self {
+        match failure {
+            Failure::Ambiguous(_) | Failure::BodyBroken => Self::Internal,
+            Failure::KeyMissing => Self::PermissionDenied,
+            Failure::NoRoute | Failure::Tunnel => Self::Unimplemented,
+            // As gRPC's own servers say of a message that is too large.
+            Failure::BodyTooLarge => Self::ResourceExhausted,
+            // The upstream may have done what was asked, so this is no `Unavailable`,
+            // which says that another attempt does no harm.
+            Failure::UpstreamTimeout => Self::DeadlineExceeded,
+            Failure::BodyTimeout
+            | Failure::UpstreamBusy
+            | Failure::UpstreamUnreachable
+            | Failure::UpstreamConnectTimeout
+            | Failure::UpstreamClosed
+            | Failure::UpstreamInvalid => Self::Unavailable,
+        }
+    }
+
+    const fn value(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::DeadlineExceeded => "4",
+            Self::PermissionDenied => "7",
+            Self::ResourceExhausted => "8",
+            Self::Unimplemented => "12",
+            Self::Internal => "13",
+            Self::Unavailable => "14",
+        })
+    }
+}
+
+/// Whether a request is a gRPC call. Calls of gRPC-Web are not: their outcome
+/// stands in the body.
+pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> bool {
+    const MEDIA_TYPE: &[u8] = b"application/grpc";
+    let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    method == Method::POST
+        && content_type.and_then(|value| value.split_at_checked(MEDIA_TYPE.len())).is_some_and(
+            |(media_type, rest)| {
+                media_type.eq_ignore_ascii_case(MEDIA_TYPE)
+                    && matches!(rest, [] | [b'+' | b';' | b' ' | b'\t', ..])
+            },
+        )
+}
+
+/// The whole answer to a call. `wait_ms` is how long a client should wait until
+/// it tries again; without it, what is exhausted is exhausted for good.
+pub(super) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
+    let message = utf8_percent_encode(message, ESCAPED).to_string();
+    let mut response = Response::new(Bytes::new());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(GRPC_STATUS, code.value());
+    headers.insert(
+        GRPC_MESSAGE,
+        HeaderValue::try_from(message).expect("what is left is printable ASCII"),
+    );
+    let never = (code == Code::ResourceExhausted).then_some(NEVER);
+    if let Some(pushback) = wait_ms.map(HeaderValue::from).or(never) {
+        headers.insert(GRPC_RETRY_PUSHBACK, pushback);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_call_is_a_post_of_a_grpc_type() {
+        let is_call = |method, content_type: Option<&'static str>| {
+            let fields = content_type.map(|value| (CONTENT_TYPE, HeaderValue::from_static(value)));
+            super::is_call(&method, &fields.into_iter().collect())
+        };
+        let calls = ["application/grpc", "application/grpc+proto", "Application/GRPC; x=1"];
+        for content_type in calls {
+            assert!(is_call(Method::POST, Some(content_type)), "{content_type}");
+            assert!(!is_call(Method::GET, Some(content_type)), "{content_type}");
+            assert!(!is_call(Method::HEAD, Some(content_type)), "{content_type}");
+        }
+        let others = ["application/grpc-web", "application/grpc-web+proto", "application/grpcx"];
+        for content_type in others.into_iter().chain(["application/json", "application/grp", ""]) {
+            assert!(!is_call(Method::POST, Some(content_type)), "{content_type}");
+        }
+        assert!(!is_call(Method::POST, None));
+    }
+
+    #[test]
+    fn a_failure_has_the_code_that_tells_a_client_whether_to_try_again() {
+        let cases = [
+            (Failure::NoRoute, "12"),
+            (Failure::KeyMissing, "7"),
+            (Failure::BodyTooLarge, "8"),
+            (Failure::BodyBroken, "13"),
+            (Failure::BodyTimeout, "14"),
+            (Failure::UpstreamBusy, "14"),
+            (Failure::UpstreamClosed, "14"),
+            (Failure::UpstreamConnectTimeout, "14"),
+            (Failure::UpstreamTimeout, "4"),
+        ];
+        for (failure, code) in cases {
+            assert_eq!(Code::of(failure).value(), code, "{failure:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_is_trailers_only() {
+        let response = trailers_only(Code::Unavailable, "the upstream is busy", None);
+        assert_eq!(response.status(), 200);
+        assert!(response.body().is_empty());
+        let fields: Vec<_> = response.headers().iter().collect();
+        assert_eq!(
+            fields,
+            [
+                (&CONTENT_TYPE, &HeaderValue::from_static("application/grpc")),
+                (&GRPC_STATUS, &HeaderValue::from_static("14")),
+                (&GRPC_MESSAGE, &HeaderValue::from_static("the upstream is busy")),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_client_is_told_when_to_try_again_or_not_to() {
+        let pushback = |code, wait_ms| {
+            trailers_only(code, "", wait_ms).headers().get(GRPC_RETRY_PUSHBACK).cloned()
+        };
+        assert_eq!(pushback(Code::ResourceExhausted, Some(1501)).unwrap(), "1501");
+        assert_eq!(pushback(Code::ResourceExhausted, None).unwrap(), "-1");
+        assert_eq!(pushback(Code::Unavailable, None), None);
+    }
+
+    #[test]
+    fn a_message_is_escaped_as_the_protocol_says() {
+        let response = trailers_only(Code::Internal, "50% of\n\"café\" ~\u{7F}", None);
+        assert_eq!(response.headers()[GRPC_MESSAGE], "50%25 of%0A\"caf%C3%A9\" ~%7F");
+    }
+
+    proptest! {
+        #[test]
+        fn every_message_arrives_as_it_was_written(message in any::<String>()) {
+            let response = trailers_only(Code::Internal, &message, None);
+            let escaped = response.headers()[GRPC_MESSAGE].to_str().unwrap();
+            prop_assert_eq!(percent_decode_str(escaped).decode_utf8().unwrap(), message);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The access log: one line for every request, with nothing in it that tells
+//! people apart.
+
+use serde_json::Value;
+
+use crate::support::{Gateway, Nobody, Origin};
+
+/// A route to an origin, one to nobody, and a limit of two on both.
+fn three_outcomes(origin: &Origin, nobody: &Nobody) -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams:\n  \
+           app: {{ endpoints: [\"http://{}\"] }}\n  \
+           down: {{ endpoints: [\"http://{}\"] }}\n\
+         policies: {{ twice: {{ key: ip, limit: 2/day }} }}\n\
+         routes:\n\
+         - {{ name: orders, path: \"/orders/*\", policies: [twice], upstream: app }}\n\
+         - {{ name: down, path: /down, policies: [twice], upstream: down }}\n",
+        origin.address(),
+        nobody.address()
+    )
+}
+
+#[test]
+fn a_line_has_all_that_is_known_of_a_request() {
+    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
+    let mut client = gateway.client();
+    client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret"]);
+    let line = &gateway.access_lines(1)[0];
+    for (name, value) in [
+        ("request_id", Value::from("id-1")),
+        ("client", Value::from("127.0.0.0/24")),
+        ("method", Value::from("GET")),
+        ("path", Value::from("/orders/7")),
+        ("status", Value::from(200)),
+        ("bytes", Value::from(5)),
+        ("route", Value::from("orders")),
+        ("outcome", Value::from("admitted")),
+        ("policy", Value::from("twice")),
+        ("remaining", Value::from(1)),
+    ] {
+        assert_eq!(line[name], value, "{name} in {line:#}");
+    }
+    assert!(
+        line["time"].as_str().is_some_and(|time| time.starts_with("20") && time.ends_with('Z'))
+    );
+    let took = |name: &str| line[name].as_u64().expect("microseconds");
+    assert!(took("upstream_us") <= took("duration_us"), "{line:#}");
+    assert!(!gateway.access_text(1).contains("secret"));
+}
+
+#[test]
+fn a_line_tells_what_became_of_a_request() {
+    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
+    let mut client = gateway.client();
+    for path in ["/orders/7", "/down", "/orders/8", "/nothing"] {
+        client.get(path, &[]);
+    }
+    let lines = gateway.access_lines(4);
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| (line["status"].as_u64(), line["outcome"].as_str(), line["route"].as_str()))
+        .collect();
+    let wanted = [
+        (Some(200), Some("admitted"), Some("orders")),
+        (Some(502), Some("upstream_unreachable"), Some("down")),
+        (Some(429), Some("refused"), Some("orders")),
+        (Some(404), Some("no_route"), None),
+    ];
+    assert_eq!(told, wanted);
+    assert!(lines[2].get("upstream_us").is_none(), "nobody was asked: {:#}", lines[2]);
+    assert!(lines[3].get("policy").is_none());
+    assert!(lines[2]["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
+}
+
+#[test]
+fn a_client_that_goes_away_leaves_a_line() {
+    let origin = Origin::serving(|_, read| {
+        read();
+        read();
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    crate::support::eventually("the request arrives", || origin.received().len() == 1);
+    drop(client);
+    let line = &gateway.access_lines(1)[0];
+    assert_eq!((&line["path"], &line["status"]), (&"/slow".into(), &0.into()));
+    assert_eq!(line["outcome"], "gone");
+}
+
+#[test]
+fn a_client_cannot_write_lines_of_its_own() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send("GET /\"},{\u{e9} HTTP/1.1\r\nHost: a\r\nX-Request-Id: \"}{\"\r\n\r\n".as_bytes());
+    assert_eq!(client.response("GET").status, 200);
+    client.get("/second", &[]);
+    let lines = gateway.access_lines(2);
+    assert_eq!((&lines[0]["path"], &lines[1]["path"]), (&"/\"},{\u{e9}".into(), &"/second".into()));
+    assert_eq!(lines[0]["request_id"], "\"}{\"");
+}
+
+#[test]
+fn lines_for_people_say_the_same() {
+    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let gateway = Gateway::start_logging(&three_outcomes(&origin, &nobody), "text");
+    let mut client = gateway.client();
+    client.get("/orders/7?token=secret", &["X-Request-Id: id-1"]);
+    let text = gateway.access_text(1);
+    let line = text.lines().next().expect("a line");
+    for part in [
+        " 127.0.0.0/24 GET \"/orders/7\" 200 5B ",
+        " admitted ",
+        " route=\"orders\"",
+        " policy=\"twice\"",
+        " remaining=1",
+        " id=id-1",
+    ] {
+        assert!(line.contains(part), "{part} is not in {line}");
+    }
+    assert!(!text.contains("secret"));
+}

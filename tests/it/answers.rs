@@ -1,0 +1,158 @@
+//! What clients are told: fields about limits, and the gateway's own answers.
+
+use serde_json::json;
+
+use crate::support::{Client, Gateway, Nobody, Origin, Response};
+
+/// The answer to the second request under a limit of one; `policy` and `top`
+/// have more of the policy and of the file.
+fn refusal(policy: &str, top: &str, fields: &[&str]) -> Response {
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         policies: {{ tiny: {{ key: ip, limit: 1/day, {policy} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [tiny], respond: {{ body: ok }} }}]\n{top}\n"
+    ));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", fields).status, 200);
+    client.get("/", fields)
+}
+
+#[test]
+fn a_refusal_says_how_long_to_wait_in_every_dialect_and_in_the_body() {
+    let refused = refusal("", "", &["X-Request-Id: id-7"]);
+    assert_eq!(refused.status, 429);
+    let wait_s = refused.number("Retry-After");
+    assert!((1..=2 * 86_400).contains(&wait_s), "{wait_s}");
+    assert_eq!(refused.number("X-Ratelimit-Retry-After"), wait_s);
+    assert_eq!(refused.number("X-Ratelimit-Limit"), 1);
+    assert_eq!(refused.number("X-Ratelimit-Remaining"), 0);
+    assert!(refused.number("X-Ratelimit-Reset") >= wait_s);
+    assert_eq!(refused.field("RateLimit-Policy"), Some("\"tiny\";q=1;w=86400"));
+    assert_eq!(refused.field("RateLimit"), Some(&*format!("\"tiny\";r=0;t={wait_s}")));
+    assert_eq!(refused.field("X-Request-Id"), Some("id-7"));
+    assert_eq!(refused.field("Content-Type"), Some("application/problem+json"));
+    let problem = refused.json();
+    let wait_ms = problem["retry-after-ms"].as_u64().unwrap();
+    assert_eq!(wait_ms.div_ceil(1000), wait_s);
+    assert_eq!(problem["status"], 429);
+    assert_eq!(problem["violated-policies"], json!(["tiny"]));
+    assert_eq!(problem["request-id"], "id-7");
+    let kind = problem["type"].as_str().unwrap();
+    assert!(kind.ends_with("#quota-exceeded"), "{kind}");
+}
+
+#[test]
+fn names_of_fields_go_out_as_people_write_them() {
+    let refused = refusal("", "", &[]);
+    let names: Vec<&str> = refused.fields.iter().map(|(name, _)| &**name).collect();
+    for name in ["X-Ratelimit-Limit", "X-Ratelimit-Retry-After", "Retry-After", "Content-Type"] {
+        assert!(names.contains(&name), "{name} is not among {names:?}");
+    }
+}
+
+#[test]
+fn whoever_reads_text_gets_text() {
+    let refused = refusal("", "", &["Accept: text/html"]);
+    assert_eq!(refused.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    assert!(refused.text().starts_with("Quota Exceeded: "), "{}", refused.text());
+    let everybody = refusal("", "problem_json: false", &["Accept: application/json"]);
+    assert_eq!(everybody.field("Content-Type"), Some("text/plain; charset=utf-8"));
+}
+
+#[test]
+fn a_policy_may_have_its_own_answer() {
+    let response = "response: { status: 503, content_type: application/json, \
+                    body: '{\"policy\":\"{policy}\",\"wait\":{retry_after},\"of\":{limit}}' }";
+    let refused = refusal(response, "", &[]);
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.field("Content-Type"), Some("application/json"));
+    let wait_s = refused.number("Retry-After");
+    assert_eq!(refused.json(), json!({ "policy": "tiny", "wait": wait_s, "of": 1 }));
+}
+
+#[test]
+fn only_the_chosen_dialects_are_spoken() {
+    let refused = refusal("", "headers: { dialects: [retry_after] }", &[]);
+    assert!(refused.number("Retry-After") >= 1);
+    let other = |(name, _): &&(String, String)| name.to_lowercase().contains("ratelimit");
+    assert_eq!(refused.fields.iter().find(other), None);
+}
+
+#[test]
+fn scripts_of_other_origins_may_read_the_fields() {
+    let exposed = |top, fields: &[&str]| {
+        let refused = refusal("", top, fields);
+        refused.field("Access-Control-Expose-Headers").map(str::to_owned)
+    };
+    let names = exposed("", &["Origin: https://a.example"]).expect("a list of names");
+    for name in ["X-Ratelimit-Remaining", "RateLimit", "Retry-After"] {
+        assert!(names.split(", ").any(|known| known == name), "{name} is not among {names}");
+    }
+    assert_eq!(exposed("", &[]), None);
+    assert_eq!(exposed("headers: { expose_cors: false }", &["Origin: https://a.example"]), None);
+}
+
+#[test]
+fn limits_are_told_also_when_the_upstream_fails() {
+    let nobody = Nobody::new();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         policies: {{ p: {{ key: ip, limit: 2/day }} }}\n\
+         routes: [{{ path: \"/*\", policies: [p], upstream: app }}]\n",
+        nobody.address()
+    ));
+    let mut client = gateway.client();
+    for remaining in [1, 0] {
+        let response = client.get("/", &["Origin: https://a.example"]);
+        assert_eq!(response.status, 502);
+        assert_eq!(response.number("X-Ratelimit-Remaining"), remaining);
+        assert!(response.field("RateLimit").is_some());
+        assert!(response.field("Access-Control-Expose-Headers").is_some());
+    }
+    assert_eq!(client.get("/", &[]).status, 429);
+}
+
+#[test]
+fn what_the_origin_says_of_its_own_limits_is_never_loosened() {
+    let origin = Origin::answering(|request| {
+        let remaining = request.line().split(' ').nth(1).unwrap_or_default().trim_matches('/');
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 1000\r\n\
+             X-RateLimit-Remaining: {remaining}\r\nRateLimit: \"theirs\";r=7;t=9\r\n\r\n"
+        )
+    });
+    let gateway = Gateway::limiting(&origin, "key: ip, limit: 10/day");
+    let mut client = gateway.client();
+    let stricter = client.get("/3", &[]);
+    assert_eq!(stricter.number("X-Ratelimit-Remaining"), 3);
+    let looser = client.get("/900", &[]);
+    assert_eq!(looser.number("X-Ratelimit-Remaining"), 8);
+    assert_eq!(looser.number("X-Ratelimit-Limit"), 10);
+    let lists = looser.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("ratelimit"));
+    assert_eq!(lists.count(), 2, "theirs and ours: {looser:#?}");
+}
+
+/// The gateway's own failures, each with the part that failed.
+#[test]
+fn a_failure_says_which_part_failed_and_no_address() {
+    let nobody = Nobody::new();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: /here, upstream: app }}]\n",
+        nobody.address()
+    ));
+    let ask = |path: &str| Client::connect(gateway.address()).get(path, &["X-Request-Id: id-9"]);
+    for (path, status, source) in
+        [("/gone", 404, "gateway"), ("/here", 502, "upstream"), ("/%zz", 400, "client")]
+    {
+        let failed = ask(path);
+        assert_eq!(failed.status, status, "{path}");
+        let problem = failed.json();
+        assert_eq!(problem["source"], source, "{path}");
+        assert_eq!(problem["request-id"], "id-9");
+        assert_eq!(failed.field("X-Request-Id"), Some("id-9"));
+        assert!(!failed.text().contains("127.0.0.1"), "{}", failed.text());
+    }
+}

@@ -1,0 +1,261 @@
+//! Upstreams that fail, and requests that stop coming: each gets its own answer.
+
+use std::io::Write as _;
+use std::net::TcpStream;
+use std::thread;
+
+use serde_json::json;
+
+use crate::support::{Gateway, Nobody, Origin, PATIENCE, Response, eventually};
+
+/// An origin that reads a request, writes these bytes and closes.
+fn saying(bytes: &'static str) -> Origin {
+    Origin::serving(move |stream, read| {
+        read();
+        let _ = stream.write_all(bytes.as_bytes());
+    })
+}
+
+/// An origin that reads a request, writes these bytes, and then says nothing more.
+fn stalling_after(bytes: &'static str) -> Origin {
+    Origin::serving(move |stream, read| {
+        read();
+        let _ = stream.write_all(bytes.as_bytes());
+        // Until the gateway gives up.
+        read();
+    })
+}
+
+fn assert_failed(response: &Response, status: u16, detail: &str) {
+    let problem = response.json();
+    assert_eq!(response.status, status, "{problem:#}");
+    assert_eq!(problem["source"], "upstream");
+    assert!(problem["detail"].as_str().unwrap_or_default().contains(detail), "{problem:#}");
+}
+
+#[test]
+fn nobody_listening_is_a_bad_gateway() {
+    let nobody = Nobody::new();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n",
+        nobody.address()
+    ));
+    let mut client = gateway.client();
+    for method in ["GET", "POST"] {
+        let response = client.request(method, "/", &[], b"body");
+        assert_failed(&response, 502, "cannot be reached");
+    }
+}
+
+#[test]
+fn an_answer_that_is_no_http_is_a_bad_gateway() {
+    for garbage in [
+        "220 mail.example ESMTP\r\n\r\n",
+        "HTTP/1.1 abc\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+        "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n folded: yes\r\n\r\n",
+        "\0\0\0\0",
+    ] {
+        let origin = saying(garbage);
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let response = gateway.client().get("/", &[]);
+        assert_failed(&response, 502, "understood");
+    }
+}
+
+#[test]
+fn a_head_without_an_end_is_a_bad_gateway() {
+    let origin = Origin::serving(|stream, read| {
+        read();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
+        while stream.write_all(b"X-More: and more and more and more\r\n").is_ok() {}
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    assert_failed(&gateway.client().get("/", &[]), 502, "understood");
+}
+
+#[test]
+fn a_connection_closed_without_an_answer_is_a_bad_gateway_and_tried_once() {
+    for beginning in ["", "HTTP/1.1 200 OK\r\nContent-Le"] {
+        let origin = saying(beginning);
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let response = gateway.client().request("POST", "/", &[], b"body");
+        assert_failed(&response, 502, "closed");
+        assert_eq!(origin.received().len(), 1, "it may have been processed");
+    }
+}
+
+#[test]
+fn a_protocol_that_nobody_asked_for_is_a_bad_gateway() {
+    let origin =
+        saying("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    let asks = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"];
+    assert_failed(&client.get("/", &asks), 502, "understood");
+}
+
+#[test]
+fn an_upstream_that_says_nothing_is_a_gateway_timeout() {
+    for beginning in ["", "HTTP/1.1 200 OK\r\nX-Half: "] {
+        let origin = stalling_after(beginning);
+        let gateway = Gateway::forwarding(&origin, "timeouts: { response: 100ms }", "", "");
+        let mut client = gateway.client();
+        assert_failed(&client.get("/", &[]), 504, "in time");
+        assert_failed(&client.request("POST", "/", &[], b"body"), 504, "in time");
+        assert_eq!(origin.received().len(), 2, "what may be processed still is not sent twice");
+    }
+}
+
+/// An accept queue of one place that is taken, and a full one drops what comes.
+#[test]
+fn an_upstream_that_accepts_nothing_is_a_gateway_timeout() {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    let free: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&free.into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    let _taken: Vec<_> = (0..4)
+        .map(|_| TcpStream::connect_timeout(&address, std::time::Duration::from_millis(200)))
+        .collect();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{address}\"], timeouts: {{ connect: 100ms }} }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n"
+    ));
+    assert_failed(&gateway.client().get("/", &[]), 504, "accept a connection in time");
+}
+
+#[test]
+fn a_response_that_breaks_off_breaks_off_for_the_client_too() {
+    for (bytes, beginning) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "half"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", "4\r\nhalf\r\n"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\nzz\r\n",
+            "4\r\nhalf\r\n",
+        ),
+    ] {
+        let origin = saying(bytes);
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let mut client = gateway.client();
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.head().status, 200);
+        assert_eq!(String::from_utf8_lossy(&client.rest()), beginning, "no end is made up");
+        assert_eq!(gateway.access_lines(1)[0]["outcome"], "upstream_broke_off");
+    }
+}
+
+/// In HTTP/1.0 a body may end with its connection, so only a reset tells that
+/// more should have come.
+#[test]
+fn a_response_that_breaks_off_is_not_taken_for_the_whole_by_an_old_client() {
+    let origin = saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    let error = client.try_response("GET").expect_err("an end is no end");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_response_that_pauses_for_too_long_breaks_off() {
+    let origin = stalling_after("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+    let gateway = Gateway::forwarding(&origin, "timeouts: { idle: 100ms }", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    assert_eq!(client.rest(), b"half");
+}
+
+#[test]
+fn an_upstream_with_all_it_may_have_in_flight_is_unavailable() {
+    let origin = stalling_after("");
+    let gateway = Gateway::forwarding(&origin, "", "max_in_flight: 1", "runtime: { workers: 2 }");
+    let mut first = gateway.client();
+    first.send(b"GET /first HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the first request is in flight", || origin.received().len() == 1);
+    let response = gateway.client().get("/second", &[]);
+    assert_failed(&response, 503, "busy");
+    assert!(response.number("Retry-After") >= 1);
+    drop(first);
+    eventually("the place is free again", || {
+        let mut client = gateway.client();
+        client.send(b"GET /third HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        origin.received().iter().any(|request| request.line().contains("/third"))
+    });
+}
+
+#[test]
+fn a_body_that_is_announced_too_large_is_refused_before_it_is_sent() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "max_body: 10", "", "");
+    let mut client = gateway.client();
+    assert_eq!(client.request("POST", "/", &[], b"0123456789").status, 200);
+    let asks = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n";
+    client.send(asks.as_bytes());
+    let response = client.response("POST");
+    assert_eq!((response.status, &response.json()["source"]), (413, &json!("client")));
+    assert!(client.is_closed());
+    assert_eq!(origin.received().len(), 1);
+}
+
+#[test]
+fn a_body_that_turns_out_too_large_is_refused() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "max_body: 10", "", "");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(b"8\r\n01234567\r\n8\r\n01234567\r\n0\r\n\r\n");
+    assert_eq!(client.response("POST").status, 413);
+    assert!(client.is_closed());
+    assert!(origin.received().is_empty(), "half a body is no request");
+}
+
+#[test]
+fn a_body_that_stops_coming_is_given_up() {
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", timeouts: {{ request_body: 100ms }} }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf");
+    let response = client.response("POST");
+    assert_eq!((response.status, &response.json()["source"]), (408, &json!("client")));
+    assert!(client.is_closed());
+}
+
+/// While the client is the one who is slow, the upstream is not late.
+#[test]
+fn a_slow_upload_is_not_blamed_on_the_upstream() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "timeouts: { response: 100ms }", "", "");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n");
+    for byte in b"body" {
+        thread::sleep(PATIENCE / 200);
+        client.send(&[*byte]);
+    }
+    assert_eq!(client.response("POST").status, 200);
+}
+
+#[test]
+fn a_body_that_is_no_body_is_the_clients_fault() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n");
+    let response = client.response("POST");
+    assert_eq!((response.status, &response.json()["source"]), (400, &json!("client")));
+    assert!(client.is_closed());
+    assert!(origin.received().is_empty());
+}

@@ -1,0 +1,298 @@
+//! Requests that mean nothing, or more than one thing: refused, and nothing of
+//! them reaches an origin.
+
+use crate::support::{Gateway, Origin};
+
+const HOST: &str = "Host: a\r\n";
+
+/// Sends each of `requests` on a connection of its own, where `status` and the
+/// connection's end must follow.
+fn assert_refused(status: u16, requests: &[&str]) {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    for request in requests {
+        let mut client = gateway.client();
+        client.send(request.as_bytes());
+        let response = client.response("GET");
+        assert_eq!(response.status, status, "{request:?}");
+        assert!(client.is_closed(), "not closed after {request:?}");
+    }
+    let came: Vec<_> = origin.received().into_iter().map(|received| received.head).collect();
+    assert!(came.is_empty(), "came through: {came:?}");
+}
+
+/// Sends heads that have a good request line and Host, and these fields.
+fn assert_fields_refused(fields: &[&str]) {
+    let requests: Vec<String> = fields
+        .iter()
+        .map(|fields| format!("POST / HTTP/1.1\r\n{HOST}{fields}\r\n\r\n0\r\n\r\n"))
+        .collect();
+    assert_refused(400, &requests.iter().map(|request| &**request).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_request_line_must_be_one() {
+    assert_refused(
+        400,
+        &[
+            "GET /\r\n\r\n",
+            "GET\r\n\r\n",
+            "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+            "GET  / HTTP/1.1\r\nHost: a\r\n\r\n",
+            " GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / http/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
+            "GET / HTTP/3.0\r\nHost: a\r\n\r\n",
+            "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}\r\n\r\n",
+        ],
+    );
+}
+
+/// Whoever begins with it could not read an answer of HTTP/1.1.
+#[test]
+fn a_preface_of_http_2_ends_the_connection() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client.rest();
+    assert!(client.is_closed() && origin.received().is_empty());
+}
+
+#[test]
+fn a_target_must_be_a_path_or_name_the_same_host() {
+    assert_refused(
+        400,
+        &[
+            "GET a HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n",
+            "GET ?q HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET * HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http://user@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n",
+        ],
+    );
+}
+
+#[test]
+fn a_path_must_mean_the_same_to_every_backend() {
+    assert_refused(
+        400,
+        &[
+            "GET /a/../b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /.. HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a/%2e%2E/b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a/./b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a\\b HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /a%5cb HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /% HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n",
+        ],
+    );
+}
+
+#[test]
+fn there_must_be_one_host_and_it_must_be_one() {
+    assert_refused(
+        400,
+        &[
+            "GET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a:x\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: user@a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: http://a\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
+        ],
+    );
+}
+
+#[test]
+fn a_field_must_be_a_name_a_colon_and_a_value() {
+    assert_fields_refused(&[
+        "no colon",
+        ": no name",
+        "X-Space : 1",
+        "X Space: 1",
+        "X-Fold: 1\r\n 2",
+        "X-Fold: 1\r\n\t2",
+        "X-Cr: 1\r2",
+        "X-Cr: 1\rX-Two: 2",
+        "X-Nul: 1\x002",
+        "X-Bell: 1\x072",
+        "X(Paren): 1",
+        "X-\u{e9}: 1",
+    ]);
+}
+
+#[test]
+fn a_length_must_be_one_number() {
+    assert_fields_refused(&[
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: 5, 6",
+        "Content-Length: 5, 5",
+        "Content-Length: +5",
+        "Content-Length: -5",
+        "Content-Length: 0x5",
+        "Content-Length: 5 5",
+        "Content-Length: five",
+        "Content-Length:",
+        "Content-Length: 99999999999999999999999",
+    ]);
+}
+
+#[test]
+fn the_only_transfer_coding_is_chunked() {
+    assert_fields_refused(&[
+        "Transfer-Encoding: gzip",
+        "Transfer-Encoding: identity",
+        "Transfer-Encoding: chunked, gzip",
+        "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding: identity, chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding: \"chunked\"",
+        "Transfer-Encoding: chunked;q=1",
+        "Transfer-Encoding: chun\tked",
+        "Transfer-Encoding: \x0bchunked",
+        "Transfer-Encoding:",
+    ]);
+    assert_refused(
+        400,
+        &["POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"],
+    );
+}
+
+#[test]
+fn chunks_must_be_well_formed() {
+    let head = format!("POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n");
+    let bodies = [
+        "x\r\n",
+        "-1\r\na\r\n0\r\n\r\n",
+        "0x1\r\na\r\n0\r\n\r\n",
+        "1 1\r\na\r\n0\r\n\r\n",
+        "\r\n",
+        "1\r\nab\r\n0\r\n\r\n",
+        "1;a\rb\r\na\r\n0\r\n\r\n",
+        "fffffffffffffffff\r\na\r\n0\r\n\r\n",
+    ];
+    let requests = bodies.map(|body| format!("{head}{body}"));
+    assert_refused(400, &requests.each_ref().map(|request| &**request));
+}
+
+#[test]
+fn what_comes_with_chunks_has_a_bound() {
+    let head = format!("POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n");
+    let extension = "x".repeat(40_000);
+    let trailers: String = (0..5000).map(|n| format!("X-Trailer-{n}: 1\r\n")).collect();
+    assert_refused(
+        400,
+        &[
+            &format!("{head}1;{extension}\r\na\r\n0\r\n\r\n"),
+            &format!("{head}1;{extension}"),
+            &format!("{head}0\r\n{trailers}\r\n"),
+            &format!("{head}0\r\n{trailers}"),
+        ],
+    );
+}
+
+#[test]
+fn a_tunnel_is_not_opened() {
+    assert_refused(405, &["CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n"]);
+}
+
+#[test]
+fn a_target_that_is_too_long_is_refused() {
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", max_head_size: 256KiB }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    let target = "x".repeat(70_000);
+    client.send(format!("GET /{target} HTTP/1.1\r\n{HOST}\r\n").as_bytes());
+    assert_eq!(client.response("GET").status, 414);
+    assert!(client.is_closed() && origin.received().is_empty());
+}
+
+#[test]
+fn a_head_that_is_too_large_is_refused_whether_it_ends_or_not() {
+    let field = format!("X-Big: {}\r\n", "x".repeat(4_000));
+    let many = field.repeat(20);
+    let ended = format!("GET / HTTP/1.1\r\n{HOST}{many}\r\n");
+    let endless = format!("GET / HTTP/1.1\r\n{HOST}{many}");
+    let value = format!("GET / HTTP/1.1\r\n{HOST}X-Big: {}", "x".repeat(80_000));
+    let target = format!("GET /{}", "x".repeat(80_000));
+    assert_refused(431, &[&ended, &endless, &value, &target]);
+}
+
+#[test]
+fn a_head_of_exactly_the_bound_passes_and_one_byte_more_does_not() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let head = |size: usize| {
+        let rest = format!("GET / HTTP/1.1\r\n{HOST}X-Big: \r\n\r\n").len();
+        format!("GET / HTTP/1.1\r\n{HOST}X-Big: {}\r\n\r\n", "x".repeat(size - rest))
+    };
+    for (size, status) in [(32 * 1024, 200), (32 * 1024 + 1, 431)] {
+        let mut client = gateway.client();
+        client.send(head(size).as_bytes());
+        assert_eq!(client.response("GET").status, status, "{size} bytes");
+    }
+}
+
+#[test]
+fn too_many_fields_are_refused() {
+    let fields: String = (0..100).map(|n| format!("X-{n}: 1\r\n")).collect();
+    assert_refused(431, &[&format!("GET / HTTP/1.1\r\n{HOST}{fields}\r\n")]);
+}
+
+/// RFC 9112, section 6.3: a message with both is what smuggling looks like.
+/// The HTTP library reads it by its chunks and drops the length, so that the
+/// origin at least has one framing only, and the one that was read.
+#[test]
+fn of_two_framings_only_the_one_that_was_read_goes_on() {
+    for fields in [
+        "Content-Length: 4\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 4",
+    ] {
+        let origin = Origin::hello();
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let mut client = gateway.client();
+        let request = format!("POST / HTTP/1.1\r\n{HOST}{fields}\r\n\r\n2\r\nhi\r\n0\r\n\r\n");
+        client.send(request.as_bytes());
+        let status = client.response("POST").status;
+        assert!(status == 200 || status == 400, "{status}");
+        for received in origin.received() {
+            assert!(received.fields("content-length").is_empty(), "{}", received.head);
+            assert_eq!(received.body, b"hi");
+        }
+    }
+}
+
+/// RFC 9112, section 2.2, allows it, and it is not passed on.
+#[test]
+fn a_line_may_end_without_a_carriage_return() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(b"\r\nGET / HTTP/1.1\nHost: a\nX-One: 1\n\n");
+    assert_eq!(client.response("GET").status, 200);
+    let head = &origin.received()[0].head;
+    assert_eq!(head.matches('\n').count(), head.matches("\r\n").count(), "{head:?}");
+}

@@ -1,0 +1,180 @@
+//! The program as it is typed: exit codes, and what it prints.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+
+use crate::support::{Gateway, Origin, Program};
+
+const GOOD: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+                    routes: [{ path: \"/*\", respond: { body: ok } }]\n";
+const BAD: &str = "listeners: [{ address: nowhere }]\n\
+                   routes: [{ path: \"/*\", respond: { body: ok }, polices: [x] }]\n";
+
+/// A file of this text, in a directory that lives as long as the first value.
+fn file(text: &str) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path: PathBuf = directory.path().join("gateway.yaml");
+    std::fs::write(&path, text).expect("a file");
+    (directory, path.display().to_string())
+}
+
+#[test]
+fn a_file_that_is_not_there_is_wrong_usage() {
+    for command in ["run", "check"] {
+        let output = Program::run(&[command, "-c", "/nowhere/gateway.yaml"]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
+        assert!(output.stderr.starts_with("error: "), "{}", output.stderr);
+        assert!(output.stderr.contains("/nowhere/gateway.yaml"), "{}", output.stderr);
+        assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    }
+}
+
+#[test]
+fn a_broken_file_is_reported_whole() {
+    let (_directory, path) = file(BAD);
+    let reports = ["run", "check"].map(|command| {
+        let output = Program::run(&[command, "-c", &path]);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
+        output.stderr
+    });
+    assert_eq!(reports[0], reports[1]);
+    assert!(reports[0].contains(&format!("{path}:1:")), "{}", reports[0]);
+    assert!(reports[0].contains(&format!("{path}:2:")), "{}", reports[0]);
+    assert!(reports[0].contains("did you mean \"policies\"?"), "{}", reports[0]);
+}
+
+#[test]
+fn a_good_file_is_called_good() {
+    let (_directory, path) = file(GOOD);
+    let output = Program::run(&["check", "-c", &path]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let summary = "good (1 listener, 1 route, 0 policies, 0 upstreams)";
+    assert_eq!(output.stdout, format!("{path}: {summary}\n"));
+}
+
+#[test]
+fn a_port_in_use_is_said_in_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (_directory, path) = file(&GOOD.replace("127.0.0.1:0", &address));
+    let output = Program::run(&["run", "-c", &path]);
+    assert_eq!(output.code, Some(1));
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert_eq!(lines.len(), 1, "{}", output.stderr);
+    assert!(lines[0].starts_with(&format!("error: cannot listen on {address}: ")), "{}", lines[0]);
+    assert!(lines[0].contains("another program has this port"), "{}", lines[0]);
+}
+
+#[test]
+fn an_access_log_that_cannot_be_opened_is_said_in_one_line() {
+    let log = "telemetry: { access_log: { path: /nowhere/access.log } }\n";
+    let (_directory, path) = file(&format!("{GOOD}{log}"));
+    let output = Program::run(&["run", "-c", &path]);
+    assert_eq!(output.code, Some(1));
+    assert_eq!(output.stderr.lines().count(), 1, "{}", output.stderr);
+    assert!(output.stderr.contains("/nowhere/access.log"), "{}", output.stderr);
+}
+
+#[test]
+fn what_cannot_be_meant_is_wrong_usage() {
+    for arguments in [
+        &["run", "--prot", "80"][..],
+        &["serve"],
+        &[],
+        &["run", "--to", "http://127.0.0.1:9000"],
+        &["run", "--limit", "1/s"],
+        &["run", "--to", "127.0.0.1", "--limit", "1/s"],
+        &["run", "--to", "builtin:echo", "--limit", "often"],
+        &["run", "--to", "builtin:echo", "--limit", "1/s", "--key", "shoe"],
+        &["run", "--to", "builtin:echo", "--limit", "1/s", "-c", "gateway.yaml"],
+    ] {
+        let output = Program::run(arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(!output.stderr.is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn the_schema_describes_the_file() {
+    let output = Program::run(&["schema"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let schema: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert!(schema["$schema"].as_str().is_some_and(|uri| uri.contains("2020-12")));
+    let properties = schema["properties"].as_object().expect("properties");
+    for name in [
+        "listeners",
+        "client",
+        "store",
+        "policies",
+        "defaults",
+        "routes",
+        "upstreams",
+        "headers",
+        "problem_json",
+        "telemetry",
+        "runtime",
+    ] {
+        assert!(properties[name].is_object(), "{name}");
+    }
+}
+
+#[test]
+fn completions_are_for_the_program() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = Program::run(&["completions", shell]);
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{shell}");
+        assert!(output.stdout.contains("tollgate"), "{shell}");
+    }
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    let version = Program::run(&["--version"]);
+    let text = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((version.code, version.stdout), (Some(0), text));
+    for command in ["run", "check", "schema", "completions"] {
+        let help = Program::run(&[command, "--help"]);
+        assert_eq!(help.code, Some(0));
+        assert!(help.stdout.contains("Example"), "{command}: {}", help.stdout);
+        assert!(Program::run(&["--help"]).stdout.contains(command));
+    }
+}
+
+#[test]
+fn a_gateway_runs_without_a_file() {
+    let origin = Origin::hello();
+    let to = format!("http://{}", origin.address());
+    let gateway = Gateway::start_with(&[
+        "--to",
+        &to,
+        "--limit",
+        "2/day",
+        "--key",
+        "header:x-tenant",
+        "--listen",
+        "127.0.0.1:0",
+    ]);
+    let mut client = gateway.client();
+    let mut status = |tenant: &str| client.get("/", &[tenant]).status;
+    assert_eq!([(); 3].map(|()| status("X-Tenant: a")), [200, 200, 429]);
+    assert_eq!(status("X-Tenant: b"), 200);
+    assert_eq!(origin.received().len(), 3);
+}
+
+/// The first thing that a new user does.
+#[test]
+fn the_shipped_configuration_does_what_it_says() {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/gateway.yaml");
+    let check = Program::run(&["check", "-c", shipped]);
+    assert_eq!((check.code, check.stderr.as_str()), (Some(0), ""));
+    let text = std::fs::read_to_string(shipped).expect("it is shipped");
+    let gateway = Gateway::start(&text.replace("0.0.0.0:8080", "127.0.0.1:0"));
+    let mut client = gateway.client();
+    let responses: Vec<_> = (0..12).map(|_| client.get("/hello", &["X-Try: 1"])).collect();
+    let statuses: Vec<_> = responses.iter().map(|response| response.status).collect();
+    assert_eq!(statuses[..10], [200; 10]);
+    assert_eq!(statuses[10..], [429; 2]);
+    let echo = responses[0].json();
+    assert_eq!((&echo["method"], &echo["path"]), (&"GET".into(), &"/hello".into()));
+    assert_eq!(echo["headers"]["x-try"], "1");
+}
