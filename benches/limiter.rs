@@ -6,7 +6,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tollgate::algorithm::{Algorithm, Quota, SlidingWindow, TokenBucket};
+use tollgate::algorithm::{
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket,
+};
 use tollgate::digest::{Key, Secret};
 use tollgate::store::{Charge, MemoryStore};
 use tollgate::time::{Span, Timestamp};
@@ -62,6 +65,20 @@ fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
     store
 }
 
+/// One policy with each of the other algorithms. Their states take more, or
+/// their times are harder to come by.
+fn others() -> Result<[Algorithm; 5], QuotaError> {
+    let minute = Quota::new(100, Span::from_secs(60))?;
+    let day = Quota::new(1_000_000_000, Span::DAY)?;
+    Ok([
+        Algorithm::SubWindows(SubWindows::new(minute, 10)?),
+        Algorithm::SlidingLog(SlidingLog::new(minute)?),
+        Algorithm::FixedWindow(FixedWindow::calendar(day, "Europe/Berlin")?),
+        Algorithm::LeakyBucket(LeakyBucket::new(minute, Span::from_secs(3600), None)?),
+        Algorithm::Concurrency(Concurrency::new(1_000_000)?),
+    ])
+}
+
 fn decisions(criterion: &mut Criterion) {
     let keys = keys();
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
@@ -82,5 +99,17 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, decisions);
+fn other_decisions(criterion: &mut Criterion) {
+    let keys = keys();
+    for algorithm in &others().expect("valid quotas") {
+        let store = filled(&keys, algorithm);
+        let mut next = keys.iter().copied().cycle();
+        let mut next = || next.next().expect("the keys never end");
+        criterion.bench_function(&format!("{}, one policy", algorithm.name()), |bencher| {
+            bencher.iter(|| store.apply(black_box(&[charge(next(), algorithm)]), NOW));
+        });
+    }
+}
+
+criterion_group!(benches, decisions, other_decisions);
 criterion_main!(benches);
