@@ -6,7 +6,10 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tollgate::algorithm::{Algorithm, Quota, SlidingWindow, TokenBucket};
+use tollgate::algorithm::{
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket,
+};
 use tollgate::digest::{Key, Secret};
 use tollgate::store::{Charge, MemoryStore};
 use tollgate::time::{Span, Timestamp};
@@ -42,13 +45,20 @@ fn charge(key: Key, algorithm: &Algorithm) -> Charge<'_> {
     Charge { key, algorithm, cost: 1, binding: true }
 }
 
-#[expect(clippy::print_stderr, reason = "the result of a measurement")]
 fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
-    let before = resident_bytes();
     let store = MemoryStore::new(KEYS);
     for &key in keys {
         store.apply(&[charge(key, algorithm)], NOW);
     }
+    store
+}
+
+/// Says how much memory a store takes. Only the first stores are weighed: later
+/// ones get memory that was touched before.
+#[expect(clippy::print_stderr, reason = "the result of a measurement")]
+fn weighed(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
+    let before = resident_bytes();
+    let store = filled(keys, algorithm);
     let bytes = resident_bytes().saturating_sub(before);
     let live = store.live_keys(NOW);
     let tenths = bytes * 10 / live;
@@ -62,12 +72,26 @@ fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
     store
 }
 
+/// One policy with each of the other algorithms. Their states take more, or
+/// their times are harder to come by.
+fn others() -> Result<[Algorithm; 5], QuotaError> {
+    let minute = Quota::new(100, Span::from_secs(60))?;
+    let day = Quota::new(1_000_000_000, Span::DAY)?;
+    Ok([
+        Algorithm::SubWindows(SubWindows::new(minute, 10)?),
+        Algorithm::SlidingLog(SlidingLog::new(minute)?),
+        Algorithm::FixedWindow(FixedWindow::calendar(day, "Europe/Berlin")?),
+        Algorithm::LeakyBucket(LeakyBucket::new(minute, Span::from_secs(3600), None)?),
+        Algorithm::Concurrency(Concurrency::new(1_000_000)?),
+    ])
+}
+
 fn decisions(criterion: &mut Criterion) {
     let keys = keys();
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
     let bucket = TokenBucket::new(per_minute(), 1_000_000).expect("a valid burst");
     for algorithm in [&sliding, &Algorithm::TokenBucket(bucket)] {
-        let store = filled(&keys, algorithm);
+        let store = weighed(&keys, algorithm);
         let mut next = keys.iter().copied().cycle();
         let mut next = || next.next().expect("the keys never end");
         criterion.bench_function(&format!("{}, one policy", algorithm.name()), |bencher| {
@@ -82,5 +106,22 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, decisions);
+/// Every decision at a time of its own, so that logs have entries.
+fn other_decisions(criterion: &mut Criterion) {
+    let keys = keys();
+    let mut now = NOW;
+    for algorithm in &others().expect("valid quotas") {
+        let store = filled(&keys, algorithm);
+        let mut next = keys.iter().copied().cycle();
+        let mut next = || next.next().expect("the keys never end");
+        criterion.bench_function(&format!("{}, one policy", algorithm.name()), |bencher| {
+            bencher.iter(|| {
+                now = now.plus(Span::from_micros(1));
+                store.apply(black_box(&[charge(next(), algorithm)]), now)
+            });
+        });
+    }
+}
+
+criterion_group!(benches, decisions, other_decisions);
 criterion_main!(benches);

@@ -41,6 +41,48 @@ fn a_flood_of_new_keys_resets_nobody_who_is_in_debt() {
     }
 }
 
+/// A key whose bits all look random, for less than a digest costs.
+fn random_key(random: &mut fastrand::Rng) -> Key {
+    Key::from_bytes(random.u128(..).to_le_bytes())
+}
+
+/// A million slots; 300,000 keys in debt; half a million new keys a second for
+/// as many seconds as asked for. Says how many keys in debt were forgiven any of it.
+fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
+    const NEW_KEYS_A_SECOND: u64 = 500_000;
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
+    let store = MemoryStore::new(850_000);
+    let slots = store.shards.len() * store.groups * WAYS;
+    assert!((950_000..1_050_000).contains(&slots), "{slots} slots");
+    let mut random = fastrand::Rng::with_seed(7);
+    let take = |key, cost, now| {
+        store.apply(&[Charge { key, algorithm: &algorithm, cost, binding: true }], now)
+    };
+    // Just after a window's edge, so that nothing fades during the flood.
+    let start = at(START_US + 1);
+    let debtors: Vec<_> =
+        (0..300_000_u64).map(|number| (random_key(&mut random), 60 + number % 41)).collect();
+    for &(key, cost) in &debtors {
+        take(key, cost, start);
+    }
+    assert_eq!(store.forgiven(), 0);
+    let mut now = start;
+    for stranger in 0..flood_s * NEW_KEYS_A_SECOND {
+        now = start.plus(Span::from_micros(stranger * 1_000_000 / NEW_KEYS_A_SECOND));
+        take(random_key(&mut random), 1, now);
+    }
+    assert!(store.forgiven() > 0 && store.live_keys(now) <= slots);
+    let forgiven =
+        |&&(key, cost): &&(Key, u64)| remaining(&store, key, &algorithm, now) != 100 - cost;
+    debtors.iter().filter(forgiven).count()
+}
+
+#[test]
+fn at_full_size_a_flood_forgives_nobody_anything() {
+    let flood_s = std::env::var("TOLLGATE_FLOOD_SECONDS").ok().and_then(|s| s.parse().ok());
+    assert_eq!(debtors_forgiven_at_full_size(flood_s.unwrap_or(10)), 0);
+}
+
 #[test]
 fn a_flood_fills_the_store_and_no_more() {
     let algorithm = Algorithm::SubWindows(SubWindows::new(per_minute(100), 10).unwrap());
