@@ -76,7 +76,12 @@ impl Compiler<'_> {
         use RawAlgorithm::{FixedWindow, LeakyBucket, SlidingWindow, TokenBucket};
         let fields: [(&str, Option<Place>, &[RawAlgorithm], &str); 4] = [
             ("buckets", place(&raw.buckets), &[SlidingWindow], "sliding_window"),
-            ("burst", place(&raw.burst), &[TokenBucket, LeakyBucket], "token_bucket"),
+            (
+                "burst",
+                place(&raw.burst),
+                &[TokenBucket, LeakyBucket],
+                "token_bucket or leaky_bucket",
+            ),
             ("max_delay", place(&raw.max_delay), &[LeakyBucket], "leaky_bucket"),
             ("calendar", place(&raw.calendar), &[FixedWindow], "fixed_window"),
         ];

@@ -20,12 +20,12 @@ impl Compiler<'_> {
             Some(RawAlgorithm::Concurrency) => {
                 let why = "what is in flight is given back at its end, whatever came of it";
                 self.not_with("concurrency", &[settled, status], why);
-                let why = "an upstream that has room is what it stands for itself";
+                let why = "an upstream bounds what is in flight there by its own \"max_in_flight\"";
                 self.not_with("concurrency", &[elastic], why);
             }
             Some(RawAlgorithm::LeakyBucket) => {
-                let why = "later requests are held by the slots of earlier ones, which cannot be \
-                           given back";
+                let why = "the slots that a request took cannot be given back, since later ones are \
+                           held behind them";
                 self.not_with("leaky_bucket", &[settled, status], why);
                 let why = "what goes beyond it would not go at even distances";
                 self.not_with("leaky_bucket", &[soft, elastic], why);
