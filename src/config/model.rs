@@ -23,7 +23,7 @@ pub struct Config {
     pub client: ClientSettings,
     /// Keys that the memory store may hold.
     pub max_keys: usize,
-    /// All policies, in the order of the file.
+    /// All policies that are not off, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// All routes, in the order of the file: the first match wins.
     pub routes: Vec<Route>,

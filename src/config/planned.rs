@@ -11,19 +11,7 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "listener timeouts" => &["handshake"],
         "jwks" => &["url"],
         "store" => &["redis"],
-        "policy" => &[
-            "max_delay",
-            "cost",
-            "count",
-            "mode",
-            "store_mode",
-            "soft",
-            "on_store_failure",
-            "plans",
-            "penalty",
-            "elastic",
-            "calendar",
-        ],
+        "policy" => &["store_mode", "on_store_failure"],
         "route" => &["redirect", "rewrite", "request_headers", "response_headers", "retries"],
         "upstream" => &["health", "eject", "tls"],
         "telemetry" => &["traces"],
@@ -35,10 +23,5 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
 
 /// Whether the value is planned for that closed set.
 pub(super) fn is_value(set: &str, value: &str) -> bool {
-    let planned: &[&str] = match set {
-        "algorithm" => &["sliding_log", "leaky_bucket", "concurrency"],
-        "balance" => &["hash"],
-        _ => &[],
-    };
-    planned.contains(&value)
+    matches!((set, value), ("balance", "hash"))
 }

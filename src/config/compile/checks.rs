@@ -7,12 +7,13 @@ use http::{HeaderName, HeaderValue, StatusCode};
 
 use super::Compiler;
 use crate::config::field::{Entries, Field, Spanned};
+use crate::config::node::Span as Place;
 use crate::config::raw::List;
 use crate::config::scalar::{FieldName, FieldValue, Period};
+use crate::time::Span;
 
 /// The shortest and the longest time that a limit on waiting may be.
-const TIMEOUT: RangeInclusive<Duration> =
-    Duration::from_millis(1)..=Duration::from_secs(7 * 86_400);
+const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
 /// Names stand in log lines and header fields.
 const MAX_NAME_CHARS: usize = 128;
 
@@ -25,11 +26,22 @@ impl Compiler<'_> {
         range: RangeInclusive<u64>,
     ) -> Option<u64> {
         let given = field.given()?;
-        if range.contains(&given.value) {
-            return Some(given.value);
+        self.within(given.value, given.span, name, range)
+    }
+
+    /// A number that stands at `place`, if it is within `range`.
+    pub(super) fn within(
+        &self,
+        number: u64,
+        place: Place,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        if range.contains(&number) {
+            return Some(number);
         }
         let advice = format!("write a number from {} to {}", range.start(), range.end());
-        self.problems.error(given.span, &format!("\"{name}\" is out of range"), &advice);
+        self.problems.error(place, &format!("\"{name}\" is out of range"), &advice);
         None
     }
 
@@ -45,14 +57,24 @@ impl Compiler<'_> {
 
     /// A limit on waiting, or `default`.
     pub(super) fn timeout(&self, field: &Field<Period>, name: &str, default: Duration) -> Duration {
-        let Some(Spanned { value: Period(duration), span, .. }) = field.given() else {
-            return default;
-        };
-        if !TIMEOUT.contains(duration) {
-            let message = format!("\"{name}\" is out of range");
-            self.problems.error(*span, &message, "write a duration from 1ms to 7d");
+        self.span(field, name, TIMEOUT).map_or(default, Duration::from)
+    }
+
+    /// A length of time, if it is given and within `range`.
+    pub(super) fn span(
+        &self,
+        field: &Field<Period>,
+        name: &str,
+        range: RangeInclusive<Span>,
+    ) -> Option<Span> {
+        let given = field.given()?;
+        let span = Span::from(given.value.0);
+        if range.contains(&span) {
+            return Some(span);
         }
-        *duration
+        let advice = format!("write a duration from {} to {}", range.start(), range.end());
+        self.problems.error(given.span, &format!("\"{name}\" is out of range"), &advice);
+        None
     }
 
     /// A status within `range`, or `default`.

@@ -66,7 +66,7 @@ impl Compiler<'_> {
             (jwt, _) if !jwt.is_absent() => self.jwt(jwt.given()?).map(UserSource::Jwt),
             (_, header) => {
                 let header = header.given()?;
-                if client.trusted_proxies.is_absent() {
+                if client.trusts_nobody() {
                     let message = "the user's header is believed from trusted proxies only, \
                                    and there are none";
                     let advice = "name your proxies in trusted_proxies";
@@ -75,6 +75,14 @@ impl Compiler<'_> {
                 Some(UserSource::Header(header.value.0.clone()))
             }
         }
+    }
+}
+
+impl RawClient {
+    /// Whether there is nobody whose word about a request is believed.
+    pub(super) fn trusts_nobody(&self) -> bool {
+        let proxies = &self.trusted_proxies;
+        proxies.is_absent() || proxies.value().is_some_and(Vec::is_empty)
     }
 }
 

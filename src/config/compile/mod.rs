@@ -4,12 +4,18 @@
 //! mistakes are found. A part that is broken yields nothing or its default;
 //! that never runs, since a configuration with any error is refused.
 
+mod algorithms;
 mod checks;
 mod client;
+mod combinations;
+mod costs;
+mod elastic;
 mod jwt;
 mod key;
 mod listeners;
 mod names;
+mod penalties;
+mod plans;
 mod policies;
 mod process;
 mod responses;
@@ -43,7 +49,11 @@ pub(super) fn compile(
         problem_json: raw.problem_json.value().copied().unwrap_or(true),
         telemetry: compiler.telemetry(raw.telemetry.value()),
         runtime: compiler.runtime(raw.runtime.value()),
-        policies: policies.into_iter().filter_map(|policy| policy.compiled).collect(),
+        policies: policies
+            .into_iter()
+            .filter(|policy| !policy.off)
+            .filter_map(|policy| policy.compiled)
+            .collect(),
         routes: routes.into_iter().flatten().collect(),
         upstreams,
     };

@@ -7,9 +7,9 @@ use super::Compiler;
 use super::names::Names;
 use super::policies::Named;
 use crate::config::Route;
-use crate::config::field::Spanned;
+use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::Span;
-use crate::config::raw::{List, RawConfig, RawRoute};
+use crate::config::raw::{List, RawConfig, RawRoute, RawUpstream};
 use crate::proxy::RouteTimeouts;
 use crate::rules::{self, PathPattern, Policy};
 use crate::snapshot::{Action, Handling};
@@ -23,6 +23,8 @@ struct References<'a> {
     /// In the order of their names.
     policies: &'a [Named],
     upstream_names: Names<'a>,
+    /// In the order of their names.
+    upstreams: &'a Field<Entries<RawUpstream>>,
     /// Judged on every route besides its own: places among the policies.
     defaults: Vec<usize>,
 }
@@ -53,6 +55,7 @@ impl Compiler<'_> {
             policy_names,
             policies,
             upstream_names: Names::of_upstreams(&raw.upstreams),
+            upstreams: &raw.upstreams,
             defaults: defaults.unwrap_or_default(),
         }
     }
@@ -96,8 +99,13 @@ impl Compiler<'_> {
             self.check_params(raw, &shown, &path.0, &policies, known);
         }
         let action = self.action(raw, &shown, known);
-        let compiled = policies.iter().map(|index| known.policies[*index].compiled.clone());
-        let policies: Option<Vec<Arc<Policy>>> = compiled.collect();
+        if let Some(action) = &action {
+            self.check_elastic(raw, &shown, action, &policies, known);
+        }
+        let judging = policies.iter().map(|index| &known.policies[*index]);
+        let judging = judging.filter(|policy| !policy.off);
+        let policies: Option<Vec<Arc<Policy>>> =
+            judging.map(|policy| policy.compiled.clone()).collect();
         let headers = self.header_values(&route.headers);
         let timeouts = self.route_timeouts(route);
         Some(Route {
@@ -174,16 +182,37 @@ impl Compiler<'_> {
                 if path.param_names().any(|name| *name == *param.name) {
                     continue;
                 }
-                let own = raw.value.policies.items().find(|name| name.value == policy.name);
-                let own = own.map(|name| name.span);
-                let place = own.or(raw.value.path.given().map(|path| path.span));
                 let message = format!(
-                    "the policy \"{}\" counts by \"{}\", which the path of {shown} does not have",
+                    "the policy \"{}\" needs \"{}\", which the path of {shown} does not have",
                     policy.name, param.shown
                 );
                 let advice = "put the parameter into the path, or take another policy";
-                self.problems.error(place.unwrap_or(raw.span), &message, advice);
+                self.problems.error(place_of(policy, raw), &message, advice);
             }
+        }
+    }
+
+    /// An elastic limit asks the route's upstream whether it has room.
+    fn check_elastic(
+        &self,
+        raw: &Spanned<RawRoute>,
+        shown: &str,
+        action: &Action,
+        policies: &[usize],
+        known: &References<'_>,
+    ) {
+        let upstream = match action {
+            Action::Respond(_) => None,
+            Action::Forward(index) => {
+                known.upstreams.value().and_then(|entries| entries.0.get(*index))
+            }
+        };
+        for policy in policies.iter().map(|index| &known.policies[*index]) {
+            let compiled = policy.compiled.as_ref();
+            let Some(elastic) = compiled.and_then(|compiled| compiled.elastic.as_ref()) else {
+                continue;
+            };
+            self.check_room(policy, elastic, shown, upstream, place_of(policy, raw));
         }
     }
 
@@ -222,4 +251,11 @@ impl Compiler<'_> {
             idle: self.timeout(&timeouts.idle, "idle", usual.idle),
         }
     }
+}
+
+/// Where a route names a policy; one of the defaults is named by none.
+fn place_of(policy: &Named, route: &Spanned<RawRoute>) -> Span {
+    let own = route.value.policies.items().find(|name| name.value == policy.name);
+    let own = own.map(|name| name.span);
+    own.or(route.value.path.given().map(|path| path.span)).unwrap_or(route.span)
 }

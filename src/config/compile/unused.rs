@@ -6,7 +6,7 @@ use super::Compiler;
 use crate::config::field::{Entries, Field};
 use crate::config::model::Config;
 use crate::config::node::Span;
-use crate::config::raw::RawConfig;
+use crate::config::raw::{RawConfig, RawPolicy};
 use crate::snapshot::Action;
 
 /// A route is compared with so many before it: advice is not worth quadratic time.
@@ -19,7 +19,10 @@ impl Compiler<'_> {
         let rules = config.routes.iter().map(|route| &route.rule);
         let used: HashSet<&str> =
             rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name)).collect();
-        self.warn_unnamed(&raw.policies, "policy", &used);
+        let off = raw.policies.value().into_iter().flat_map(|entries| &entries.0);
+        let off = off.filter(|(_, policy)| policy.value().is_some_and(RawPolicy::is_off));
+        let spared = used.into_iter().chain(off.map(|(name, _)| name.value.as_str())).collect();
+        self.warn_unnamed(&raw.policies, "policy", &spared);
         let used: HashSet<&str> = config
             .routes
             .iter()

@@ -6,6 +6,7 @@
 //! are those of sections in messages.
 
 mod client;
+mod cost;
 mod listener;
 mod policy;
 mod process;
@@ -16,9 +17,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(super) use client::{RawApiKey, RawClient, RawJwt, RawJwtAlgorithm, RawUser};
+pub(super) use cost::{RawCost, RawCount, RawCountAll, RawSettle};
 pub(super) use listener::{RawListener, RawListenerTimeouts};
 pub(super) use policy::{
-    RawAlgorithm, RawExempt, RawKey, RawKeyList, RawMissingKey, RawPolicy, RawResponse,
+    RawAlgorithm, RawElastic, RawExempt, RawKey, RawKeyList, RawMissingKey, RawMode, RawPenalty,
+    RawPlans, RawPolicy, RawResponse, RawRoom,
 };
 pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,

@@ -3,9 +3,11 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::List;
+use super::{List, RawCost, RawCount, RawCountAll};
 use crate::config::field::{Either, Entries, Field};
-use crate::config::scalar::{Cidr, FieldValue, KeyWord, MethodName, Rate};
+use crate::config::scalar::{
+    Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, PlanLimit, Rate,
+};
 
 /// One limit: on whom, how much, and what then.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -15,7 +17,7 @@ pub(in crate::config) struct RawPolicy {
     /// On whom: what one counter belongs to.
     pub(in crate::config) key: Field<RawKey>,
     /// How much.
-    pub(in crate::config) limit: Field<Rate>,
+    pub(in crate::config) limit: Field<Limit>,
     /// How it is counted. Default: sliding_window.
     #[serde(default)]
     pub(in crate::config) algorithm: Field<RawAlgorithm>,
@@ -23,14 +25,42 @@ pub(in crate::config) struct RawPolicy {
     #[serde(default)]
     pub(in crate::config) buckets: Field<u64>,
     /// token_bucket: how many at once. Default: the count of the limit.
+    /// leaky_bucket: how many may be held. Default: as many as `max_delay` allows.
     #[serde(default)]
     pub(in crate::config) burst: Field<u64>,
+    /// leaky_bucket: how long a request may be held before it is refused instead.
+    #[serde(default)]
+    pub(in crate::config) max_delay: Field<Period>,
+    /// fixed_window: the time zone by whose clocks an hour, a day or a week begins.
+    #[serde(default)]
+    pub(in crate::config) calendar: Field<String>,
+    /// How many units a request costs. Default: 1.
+    #[serde(default)]
+    pub(in crate::config) cost: Field<Either<u64, RawCost>>,
+    /// Which outcomes are counted. Default: all.
+    #[serde(default)]
+    pub(in crate::config) count: Field<Either<RawCountAll, RawCount>>,
+    /// Whether it refuses. Default: enforce.
+    #[serde(default)]
+    pub(in crate::config) mode: Field<RawMode>,
+    /// How much is admitted beyond the limit, with a mark. Default: 0%.
+    #[serde(default)]
+    pub(in crate::config) soft: Field<Percent>,
     /// What to do with a request that has no such key. Default: ip.
     #[serde(default)]
     pub(in crate::config) missing_key: Field<RawMissingKey>,
     /// Requests that the policy leaves alone.
     #[serde(default)]
     pub(in crate::config) exempt: Field<RawExempt>,
+    /// Other limits for some clients.
+    #[serde(default)]
+    pub(in crate::config) plans: Field<RawPlans>,
+    /// What happens to those who are refused too often.
+    #[serde(default)]
+    pub(in crate::config) penalty: Field<RawPenalty>,
+    /// What is admitted beyond the limit while the upstream has room.
+    #[serde(default)]
+    pub(in crate::config) elastic: Field<RawElastic>,
     /// What a refused client is sent instead of the default answer.
     #[serde(default)]
     pub(in crate::config) response: Field<RawResponse>,
@@ -61,10 +91,28 @@ pub(in crate::config) struct RawKeyList {
 pub(in crate::config) enum RawAlgorithm {
     /// Two counters, the older one fading.
     SlidingWindow,
+    /// Every request of the last window, one by one.
+    SlidingLog,
     /// One counter that starts again at the edge of every window.
     FixedWindow,
     /// A bucket that refills steadily.
     TokenBucket,
+    /// A queue that lets requests go at even distances.
+    LeakyBucket,
+    /// What is in flight at the same time.
+    Concurrency,
+}
+
+/// Whether a policy refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "mode", rename_all = "snake_case")]
+pub(in crate::config) enum RawMode {
+    /// It does.
+    Enforce,
+    /// It counts and reports, and refuses nobody.
+    Shadow,
+    /// It is checked with the file, and judges no request.
+    Off,
 }
 
 /// What to do with a request that lacks the key.
@@ -109,4 +157,53 @@ pub(in crate::config) struct RawResponse {
     /// The body; `{retry_after}`, `{limit}`, `{remaining}` and `{policy}` are filled in.
     #[serde(default)]
     pub(in crate::config) body: Field<String>,
+}
+
+/// Other limits for some clients.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "plans")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawPlans {
+    /// What names the plan of a request.
+    pub(in crate::config) from: Field<RawKey>,
+    /// The limits by plan. For any other name the policy's own limit holds.
+    pub(in crate::config) limits: Field<Entries<PlanLimit>>,
+}
+
+/// What happens to those who are refused too often.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "penalty")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawPenalty {
+    /// How many refusals are borne.
+    pub(in crate::config) after: Field<Rate>,
+    /// How long the first ban lasts; each further one twice as long.
+    pub(in crate::config) ban: Field<Period>,
+    /// The longest ban. Default: 1d, or the first ban if that is longer.
+    #[serde(default)]
+    pub(in crate::config) max_ban: Field<Period>,
+}
+
+/// What is admitted beyond the limit while the upstream has room.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "elastic")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawElastic {
+    /// The higher limit, in the same window of time.
+    pub(in crate::config) limit: Field<Limit>,
+    /// When there is room: all of these, and at least one.
+    pub(in crate::config) when: Field<RawRoom>,
+}
+
+/// When an upstream has room.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "when")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawRoom {
+    /// While it answers faster than this.
+    #[serde(default)]
+    pub(in crate::config) upstream_latency_below: Field<Period>,
+    /// While less than this share of its `max_in_flight` is in flight.
+    #[serde(default)]
+    pub(in crate::config) upstream_in_flight_below: Field<Percent>,
 }

@@ -1,4 +1,4 @@
-//! Values that are written as one text: rates, durations, sizes, addresses,
+//! Values that are written as one text: limits, durations, sizes, addresses,
 //! keys, names.
 //!
 //! Each is read by [`FromStr`](std::str::FromStr), so that the command line
@@ -9,8 +9,11 @@ mod duration;
 mod endpoint;
 mod http_names;
 mod key;
+mod limit;
 mod number;
 mod pattern;
+mod percent;
+mod pointer;
 mod rate;
 mod size;
 mod telemetry;
@@ -23,7 +26,10 @@ pub(super) use duration::Period;
 pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};
 pub use key::KeyWord;
+pub(super) use limit::{Limit, PlanLimit};
 pub(super) use pattern::{HostText, PathText};
+pub(super) use percent::Percent;
+pub(super) use pointer::PointerText;
 pub use rate::Rate;
 pub(super) use size::Size;
 pub(super) use telemetry::{Level, Off, OutputPath, Workers};

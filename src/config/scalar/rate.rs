@@ -22,7 +22,7 @@ impl FromStr for Rate {
         let (count, window) = text
             .split_once('/')
             .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" says no time"), ADVICE))?;
-        let limit = limit(count.trim())?;
+        let limit = self::count(count.trim())?;
         let window = Span::from_micros(window_us(window.trim(), text)?);
         Quota::new(limit, window)
             .map(Self)
@@ -31,7 +31,7 @@ impl FromStr for Rate {
 }
 
 /// A count, with `k` for a thousand and `M` for a million.
-fn limit(count: &str) -> Result<u64, ScalarError> {
+pub(super) fn count(count: &str) -> Result<u64, ScalarError> {
     let (number, suffix) = leading(count, "the rate", ADVICE)?;
     let factor = match suffix {
         "" => 1,

@@ -44,6 +44,36 @@ fn a_mistake_in_a_rate_says_what_would_be_right_in_one_line() {
 }
 
 #[test]
+fn a_limit_is_a_rate_or_a_bare_count() {
+    let Rate(quota) = rate(100, Span::SECOND);
+    let cases = [
+        ("100/s", Limit::Rate(quota)),
+        ("20", Limit::Count(20)),
+        (" 1_000 ", Limit::Count(1000)),
+        ("2k", Limit::Count(2000)),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(text.parse(), Ok(expected), "{text}");
+        assert_eq!(text.parse(), Ok(PlanLimit::Limited(expected)), "{text}");
+    }
+    assert_eq!("unlimited".parse(), Ok(PlanLimit::Unlimited));
+    for text in ["", "/s", "1.5", "100 per minute", "-1", "unlimited/s"] {
+        assert!(text.parse::<Limit>().is_err(), "{text}");
+        assert!(text.parse::<PlanLimit>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_percentage_is_whole_and_at_most_a_hundred() {
+    for (text, percent) in [("0%", 0), ("10%", 10), ("10 %", 10), ("100%", 100)] {
+        assert_eq!(text.parse(), Ok(Percent(percent)), "{text}");
+    }
+    for text in ["", "%", "10", "101%", "1.5%", "-1%", "10%%", "356%", "18446744073709551616%"] {
+        assert!(text.parse::<Percent>().is_err(), "{text}");
+    }
+}
+
+#[test]
 fn a_size_is_in_bytes_unless_it_has_a_unit() {
     let cases =
         [("64KiB", 65_536), ("10MB", 10_000_000), ("1_000_000", 1_000_000), ("1GiB", 1 << 30)];

@@ -1,0 +1,29 @@
+//! Percentages: `10%`.
+
+use std::str::FromStr;
+
+use super::number::leading;
+use super::{ScalarError, written_as_text};
+
+const ADVICE: &str = "write a number from 0 to 100 and %, like 10%";
+
+/// From 0 to 100 percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct Percent(pub(in crate::config) u8);
+
+written_as_text!(Percent, "A share in percent", "10%");
+
+impl FromStr for Percent {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let (number, unit) = leading(text, "the percentage", ADVICE)?;
+        if unit.trim_start() != "%" {
+            return Err(ScalarError::new(format!("\"{text}\" is no percentage"), ADVICE));
+        }
+        match u8::try_from(number) {
+            Ok(percent @ 0..=100) => Ok(Self(percent)),
+            _ => Err(ScalarError::new(format!("{text} is more than all of it"), ADVICE)),
+        }
+    }
+}

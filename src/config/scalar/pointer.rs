@@ -1,0 +1,20 @@
+//! JSON Pointers. Their grammar belongs to the messages; here it meets serde.
+
+use std::str::FromStr;
+
+use super::{ScalarError, written_as_text};
+use crate::message::Pointer;
+
+/// Which value of a document is meant (RFC 6901).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct PointerText(pub(in crate::config) Pointer);
+
+written_as_text!(PointerText, "A JSON Pointer (RFC 6901)", "/usage/total_tokens");
+
+impl FromStr for PointerText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse().map(Self).map_err(|error| ScalarError::of(error, "like /usage/total_tokens"))
+    }
+}
