@@ -7,14 +7,17 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::entry::Entry;
+use super::owed::Owed;
 use crate::proxy::{self, BrokenResponse};
 
 /// The body of a response: the gateway's own or an upstream's. While it lasts
-/// the request is under way; when it is dropped the request is written down.
+/// the request is under way; when it is dropped the request is written down, and
+/// what it owes its counters is settled.
 #[derive(Debug)]
 pub struct ResponseBody {
     source: Source,
     entry: Option<Box<Entry>>,
+    owed: Option<Box<Owed>>,
 }
 
 #[derive(Debug)]
@@ -25,11 +28,11 @@ enum Source {
 
 impl ResponseBody {
     pub(super) fn local(bytes: Bytes) -> Self {
-        Self { source: Source::Local(bytes), entry: None }
+        Self { source: Source::Local(bytes), entry: None, owed: None }
     }
 
     pub(super) fn upstream(body: proxy::ResponseBody) -> Self {
-        Self { source: Source::Upstream(body), entry: None }
+        Self { source: Source::Upstream(body), entry: None, owed: None }
     }
 
     /// Whether the gateway itself answers.
@@ -37,8 +40,13 @@ impl ResponseBody {
         matches!(self.source, Source::Local(_))
     }
 
-    pub(super) fn followed_by(self, entry: Box<Entry>) -> Self {
-        Self { entry: Some(entry), ..self }
+    /// The same, with what is done at its end.
+    pub(super) fn followed_by(
+        self,
+        entry: Option<Box<Entry>>,
+        owed: Option<Box<Owed>>,
+    ) -> Self {
+        Self { entry, owed, ..self }
     }
 }
 
@@ -50,7 +58,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { source, entry } = &mut *self;
+        let Self { source, entry, owed } = &mut *self;
         let frame = match source {
             Source::Local(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
@@ -61,6 +69,11 @@ impl Body for ResponseBody {
                 Ok(frame) => entry.sent(frame.data_ref().map_or(0, Bytes::len)),
                 Err(_) => entry.broke_off(),
             }
+        }
+        if let (Some(owed), Poll::Ready(Some(Ok(frame)))) = (owed, &frame)
+            && let Some(bytes) = frame.data_ref()
+        {
+            owed.observe(bytes);
         }
         frame
     }

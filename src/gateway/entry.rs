@@ -8,7 +8,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, Uri};
 
 use super::{Client, Gateway, ResponseBody};
-use crate::limiter::{Decision, Outcome};
+use crate::limiter::{Decision, Outcome, Report};
 use crate::message::Failure;
 use crate::telemetry::Record;
 use crate::time::{Span, Timestamp, monotonic};
@@ -32,6 +32,8 @@ pub(super) struct Entry {
     route: Option<usize>,
     /// The policy that bound, and what remained of it.
     bound: Option<(String, u64)>,
+    /// A policy in shadow that would have refused.
+    shadow: Option<String>,
     outcome: &'static str,
 }
 
@@ -58,6 +60,7 @@ impl Entry {
             upstream_us: None,
             route: None,
             bound: None,
+            shadow: None,
             outcome: "gone",
         }))
     }
@@ -67,10 +70,20 @@ impl Entry {
         self.client = client_ip;
         self.route = Some(route);
         self.outcome = match decision.outcome {
-            Outcome::Admit => "admitted",
-            Outcome::Refuse(_) => "refused",
+            Outcome::Admit if !decision.delay.is_zero() => "delayed",
+            // What is out of the ordinary says more than what is not.
+            Outcome::Admit => {
+                let outcomes = decision.told().map(Report::outcome);
+                outcomes.max_by_key(|outcome| *outcome != "admitted").unwrap_or("admitted")
+            }
+            Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
             Outcome::Deny(_) => "denied",
         };
+        self.shadow = decision
+            .reports
+            .iter()
+            .find(|report| report.outcome() == "shadow_refused")
+            .map(|report| report.policy.name.to_string());
         self.bound = decision
             .binding()
             .map(|report| (report.policy.name.to_string(), report.verdict.remaining));
@@ -95,13 +108,9 @@ impl Entry {
         self.outcome = "upstream_broke_off";
     }
 
-    /// Follows the response to its end.
-    pub(super) fn follow(
-        mut self: Box<Self>,
-        response: Response<ResponseBody>,
-    ) -> Response<ResponseBody> {
+    /// The response begins.
+    pub(super) fn begun(&mut self, response: &Response<ResponseBody>) {
         self.status = response.status().as_u16();
-        response.map(|body| body.followed_by(self))
     }
 
     fn elapsed_us(&self) -> u64 {
@@ -132,6 +141,7 @@ impl Drop for Entry {
             outcome,
             policy: self.bound.as_ref().map(|(policy, _)| &**policy),
             remaining: self.bound.as_ref().map(|(_, remaining)| *remaining),
+            shadow: self.shadow.as_deref(),
         });
     }
 }

@@ -6,20 +6,22 @@ use std::rc::Rc;
 
 use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::request::Parts;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response};
 use smallvec::SmallVec;
 
 use super::entry::Entry;
+use super::owed::Owed;
 use super::{Client, Gateway, ResponseBody};
 use crate::algorithm::Retry;
 use crate::limiter::Decision;
 use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::proxy::RequestBody;
 use crate::time::Timestamp;
 
 /// What is remembered of a request until it has been answered.
 #[derive(Debug)]
 pub(super) struct Exchange<'g> {
-    gateway: &'g Gateway,
+    gateway: &'g Rc<Gateway>,
     request_id: HeaderValue,
     style: AnswerStyle,
     /// Whether a script of another origin asks.
@@ -28,6 +30,8 @@ pub(super) struct Exchange<'g> {
     asks_first: bool,
     /// Its line in the access log, if there is one.
     entry: Option<Box<Entry>>,
+    /// What it owes its counters, if it owes them anything.
+    owed: Option<Box<Owed>>,
 }
 
 impl<'g> Exchange<'g> {
@@ -45,14 +49,23 @@ impl<'g> Exchange<'g> {
             is_cross_origin: head.headers.contains_key(ORIGIN),
             asks_first: head.headers.contains_key(EXPECT),
             entry: Entry::begin(gateway, client, head, now, &request_id),
+            owed: None,
             request_id,
         }
     }
 
     /// Notes what rules and limiter say, before anybody acts on it.
-    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &Decision<'_>) {
+    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &mut Decision<'_>) {
+        self.owed = Owed::new(self.gateway, std::mem::take(&mut decision.lease));
         if let Some(entry) = &mut self.entry {
             entry.judged(route, client_ip, decision);
+        }
+    }
+
+    /// Notes that the request goes to an upstream, with this body.
+    pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
+        if let Some(owed) = &mut self.owed {
+            owed.forwarded(headers, body.progress());
         }
     }
 
@@ -89,6 +102,9 @@ impl<'g> Exchange<'g> {
         let mut response = answer.unwrap_or_else(|failure| {
             self.style.failure(failure, &self.request_id).map(ResponseBody::local)
         });
+        if let Some(owed) = &mut self.owed {
+            owed.answered(&response);
+        }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
         headers.insert(X_REQUEST_ID, self.request_id);
@@ -99,9 +115,9 @@ impl<'g> Exchange<'g> {
         if let Some(decision) = decision {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
-        match self.entry {
-            Some(entry) => entry.follow(response),
-            None => response,
+        if let Some(entry) = &mut self.entry {
+            entry.begun(&response);
         }
+        response.map(|body| body.followed_by(self.entry, self.owed))
     }
 }

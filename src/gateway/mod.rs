@@ -3,6 +3,8 @@
 mod body;
 mod entry;
 mod exchange;
+mod owed;
+mod queue;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -16,9 +18,9 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use tower::Service;
 
-use crate::limiter::{Decision, Outcome};
+use crate::limiter::{Decision, Outcome, Room, X_RATELIMIT_SOFT};
 use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
-use crate::proxy::{Proxy, RequestBody};
+use crate::proxy::{Pressure, Proxy, RequestBody};
 use crate::request::RequestView;
 use crate::server::Peer;
 use crate::snapshot::{Action, Snapshot};
@@ -27,6 +29,7 @@ use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
 use exchange::Exchange;
+use queue::Queue;
 
 /// One worker's gateway: what it shares with the others, and its own ways to
 /// the upstreams.
@@ -35,6 +38,7 @@ pub struct Gateway {
     snapshot: Arc<Snapshot>,
     proxy: Proxy,
     clock: Clock,
+    queue: Queue,
     log: Option<WorkerLog>,
 }
 
@@ -65,7 +69,7 @@ impl Gateway {
         clock: Clock,
         log: Option<WorkerLog>,
     ) -> Self {
-        Self { snapshot, proxy, clock, log }
+        Self { snapshot, proxy, clock, queue: Queue::default(), log }
     }
 
     /// The service for one connection from `peer`, in whose requests' bodies no
@@ -109,13 +113,15 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, now);
-        let Judgement { route, client_ip, decision } = match self.judge(client, &head, now).await {
+        let Judgement { route, client_ip, mut decision } = match self.judge(client, &head, now).await {
             Ok(judgement) => judgement,
             Err(failure) => return exchange.end(Err(failure), None),
         };
-        exchange.judged(route, client_ip, &decision);
+        exchange.judged(route, client_ip, &mut decision);
         let answer = match decision.outcome {
-            Outcome::Admit => self.act(client, route, head, body).await,
+            Outcome::Admit => {
+                self.act(client, route, &decision, Request::from_parts(head, body), &mut exchange).await
+            }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
         };
@@ -137,8 +143,17 @@ impl Gateway {
         let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
-        let decision = limiter.decide(&subject, now).await;
+        let decision = limiter.decide(&subject, self.room(route), now).await;
         Ok(Judgement { route, client_ip: subject.client_ip(), decision })
+    }
+
+    /// Whether the upstream of a route has room for more than is promised.
+    fn room(&self, route: usize) -> Room {
+        let Action::Forward(upstream) = self.snapshot.routes[route].action else {
+            return Room::default();
+        };
+        let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);
+        Room { latency, in_flight_percent, slowing: is_slowing }
     }
 
     /// What becomes of an admitted request.
@@ -146,15 +161,22 @@ impl Gateway {
         &self,
         client: &Client,
         route: usize,
-        mut head: Parts,
-        body: Incoming,
+        decision: &Decision<'_>,
+        request: Request<Incoming>,
+        exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
+        self.queue.hold(decision.delay).await?;
         let route = &self.snapshot.routes[route];
         match &route.action {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
             Action::Forward(upstream) => {
+                let (mut head, body) = request.into_parts();
                 let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
                 self.introduce(client, &mut head);
+                if decision.is_soft() {
+                    head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
+                }
+                exchange.forwarded(&mut head.headers, &body);
                 let request = Request::from_parts(head, body);
                 let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
                 Ok(response.map(ResponseBody::upstream))
@@ -165,6 +187,7 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see.
     fn introduce(&self, client: &Client, head: &mut Parts) {
         strip_hop_by_hop(&mut head.headers);
+        head.headers.remove(X_RATELIMIT_SOFT);
         // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
         let target =
             head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));

@@ -53,6 +53,9 @@ pub enum Failure {
     /// The client's side of the connection broke while its body was read.
     #[error("the request's body could not be read to its end")]
     BodyBroken,
+    /// As many requests wait for their turn as may.
+    #[error("too many requests are waiting for their turn")]
+    QueueFull,
     /// As many requests are in flight to the upstream as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
@@ -86,7 +89,7 @@ impl Failure {
             Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
                 StatusCode::BAD_GATEWAY
             }
-            Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::QueueFull | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -100,7 +103,7 @@ impl Failure {
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
-            Self::NoRoute => Blame::Gateway,
+            Self::NoRoute | Self::QueueFull => Blame::Gateway,
             Self::UpstreamBusy
             | Self::UpstreamUnreachable
             | Self::UpstreamConnectTimeout
@@ -133,6 +136,7 @@ impl Failure {
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",
+            Self::QueueFull => "queue_full",
             Self::UpstreamBusy => "upstream_busy",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamConnectTimeout => "upstream_connect_timeout",

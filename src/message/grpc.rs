@@ -47,6 +47,7 @@ impl Code {
             // which says that another attempt does no harm.
             Failure::UpstreamTimeout => Self::DeadlineExceeded,
             Failure::BodyTimeout
+            | Failure::QueueFull
             | Failure::UpstreamBusy
             | Failure::UpstreamUnreachable
             | Failure::UpstreamConnectTimeout

@@ -94,7 +94,7 @@ impl AnswerStyle {
         if failure.ends_connection() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        if failure == Failure::UpstreamBusy {
+        if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull) {
             response.headers_mut().insert(RETRY_AFTER, BUSY_RETRY_SECS);
         }
         response

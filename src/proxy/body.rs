@@ -66,15 +66,21 @@ struct Upload {
     progress: Rc<Progress>,
 }
 
-/// Who keeps an upload waiting, and since when: while it is the client, the
-/// upstream cannot be late with its answer.
+/// How an upload is getting on: how much came, who keeps it waiting, and since
+/// when. While it is the client, the upstream cannot be late with its answer.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub struct Progress {
+    bytes: Cell<u64>,
     waits_for_client: Cell<bool>,
     since: Cell<Instant>,
 }
 
 impl Progress {
+    /// Bytes of the body that came so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.get()
+    }
+
     fn mark(&self, waits_for_client: bool) {
         self.waits_for_client.set(waits_for_client);
         self.since.set(Instant::from_std(monotonic()));
@@ -110,12 +116,13 @@ impl RequestBody {
         }
         let patience = Patience::new(patience);
         let since = Cell::new(Instant::from_std(monotonic()));
-        let progress = Rc::new(Progress { waits_for_client: Cell::new(false), since });
+        let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
+        let progress = Rc::new(Progress { bytes, waits_for_client, since });
         Ok(Self(Some(Upload { incoming, allowance, patience, progress })))
     }
 
     /// How the upload is getting on; nothing if there is none.
-    pub(super) fn progress(&self) -> Option<Rc<Progress>> {
+    pub fn progress(&self) -> Option<Rc<Progress>> {
         self.0.as_ref().map(|upload| Rc::clone(&upload.progress))
     }
 
@@ -145,10 +152,10 @@ impl Body for RequestBody {
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map_err(|_| Failure::BodyBroken)?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
-            upload.allowance = u64::try_from(bytes)
-                .ok()
-                .and_then(|bytes| upload.allowance.checked_sub(bytes))
-                .ok_or(Failure::BodyTooLarge)?;
+            let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+            upload.progress.bytes.set(upload.progress.bytes.get().saturating_add(bytes));
+            upload.allowance =
+                upload.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
             Ok(frame)
         }))
     }

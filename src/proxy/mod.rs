@@ -18,11 +18,12 @@ use fastrand::Rng;
 use http::uri::Authority;
 use http::{Request, Response};
 
-pub use body::{BrokenResponse, RequestBody, ResponseBody};
+pub use body::{BrokenResponse, Progress, RequestBody, ResponseBody};
 pub use settings::{Balance, EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
-pub use upstream::UpstreamShared;
+pub use upstream::{Pressure, UpstreamShared};
 
 use crate::message::Failure;
+use crate::time::monotonic;
 use upstream::Upstream;
 
 /// One worker's way to all upstreams.
@@ -38,6 +39,11 @@ impl Proxy {
         let upstreams =
             upstreams.iter().map(|shared| Upstream::new(Arc::clone(shared), echo)).collect();
         Self { upstreams, rng: RefCell::new(Rng::new()) }
+    }
+
+    /// How the upstream with index `upstream` is doing, as this worker sees it.
+    pub fn pressure(&self, upstream: usize) -> Pressure {
+        self.upstreams[upstream].pressure()
     }
 
     /// Closes the connections that have been idle for too long. To be called now
@@ -57,7 +63,11 @@ impl Proxy {
         request: Request<RequestBody>,
         timeouts: RouteTimeouts,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let lease = self.upstreams[upstream].lease(&mut self.rng.borrow_mut())?;
-        forward::forward(lease, request, timeouts).await
+        let upstream = &self.upstreams[upstream];
+        let lease = upstream.lease(&mut self.rng.borrow_mut())?;
+        let started = monotonic();
+        let response = forward::forward(lease, request, timeouts).await?;
+        upstream.observe(monotonic().duration_since(started).into());
+        Ok(response)
     }
 }

@@ -11,7 +11,9 @@ use http::uri::Authority;
 use super::balance::Balancer;
 use super::endpoint::{Endpoint, Lease};
 use super::{Target, UpstreamSettings};
+use crate::gradient::LatencyGradient;
 use crate::message::Failure;
+use crate::time::Span;
 
 /// What all workers share of an upstream.
 #[derive(Debug)]
@@ -24,6 +26,13 @@ impl UpstreamShared {
     /// An upstream without requests.
     pub fn new(settings: UpstreamSettings) -> Self {
         Self { settings, in_flight: Arc::default() }
+    }
+
+    /// Requests in flight in percent of the most that there may be, rounded up.
+    fn in_flight_percent(&self) -> Option<u8> {
+        let max = self.settings.max_in_flight?.max(1);
+        let in_flight = self.in_flight.load(Ordering::Relaxed).min(max);
+        Some(u8::try_from(in_flight.saturating_mul(100).div_ceil(max)).unwrap_or(u8::MAX))
     }
 
     /// A place for one more request, if there must be one.
@@ -39,6 +48,17 @@ impl UpstreamShared {
             Err(Failure::UpstreamBusy)
         }
     }
+}
+
+/// How an upstream is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pressure {
+    /// How long it takes to answer, of late; none before its first answer.
+    pub latency: Option<Span>,
+    /// What it has in flight, in percent of `max_in_flight`, if that is bounded.
+    pub in_flight_percent: Option<u8>,
+    /// Whether it takes longer and longer.
+    pub is_slowing: bool,
 }
 
 /// One of the requests that an upstream may have in flight; dropped with it.
@@ -57,6 +77,7 @@ pub(super) struct Upstream {
     shared: Arc<UpstreamShared>,
     endpoints: Vec<Rc<Endpoint>>,
     balancer: RefCell<Balancer>,
+    latency: RefCell<LatencyGradient>,
 }
 
 impl Upstream {
@@ -74,7 +95,7 @@ impl Upstream {
             .collect();
         let weights = settings.endpoints.iter().map(|endpoint| endpoint.weight).collect();
         let balancer = RefCell::new(Balancer::new(settings.balance, weights));
-        Self { shared, endpoints, balancer }
+        Self { shared, endpoints, balancer, latency: RefCell::default() }
     }
 
     /// Takes a place at one of the endpoints.
@@ -86,6 +107,21 @@ impl Upstream {
         let load = |index: usize| self.endpoints[index].load();
         let chosen = self.balancer.borrow_mut().choose(rng, load);
         Ok(Lease::new(Rc::clone(&self.endpoints[chosen]), place))
+    }
+
+    /// An endpoint took so long to answer.
+    pub(super) fn observe(&self, latency: Span) {
+        self.latency.borrow_mut().observe(latency);
+    }
+
+    /// How it is doing.
+    pub(super) fn pressure(&self) -> Pressure {
+        let latency = self.latency.borrow();
+        Pressure {
+            latency: latency.latency(),
+            in_flight_percent: self.shared.in_flight_percent(),
+            is_slowing: latency.is_slowing(),
+        }
     }
 
     /// See [`Endpoint::close_expired`].

@@ -50,6 +50,8 @@ pub struct Record<'a> {
     pub policy: Option<&'a str>,
     /// What remained of that policy.
     pub remaining: Option<u64>,
+    /// A policy in shadow that would have refused.
+    pub shadow: Option<&'a str>,
 }
 
 /// The writing end of the access log: one thread.
@@ -200,6 +202,10 @@ impl Record<'_> {
         if let Some(remaining) = self.remaining {
             write!(line, ",\"remaining\":{remaining}")?;
         }
+        if let Some(policy) = self.shadow {
+            line.write_str(",\"shadow_refused_by\":")?;
+            write_json_text(line, policy)?;
+        }
         line.write_str("}\n")
     }
 
@@ -218,6 +224,10 @@ impl Record<'_> {
         }
         if let Some(remaining) = self.remaining {
             write!(line, " remaining={remaining}")?;
+        }
+        if let Some(policy) = self.shadow {
+            line.write_str(" shadow_refused_by=")?;
+            write_json_text(line, policy)?;
         }
         writeln!(line, " id={}", self.request_id)
     }
@@ -280,6 +290,7 @@ mod tests {
             outcome: "refused",
             policy: Some("per-client"),
             remaining: Some(0),
+            shadow: Some("candidate"),
         }
     }
 
@@ -304,7 +315,8 @@ mod tests {
             text,
             "{\"time\":\"2026-11-21T07:28:46.123Z\",\"request_id\":\"id-1\",\"client\":\"203.0.113.0/24\",\
              \"method\":\"GET\",\"path\":\"/a\\\"b\\\\c\\u000a\",\"status\":429,\"bytes\":12,\"duration_us\":34,\
-             \"route\":\"orders\",\"outcome\":\"refused\",\"policy\":\"per-client\",\"remaining\":0}\n"
+             \"route\":\"orders\",\"outcome\":\"refused\",\"policy\":\"per-client\",\"remaining\":0,\
+             \"shadow_refused_by\":\"candidate\"}\n"
         );
         let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(line["path"], "/a\"b\\c\n");
@@ -316,7 +328,7 @@ mod tests {
         assert_eq!(
             text,
             "2026-11-21T07:28:46.123Z 203.0.113.0/24 GET \"/a\\\"b\\\\c\\u000a\" 429 12B 34us refused \
-             route=\"orders\" policy=\"per-client\" remaining=0 id=id-1\n"
+             route=\"orders\" policy=\"per-client\" remaining=0 shadow_refused_by=\"candidate\" id=id-1\n"
         );
     }
 
