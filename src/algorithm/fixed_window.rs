@@ -1,43 +1,69 @@
 //! One counter that starts again at every window's edge.
 //!
-//! Windows of length W are aligned to the epoch. With c units in the present
-//! window, a cost n is admitted iff c + n ≤ L.
+//! Windows of length W are aligned to the epoch, or are hours, days or weeks of
+//! a time zone. With c units in the present window, a cost n is admitted iff
+//! c + n ≤ L.
 //!
-//! Bound: L in every aligned window, but up to 2L at once around an edge. In
-//! the long run L/W. For quotas that people expect to start again on the hour.
+//! Bound: L in every such window, but up to 2L at once around an edge. In the
+//! long run L/W. For quotas that people expect to start again on the hour.
 
-use super::{Attempt, Quota, State};
-use crate::time::Timestamp;
+use std::sync::Arc;
+
+use super::calendar::Calendar;
+use super::{Attempt, Quota, QuotaError, State};
+use crate::time::{Span, Timestamp};
 
 /// One counter that starts again at every window's edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     quota: Quota,
+    /// Shared, because it is large and the same for all limits.
+    calendar: Option<Arc<Calendar>>,
 }
 
 impl FixedWindow {
-    /// Counts this quota.
+    /// Counts this quota in windows aligned to the epoch.
     pub const fn new(quota: Quota) -> Self {
-        Self { quota }
+        Self { quota, calendar: None }
     }
 
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
+    /// Counts this quota in hours, days or weeks (from Monday on) as people in
+    /// this time zone have them: `zone` is a name of the IANA database. Days
+    /// begin at local midnight and may last 23 or 25 hours.
+    ///
+    /// # Errors
+    /// If the window is no hour, day or week, or there is no such zone.
+    pub fn calendar(quota: Quota, zone: &str) -> Result<Self, QuotaError> {
+        let calendar = Calendar::new(quota.window(), zone)?;
+        Ok(Self { quota, calendar: Some(Arc::new(calendar)) })
     }
 
-    const fn length_us(&self) -> u64 {
-        self.quota.window().as_micros()
+    pub(super) fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
+        Ok(Self { quota: self.quota.with_limit(limit)?, calendar: self.calendar.clone() })
+    }
+
+    pub(super) const fn limit(&self) -> u64 {
+        self.quota.limit()
+    }
+
+    pub(super) const fn window(&self) -> Span {
+        self.quota.window()
+    }
+
+    /// The time zone whose calendar its windows follow, if they do.
+    pub fn zone(&self) -> Option<&str> {
+        self.calendar.as_deref().map(Calendar::zone)
     }
 
     pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
         let (window, current) = self.standing(state, now);
-        let room = self.quota.limit().saturating_sub(current);
+        let room = self.limit().saturating_sub(current);
         let outcome = if cost <= room {
             Ok(State::Fixed { window, current: current + cost })
         } else {
-            Err((cost <= self.quota.limit()).then(|| self.end_of(window)))
+            Err((cost <= self.limit()).then(|| self.end_of(window)))
         };
-        Attempt { room, outcome }
+        Attempt { room, outcome, delay: Span::ZERO }
     }
 
     pub(super) fn give(
@@ -48,14 +74,20 @@ impl FixedWindow {
         now: Timestamp,
     ) -> State {
         let (window, current) = self.standing(state, now);
-        let given = if taken.as_micros() / self.length_us() == window { cost } else { 0 };
+        let given = if self.window_at(taken) == window { cost } else { 0 };
         State::Fixed { window, current: current.saturating_sub(given) }
+    }
+
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let (window, current) = self.standing(state, now);
+        let units = units.min((2 * self.limit()).saturating_sub(current));
+        State::Fixed { window, current: current.saturating_add(units) }
     }
 
     /// The window that counts at `now`, and the units in it. If the clock ran
     /// backwards, that is still the stored one.
     fn standing(&self, state: Option<&State>, now: Timestamp) -> (u64, u64) {
-        let present = now.as_micros() / self.length_us();
+        let present = self.window_at(now);
         match state {
             Some(&State::Fixed { window, current: current @ 1.. }) if window >= present => {
                 (window, current)
@@ -64,8 +96,27 @@ impl FixedWindow {
         }
     }
 
+    /// What a state calls the window at `time`.
+    fn window_at(&self, time: Timestamp) -> u64 {
+        match &self.calendar {
+            None => time.as_micros() / self.window().as_micros(),
+            Some(calendar) => {
+                let time_s = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+                // The window that the epoch lies in begins before it.
+                u64::try_from(calendar.bounds(time_s).start_s).unwrap_or(0)
+            }
+        }
+    }
+
     fn end_of(&self, window: u64) -> Timestamp {
-        Timestamp::from_micros(window.saturating_add(1).saturating_mul(self.length_us()))
+        let end_us = match &self.calendar {
+            None => window.saturating_add(1).saturating_mul(self.window().as_micros()),
+            Some(calendar) => {
+                let end_s = calendar.bounds(i64::try_from(window).unwrap_or(i64::MAX)).end_s;
+                Span::from_secs(u64::try_from(end_s).unwrap_or(0)).as_micros()
+            }
+        };
+        Timestamp::from_micros(end_us)
     }
 
     pub(super) fn expires_at(&self, state: &State) -> Timestamp {

@@ -10,29 +10,46 @@
 //! - a refused operation leaves the state as it was; one of cost 0 is never
 //!   refused;
 //! - [`Retry::After`] is exact: one microsecond earlier the same operation is
-//!   refused, at that time it is admitted, if nobody else consumes meanwhile;
+//!   refused, at that time it is admitted, if nobody else consumes meanwhile
+//!   ([`Concurrency`] alone can only estimate it: it does not depend on time);
 //! - [`Verdict::remaining`] unit operations would be admitted now, one more
 //!   would not;
 //! - time that goes backwards never admits more than time that stands still;
 //! - from [`Algorithm::expires_at`] on, a state equals no state at all;
 //! - a state outlives a change of the limit: a raised limit helps at once, a
 //!   lowered one resets nobody;
+//! - what is settled afterwards may exceed the limit, but never is more than
+//!   twice the capacity counted: debt delays, and does not lock out for long;
 //! - no input overflows or panics.
 
+mod calendar;
+mod concurrency;
 mod fixed_window;
+mod leaky_bucket;
+mod level;
+mod log;
 mod quota;
 mod ratio;
+mod sliding_log;
 mod sliding_window;
+mod state;
 mod sub_windows;
 #[cfg(test)]
 pub(crate) mod tests;
 mod token_bucket;
 
+pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
+pub use leaky_bucket::LeakyBucket;
+pub use log::Log;
 pub use quota::{MAX_LIMIT, MAX_WINDOW, MIN_WINDOW, Quota, QuotaError};
+pub use sliding_log::{MAX_LOG_LIMIT, SlidingLog};
 pub use sliding_window::SlidingWindow;
+pub use state::State;
 pub use sub_windows::{MAX_BUCKETS, SubWindows};
 pub use token_bucket::TokenBucket;
+
+use std::cmp::Ordering;
 
 use crate::time::{Span, Timestamp};
 
@@ -43,10 +60,31 @@ pub enum Algorithm {
     SlidingWindow(SlidingWindow),
     /// Sub-windows counted on the safe side: never more than the limit in any window.
     SubWindows(SubWindows),
+    /// Everything admitted in the last window, one by one: exact.
+    SlidingLog(SlidingLog),
     /// One counter that starts again at every window's edge.
     FixedWindow(FixedWindow),
     /// A bucket that refills steadily (GCRA).
     TokenBucket(TokenBucket),
+    /// A queue that lets requests go at even distances.
+    LeakyBucket(LeakyBucket),
+    /// Units in flight at the same time.
+    Concurrency(Concurrency),
+}
+
+/// The same call on whichever algorithm it is.
+macro_rules! on {
+    ($algorithm:expr, $it:ident => $call:expr) => {
+        match $algorithm {
+            Self::SlidingWindow($it) => $call,
+            Self::SubWindows($it) => $call,
+            Self::SlidingLog($it) => $call,
+            Self::FixedWindow($it) => $call,
+            Self::TokenBucket($it) => $call,
+            Self::LeakyBucket($it) => $call,
+            Self::Concurrency($it) => $call,
+        }
+    };
 }
 
 /// What a take finds.
@@ -55,6 +93,8 @@ struct Attempt {
     room: u64,
     /// The next state; or, refused, from when on it fits, if ever.
     outcome: Result<State, Option<Timestamp>>,
+    /// How long it must be held if it is admitted.
+    delay: Span,
 }
 
 impl Algorithm {
@@ -62,22 +102,28 @@ impl Algorithm {
     /// another one, and the answer. No state is that of a key never seen; a
     /// state of another algorithm counts as none.
     pub fn apply(&self, state: Option<&State>, op: Op, now: Timestamp) -> (Option<State>, Verdict) {
-        let (next, remaining, retry) = match op {
-            Op::Take(cost) => {
-                let Attempt { room, outcome } = self.take(state, cost, now);
-                match outcome {
-                    Ok(next) => (Some(next), room - cost, Retry::Now),
-                    Err(earliest) => (None, room, Retry::at(earliest, now)),
+        let (next, remaining, retry, delay) = match op {
+            Op::Take(cost) => match self.take(state, cost, now) {
+                Attempt { room, outcome: Ok(next), delay } => {
+                    (Some(next), room - cost, Retry::Now, delay)
                 }
-            }
+                Attempt { room, outcome: Err(earliest), .. } => {
+                    (None, room, Retry::at(earliest, now), Span::ZERO)
+                }
+            },
+            Op::Peek => match self.take(state, 1, now) {
+                Attempt { room, outcome: Ok(_), delay } => (None, room, Retry::Now, delay),
+                Attempt { room, outcome: Err(earliest), .. } => {
+                    (None, room, Retry::at(earliest, now), Span::ZERO)
+                }
+            },
             Op::Give { cost, taken } => {
                 let next = self.give(state, cost, taken, now);
-                let room = self.take(Some(&next), 0, now).room;
-                (Some(next), room, Retry::Now)
+                self.corrected(state, Some(next), now)
             }
-            Op::Peek => {
-                let Attempt { room, outcome } = self.take(state, 1, now);
-                (None, room, outcome.map_or_else(|at| Retry::at(at, now), |_| Retry::Now))
+            Op::Settle { reserved, actual, taken } => {
+                let next = self.settle(state, reserved, actual, taken, now);
+                self.corrected(state, next, now)
             }
         };
         let verdict = Verdict {
@@ -88,62 +134,104 @@ impl Algorithm {
             reset_after: next
                 .as_ref()
                 .or(state)
-                .map_or(Span::ZERO, |state| self.expires_at(state).since(now)),
+                .map_or(Span::ZERO, |state| self.reset_after(state, now)),
+            delay,
         };
         (next, verdict)
     }
 
+    /// An operation that is never refused, and what remains after it.
+    fn corrected(
+        &self,
+        state: Option<&State>,
+        next: Option<State>,
+        now: Timestamp,
+    ) -> (Option<State>, u64, Retry, Span) {
+        let room = self.take(next.as_ref().or(state), 0, now).room;
+        (next, room, Retry::Now, Span::ZERO)
+    }
+
     fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
-        match self {
-            Self::SlidingWindow(window) => window.take(state, cost, now),
-            Self::SubWindows(windows) => windows.take(state, cost, now),
-            Self::FixedWindow(window) => window.take(state, cost, now),
-            Self::TokenBucket(bucket) => bucket.take(state, cost, now),
-        }
+        on!(self, it => it.take(state, cost, now))
     }
 
     fn give(&self, state: Option<&State>, cost: u64, taken: Timestamp, now: Timestamp) -> State {
-        match self {
-            Self::SlidingWindow(window) => window.give(state, cost, taken, now),
-            Self::SubWindows(windows) => windows.give(state, cost, taken, now),
-            Self::FixedWindow(window) => window.give(state, cost, taken, now),
-            Self::TokenBucket(bucket) => bucket.give(state, cost, taken, now),
+        on!(self, it => it.give(state, cost, taken, now))
+    }
+
+    fn settle(
+        &self,
+        state: Option<&State>,
+        reserved: u64,
+        actual: u64,
+        taken: Timestamp,
+        now: Timestamp,
+    ) -> Option<State> {
+        match (self, actual.cmp(&reserved)) {
+            // What is in flight stays so until it is given back, whatever it cost.
+            (Self::Concurrency(_), _) | (_, Ordering::Equal) => None,
+            (_, Ordering::Less) => Some(self.give(state, reserved - actual, taken, now)),
+            (_, Ordering::Greater) => Some(self.charge(state, actual - reserved, now)),
         }
+    }
+
+    /// Counts units whether they fit or not, up to twice the capacity in all.
+    fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        on!(self, it => it.charge(state, units, now))
     }
 
     /// From when on the state equals a fresh one, so that it may be forgotten.
+    /// Units in flight are never forgotten: their state ends at no time.
     pub fn expires_at(&self, state: &State) -> Timestamp {
+        on!(self, it => it.expires_at(state))
+    }
+
+    fn reset_after(&self, state: &State, now: Timestamp) -> Span {
         match self {
-            Self::SlidingWindow(window) => window.expires_at(state),
-            Self::SubWindows(windows) => windows.expires_at(state),
-            Self::FixedWindow(window) => window.expires_at(state),
-            Self::TokenBucket(bucket) => bucket.expires_at(state),
+            Self::Concurrency(concurrency) => concurrency.reset_after(state),
+            _ => self.expires_at(state).since(now),
         }
     }
 
-    const fn quota(&self) -> Quota {
-        match self {
-            Self::SlidingWindow(window) => window.quota(),
-            Self::SubWindows(windows) => windows.quota(),
-            Self::FixedWindow(window) => window.quota(),
-            Self::TokenBucket(bucket) => bucket.quota(),
-        }
+    /// The same algorithm with another limit, for a plan or an override: the
+    /// same window, zone, buckets and delays, and so the same states. A burst
+    /// is scaled with the limit and rounded up, so that it stays as long in time.
+    ///
+    /// # Errors
+    /// If the algorithm cannot count this limit.
+    pub fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
+        Ok(match self {
+            Self::SlidingWindow(it) => {
+                Self::SlidingWindow(SlidingWindow::new(it.quota().with_limit(limit)?))
+            }
+            Self::SubWindows(it) => {
+                Self::SubWindows(SubWindows::new(it.quota().with_limit(limit)?, it.buckets())?)
+            }
+            Self::SlidingLog(it) => {
+                Self::SlidingLog(SlidingLog::new(it.quota().with_limit(limit)?)?)
+            }
+            Self::FixedWindow(it) => Self::FixedWindow(it.with_limit(limit)?),
+            Self::TokenBucket(it) => Self::TokenBucket(it.with_limit(limit)?),
+            Self::LeakyBucket(it) => Self::LeakyBucket(it.with_limit(limit)?),
+            Self::Concurrency(_) => Self::Concurrency(Concurrency::new(limit)?),
+        })
     }
 
     /// The quota's limit in units.
     pub const fn limit(&self) -> u64 {
-        self.quota().limit()
+        on!(self, it => it.limit())
     }
 
-    /// The quota's window.
+    /// The quota's window; zero for [`Concurrency`], which has none.
     pub const fn window(&self) -> Span {
-        self.quota().window()
+        on!(self, it => it.window())
     }
 
     /// The most units that a fresh key may consume at once.
     pub const fn capacity(&self) -> u64 {
         match self {
             Self::TokenBucket(bucket) => bucket.burst(),
+            Self::LeakyBucket(bucket) => bucket.slots(),
             _ => self.limit(),
         }
     }
@@ -153,8 +241,11 @@ impl Algorithm {
         match self {
             Self::SlidingWindow(_) => "sliding_window",
             Self::SubWindows(_) => "sub_windows",
+            Self::SlidingLog(_) => "sliding_log",
             Self::FixedWindow(_) => "fixed_window",
             Self::TokenBucket(_) => "token_bucket",
+            Self::LeakyBucket(_) => "leaky_bucket",
+            Self::Concurrency(_) => "concurrency",
         }
     }
 }
@@ -173,47 +264,20 @@ pub enum Op {
         /// When they were taken.
         taken: Timestamp,
     },
+    /// Correct a `Take` whose cost is known only now. Units that were reserved
+    /// and not used are given back as `Give` does it. Units beyond them are
+    /// charged at once, even above the limit, until twice the capacity is
+    /// counted. Never refused.
+    Settle {
+        /// The units that were taken.
+        reserved: u64,
+        /// The units that it has really cost.
+        actual: u64,
+        /// When they were taken.
+        taken: Timestamp,
+    },
     /// Say what `Take(1)` would say, and consume nothing.
     Peek,
-}
-
-/// What an algorithm remembers of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// [`SlidingWindow`]: a window's index since the epoch, the units admitted
-    /// in it, and those of the window before.
-    Sliding {
-        /// Number of the window: it ends that many windows after the epoch.
-        window: u64,
-        /// Units admitted in that window.
-        current: u64,
-        /// Units admitted in the window before it.
-        previous: u64,
-    },
-    /// [`FixedWindow`]: a window's index and the units admitted in it.
-    Fixed {
-        /// Index of the window, counted from the epoch.
-        window: u64,
-        /// Units admitted in that window.
-        current: u64,
-    },
-    /// [`TokenBucket`]: how much was taken and has not been refilled yet.
-    Bucket {
-        /// When the level stood so.
-        as_of: Timestamp,
-        /// Tokens times the window in microseconds: a token is as many parts as
-        /// the window has microseconds, and every microsecond refills as many
-        /// parts as the limit has units.
-        level: u128,
-    },
-    /// [`SubWindows`]: units per sub-window, the oldest first, the last of
-    /// them being the sub-window `newest`.
-    Counts {
-        /// Index of the newest sub-window, counted from the epoch.
-        newest: u64,
-        /// Units per sub-window, as many as the algorithm counts.
-        counts: Box<[u32]>,
-    },
 }
 
 /// The answer to one operation on one key.
@@ -228,7 +292,11 @@ pub struct Verdict {
     /// When the same operation can be admitted; `Now` if it was.
     pub retry: Retry,
     /// How long until the state equals a fresh one if nothing more is consumed.
+    /// For [`Concurrency`] an estimate.
     pub reset_after: Span,
+    /// How long the request is to be held before it goes on. Not zero only if
+    /// a [`LeakyBucket`] admitted it.
+    pub delay: Span,
 }
 
 /// When a refused operation can be admitted if nobody else consumes.

@@ -1,6 +1,6 @@
 //! How much: a limit in a window.
 
-use super::MAX_BUCKETS;
+use super::{MAX_BUCKETS, MAX_LOG_LIMIT};
 use crate::time::Span;
 
 /// The largest limit, so that counters with debt fit 40 bits.
@@ -46,6 +46,20 @@ pub enum QuotaError {
         u32::MAX
     )]
     SubWindowsLimit,
+    /// Above [`MAX_LOG_LIMIT`].
+    #[error(
+        "a limit that is logged may be at most {MAX_LOG_LIMIT}: write a smaller limit, or choose sliding_window"
+    )]
+    LogLimit,
+    /// A delay for which the queue would need too many slots.
+    #[error("so long a delay at so high a rate cannot be counted: write a shorter delay")]
+    Delay,
+    /// A window that is no unit of the calendar.
+    #[error("a window of the calendar is an hour, a day or a week")]
+    CalendarWindow,
+    /// A name that the time zone database does not have.
+    #[error("there is no such time zone: write a name of the IANA database, like Europe/Berlin")]
+    Zone,
 }
 
 impl Quota {
@@ -67,6 +81,14 @@ impl Quota {
             return Err(QuotaError::Window);
         }
         Ok(Self { limit, window })
+    }
+
+    /// The same window with another limit.
+    ///
+    /// # Errors
+    /// If the limit is 0 or above [`MAX_LIMIT`].
+    pub const fn with_limit(self, limit: u64) -> Result<Self, QuotaError> {
+        Self::new(limit, self.window)
     }
 
     /// Units.

@@ -43,14 +43,21 @@ impl SlidingWindow {
         self.quota
     }
 
+    pub(super) const fn limit(&self) -> u64 {
+        self.quota.limit()
+    }
+
+    pub(super) const fn window(&self) -> Span {
+        self.quota.window()
+    }
+
     const fn length_us(&self) -> u64 {
         self.quota.window().as_micros()
     }
 
     pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
         let at = self.standing(state, now);
-        let fading = ratio::ceil(ratio::product(at.previous, at.left_us), self.length_us());
-        let room = self.quota.limit().saturating_sub(at.current).saturating_sub(fading);
+        let room = self.quota.limit().saturating_sub(self.counted(&at));
         let outcome = if cost <= room {
             Ok(State::Sliding {
                 window: at.window,
@@ -60,7 +67,13 @@ impl SlidingWindow {
         } else {
             Err(self.quota.limit().checked_sub(cost).map(|spare| self.earliest(&at, spare)))
         };
-        Attempt { room, outcome }
+        Attempt { room, outcome, delay: Span::ZERO }
+    }
+
+    /// The units of the last W, as the counters have it, rounded up.
+    fn counted(&self, at: &Standing) -> u64 {
+        let fading = ratio::ceil(ratio::product(at.previous, at.left_us), self.length_us());
+        at.current.saturating_add(fading)
     }
 
     /// When all that is counted has fallen to `spare`.
@@ -97,6 +110,16 @@ impl SlidingWindow {
             _ => {}
         }
         State::Sliding { window, current, previous }
+    }
+
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let at = self.standing(state, now);
+        let units = units.min((2 * self.quota.limit()).saturating_sub(self.counted(&at)));
+        State::Sliding {
+            window: at.window,
+            current: at.current.saturating_add(units),
+            previous: at.previous,
+        }
     }
 
     fn standing(&self, state: Option<&State>, now: Timestamp) -> Standing {

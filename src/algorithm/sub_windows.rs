@@ -10,7 +10,7 @@
 //! rejected: it forgets up to g too early, and lets 2L through around an edge.
 
 use super::{Attempt, Quota, QuotaError, State};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The largest number of sub-windows.
 pub const MAX_BUCKETS: u32 = 100;
@@ -57,6 +57,14 @@ impl SubWindows {
         self.quota
     }
 
+    pub(super) const fn limit(&self) -> u64 {
+        self.quota.limit()
+    }
+
+    pub(super) const fn window(&self) -> Span {
+        self.quota.window()
+    }
+
     /// Into how many sub-windows the window is cut.
     pub const fn buckets(&self) -> u32 {
         self.buckets
@@ -66,14 +74,11 @@ impl SubWindows {
         let at = self.standing(state, now);
         let room = self.quota.limit().saturating_sub(at.sum);
         let outcome = if cost <= room {
-            let mut counts = self.counts(&at);
-            let cost = u32::try_from(cost).expect("at most the limit, which fits");
-            counts[self.before] = counts[self.before].saturating_add(cost);
-            Ok(State::Counts { newest: at.newest, counts })
+            Ok(self.with(&at, cost))
         } else {
             Err(self.quota.limit().checked_sub(cost).map(|spare| self.earliest(&at, spare)))
         };
-        Attempt { room, outcome }
+        Attempt { room, outcome, delay: Span::ZERO }
     }
 
     /// When so many of the oldest units have gone that `spare` are left at most.
@@ -101,6 +106,21 @@ impl SubWindows {
             let cost = u32::try_from(cost).unwrap_or(u32::MAX);
             counts[position] = counts[position].saturating_sub(cost);
         }
+        State::Counts { newest: at.newest, counts }
+    }
+
+    /// One sub-window counts 2^32 - 1 units at most: of a debt beyond that the
+    /// rest is forgiven.
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let at = self.standing(state, now);
+        self.with(&at, units.min((2 * self.quota.limit()).saturating_sub(at.sum)))
+    }
+
+    /// With so many units more in the newest sub-window.
+    fn with(&self, at: &Standing<'_>, units: u64) -> State {
+        let mut counts = self.counts(at);
+        let units = u32::try_from(units).unwrap_or(u32::MAX);
+        counts[self.before] = counts[self.before].saturating_add(units);
         State::Counts { newest: at.newest, counts }
     }
 

@@ -6,13 +6,13 @@
 //! leaky bucket"), whose theoretical arrival time is the time at which the
 //! level reaches zero.
 //!
-//! The level is kept in W-ths of a unit: a take adds n·W, a microsecond leaks
-//! L, and both are integers, so W/L may be any fraction and nothing drifts.
-//! Keeping the arrival time instead was rejected: it means other units as soon
-//! as the limit changes, and a raised limit could then block for longer.
+//! The level is kept in W-ths of a unit, see [`level`](super::level). Keeping
+//! the arrival time instead was rejected: it means other units as soon as the
+//! limit changes, and a raised limit could then block for longer.
 //!
 //! Bound: in any time x at most B + L·x/W. In the long run L/W.
 
+use super::level::{self, Level};
 use super::{Attempt, MAX_LIMIT, Quota, QuotaError, State, ratio};
 use crate::time::{Span, Timestamp};
 
@@ -43,8 +43,18 @@ impl TokenBucket {
         Ok(Self { quota, burst })
     }
 
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
+    /// The burst is scaled with the limit: it stays as long in time.
+    pub(super) fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
+        let burst = ratio::ceil(ratio::product(self.burst, limit), self.quota.limit());
+        Self::new(self.quota.with_limit(limit)?, burst)
+    }
+
+    pub(super) const fn limit(&self) -> u64 {
+        self.quota.limit()
+    }
+
+    pub(super) const fn window(&self) -> Span {
+        self.quota.window()
     }
 
     /// How many tokens the bucket holds.
@@ -52,21 +62,22 @@ impl TokenBucket {
         self.burst
     }
 
-    fn parts(&self, units: u64) -> u128 {
-        ratio::product(units, self.quota.window().as_micros())
+    fn capacity(&self) -> u128 {
+        level::parts(self.burst, self.quota)
     }
 
     pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
-        let (as_of, level) = self.standing(state, now);
-        let capacity = self.parts(self.burst);
-        let room = ratio::floor(capacity.saturating_sub(level), self.quota.window().as_micros());
+        let level = self.standing(state, now);
+        let capacity = self.capacity();
+        let room = level.room(capacity, self.quota);
+        let poured = level::parts(cost, self.quota);
         let outcome = if cost <= room {
-            Ok(State::Bucket { as_of, level: level + self.parts(cost) })
+            Ok(stored(level.raised(poured, capacity)))
         } else {
-            let highest = capacity.checked_sub(self.parts(cost));
-            Err(highest.map(|highest| as_of.plus(self.time_to_leak(level - highest))))
+            let highest = capacity.checked_sub(poured);
+            Err(highest.map(|highest| level.falls_to(highest, self.quota)))
         };
-        Attempt { room, outcome }
+        Attempt { room, outcome, delay: Span::ZERO }
     }
 
     /// Gives back what cannot have leaked out since. How much of it really has
@@ -79,35 +90,36 @@ impl TokenBucket {
         taken: Timestamp,
         now: Timestamp,
     ) -> State {
-        let (as_of, level) = self.standing(state, now);
-        let leaked = ratio::product(as_of.since(taken).as_micros(), self.quota.limit());
-        let given = self.parts(cost).saturating_sub(leaked);
-        State::Bucket { as_of, level: level.saturating_sub(given) }
+        let level = self.standing(state, now);
+        let leaked = ratio::product(level.as_of.since(taken).as_micros(), self.quota.limit());
+        let given = level::parts(cost, self.quota).saturating_sub(leaked);
+        stored(Level { parts: level.parts.saturating_sub(given), ..level })
     }
 
-    /// The level, and the time at which it stands so. If the clock ran
-    /// backwards, nothing has leaked yet.
-    fn standing(&self, state: Option<&State>, now: Timestamp) -> (Timestamp, u128) {
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let poured = level::parts(units, self.quota);
+        stored(self.standing(state, now).raised(poured, 2 * self.capacity()))
+    }
+
+    fn standing(&self, state: Option<&State>, now: Timestamp) -> Level {
         match state {
-            Some(&State::Bucket { as_of, level: level @ 1.. }) => {
-                let leaked = ratio::product(now.since(as_of).as_micros(), self.quota.limit());
-                match level.saturating_sub(leaked) {
-                    0 => (now, 0),
-                    level => (now.max(as_of), level),
-                }
+            Some(&State::Bucket { as_of, level: parts }) => {
+                Level { as_of, parts }.at(now, self.quota)
             }
-            _ => (now, 0),
+            _ => Level { as_of: now, parts: 0 },
         }
-    }
-
-    fn time_to_leak(&self, parts: u128) -> Span {
-        Span::from_micros(ratio::ceil(parts, self.quota.limit()))
     }
 
     pub(super) fn expires_at(&self, state: &State) -> Timestamp {
         match *state {
-            State::Bucket { as_of, level: level @ 1.. } => as_of.plus(self.time_to_leak(level)),
+            State::Bucket { as_of, level: parts @ 1.. } => {
+                Level { as_of, parts }.falls_to(0, self.quota)
+            }
             _ => Timestamp::default(),
         }
     }
+}
+
+const fn stored(Level { as_of, parts }: Level) -> State {
+    State::Bucket { as_of, level: parts }
 }

@@ -108,7 +108,14 @@ mod tests {
 
     fn verdict(retry: Retry, remaining: u64) -> Verdict {
         let admitted = retry == Retry::Now;
-        Verdict { admitted, limit: 100, remaining, retry, reset_after: Span::SECOND }
+        Verdict {
+            admitted,
+            limit: 100,
+            remaining,
+            retry,
+            reset_after: Span::SECOND,
+            delay: Span::ZERO,
+        }
     }
 
     fn combined<'r>(reports: &[(&'r Policy, Verdict, u64)]) -> Decision<'r> {

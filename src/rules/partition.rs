@@ -190,14 +190,23 @@ fn identity(secret: &Secret, policy: &Policy) -> Digest {
     let (kind, buckets) = match &policy.algorithm {
         Algorithm::SlidingWindow(_) => (1, 1),
         Algorithm::SubWindows(sub_windows) => (2, sub_windows.buckets()),
+        Algorithm::FixedWindow(fixed) if fixed.zone().is_some() => (8, 1),
         Algorithm::FixedWindow(_) => (3, 1),
         Algorithm::TokenBucket(_) => (4, 1),
+        Algorithm::SlidingLog(_) => (5, 1),
+        Algorithm::LeakyBucket(_) => (6, 1),
+        Algorithm::Concurrency(_) => (7, 1),
     };
     let mut digest = secret.digest();
     digest.value(policy.name.as_bytes());
     digest.tag(kind);
     digest.value(&buckets.to_be_bytes());
     digest.value(&policy.algorithm.window().as_micros().to_be_bytes());
+    if let Algorithm::FixedWindow(fixed) = &policy.algorithm
+        && let Some(zone) = fixed.zone()
+    {
+        digest.value(zone.as_bytes());
+    }
     digest
 }
 

@@ -27,6 +27,15 @@ pub struct Charge<'a> {
     pub binding: bool,
 }
 
+/// What a request has really cost under one policy.
+#[derive(Clone, Copy, Debug)]
+pub struct Settlement<'a> {
+    /// What was counted when the request was admitted.
+    pub charge: Charge<'a>,
+    /// The units that it should have been.
+    pub actual: u64,
+}
+
 /// One verdict for each charge, in their order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
 
@@ -53,6 +62,15 @@ impl Store {
     pub async fn give_back(&self, charges: &[Charge<'_>], taken: Timestamp, now: Timestamp) {
         match self {
             Self::Memory(memory) => memory.give_back(charges, taken, now),
+        }
+    }
+
+    /// Corrects charges that were counted at `taken` to what they have really
+    /// cost: see [`Op::Settle`](crate::algorithm::Op::Settle).
+    #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
+    pub async fn settle(&self, settlements: &[Settlement<'_>], taken: Timestamp, now: Timestamp) {
+        match self {
+            Self::Memory(memory) => memory.settle(settlements, taken, now),
         }
     }
 }

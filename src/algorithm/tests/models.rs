@@ -3,7 +3,9 @@
 
 use proptest::prelude::*;
 
+use super::generators::KINDS;
 use super::*;
+use crate::algorithm::log;
 
 /// Whether a cost fits, by the definition, from all takes that were admitted.
 fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Timestamp) -> bool {
@@ -32,6 +34,10 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
             let length_us = window_us.div_ceil(buckets);
             (0..=buckets).map(|back| units_in(length_us, back)).sum::<u64>() + cost <= limit
         }
+        Algorithm::SlidingLog(_) => {
+            let counted = history.iter().filter(|(at, _)| at.as_micros() + window_us > now_us);
+            counted.map(|(_, cost)| cost).sum::<u64>() + cost <= limit
+        }
         Algorithm::FixedWindow(_) => units_in(window_us, 0) + cost <= limit,
         Algorithm::TokenBucket(bucket) => {
             // The theoretical arrival time, in L-ths of a microsecond.
@@ -42,7 +48,32 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
             let ahead = arrival.max(at(now)) - at(now);
             ahead + u128::from(cost * window_us) <= u128::from(bucket.burst() * window_us)
         }
+        Algorithm::LeakyBucket(bucket) => {
+            // The first free slot, in L-ths of a microsecond.
+            let at = |time: Timestamp| u128::from(time.as_micros()) * u128::from(limit);
+            let free = history.iter().fold(0, |free: u128, &(taken, cost)| {
+                free.max(at(taken)) + u128::from(cost * window_us)
+            });
+            // The last unit's slot is no later than the delay and the depth allow.
+            let last = free.max(at(now)) + u128::from((cost - 1) * window_us);
+            let depth = bucket.depth().map_or(u64::MAX, |depth| depth * window_us);
+            let latest = (bucket.max_delay().as_micros() * limit).min(depth);
+            last - at(now) <= u128::from(latest)
+        }
+        Algorithm::Concurrency(_) => units_in(u64::MAX, 0) + cost <= limit,
     }
+}
+
+/// Logs have no other form than one that a log has made.
+fn logs() -> impl Strategy<Value = Log> {
+    prop::collection::vec((numbers(), numbers()), 0..5).prop_map(|mut entries| {
+        entries.sort_unstable();
+        let empty = log::Tail::empty(Timestamp::default()).with(0, Timestamp::default());
+        entries.into_iter().fold(empty, |log, (us, units)| {
+            let now = Timestamp::from_micros(us);
+            log.since(Span::from_micros(u64::MAX), now).with(units, now)
+        })
+    })
 }
 
 fn states() -> impl Strategy<Value = Option<State>> {
@@ -59,12 +90,12 @@ fn states() -> impl Strategy<Value = Option<State>> {
         (any::<u64>(), counts).prop_map(|(newest, counts)| {
             Some(State::Counts { newest, counts: counts.into_boxed_slice() })
         }),
+        logs().prop_map(|log| Some(State::Log(log))),
+        (any::<u64>(), any::<u128>(), any::<bool>()).prop_map(|(as_of_us, level, shared)| {
+            Some(State::Queue { as_of: Timestamp::from_micros(as_of_us), level, shared })
+        }),
+        any::<u64>().prop_map(|units| Some(State::InFlight { units })),
     ]
-}
-
-/// Any number, the largest ones more often than chance has them.
-fn numbers() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 0..10_u64, u64::MAX - 10..=u64::MAX]
 }
 
 fn operations() -> impl Strategy<Value = Op> {
@@ -72,6 +103,11 @@ fn operations() -> impl Strategy<Value = Op> {
         numbers().prop_map(Op::Take),
         (numbers(), numbers())
             .prop_map(|(cost, us)| Op::Give { cost, taken: Timestamp::from_micros(us) }),
+        (numbers(), numbers(), numbers()).prop_map(|(reserved, actual, us)| Op::Settle {
+            reserved,
+            actual,
+            taken: Timestamp::from_micros(us),
+        }),
         Just(Op::Peek),
     ]
 }
@@ -97,7 +133,7 @@ proptest! {
 
     #[test]
     fn no_input_overflows(
-        kind in 0..4_u32,
+        kind in 0..=KINDS,
         limit in prop_oneof![1..=u64::from(u32::MAX), Just(MAX_LIMIT)],
         window_us in prop_oneof![
             MIN_WINDOW.as_micros()..=MAX_WINDOW.as_micros(),
@@ -108,9 +144,13 @@ proptest! {
         op in operations(),
         now_us in numbers(),
     ) {
-        let limit = if kind == 1 { limit.min(u64::from(u32::MAX)) } else { limit };
-        let quota = Quota::new(limit, Span::from_micros(window_us)).unwrap();
-        let algorithm = algorithm(kind, quota, limit.min(1 << 27), 8);
+        let quota = |most| Quota::new(limit.min(most), Span::from_micros(window_us)).unwrap();
+        let algorithm = match kind {
+            1 => algorithm(kind, quota(u64::from(u32::MAX)), 1, 8, Span::ZERO),
+            3 => algorithm(kind, quota(MAX_LOG_LIMIT), 1, 1, Span::ZERO),
+            KINDS => Algorithm::Concurrency(Concurrency::new(limit).unwrap()),
+            _ => algorithm(kind, quota(MAX_LIMIT), limit.min(1 << 24), 1, Span::SECOND),
+        };
         let now = Timestamp::from_micros(now_us);
         let (next, verdict) = algorithm.apply(state.as_ref(), op, now);
         prop_assert!(verdict.remaining <= algorithm.capacity());

@@ -112,7 +112,50 @@ fn what_cannot_be_counted_is_refused_when_it_is_made() {
     assert_eq!(SubWindows::new(year, MAX_BUCKETS + 1), Err(QuotaError::Buckets));
     let large = Quota::new(u64::from(u32::MAX) + 1, MAX_WINDOW).unwrap();
     assert_eq!(SubWindows::new(large, 10), Err(QuotaError::SubWindowsLimit));
+    let logged = |limit| SlidingLog::new(Quota::new(limit, MAX_WINDOW).unwrap());
+    assert!(logged(MAX_LOG_LIMIT).is_ok());
+    assert_eq!(logged(MAX_LOG_LIMIT + 1), Err(QuotaError::LogLimit));
+    let queue = |limit, delay, depth| LeakyBucket::new(per_minute(limit), delay, depth);
+    let too_long = MAX_WINDOW.as_micros() + 1;
+    assert_eq!(queue(1, Span::from_micros(too_long), Some(1)), Err(QuotaError::Delay));
+    assert_eq!(queue(MAX_LIMIT, MAX_WINDOW, None), Err(QuotaError::Delay));
+    assert!(queue(MAX_LIMIT, MAX_WINDOW, Some(1000)).is_ok());
+    assert_eq!(LeakyBucket::new(year, MAX_WINDOW, None).unwrap().slots(), 101);
+    assert_eq!(Concurrency::new(0), Err(QuotaError::Zero));
+    assert_eq!(Concurrency::new(MAX_LIMIT + 1), Err(QuotaError::Limit));
     assert_eq!(Quota::new(0, MAX_WINDOW), Err(QuotaError::Zero));
     assert_eq!(Quota::new(MAX_LIMIT + 1, MAX_WINDOW), Err(QuotaError::Limit));
     assert_eq!(Quota::new(1, Span::from_micros(999)), Err(QuotaError::Window));
+}
+
+#[test]
+fn another_limit_changes_nothing_but_the_limit_and_scales_a_burst() {
+    let quota = per_minute(10);
+    let berlin = Quota::new(10, Span::DAY).unwrap();
+    let algorithms = |change: fn(Quota) -> Quota| {
+        let counted = change(per_minute(10));
+        [
+            Algorithm::SlidingWindow(SlidingWindow::new(counted)),
+            Algorithm::SubWindows(SubWindows::new(counted, 7).unwrap()),
+            Algorithm::SlidingLog(SlidingLog::new(counted).unwrap()),
+            Algorithm::FixedWindow(FixedWindow::new(counted)),
+            Algorithm::FixedWindow(FixedWindow::calendar(change(berlin), "Europe/Berlin").unwrap()),
+            Algorithm::LeakyBucket(LeakyBucket::new(counted, Span::DAY, Some(3)).unwrap()),
+            Algorithm::Concurrency(Concurrency::new(counted.limit()).unwrap()),
+        ]
+    };
+    let of = |algorithm: &Algorithm, limit| algorithm.with_limit(limit).unwrap();
+    let fewer = algorithms(|quota| quota);
+    let more = algorithms(|quota| quota.with_limit(25).unwrap());
+    for (fewer, more) in fewer.iter().zip(&more) {
+        assert_eq!((&of(fewer, 25), &of(more, 10)), (more, fewer));
+        assert_eq!(fewer.with_limit(0), Err(QuotaError::Zero));
+    }
+    let bucket = |limit, burst| {
+        let quota = quota.with_limit(limit).unwrap();
+        Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap())
+    };
+    assert_eq!(of(&bucket(10, 4), 25), bucket(25, 10));
+    assert_eq!(of(&bucket(10, 3), 1), bucket(1, 1));
+    assert_eq!(fewer[2].with_limit(MAX_LOG_LIMIT + 1), Err(QuotaError::LogLimit));
 }

@@ -16,6 +16,7 @@ fn report(policy: &Policy, remaining: u64, retry: Retry, reset_ms: u64) -> Repor
         remaining,
         retry,
         reset_after: Span::from_millis(reset_ms),
+        delay: Span::ZERO,
     };
     Report { policy, verdict, cost: 1 }
 }

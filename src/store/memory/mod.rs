@@ -7,23 +7,27 @@
 //! 50, from a hundred thousand keys on. A key with sub-windows takes 4 bytes
 //! for each of its counts and about 80 more beside.
 //!
+//! A log takes the bytes of its entries instead, and is bounded by its limit.
+//!
 //! A decision over several keys locks all their shards in ascending order,
-//! each once, so that decisions neither mix nor wait for each other in a circle.
+//! each once, see [`locked`].
 
+mod locked;
 mod packed;
 mod shard;
 mod slab;
 #[cfg(test)]
 mod tests;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
+use self::locked::Locked;
 use self::shard::{Place, Record, Shard, WAYS};
-use super::{Charge, Verdicts};
+use super::{Charge, Settlement, Verdicts};
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// As many shards at least, so that a lock is rarely waited for.
 const MIN_SHARDS: usize = 64;
@@ -78,40 +82,30 @@ impl MemoryStore {
 
     fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
         let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(&c.key)).collect();
-        let placed = || charges.iter().zip(&places);
-        let mut locked = Locked::new(&self.shards, &places);
-        let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
-        for (charge, place) in placed() {
-            let op = Op::Take(charge.cost);
-            let (next, verdict) = judge(locked.shard(place), place, charge, op, now);
-            nexts.push(next);
-            verdicts.push(verdict);
-        }
-        if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
-            // Nothing was consumed, so no verdict may say that it was.
-            for ((charge, place), verdict) in placed().zip(&mut verdicts) {
-                if verdict.admitted {
-                    let (_, before) = judge(locked.shard(place), place, charge, Op::Peek, now);
-                    *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-                }
-            }
-        } else {
-            for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
-                keep(locked.shard(place), place, charge, next, verdict, now);
-            }
-        }
-        verdicts
+        let mut locked = Locked::new(&places, |index| self.shards[index].lock());
+        locked.decide(charges, &places, now)
     }
 
     /// See [`Store::give_back`](super::Store::give_back).
     pub fn give_back(&self, charges: &[Charge<'_>], taken: Timestamp, now: Timestamp) {
         for charge in charges {
-            let place = self.place(&charge.key);
-            let mut shard = self.shards[place.shard].lock();
-            let op = Op::Give { cost: charge.cost, taken };
-            let (next, verdict) = judge(&shard, &place, charge, op, now);
-            keep(&mut shard, &place, charge, next, &verdict, now);
+            self.correct(charge, Op::Give { cost: charge.cost, taken }, now);
         }
+    }
+
+    /// See [`Store::settle`](super::Store::settle).
+    pub fn settle(&self, settlements: &[Settlement<'_>], taken: Timestamp, now: Timestamp) {
+        for &Settlement { ref charge, actual } in settlements {
+            self.correct(charge, Op::Settle { reserved: charge.cost, actual, taken }, now);
+        }
+    }
+
+    /// An operation that is never refused.
+    fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        let place = self.place(&charge.key);
+        let mut shard = self.shards[place.shard].lock();
+        let (next, verdict) = judge(&shard, &place, charge, op, now);
+        keep(&mut shard, &place, charge, next, &verdict, now);
     }
 
     /// Keys whose state has not expired, give or take a second. Looks at every
@@ -135,7 +129,13 @@ fn judge(
     now: Timestamp,
 ) -> (Option<State>, Verdict) {
     let state = shard.state(place);
-    charge.algorithm.apply(state.as_deref(), op, now)
+    let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
+    if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
+        // What could not be remembered could not be bounded.
+        let retry = Retry::After(Span::SECOND);
+        return (None, Verdict { admitted: false, remaining: 0, retry, ..verdict });
+    }
+    (next, verdict)
 }
 
 fn keep(
@@ -156,27 +156,6 @@ fn keep(
         share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
     };
     shard.put(place, record, now);
-}
-
-/// The shards of several places, each locked once, in ascending order.
-struct Locked<'a> {
-    indices: SmallVec<[usize; 4]>,
-    shards: SmallVec<[MutexGuard<'a, Shard>; 4]>,
-}
-
-impl<'a> Locked<'a> {
-    fn new(shards: &'a [Mutex<Shard>], places: &[Place]) -> Self {
-        let mut indices: SmallVec<[usize; 4]> = places.iter().map(|place| place.shard).collect();
-        indices.sort_unstable();
-        indices.dedup();
-        let shards = indices.iter().map(|&index| shards[index].lock()).collect();
-        Self { indices, shards }
-    }
-
-    fn shard(&mut self, place: &Place) -> &mut Shard {
-        let position = self.indices.binary_search(&place.shard);
-        &mut self.shards[position.expect("the shard of every place is locked")]
-    }
 }
 
 /// As many groups as `max_keys` keys fill to seven eighths, where two choices

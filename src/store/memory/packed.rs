@@ -1,6 +1,7 @@
 //! States in 128 bits.
 //!
-//! The two highest bits tell the kind. Counts take 40 bits, twice
+//! The two highest bits tell the kind, and for a kind with room to spare the
+//! next two a kind of its own. Counts take 40 bits, twice
 //! [`MAX_LIMIT`](crate::algorithm::MAX_LIMIT). Windows take 44, the shortest
 //! ones until the year 2527; times take 52 bits of microseconds, until 2112.
 //! What is larger still is cut to the largest number.
@@ -12,12 +13,16 @@ const KIND_AT: u32 = 126;
 const SLIDING: u128 = 0;
 const FIXED: u128 = 1;
 const BUCKET: u128 = 2;
-const LARGE: u128 = 3;
+const OTHER: u128 = 3;
+const OTHER_KIND_AT: u32 = 124;
+const LARGE: u128 = 0;
+const QUEUE: u128 = 1;
 
 const COUNT_BITS: u32 = 40;
 const WINDOW_BITS: u32 = 44;
 const TIME_BITS: u32 = 52;
 const LEVEL_BITS: u32 = 74;
+const QUEUE_LEVEL_BITS: u32 = 71;
 const INDEX_BITS: u32 = 32;
 
 /// A state as a slot holds it.
@@ -30,7 +35,8 @@ pub(super) enum Packed {
 }
 
 impl Packed {
-    /// As 128 bits. A state of counts has no such form: it belongs in the slab.
+    /// As 128 bits. Counts and logs have no such form and belong in the slab,
+    /// and what is in flight is held apart.
     pub(super) fn bits(&self) -> Option<u128> {
         Some(match *self {
             Self::Small(State::Sliding { window, current, previous }) => {
@@ -47,8 +53,17 @@ impl Packed {
                     | cut(as_of.as_micros(), TIME_BITS) << LEVEL_BITS
                     | cut(level, LEVEL_BITS)
             }
-            Self::Small(State::Counts { .. }) => return None,
-            Self::Large(index) => LARGE << KIND_AT | u128::from(index),
+            Self::Small(State::Queue { as_of, level, shared }) => {
+                OTHER << KIND_AT
+                    | QUEUE << OTHER_KIND_AT
+                    | u128::from(shared) << (TIME_BITS + QUEUE_LEVEL_BITS)
+                    | cut(as_of.as_micros(), TIME_BITS) << QUEUE_LEVEL_BITS
+                    | cut(level, QUEUE_LEVEL_BITS)
+            }
+            Self::Small(State::Counts { .. } | State::Log(_) | State::InFlight { .. }) => {
+                return None;
+            }
+            Self::Large(index) => OTHER << KIND_AT | LARGE << OTHER_KIND_AT | u128::from(index),
         })
     }
 
@@ -67,6 +82,11 @@ impl Packed {
             BUCKET => Self::Small(State::Bucket {
                 as_of: Timestamp::from_micros(field(bits, LEVEL_BITS, TIME_BITS)),
                 level: bits & mask(LEVEL_BITS),
+            }),
+            _ if bits >> OTHER_KIND_AT & mask(2) == QUEUE => Self::Small(State::Queue {
+                as_of: Timestamp::from_micros(field(bits, QUEUE_LEVEL_BITS, TIME_BITS)),
+                level: bits & mask(QUEUE_LEVEL_BITS),
+                shared: bits >> (TIME_BITS + QUEUE_LEVEL_BITS) & 1 == 1,
             }),
             _ => Self::Large(
                 u32::try_from(bits & mask(INDEX_BITS)).expect("no more than 32 bits are left"),
@@ -108,12 +128,14 @@ mod tests {
             (current, previous) in (0..1_u64 << COUNT_BITS, 0..1_u64 << COUNT_BITS),
             us in 0..1_u64 << TIME_BITS,
             level in 0..1_u128 << LEVEL_BITS,
+            (queue_level, shared) in (0..1_u128 << QUEUE_LEVEL_BITS, any::<bool>()),
             index in any::<u32>(),
         ) {
             let small = [
                 State::Sliding { window, current, previous },
                 State::Fixed { window, current },
                 State::Bucket { as_of: Timestamp::from_micros(us), level },
+                State::Queue { as_of: Timestamp::from_micros(us), level: queue_level, shared },
             ];
             prop_assert!(small.into_iter().all(survives));
             let large = Packed::Large(index).bits().map(Packed::from_bits);

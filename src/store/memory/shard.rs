@@ -10,8 +10,14 @@
 //! one with the least time left, weighted by the share of its limit that is
 //! used. A flood of new keys, each used once, so pushes itself out, and not
 //! those that are in debt. What was forgotten is counted.
+//!
+//! Units in flight must never be forgotten, or more than their limit would be
+//! in flight. They are held in a map beside the table, where nothing can push
+//! them out. It holds as many keys as the table has slots; when it is full, a
+//! key that holds nothing yet is refused.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::packed::Packed;
 use super::slab::Slab;
@@ -62,18 +68,28 @@ type Group = ([u8; WAYS], [u8; WAYS], [u32; WAYS], [(u128, u128); WAYS]);
 pub(super) struct Shard {
     groups: Box<[Group]>,
     large: Slab,
+    /// Units in flight by key.
+    held: HashMap<u128, u64>,
     forgiven: u64,
 }
 
 impl Shard {
     pub(super) fn new(groups: usize) -> Self {
         let empty = ([0; WAYS], [0; WAYS], [0; WAYS], [(0, 0); WAYS]);
-        Self { groups: vec![empty; groups].into_boxed_slice(), large: Slab::default(), forgiven: 0 }
+        Self {
+            groups: vec![empty; groups].into_boxed_slice(),
+            large: Slab::default(),
+            held: HashMap::new(),
+            forgiven: 0,
+        }
     }
 
     /// The state kept for a key. It may have expired; the algorithm sees that.
     pub(super) fn state(&self, place: &Place) -> Option<Cow<'_, State>> {
-        let Slot { group, way } = self.find(place)?;
+        let Some(Slot { group, way }) = self.find(place) else {
+            let units = *self.held.get(&place.key)?;
+            return Some(Cow::Owned(State::InFlight { units }));
+        };
         match Packed::from_bits(self.groups[group].3[way].1) {
             Packed::Small(state) => Some(Cow::Owned(state)),
             Packed::Large(index) => self.large.get(index).map(Cow::Borrowed),
@@ -97,8 +113,20 @@ impl Shard {
         })
     }
 
+    /// Whether units of this key that are in flight can be held.
+    pub(super) fn can_hold(&self, place: &Place) -> bool {
+        self.held.len() < self.groups.len() * WAYS || self.held.contains_key(&place.key)
+    }
+
     /// Remembers a state, or forgets the key if there is nothing to remember.
     pub(super) fn put(&mut self, place: &Place, record: Record, now: Timestamp) {
+        if let State::InFlight { units } = record.state {
+            match units {
+                0 => self.held.remove(&place.key),
+                _ => self.held.insert(place.key, units),
+            };
+            return;
+        }
         let found = self.find(place);
         if record.expires_at <= now {
             if let Some(slot) = found {
@@ -161,7 +189,7 @@ impl Shard {
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let now_s = seconds(now);
         let expiries_s = self.groups.iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
-        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count()
+        expiries_s.filter(|&&expiry_s| expiry_s > now_s).count() + self.held.len()
     }
 
     /// See [`Slab::len`].

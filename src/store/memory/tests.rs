@@ -2,6 +2,8 @@
 //! and threads neither lose nor invent a unit.
 
 mod flood;
+mod held;
+mod schedules;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +12,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
-use crate::algorithm::{Algorithm, FixedWindow, Quota, SubWindows};
+use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SubWindows};
 use crate::time::Span;
 
 /// A key as a digest would make it: all bits look random.
@@ -60,10 +62,8 @@ impl Model {
         judged.into_iter().map(|(_, verdict)| verdict).collect()
     }
 
-    fn give_back(&mut self, charge: &Charge<'_>, taken: Timestamp, now: Timestamp) {
-        let op = Op::Give { cost: charge.cost, taken };
-        if let Some(state) = self.0.get(&charge.key) {
-            let next = charge.algorithm.apply(Some(state), op, now).0.unwrap();
+    fn correct(&mut self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        if let (Some(next), _) = charge.algorithm.apply(self.0.get(&charge.key), op, now) {
             self.0.insert(charge.key, next);
         }
     }
@@ -74,20 +74,23 @@ proptest! {
 
     #[test]
     fn the_store_says_what_a_plain_map_says(
-        policies in prop::collection::vec(algorithms(), 6),
+        counting in prop::collection::vec(algorithms(), 5),
+        most_in_flight in 1..12_u64,
         steps in prop::collection::vec(
             (
                 prop_oneof![3 => 0..100_u64, 1 => 0..3_000_000_u64],
                 prop::collection::vec((1..=3_u64, any::<bool>()), 1..=6),
                 0..20_u64,
-                prop::bool::weighted(0.2),
+                prop::option::weighted(0.3, 0..6_u64),
             ),
             1..60,
         ),
     ) {
         let (store, mut model) = (MemoryStore::new(10_000), Model::default());
+        let in_flight = Algorithm::Concurrency(Concurrency::new(most_in_flight).unwrap());
+        let policies = [in_flight].into_iter().chain(counting).collect::<Vec<_>>();
         let mut now = at(1_795_246_126_000_000);
-        for (gap_us, costs, client, give) in steps {
+        for (gap_us, costs, client, correction) in steps {
             now = now.plus(Span::from_micros(gap_us));
             let charges: Vec<_> = (0..).zip(&policies).zip(costs).map(
                 |((policy, algorithm), (cost, binding))| {
@@ -95,9 +98,19 @@ proptest! {
                 },
             ).collect();
             prop_assert_eq!(store.apply(&charges, now).into_vec(), model.apply(&charges, now));
-            if give {
-                store.give_back(&charges[..1], now, now);
-                model.give_back(&charges[0], now, now);
+            match correction {
+                None => {}
+                Some(0) => {
+                    store.give_back(&charges, now, now);
+                    for charge in &charges {
+                        model.correct(charge, Op::Give { cost: charge.cost, taken: now }, now);
+                    }
+                }
+                Some(actual) => for &charge in &charges {
+                    store.settle(&[Settlement { charge, actual }], now, now);
+                    let op = Op::Settle { reserved: charge.cost, actual, taken: now };
+                    model.correct(&charge, op, now);
+                },
             }
         }
         prop_assert_eq!(store.forgiven(), 0);

@@ -1,0 +1,169 @@
+//! Windows as a calendar on the wall has them: hours, days and weeks of a time
+//! zone.
+//!
+//! A day begins when the zone's clock first shows its date, a week with its
+//! Monday (ISO 8601). So a day on which clocks change has 23 or 25 hours; one
+//! whose midnight is skipped begins an hour later; and when the clock goes back
+//! over midnight, the day that has begun does not begin again. Hours are
+//! counted from the beginning of the day, so they last an hour each, but for a
+//! shorter last one where clocks change by half an hour.
+//!
+//! The zone's offsets from 1970 to 2150 are listed when the calendar is made,
+//! about two a year. A window's bounds are then a binary search and a division:
+//! a pure function of the time, with nothing cached and no lock. The rules come
+//! from the database built into the program, not from the system's, so that
+//! all nodes agree on them.
+
+use std::fmt;
+
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+use super::QuotaError;
+use crate::time::Span;
+
+const HOUR_S: i64 = 3600;
+const DAY_S: i64 = 24 * HOUR_S;
+const WEEK_S: i64 = 7 * DAY_S;
+/// 1970-01-01 was a Thursday.
+const EPOCH_AFTER_MONDAY_S: i64 = 3 * DAY_S;
+/// 2150-01-01 in UTC: no offset is listed from then on, the last one stays.
+const END_S: i64 = 5_680_281_600;
+
+/// A unit of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Hour,
+    Day,
+    Week,
+}
+
+/// Windows of one unit in one time zone.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Calendar {
+    zone: Box<str>,
+    unit: Unit,
+    stretches: Box<[Stretch]>,
+}
+
+/// A time over which the zone's clock runs evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    from_s: i64,
+    offset_s: i64,
+    /// The day, or the week, that had begun before, and since when.
+    index: i64,
+    begun_s: i64,
+}
+
+/// From when until when a window lasts, in seconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    pub(super) start_s: i64,
+    pub(super) end_s: i64,
+}
+
+impl Calendar {
+    pub(super) fn new(window: Span, zone: &str) -> Result<Self, QuotaError> {
+        let unit = Unit::lasting(window).ok_or(QuotaError::CalendarWindow)?;
+        let zone = TimeZoneDatabase::bundled().get(zone).map_err(|_| QuotaError::Zone)?;
+        let name = zone.iana_name().ok_or(QuotaError::Zone)?.into();
+        Ok(Self { zone: name, unit, stretches: unit.stretches(&zone) })
+    }
+
+    /// The zone's name in the IANA database.
+    pub(super) fn zone(&self) -> &str {
+        &self.zone
+    }
+
+    /// The window that `time_s` lies in.
+    pub(super) fn bounds(&self, time_s: i64) -> Bounds {
+        let after = self.stretches.partition_point(|stretch| stretch.from_s <= time_s);
+        let at = after.saturating_sub(1);
+        let (index, start_s) = self.unit.begun(&self.stretches[at], time_s);
+        let end_s = self.end_s(at, index);
+        if self.unit != Unit::Hour {
+            return Bounds { start_s, end_s };
+        }
+        let start_s = time_s - (time_s - start_s) % HOUR_S;
+        Bounds { start_s, end_s: end_s.min(start_s.saturating_add(HOUR_S)) }
+    }
+
+    /// When the day or week after `index` begins, which had begun in the
+    /// stretch `at`.
+    fn end_s(&self, at: usize, index: i64) -> i64 {
+        let next = index.saturating_add(1);
+        let ends = self.stretches[at + 1..].iter().map(|later| later.from_s).chain([i64::MAX]);
+        let mut begins = self.stretches[at..].iter().zip(ends).filter_map(|(stretch, end_s)| {
+            let begin_s = self.unit.begin_s(next, stretch.offset_s).max(stretch.from_s);
+            (begin_s < end_s).then_some(begin_s)
+        });
+        begins.next().unwrap_or(i64::MAX)
+    }
+}
+
+impl Unit {
+    fn lasting(window: Span) -> Option<Self> {
+        let lengths_s = [(3600, Self::Hour), (86_400, Self::Day), (604_800, Self::Week)];
+        let unit = lengths_s.into_iter().find(|&(s, _)| Span::from_secs(s) == window);
+        unit.map(|(_, unit)| unit)
+    }
+
+    /// Length, and how far before the epoch the first one begins, on a clock
+    /// that shows UTC. Hours are cut out of days.
+    const fn grid(self) -> (i64, i64) {
+        match self {
+            Self::Hour | Self::Day => (DAY_S, 0),
+            Self::Week => (WEEK_S, EPOCH_AFTER_MONDAY_S),
+        }
+    }
+
+    /// Which day or week a clock with this offset shows.
+    const fn index(self, time_s: i64, offset_s: i64) -> i64 {
+        let (length_s, before_s) = self.grid();
+        time_s.saturating_add(offset_s + before_s).div_euclid(length_s)
+    }
+
+    /// When a clock with this offset shows the beginning of a day or week.
+    const fn begin_s(self, index: i64, offset_s: i64) -> i64 {
+        let (length_s, before_s) = self.grid();
+        index.saturating_mul(length_s).saturating_sub(offset_s + before_s)
+    }
+
+    /// The day or week that has begun at `time_s`, and when.
+    fn begun(self, stretch: &Stretch, time_s: i64) -> (i64, i64) {
+        let index = self.index(time_s, stretch.offset_s);
+        if index > stretch.index {
+            (index, self.begin_s(index, stretch.offset_s).max(stretch.from_s))
+        } else {
+            (stretch.index, stretch.begun_s)
+        }
+    }
+
+    fn stretches(self, zone: &TimeZone) -> Box<[Stretch]> {
+        let epoch = jiff::Timestamp::UNIX_EPOCH;
+        let offset_s = i64::from(zone.to_offset(epoch).seconds());
+        let index = self.index(0, offset_s);
+        let begun_s = self.begin_s(index, offset_s);
+        let mut stretches = vec![Stretch { from_s: begun_s, offset_s, index, begun_s }];
+        for transition in zone.following(epoch) {
+            let from_s = transition.timestamp().as_second();
+            if from_s >= END_S {
+                break;
+            }
+            let before = stretches[stretches.len() - 1];
+            let offset_s = i64::from(transition.offset().seconds());
+            if offset_s != before.offset_s {
+                let (index, begun_s) = self.begun(&before, from_s - 1);
+                stretches.push(Stretch { from_s, offset_s, index, begun_s });
+            }
+        }
+        stretches.into_boxed_slice()
+    }
+}
+
+/// Without the list of stretches, which is the zone's.
+impl fmt::Debug for Calendar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Calendar({:?}, {})", self.unit, self.zone)
+    }
+}

@@ -1,0 +1,104 @@
+//! Everything admitted in the last window, one by one: exact.
+//!
+//! The log holds when how many units were admitted. Those admitted at t count
+//! until t + W. With S units that count, a cost n is admitted iff S + n ≤ L. A
+//! refused one is admitted at t' + W, where t' is the first time in the log
+//! until which at least S + n − L units were admitted.
+//!
+//! Bound: at most L in every window of length W, always, and never a unit
+//! refused for which an exact count has room. In the long run L/W. The price is
+//! memory and time in proportion to L, see [`Log`](super::Log) for the bytes.
+//! So the limit is bounded: this is for logins, one-time codes and payments.
+
+use super::log::Tail;
+use super::{Attempt, Quota, QuotaError, State};
+use crate::time::{Span, Timestamp};
+
+/// The largest limit of a log: with debt at most 200 kB a key, and 100 kB of
+/// them only for a client that comes at 10,000 different microseconds.
+pub const MAX_LOG_LIMIT: u64 = 10_000;
+
+/// Everything admitted in the last window, one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlidingLog {
+    quota: Quota,
+}
+
+impl SlidingLog {
+    /// Counts this quota.
+    ///
+    /// # Errors
+    /// If the limit is above [`MAX_LOG_LIMIT`].
+    pub const fn new(quota: Quota) -> Result<Self, QuotaError> {
+        if quota.limit() > MAX_LOG_LIMIT {
+            return Err(QuotaError::LogLimit);
+        }
+        Ok(Self { quota })
+    }
+
+    pub(super) const fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    pub(super) const fn limit(&self) -> u64 {
+        self.quota.limit()
+    }
+
+    pub(super) const fn window(&self) -> Span {
+        self.quota.window()
+    }
+
+    pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
+        let tail = self.standing(state, now);
+        let room = self.limit().saturating_sub(tail.units);
+        let outcome = if cost <= room {
+            Ok(State::Log(tail.with(cost, now)))
+        } else {
+            Err(self.limit().checked_sub(cost).map(|spare| self.earliest(tail, spare)))
+        };
+        Attempt { room, outcome, delay: Span::ZERO }
+    }
+
+    /// When so many of the oldest units have gone that `spare` are left at most.
+    fn earliest(&self, tail: Tail<'_>, spare: u64) -> Timestamp {
+        let mut left = tail.units;
+        let freeing = tail.entries().find(|entry| {
+            left = left.saturating_sub(entry.units);
+            left <= spare
+        });
+        freeing.map_or(tail.newest, |entry| entry.at).plus(self.window())
+    }
+
+    pub(super) fn give(
+        &self,
+        state: Option<&State>,
+        cost: u64,
+        taken: Timestamp,
+        now: Timestamp,
+    ) -> State {
+        State::Log(self.standing(state, now).without(cost, taken))
+    }
+
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let tail = self.standing(state, now);
+        let units = units.min((2 * self.limit()).saturating_sub(tail.units));
+        State::Log(tail.with(units, now))
+    }
+
+    /// What counts at `now`. If the clock ran backwards, nothing has gone yet.
+    fn standing<'s>(&self, state: Option<&'s State>, now: Timestamp) -> Tail<'s> {
+        match state {
+            Some(State::Log(log)) => log.since(self.window(), now),
+            _ => Tail::empty(now),
+        }
+    }
+
+    pub(super) fn expires_at(&self, state: &State) -> Timestamp {
+        match state {
+            State::Log(log) => {
+                log.newest().map_or(Timestamp::default(), |newest| newest.plus(self.window()))
+            }
+            _ => Timestamp::default(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Several shards locked at once.
+//!
+//! Each is locked once, in ascending order, and none is let go before the last
+//! is locked: so decisions neither mix nor wait for each other in a circle.
+
+use std::ops::DerefMut;
+
+use smallvec::SmallVec;
+
+use super::shard::{Place, Shard};
+use super::{judge, keep};
+use crate::algorithm::{Op, Retry, Verdict};
+use crate::store::{Charge, Verdicts};
+use crate::time::Timestamp;
+
+/// The shards of several places.
+///
+/// The kind of guard is a parameter, so that a test can try this very code on
+/// locks whose threads it schedules itself.
+pub(super) struct Locked<G> {
+    indices: SmallVec<[usize; 4]>,
+    shards: SmallVec<[G; 4]>,
+}
+
+impl<G: DerefMut<Target = Shard>> Locked<G> {
+    /// Locks the shards of these places; `lock` locks the one with that index.
+    pub(super) fn new(places: &[Place], lock: impl Fn(usize) -> G) -> Self {
+        let mut indices: SmallVec<[usize; 4]> = places.iter().map(|place| place.shard).collect();
+        indices.sort_unstable();
+        indices.dedup();
+        let shards = indices.iter().map(|&index| lock(index)).collect();
+        Self { indices, shards }
+    }
+
+    fn shard(&mut self, place: &Place) -> &mut Shard {
+        let position = self.indices.binary_search(&place.shard);
+        &mut self.shards[position.expect("the shard of every place is locked")]
+    }
+
+    /// Judges every charge at its place, and keeps all of their next states, or none.
+    pub(super) fn decide(
+        &mut self,
+        charges: &[Charge<'_>],
+        places: &[Place],
+        now: Timestamp,
+    ) -> Verdicts {
+        let placed = || charges.iter().zip(places);
+        let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
+        for (charge, place) in placed() {
+            let op = Op::Take(charge.cost);
+            let (next, verdict) = judge(self.shard(place), place, charge, op, now);
+            nexts.push(next);
+            verdicts.push(verdict);
+        }
+        if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
+            // Nothing was consumed, so no verdict may say that it was.
+            for ((charge, place), verdict) in placed().zip(&mut verdicts) {
+                if verdict.admitted {
+                    let (_, before) = judge(self.shard(place), place, charge, Op::Peek, now);
+                    *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+                }
+            }
+        } else {
+            for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
+                keep(self.shard(place), place, charge, next, verdict, now);
+            }
+        }
+        verdicts
+    }
+}
