@@ -11,9 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate::digest::Secret;
 use tollgate::request::RequestView;
-use tollgate::rules::{
-    ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, Policy, Route, Rules,
-};
+use tollgate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader, Policy, Route, Rules};
 use tollgate::time::{Span, Timestamp};
 
 fn main() {
@@ -118,12 +116,6 @@ fn key(criterion: &mut Criterion) {
 
 fn policy(key: &str) -> Arc<Policy> {
     let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
-    Arc::new(Policy {
-        name: "per-client".into(),
-        key: key.parse().expect("a key"),
-        missing_key: MissingKey::Ip,
-        algorithm: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        exempt: Exempt::default(),
-        response: None,
-    })
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+    Arc::new(Policy::new("per-client", key.parse().expect("a key"), algorithm))
 }

@@ -1,0 +1,79 @@
+//! What a whole decision costs, from the request on: the route is chosen, the
+//! keys are made, and the policies are asked. Every time the same client asks,
+//! so this is the work, and `benches/limiter.rs` the memory.
+
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use http::{HeaderMap, Method};
+use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate::digest::Secret;
+use tollgate::limiter::{RateLimiter, Room};
+use tollgate::request::RequestView;
+use tollgate::rules::{
+    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy, Route, Rules,
+};
+use tollgate::store::{MemoryStore, Store};
+use tollgate::time::{Span, Timestamp};
+
+const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
+
+fn per_minute() -> Quota {
+    Quota::new(1_000_000_000, Span::from_secs(60)).expect("a valid quota")
+}
+
+/// Rules with one route, which these policies judge.
+fn rules(policies: Vec<Arc<Policy>>) -> Rules {
+    let route = Route {
+        name: "all".into(),
+        hosts: vec![],
+        path: "/*".parse().expect("a path"),
+        methods: vec![],
+        headers: vec![],
+        policies,
+    };
+    let client = ClientSettings {
+        trusted_proxies: vec![],
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
+        user: None,
+    };
+    Rules::new(vec![route], client, Secret::random())
+}
+
+/// All that the limiter does for a request of a client who is not refused.
+fn whole_decisions(criterion: &mut Criterion) {
+    let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
+    let plain = |name: &str| Arc::new(Policy::new(name, KeyExpr::Ip, sliding.clone()));
+    let limiter = RateLimiter::new(Store::Memory(MemoryStore::new(1000)));
+    let (headers, method) = (HeaderMap::new(), Method::GET);
+    let request = RequestView {
+        method: &method,
+        host: Cow::Borrowed("a.example"),
+        path: Cow::Borrowed("/"),
+        query: None,
+        headers: &headers,
+        peer: [192, 0, 2, 1].into(),
+    };
+    for names in [&["a"][..], &["a", "b", "c"]] {
+        let rules = rules(names.iter().map(|name| plain(name)).collect());
+        criterion.bench_function(&format!("decide, {} plain policies", names.len()), |bencher| {
+            bencher.iter(|| {
+                let matched = rules.select(black_box(&request)).expect("every path matches");
+                let subject = rules.subject(&request, matched, NOW);
+                let mut deciding = std::pin::pin!(limiter.decide(&subject, Room::default(), NOW));
+                // The memory store is never waited for.
+                let polled = deciding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert!(polled.is_ready());
+            });
+        });
+    }
+}
+
+criterion_group!(benches, whole_decisions);
+criterion_main!(benches);
