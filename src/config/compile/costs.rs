@@ -14,11 +14,11 @@ use crate::message::MeterSpec;
 use crate::rules::{Cost, Count};
 
 impl Compiler<'_> {
-    /// What a request costs under `algorithm`.
+    /// What a request costs under `own`, the policy's algorithm.
     pub(super) fn cost(
         &self,
         raw: &Field<Either<u64, RawCost>>,
-        algorithm: &Algorithm,
+        own: Option<&Algorithm>,
         client: Option<&RawClient>,
     ) -> Option<Cost> {
         let given = raw.given()?;
@@ -30,7 +30,7 @@ impl Compiler<'_> {
         };
         self.check_companions(long);
         match (long.header.is_absent(), long.body_bytes.is_absent(), long.reserve.is_absent()) {
-            (false, true, true) => self.field_cost(long, algorithm, client),
+            (false, true, true) => self.field_cost(long, own, client),
             (true, false, true) => {
                 self.unit(&long.body_bytes).map(|unit_bytes| Cost::Body { unit_bytes })
             }
@@ -62,7 +62,7 @@ impl Compiler<'_> {
     fn field_cost(
         &self,
         raw: &RawCost,
-        algorithm: &Algorithm,
+        own: Option<&Algorithm>,
         client: Option<&RawClient>,
     ) -> Option<Cost> {
         let name = raw.header.given()?;
@@ -80,7 +80,7 @@ impl Compiler<'_> {
             let message = "the highest cost is below the default";
             self.problems.error(given.span, message, "write a higher one");
         }
-        let max = max.unwrap_or_else(|| algorithm.capacity().max(default));
+        let max = max.unwrap_or_else(|| own.map_or(default, Algorithm::capacity).max(default));
         Some(Cost::Field { name: name.value.0.clone(), default, max })
     }
 

@@ -17,13 +17,13 @@ const LATENCY: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(600);
 
 impl Compiler<'_> {
     /// `own` is the policy's algorithm.
-    pub(super) fn elastic(&self, raw: &RawPolicy, own: &Algorithm) -> Option<Elastic> {
+    pub(super) fn elastic(&self, raw: &RawPolicy, own: Option<&Algorithm>) -> Option<Elastic> {
         let Spanned { value: RawElastic { limit, when }, span, .. } = raw.elastic.given()?;
         let message = "the elastic limit has no \"limit\"";
         self.required(limit, *span, message, "write the higher one, like limit: 300/minute");
         let advice = "like when: { upstream_latency_below: 200ms }";
         self.required(when, *span, "the elastic limit does not say \"when\"", advice);
-        let beyond = limit.given().and_then(|limit| {
+        let beyond = limit.given().zip(own).and_then(|(limit, own)| {
             let units = self.same_window(limit.value, limit.span, own, "the elastic limit")?;
             let beyond = units.checked_sub(own.limit()).filter(|beyond| *beyond > 0);
             if beyond.is_none() {

@@ -15,7 +15,7 @@ impl Compiler<'_> {
     pub(super) fn plans(
         &self,
         raw: &RawPolicy,
-        own: &Algorithm,
+        own: Option<&Algorithm>,
         client: Option<&RawClient>,
     ) -> Option<Plans> {
         let plans = raw.plans.given()?;
@@ -61,7 +61,7 @@ impl Compiler<'_> {
         &self,
         limits: &Spanned<Entries<PlanLimit>>,
         policy: &RawPolicy,
-        own: &Algorithm,
+        own: Option<&Algorithm>,
     ) -> Vec<(Box<str>, Plan)> {
         let Entries(entries) = &limits.value;
         if !(1..=MAX_PLANS).contains(&entries.len()) {
@@ -81,7 +81,7 @@ impl Compiler<'_> {
         name: &Spanned<String>,
         limit: &Field<PlanLimit>,
         policy: &RawPolicy,
-        own: &Algorithm,
+        own: Option<&Algorithm>,
     ) -> Option<Plan> {
         let given = limit.given()?;
         let limit = match given.value {
@@ -89,6 +89,7 @@ impl Compiler<'_> {
             PlanLimit::Limited(limit) => limit,
         };
         let whose = format!("the plan \"{}\"", name.shown());
+        let own = own?;
         let units = self.same_window(limit, given.span, own, &whose)?;
         let algorithm = self.with_limit(own, units, given.span)?;
         let soft = self.soft(&policy.soft, &algorithm);

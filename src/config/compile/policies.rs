@@ -57,10 +57,14 @@ impl Compiler<'_> {
         let exempt = raw.exempt.value().map(|exempt| self.exempt(exempt)).unwrap_or_default();
         let count = self.counted(&raw.count);
         let penalty = self.penalty(&raw.penalty);
-        let algorithm = algorithm?;
-        let cost = self.cost(&raw.cost, &algorithm, client);
-        let soft = self.soft(&raw.soft, &algorithm);
-        self.warn_never_passes(&raw.cost, soft.as_ref().unwrap_or(&algorithm), "the limit");
+        let own = algorithm.as_ref();
+        let cost = self.cost(&raw.cost, own, client);
+        let soft = own.and_then(|own| self.soft(&raw.soft, own));
+        if let Some(admitting) = soft.as_ref().or(own) {
+            self.warn_never_passes(&raw.cost, admitting, "the limit");
+        }
+        let plans = self.plans(raw, own, client);
+        let elastic = self.elastic(raw, own);
         Some(Policy {
             missing_key: raw.missing_key.value().map_or_else(MissingKey::default, missing_key),
             exempt,
@@ -68,11 +72,11 @@ impl Compiler<'_> {
             cost: cost.unwrap_or(Cost::Fixed(1)),
             count,
             mode: raw.mode.value().map_or_else(Mode::default, mode),
-            plans: self.plans(raw, &algorithm, client),
-            elastic: self.elastic(raw, &algorithm),
             soft,
+            plans,
             penalty,
-            ..Policy::new(&name.value, key?, algorithm)
+            elastic,
+            ..Policy::new(&name.value, key?, algorithm?)
         })
     }
 
