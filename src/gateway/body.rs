@@ -41,11 +41,7 @@ impl ResponseBody {
     }
 
     /// The same, with what is done at its end.
-    pub(super) fn followed_by(
-        self,
-        entry: Option<Box<Entry>>,
-        owed: Option<Box<Owed>>,
-    ) -> Self {
+    pub(super) fn followed_by(self, entry: Option<Box<Entry>>, owed: Option<Box<Owed>>) -> Self {
         Self { entry, owed, ..self }
     }
 }

@@ -113,14 +113,16 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, now);
-        let Judgement { route, client_ip, mut decision } = match self.judge(client, &head, now).await {
-            Ok(judgement) => judgement,
-            Err(failure) => return exchange.end(Err(failure), None),
-        };
+        let Judgement { route, client_ip, mut decision } =
+            match self.judge(client, &head, now).await {
+                Ok(judgement) => judgement,
+                Err(failure) => return exchange.end(Err(failure), None),
+            };
         exchange.judged(route, client_ip, &mut decision);
         let answer = match decision.outcome {
             Outcome::Admit => {
-                self.act(client, route, &decision, Request::from_parts(head, body), &mut exchange).await
+                self.act(client, route, &decision, Request::from_parts(head, body), &mut exchange)
+                    .await
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
             Outcome::Deny(_) => Err(Failure::KeyMissing),

@@ -154,8 +154,7 @@ impl Body for RequestBody {
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             upload.progress.bytes.set(upload.progress.bytes.get().saturating_add(bytes));
-            upload.allowance =
-                upload.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
+            upload.allowance = upload.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
             Ok(frame)
         }))
     }

@@ -190,7 +190,8 @@ fn place_of(error: QuotaError, raw: &RawPolicy) -> Option<Place> {
         | QuotaError::Limit
         | QuotaError::Window
         | QuotaError::LogLimit
-        | QuotaError::CalendarWindow => None,
+        | QuotaError::CalendarWindow
+        | QuotaError::Ban => None,
         QuotaError::Burst | QuotaError::BurstInWindow => place(&raw.burst),
         QuotaError::Buckets | QuotaError::SubWindowsLimit => place(&raw.buckets),
         QuotaError::Delay => place(&raw.max_delay),

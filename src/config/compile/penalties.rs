@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::Compiler;
-use crate::algorithm::{Algorithm, MAX_WINDOW, SlidingWindow};
+use crate::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
 use crate::config::field::{Field, Spanned};
 use crate::config::raw::RawPenalty;
 use crate::config::scalar::Rate;
@@ -27,10 +27,11 @@ impl Compiler<'_> {
             self.problems.error(given.span, message, "write a longer \"max_ban\"");
         }
         let (Rate(quota), ban) = (*after?, ban?);
+        // A longest ban that is too short has been reported.
+        let ban = Ban::new(ban, longest.unwrap_or(Span::DAY.max(ban))).ok()?;
         Some(Penalty {
             after: Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-            ban,
-            max_ban: longest.unwrap_or(Span::DAY.max(ban)),
+            ban: Algorithm::Ban(ban),
         })
     }
 }

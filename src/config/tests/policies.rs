@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::*;
-use crate::algorithm::{Quota, TokenBucket};
+use crate::algorithm::{Ban, Quota, TokenBucket};
 use crate::message::MeterSpec;
 use crate::rules::{Cost, Count, Mode, Plan, Policy};
 use crate::time::Span;
@@ -61,7 +61,7 @@ fn limits_beyond_the_limit_are_as_they_were_written() {
 
     let penalty = logged.penalty.as_ref().unwrap();
     assert_eq!((penalty.after.limit(), penalty.after.window()), (10, Span::from_secs(60)));
-    assert_eq!((penalty.ban, penalty.max_ban), (Span::from_secs(300), Span::from_secs(172_800)));
+    assert_eq!(penalty.ban, ban(300, 172_800));
 
     let elastic = uploads.elastic.as_ref().unwrap();
     assert_eq!(Some(&elastic.beyond), uploads.algorithm.with_limit(2_000_000).ok().as_ref());
@@ -133,14 +133,19 @@ fn a_soft_limit_is_rounded_down_and_a_burst_grows_with_it() {
     assert_eq!(soft(fields), Some(bucket));
 }
 
+fn ban(first_s: u64, longest_s: u64) -> Algorithm {
+    let span = Span::from_secs;
+    Algorithm::Ban(Ban::new(span(first_s), span(longest_s)).unwrap())
+}
+
 #[test]
 fn the_longest_ban_is_a_day_or_the_first_ban_if_that_is_longer() {
-    let longest = |ban: &str| {
-        let fields = format!("limit: 5/s, penalty: {{ after: 10/minute, ban: {ban} }}");
-        policy(&fields).penalty.as_ref().unwrap().max_ban
+    let bans = |first: &str| {
+        let fields = format!("limit: 5/s, penalty: {{ after: 10/minute, ban: {first} }}");
+        policy(&fields).penalty.as_ref().unwrap().ban.clone()
     };
-    assert_eq!(longest("5m"), Span::DAY);
-    assert_eq!(longest("1w"), Span::from_secs(7 * 86_400));
+    assert_eq!(bans("5m"), ban(300, 86_400));
+    assert_eq!(bans("1w"), ban(7 * 86_400, 7 * 86_400));
 }
 
 #[test]
