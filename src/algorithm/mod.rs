@@ -13,7 +13,7 @@
 //!   refused, at that time it is admitted, if nobody else consumes meanwhile
 //!   ([`Concurrency`] alone can only estimate it: it does not depend on time);
 //! - [`Verdict::remaining`] unit operations would be admitted now, one more
-//!   would not;
+//!   would not (a [`Ban`] alone consumes nothing: either all pass or none does);
 //! - time that goes backwards never admits more than time that stands still;
 //! - from [`Algorithm::expires_at`] on, a state equals no state at all;
 //! - a state outlives a change of the limit: a raised limit helps at once, a
@@ -22,6 +22,7 @@
 //!   twice the capacity counted: debt delays, and does not lock out for long;
 //! - no input overflows or panics.
 
+mod ban;
 mod calendar;
 mod concurrency;
 mod fixed_window;
@@ -38,6 +39,7 @@ mod sub_windows;
 pub(crate) mod tests;
 mod token_bucket;
 
+pub use ban::Ban;
 pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::LeakyBucket;
@@ -70,6 +72,8 @@ pub enum Algorithm {
     LeakyBucket(LeakyBucket),
     /// Units in flight at the same time.
     Concurrency(Concurrency),
+    /// No limit of its own: whether a client is banned for exceeding one.
+    Ban(Ban),
 }
 
 /// The same call on whichever algorithm it is.
@@ -83,6 +87,7 @@ macro_rules! on {
             Self::TokenBucket($it) => $call,
             Self::LeakyBucket($it) => $call,
             Self::Concurrency($it) => $call,
+            Self::Ban($it) => $call,
         }
     };
 }
@@ -196,6 +201,7 @@ impl Algorithm {
     /// The same algorithm with another limit, for a plan or an override: the
     /// same window, zone, buckets and delays, and so the same states. A burst
     /// is scaled with the limit and rounded up, so that it stays as long in time.
+    /// A ban has no limit, and stays as it is.
     ///
     /// # Errors
     /// If the algorithm cannot count this limit.
@@ -214,6 +220,7 @@ impl Algorithm {
             Self::TokenBucket(it) => Self::TokenBucket(it.with_limit(limit)?),
             Self::LeakyBucket(it) => Self::LeakyBucket(it.with_limit(limit)?),
             Self::Concurrency(_) => Self::Concurrency(Concurrency::new(limit)?),
+            Self::Ban(it) => Self::Ban(it.clone()),
         })
     }
 
@@ -222,7 +229,7 @@ impl Algorithm {
         on!(self, it => it.limit())
     }
 
-    /// The quota's window; zero for [`Concurrency`], which has none.
+    /// The quota's window; zero for [`Concurrency`] and [`Ban`], which have none.
     pub const fn window(&self) -> Span {
         on!(self, it => it.window())
     }
@@ -246,6 +253,7 @@ impl Algorithm {
             Self::TokenBucket(_) => "token_bucket",
             Self::LeakyBucket(_) => "leaky_bucket",
             Self::Concurrency(_) => "concurrency",
+            Self::Ban(_) => "ban",
         }
     }
 }

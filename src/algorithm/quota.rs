@@ -54,6 +54,11 @@ pub enum QuotaError {
     /// A delay for which the queue would need too many slots.
     #[error("so long a delay at so high a rate cannot be counted: write a shorter delay")]
     Delay,
+    /// A ban of no time, or longer than the longest, or a longest above [`MAX_WINDOW`].
+    #[error(
+        "a ban lasts some time, the longest no less than the first, and none more than {MAX_WINDOW}"
+    )]
+    Ban,
     /// A window that is no unit of the calendar.
     #[error("a window of the calendar is an hour, a day or a week")]
     CalendarWindow,

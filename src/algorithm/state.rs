@@ -6,7 +6,7 @@
 use super::Log;
 #[cfg(doc)]
 use super::{
-    Concurrency, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+    Ban, Concurrency, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::time::Timestamp;
 
@@ -64,5 +64,12 @@ pub enum State {
     InFlight {
         /// Units in flight.
         units: u64,
+    },
+    /// [`Ban`]: the last ban, and how many in a row it makes.
+    Ban {
+        /// From then on the client is not banned.
+        until: Timestamp,
+        /// Bans that are not forgotten yet.
+        bans: u8,
     },
 }

@@ -1,5 +1,6 @@
 //! What every algorithm promises, over random quotas, schedules, costs and clocks.
 
+mod bans;
 mod calendar;
 mod concurrency;
 mod debt;
@@ -69,7 +70,7 @@ fn bound(algorithm: &Algorithm, span_us: u64) -> Option<u64> {
         Algorithm::FixedWindow(_) => (span_us < window_us).then_some(2 * limit * window_us),
         Algorithm::TokenBucket(bucket) => Some(bucket.burst() * window_us + paced),
         Algorithm::LeakyBucket(bucket) => Some(queue::capacity(bucket) + paced),
-        Algorithm::Concurrency(_) => None,
+        Algorithm::Concurrency(_) | Algorithm::Ban(_) => None,
     }
 }
 

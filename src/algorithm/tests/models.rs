@@ -61,6 +61,7 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
             last - at(now) <= u128::from(latest)
         }
         Algorithm::Concurrency(_) => units_in(u64::MAX, 0) + cost <= limit,
+        Algorithm::Ban(_) => cost <= limit,
     }
 }
 

@@ -17,6 +17,7 @@ const OTHER: u128 = 3;
 const OTHER_KIND_AT: u32 = 124;
 const LARGE: u128 = 0;
 const QUEUE: u128 = 1;
+const BAN: u128 = 2;
 
 const COUNT_BITS: u32 = 40;
 const WINDOW_BITS: u32 = 44;
@@ -24,6 +25,7 @@ const TIME_BITS: u32 = 52;
 const LEVEL_BITS: u32 = 74;
 const QUEUE_LEVEL_BITS: u32 = 71;
 const INDEX_BITS: u32 = 32;
+const BANS_BITS: u32 = 8;
 
 /// A state as a slot holds it.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,6 +62,12 @@ impl Packed {
                     | cut(as_of.as_micros(), TIME_BITS) << QUEUE_LEVEL_BITS
                     | cut(level, QUEUE_LEVEL_BITS)
             }
+            Self::Small(State::Ban { until, bans }) => {
+                OTHER << KIND_AT
+                    | BAN << OTHER_KIND_AT
+                    | cut(until.as_micros(), TIME_BITS) << BANS_BITS
+                    | u128::from(bans)
+            }
             Self::Small(State::Counts { .. } | State::Log(_) | State::InFlight { .. }) => {
                 return None;
             }
@@ -87,6 +95,10 @@ impl Packed {
                 as_of: Timestamp::from_micros(field(bits, QUEUE_LEVEL_BITS, TIME_BITS)),
                 level: bits & mask(QUEUE_LEVEL_BITS),
                 shared: bits >> (TIME_BITS + QUEUE_LEVEL_BITS) & 1 == 1,
+            }),
+            _ if bits >> OTHER_KIND_AT & mask(2) == BAN => Self::Small(State::Ban {
+                until: Timestamp::from_micros(field(bits, BANS_BITS, TIME_BITS)),
+                bans: u8::try_from(bits & mask(BANS_BITS)).expect("no more than 8 bits are left"),
             }),
             _ => Self::Large(
                 u32::try_from(bits & mask(INDEX_BITS)).expect("no more than 32 bits are left"),
@@ -129,6 +141,7 @@ mod tests {
             us in 0..1_u64 << TIME_BITS,
             level in 0..1_u128 << LEVEL_BITS,
             (queue_level, shared) in (0..1_u128 << QUEUE_LEVEL_BITS, any::<bool>()),
+            bans in any::<u8>(),
             index in any::<u32>(),
         ) {
             let small = [
@@ -136,6 +149,7 @@ mod tests {
                 State::Fixed { window, current },
                 State::Bucket { as_of: Timestamp::from_micros(us), level },
                 State::Queue { as_of: Timestamp::from_micros(us), level: queue_level, shared },
+                State::Ban { until: Timestamp::from_micros(us), bans },
             ];
             prop_assert!(small.into_iter().all(survives));
             let large = Packed::Large(index).bits().map(Packed::from_bits);

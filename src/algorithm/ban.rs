@@ -1,0 +1,99 @@
+//! A ban: who was refused too often is refused everything for a while.
+//!
+//! What it counts are bans, not requests. A take asks whether there is a ban: it
+//! is admitted if none lasts, and consumes nothing. A charge, as
+//! [`Op::Settle`](super::Op::Settle) makes it, imposes a ban, whatever its
+//! units. The first ban lasts D, each further one twice as long as the one
+//! before, and none longer than M. To impose a ban while one lasts changes
+//! nothing: several requests that are refused at the same time are banned once.
+//!
+//! Bans are forgotten, all together, when the last of them ended M ago. Then
+//! the next one lasts D again.
+//!
+//! Bound: no ban lasts longer than M.
+
+use super::{Attempt, MAX_LIMIT, MAX_WINDOW, QuotaError, State};
+use crate::time::{Span, Timestamp};
+
+/// Bans, each twice as long as the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ban {
+    first: Span,
+    longest: Span,
+}
+
+impl Ban {
+    /// Bans that last `first` at first, and `longest` at most.
+    ///
+    /// # Errors
+    /// If the first lasts no time, or longer than the longest, or the longest
+    /// longer than [`MAX_WINDOW`].
+    pub fn new(first: Span, longest: Span) -> Result<Self, QuotaError> {
+        if first.is_zero() || first > longest || longest > MAX_WINDOW {
+            return Err(QuotaError::Ban);
+        }
+        Ok(Self { first, longest })
+    }
+
+    /// Nobody limits how much passes when no ban lasts.
+    pub(super) const fn limit(&self) -> u64 {
+        MAX_LIMIT
+    }
+
+    /// None: bans stay what they are when other lengths are set.
+    pub(super) const fn window(&self) -> Span {
+        Span::ZERO
+    }
+
+    pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
+        let (until, bans) = standing(state);
+        let room = if now < until { 0 } else { self.limit() };
+        let outcome = if cost <= room {
+            Ok(State::Ban { until, bans })
+        } else {
+            Err((cost <= self.limit()).then_some(until))
+        };
+        Attempt { room, outcome, delay: Span::ZERO }
+    }
+
+    /// A take consumed nothing, so there is nothing to give back.
+    pub(super) fn give(&self, state: Option<&State>, _: u64, _: Timestamp, _: Timestamp) -> State {
+        let (until, bans) = standing(state);
+        State::Ban { until, bans }
+    }
+
+    pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
+        let (until, bans) = standing(state);
+        if units == 0 || now < until {
+            return State::Ban { until, bans };
+        }
+        let remembered = if now < self.forgotten_at(until) { bans } else { 0 };
+        State::Ban { until: now.plus(self.length(remembered)), bans: remembered.saturating_add(1) }
+    }
+
+    /// How long a ban lasts after so many.
+    fn length(&self, before: u8) -> Span {
+        let factor = 1_u64.checked_shl(before.into());
+        let us = factor.and_then(|factor| self.first.as_micros().checked_mul(factor));
+        us.map_or(self.longest, |us| self.longest.min(Span::from_micros(us)))
+    }
+
+    const fn forgotten_at(&self, until: Timestamp) -> Timestamp {
+        until.plus(self.longest)
+    }
+
+    pub(super) fn expires_at(&self, state: &State) -> Timestamp {
+        match standing(Some(state)) {
+            (_, 0) => Timestamp::default(),
+            (until, _) => self.forgotten_at(until),
+        }
+    }
+}
+
+/// Until when the last ban lasts, and how many there were.
+fn standing(state: Option<&State>) -> (Timestamp, u8) {
+    match state {
+        Some(&State::Ban { until, bans }) => (until, bans),
+        _ => (Timestamp::default(), 0),
+    }
+}
