@@ -21,6 +21,12 @@ impl Key {
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
+
+    /// An empty digest under this key, for keys of other counters of the same
+    /// client: nobody who does not know this key can compute them.
+    pub fn digest(&self) -> Digest {
+        Digest(SipHasher13::new_with_key(&self.0))
+    }
 }
 
 /// The key of the digests.

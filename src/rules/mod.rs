@@ -2,7 +2,8 @@
 //! does I/O or reads a clock.
 //!
 //! [`Rules::select`] finds the route, [`Rules::subject`] says who asks, and
-//! [`Subject::key`] which counter each policy of the route uses for them. What a
+//! [`Subject::key`], [`Subject::limit`] and [`Subject::cost`] which counter each
+//! policy of the route uses for them, up to which limit, and how much. What a
 //! client sends is believed only as far as it can do no harm: forwarding fields
 //! and user fields from trusted peers, tokens with a good signature, and values
 //! only if no backend could read another one.
@@ -10,6 +11,8 @@
 mod cidr;
 mod client;
 mod client_ip;
+mod cost;
+mod counter;
 mod fields;
 mod forwarded;
 mod host;
@@ -18,20 +21,26 @@ mod key;
 mod params;
 mod partition;
 mod path;
+mod plan;
 mod policy;
 mod route;
 mod router;
 mod subject;
+#[cfg(test)]
+mod tests;
+mod value;
 
 pub use client::{
     ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, UserSource, VerifyingKey,
 };
+pub use counter::Beside;
 pub use host::{HostPattern, HostPatternError};
 pub use jwt::KeyError;
 pub use key::{KeyExpr, KeyExprError};
 pub use params::Params;
 pub use partition::KeyFor;
 pub use path::{MAX_SEGMENTS, PathPattern, PathPatternError, Segment};
+pub use plan::Limit;
 pub use policy::{Cost, Count, Elastic, Exempt, MissingKey, Mode, Penalty, Plan, Plans, Policy};
 pub use route::Route;
 pub use subject::{Match, Rules, Subject};

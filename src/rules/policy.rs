@@ -89,14 +89,14 @@ pub enum Cost {
         max: u64,
     },
     /// One for each started unit of the request's body: as announced at first,
-    /// settled by what came.
+    /// or one if it is not, and settled by what came.
     Body {
         /// Bytes.
         unit_bytes: NonZeroU64,
     },
     /// Known only afterwards: so many are reserved, and settled by what the response says.
     Metered {
-        /// Taken at first; stays if the response does not say.
+        /// Taken at first, but one at least; stays if the response does not say.
         reserve: u64,
         /// Where the response says it.
         meter: MeterSpec,
@@ -137,21 +137,22 @@ pub enum Plan {
     },
 }
 
-/// What happens to those who are refused too often.
+/// What happens to those who are refused too often: nothing of theirs that the
+/// policy judges is admitted while they are banned.
 #[derive(Clone, Debug)]
 pub struct Penalty {
-    /// So many refusals, counted by this algorithm, are one too many.
+    /// Counts refusals: the last one that fits its limit is one too many. A
+    /// request that is refused because of a ban is not counted.
     pub after: Algorithm,
-    /// How long the first ban lasts; each further one twice as long.
-    pub ban: Span,
-    /// The longest ban.
-    pub max_ban: Span,
+    /// How long bans last: an [`Algorithm::Ban`].
+    pub ban: Algorithm,
 }
 
 /// What is admitted beyond the limit while the upstream has room.
 #[derive(Clone, Debug)]
 pub struct Elastic {
-    /// Counts what goes beyond: its limit is the higher limit less the policy's own.
+    /// Counts what goes beyond: its limit is the higher limit less the policy's
+    /// own. It is the same for all plans.
     pub beyond: Algorithm,
     /// There is room while the upstream's latency is below this.
     pub latency_below: Option<Span>,

@@ -95,15 +95,19 @@ impl Rules {
     }
 }
 
-/// The claims that some policy counts by: all that is kept of a token.
+/// The claims that some policy counts by, or that name a plan: all that is kept
+/// of a token.
 fn claims_of(routes: &[Route]) -> Vec<Box<str>> {
     let mut claims = Vec::new();
     for policy in routes.iter().flat_map(|route| &route.policies) {
-        policy.key.visit(&mut |key| {
-            if let KeyExpr::Jwt(claim) = key {
-                claims.push(claim.clone());
-            }
-        });
+        let plan = policy.plans.as_ref().map(|plans| &plans.from);
+        for key in [&policy.key].into_iter().chain(plan) {
+            key.visit(&mut |key| {
+                if let KeyExpr::Jwt(claim) = key {
+                    claims.push(claim.clone());
+                }
+            });
+        }
     }
     claims
 }
@@ -136,6 +140,11 @@ impl<'r, 'q> Subject<'r, 'q> {
         *self.client_ip.get_or_init(|| {
             client_ip(self.request, &self.rules.trusted, &self.rules.client.forwarded_header)
         })
+    }
+
+    /// Whether the peer is a proxy that may speak for its clients.
+    pub(super) fn is_from_trusted_peer(&self) -> bool {
+        self.rules.trusted.contains(self.request.peer)
     }
 
     /// What the request's bearer token claims, if it is a token that holds now.

@@ -1,93 +1,16 @@
 //! Which requests share a counter, and which never do.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use http::HeaderMap;
+use http::HeaderName;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
-use crate::algorithm::{FixedWindow, Quota, SlidingWindow, SubWindows, TokenBucket};
-use crate::request::RequestView;
-use crate::rules::{ForwardedHeader, JwtSettings, Route, Rules, VerifyingKey};
-use crate::time::{Span, Timestamp};
-
-/// A request's parts, owned, and the settings that it meets.
-struct Case {
-    peer: IpAddr,
-    method: Method,
-    host: &'static str,
-    path: &'static str,
-    query: Option<&'static str>,
-    headers: HeaderMap,
-    client: ClientSettings,
-}
-
-/// A request from 192.0.2.1 with these header fields.
-fn with(headers: &[(&'static str, &str)]) -> Case {
-    let value = |text: &str| HeaderValue::from_str(text).unwrap();
-    Case {
-        peer: [192, 0, 2, 1].into(),
-        method: Method::GET,
-        host: "a.test",
-        path: "/t/acme",
-        query: None,
-        headers: headers
-            .iter()
-            .map(|(name, text)| (HeaderName::from_static(name), value(text)))
-            .collect(),
-        client: ClientSettings {
-            trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
-            forwarded_header: ForwardedHeader::XForwardedFor,
-            ipv4_prefix: 32,
-            ipv6_prefix: 64,
-            api_key: ApiKeySettings {
-                headers: vec![HeaderName::from_static("x-api-key")],
-                bearer: true,
-                query: Some("api_key".into()),
-            },
-            user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
-        },
-    }
-}
-
-fn from(peer: &str) -> Case {
-    Case { peer: peer.parse().unwrap(), ..with(&[]) }
-}
-
-fn policy(key: &str) -> Policy {
-    policy_of(key.parse().unwrap())
-}
-
-fn policy_of(key: KeyExpr) -> Policy {
-    let quota = Quota::new(100, Span::from_secs(60)).unwrap();
-    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
-    Policy { missing_key: MissingKey::Deny, ..Policy::new("p", key, algorithm) }
-}
-
-impl Case {
-    fn key(&self, policy: &Policy) -> KeyFor {
-        let route = Route {
-            name: "r".into(),
-            hosts: vec![],
-            path: "/t/{tenant}".parse().unwrap(),
-            methods: vec![],
-            headers: vec![],
-            policies: vec![Arc::new(policy.clone())],
-        };
-        let rules = Rules::new(vec![route], self.client.clone(), Secret::from_bytes([3; 16]));
-        let request = RequestView {
-            method: &self.method,
-            host: Cow::Borrowed(self.host),
-            path: Cow::Borrowed(self.path),
-            query: self.query,
-            headers: &self.headers,
-            peer: self.peer,
-        };
-        let matched = rules.select(&request).unwrap();
-        rules.subject(&request, matched, Timestamp::default()).key(policy)
-    }
-}
+use crate::algorithm::{
+    Algorithm, Ban, FixedWindow, Quota, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+};
+use crate::rules::Beside;
+use crate::rules::tests::{Case, bearer, from, policy, policy_of, users_by_token, with};
+use crate::time::Span;
 
 fn is_key(found: KeyFor) -> bool {
     matches!(found, KeyFor::Key(_))
@@ -242,20 +165,11 @@ fn a_user_field_is_believed_from_trusted_peers_only() {
 #[test]
 fn users_and_claims_come_from_verified_tokens() {
     let secret = [5; 32];
-    let signed = |key: &[u8], sub: &str| {
-        let claims = serde_json::json!({ "sub": sub, "org": { "plan": "pro" } });
-        let key = jsonwebtoken::EncodingKey::from_secret(key);
-        format!("Bearer {}", jsonwebtoken::encode(&Default::default(), &claims, &key).unwrap())
-    };
-    let settings = JwtSettings {
-        keys: vec![VerifyingKey::from_secret(&secret, &[jsonwebtoken::Algorithm::HS256]).unwrap()],
-        issuer: None,
-        audience: None,
-        claim: "sub".into(),
-    };
+    let signed =
+        |key: &[u8], sub: &str| bearer(key, &json!({ "sub": sub, "org": { "plan": "pro" } }));
     let key = |authorization: &str, key: &str| {
         let mut case = with(&[("authorization", authorization)]);
-        case.client.user = Some(UserSource::Jwt(settings.clone()));
+        case.client.user = Some(users_by_token(&secret));
         case.key(&policy(key))
     };
     let [ann, bob, forged] =
@@ -294,6 +208,26 @@ fn a_policy_keeps_its_counters_as_long_as_name_algorithm_and_window_stay() {
         assert_ne!(known, *other);
         assert!(!different[..at].contains(other), "{at}");
     }
+}
+
+#[test]
+fn counters_beside_a_policys_own_are_their_own_and_keep_their_states() {
+    let quota = |limit, secs| Quota::new(limit, Span::from_secs(secs)).unwrap();
+    let log = |limit, secs| Algorithm::SlidingLog(SlidingLog::new(quota(limit, secs)).unwrap());
+    let ban =
+        |secs| Algorithm::Ban(Ban::new(Span::from_secs(secs), Span::from_secs(2 * secs)).unwrap());
+    let [own, other] = [1, 2].map(|n| Key::from_bytes([n; 16]));
+    let known = Beside::Refusals.key(own, &log(5, 60));
+    assert_eq!(known, Beside::Refusals.key(own, &log(7, 60)));
+    let different = [
+        own,
+        Beside::Refusals.key(other, &log(5, 60)),
+        Beside::Refusals.key(own, &log(5, 61)),
+        Beside::Beyond.key(own, &log(5, 60)),
+        Beside::Ban.key(own, &ban(60)),
+    ];
+    assert!(!different.contains(&known));
+    assert_eq!(Beside::Ban.key(own, &ban(60)), Beside::Ban.key(own, &ban(61)));
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! Which limit holds for a client: its plan's, or the policy's own.
+
+use super::{Plan, Plans, Policy, Subject};
+use crate::algorithm::Algorithm;
+
+/// The limit of a policy that holds for one client.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit<'p> {
+    /// The limit that the client is told.
+    pub algorithm: &'p Algorithm,
+    /// The same counters with what is admitted beyond it, if anything is.
+    pub soft: Option<&'p Algorithm>,
+}
+
+impl<'p> Limit<'p> {
+    /// What decides: the limit with all that is admitted.
+    pub fn widest(&self) -> &'p Algorithm {
+        self.soft.unwrap_or(self.algorithm)
+    }
+}
+
+impl Subject<'_, '_> {
+    /// The limit of `policy` that holds for this client; none: it has no limit.
+    pub fn limit<'p>(&self, policy: &'p Policy) -> Option<Limit<'p>> {
+        match policy.plans.as_ref().and_then(|plans| self.plan(plans)) {
+            None => Some(Limit { algorithm: &policy.algorithm, soft: policy.soft.as_ref() }),
+            Some(Plan::Unlimited) => None,
+            Some(Plan::Limited { algorithm, soft }) => {
+                Some(Limit { algorithm, soft: soft.as_ref() })
+            }
+        }
+    }
+
+    fn plan<'p>(&self, plans: &'p Plans) -> Option<&'p Plan> {
+        let named = self.single(&plans.from).ok()?;
+        let mut limits = plans.limits.iter();
+        limits.find(|(name, _)| name.as_bytes() == &*named.value).map(|(_, plan)| plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::tests::{Case, bearer, policy, users_by_token, with};
+
+    /// The limits, own and soft, that hold for `case`, if any does.
+    fn limits(case: &Case, from: &str) -> Option<(u64, Option<u64>)> {
+        let plain = policy("ip");
+        let of = |limit| plain.algorithm.with_limit(limit).unwrap();
+        let pro = Plan::Limited { algorithm: of(1000), soft: Some(of(1100)) };
+        let limits = vec![("pro".into(), pro), ("internal".into(), Plan::Unlimited)];
+        let plans = Some(Plans { from: from.parse().unwrap(), limits });
+        let policy = Policy { plans, soft: Some(of(105)), ..plain };
+        case.ask(&policy, |subject| {
+            let Limit { algorithm, soft } = subject.limit(&policy)?;
+            assert_eq!(subject.limit(&policy)?.widest(), soft.unwrap_or(algorithm));
+            Some((algorithm.limit(), soft.map(Algorithm::limit)))
+        })
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_plan_and_else_the_policys_own() {
+        let limits = |plan| limits(&with(&[("x-plan", plan)]), "header:x-plan");
+        assert_eq!(limits("pro"), Some((1000, Some(1100))));
+        assert_eq!(limits("internal"), None);
+        for other in ["", "Pro", "free"] {
+            assert_eq!(limits(other), Some((100, Some(105))), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_plan_named_twice_is_none() {
+        let case = with(&[("x-plan", "free"), ("x-plan", "internal")]);
+        assert_eq!(limits(&case, "header:x-plan"), Some((100, Some(105))));
+    }
+
+    #[test]
+    fn a_claim_that_names_nothing_but_a_plan_is_read_and_believed_only_if_signed() {
+        let secret = [5; 32];
+        let limits = |signed_with: &[u8]| {
+            let token = bearer(signed_with, &json!({ "sub": "ann", "org": { "plan": "pro" } }));
+            let mut case = with(&[("authorization", &token)]);
+            case.client.user = Some(users_by_token(&secret));
+            limits(&case, "jwt:org.plan")
+        };
+        assert_eq!(limits(&secret), Some((1000, Some(1100))));
+        assert_eq!(limits(&[6; 32]), Some((100, Some(105))));
+    }
+
+    #[test]
+    fn every_plan_of_a_client_has_the_same_counter() {
+        let plain = policy("ip");
+        let pro = Plan::Limited { algorithm: plain.algorithm.clone(), soft: None };
+        let plans =
+            Plans { from: "header:x-plan".parse().unwrap(), limits: vec![("pro".into(), pro)] };
+        let policy = Policy { plans: Some(plans), ..plain };
+        assert_eq!(with(&[("x-plan", "pro")]).key(&policy), with(&[]).key(&policy));
+    }
+}

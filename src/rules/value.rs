@@ -1,0 +1,120 @@
+//! What a key expression finds in a request: one value, and of which kind.
+//!
+//! Keys are digests of such values; the name of a client's plan is one.
+
+use std::borrow::Cow;
+
+use super::fields::{self, Lack};
+use super::{ApiKeySettings, KeyExpr, Subject, UserSource};
+
+/// What the value behind it is.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub(super) enum Tag {
+    Ip = 1,
+    ApiKey = 2,
+    User = 3,
+    Cookie = 4,
+    Header = 5,
+    Query = 6,
+    Jwt = 7,
+    Param = 8,
+    Path = 9,
+    Method = 10,
+    Host = 11,
+    Route = 12,
+    Global = 13,
+    All = 14,
+    /// The client's address in place of a missing key. Not [`Tag::Ip`]: one who
+    /// has an address for a key shares no counter with one who has no key.
+    StandIn = 15,
+}
+
+/// One value of a request.
+pub(super) struct Single<'a> {
+    pub(super) tag: Tag,
+    /// Where a request may have several of the kind, which one it is.
+    pub(super) name: Option<&'a str>,
+    pub(super) value: Cow<'a, [u8]>,
+}
+
+impl<'a> Single<'a> {
+    fn new(tag: Tag, value: impl Into<Cow<'a, [u8]>>) -> Self {
+        Self { tag, name: None, value: value.into() }
+    }
+
+    fn named(tag: Tag, name: &'a str, value: impl Into<Cow<'a, [u8]>>) -> Self {
+        Self { tag, name: Some(name), value: value.into() }
+    }
+}
+
+impl Subject<'_, '_> {
+    /// The one value that `key` finds. An address is in its usual form, of
+    /// several the first that there is; all of several are not one value.
+    pub(super) fn single<'a>(&'a self, key: &'a KeyExpr) -> Result<Single<'a>, Lack> {
+        let request = self.request;
+        match key {
+            KeyExpr::Ip => Ok(Single::new(Tag::Ip, self.client_ip().to_string().into_bytes())),
+            KeyExpr::ApiKey => self.api_key().map(|value| Single::new(Tag::ApiKey, value)),
+            KeyExpr::User => self.user().map(|value| Single::new(Tag::User, value)),
+            KeyExpr::Cookie(name) => fields::cookie(request.headers, name)
+                .map(|value| Single::named(Tag::Cookie, name, value)),
+            KeyExpr::Header(name) => fields::header(request.headers, name)
+                .map(|value| Single::named(Tag::Header, name.as_str(), value)),
+            KeyExpr::Query(name) => fields::query(request.query, name)
+                .map(|value| Single::named(Tag::Query, name, value)),
+            KeyExpr::Jwt(claim) => {
+                self.claim(claim).map(|value| Single::named(Tag::Jwt, claim, value.as_bytes()))
+            }
+            KeyExpr::Param(name) => {
+                let value = self.params().get(name).ok_or(Lack::Absent)?;
+                Ok(Single::named(Tag::Param, name, value.as_bytes()))
+            }
+            KeyExpr::Path => Ok(Single::new(Tag::Path, request.path.as_bytes())),
+            KeyExpr::Method => Ok(Single::new(Tag::Method, request.method.as_str().as_bytes())),
+            KeyExpr::Host if request.host.is_empty() => Err(Lack::Absent),
+            KeyExpr::Host => Ok(Single::new(Tag::Host, request.host.as_bytes())),
+            KeyExpr::Route => Ok(Single::new(Tag::Route, self.route().name.as_bytes())),
+            KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
+            KeyExpr::First(keys) => {
+                let mut singles = keys.iter().map(|key| self.single(key));
+                singles.find(Result::is_ok).unwrap_or(Err(Lack::Absent))
+            }
+            KeyExpr::All(_) => Err(Lack::Absent),
+        }
+    }
+
+    /// The same key is the same client, wherever in the request it stands.
+    fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
+        let ApiKeySettings { headers, bearer, query } = &self.rules.client.api_key;
+        let (fields, uri_query) = (self.request.headers, self.request.query);
+        for name in headers {
+            match fields::header(fields, name) {
+                Err(Lack::Absent) => {}
+                found => return found.map(Cow::Borrowed),
+            }
+        }
+        if *bearer {
+            match fields::bearer(fields) {
+                Err(Lack::Absent) => {}
+                found => return found.map(Cow::Borrowed),
+            }
+        }
+        let name = query.as_deref().ok_or(Lack::Absent)?;
+        fields::query(uri_query, name)
+    }
+
+    fn user(&self) -> Result<&[u8], Lack> {
+        match &self.rules.client.user {
+            Some(UserSource::Jwt(settings)) => self.claim(&settings.claim).map(str::as_bytes),
+            Some(UserSource::Header(name)) if self.is_from_trusted_peer() => {
+                fields::header(self.request.headers, name)
+            }
+            Some(UserSource::Header(_)) | None => Err(Lack::Absent),
+        }
+    }
+
+    fn claim(&self, claim: &str) -> Result<&str, Lack> {
+        self.claims().and_then(|claims| claims.get(claim)).ok_or(Lack::Absent)
+    }
+}
