@@ -12,7 +12,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow, TokenBucket};
 use tollgate::digest::{Key, Secret};
-use tollgate::limiter::RateLimiter;
+use tollgate::limiter::{RateLimiter, Room};
 use tollgate::request::RequestView;
 use tollgate::rules::{
     ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy, Route, Rules,
@@ -132,7 +132,7 @@ fn whole_decisions(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let matched = rules.select(black_box(&request)).expect("every path matches");
                 let subject = rules.subject(&request, matched, NOW);
-                let mut deciding = std::pin::pin!(limiter.decide(&subject, NOW));
+                let mut deciding = std::pin::pin!(limiter.decide(&subject, Room::default(), NOW));
                 // The memory store is never waited for.
                 let polled = deciding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 assert!(polled.is_ready());

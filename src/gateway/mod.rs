@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use tower::Service;
 
 use crate::algorithm::Retry;
-use crate::limiter::{Decision, Outcome};
+use crate::limiter::{Decision, Outcome, Room};
 use crate::message::{
     AnswerStyle, Failure, Forwarding, Refusal, Via, X_REQUEST_ID, request_id, strip_hop_by_hop,
 };
@@ -152,7 +152,7 @@ impl Gateway {
         let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
-        let decision = limiter.decide(&subject, now).await;
+        let decision = limiter.decide(&subject, Room::default(), now).await;
         let judgement = Judgement { route, client: subject.client_ip(), decision };
         if let Some(entry) = entry {
             entry.judged(&judgement);

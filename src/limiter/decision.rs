@@ -6,25 +6,10 @@
 
 use std::cmp::Reverse;
 
-use smallvec::SmallVec;
-
-use crate::algorithm::{Retry, Verdict};
+use super::{Lease, Report, Reports, Ruling};
+use crate::algorithm::Retry;
 use crate::rules::Policy;
-
-/// What one policy said of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct Report<'r> {
-    /// The policy.
-    pub policy: &'r Policy,
-    /// Its verdict. In a refused request nothing was consumed, and `remaining`
-    /// says so also where this policy would have admitted it.
-    pub verdict: Verdict,
-    /// The units that the request costs.
-    pub cost: u64,
-}
-
-/// One report for each policy that judged the request, in the route's order.
-pub type Reports<'r> = SmallVec<[Report<'r>; 4]>;
+use crate::time::Span;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
@@ -38,38 +23,50 @@ pub enum Outcome<'r> {
 }
 
 /// What all policies of a route say of a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Decision<'r> {
     /// What becomes of it.
     pub outcome: Outcome<'r>,
+    /// How long it is to be held before it goes on, if it is admitted.
+    pub delay: Span,
     /// Index of the report whose numbers the client is told.
     pub binding: Option<usize>,
     /// All reports.
     pub reports: Reports<'r>,
+    /// What it owes when its response has ended, if it is admitted.
+    pub lease: Lease,
 }
 
 impl<'r> Decision<'r> {
     /// What the reports come to. The longest wait binds; among policies that
     /// admit, the one with the fewest such requests left. If that is a tie,
-    /// the longer window does, then the lower limit, then the name.
-    pub fn combine(reports: Reports<'r>) -> Self {
-        let indexed = || reports.iter().enumerate();
-        let refused = indexed()
-            .filter(|(_, report)| !report.verdict.admitted)
+    /// the longer window does, then the lower limit, then the name. Policies in
+    /// shadow neither refuse nor bind.
+    pub(super) fn combine(reports: Reports<'r>, lease: Lease) -> Self {
+        let told = || reports.iter().enumerate().filter(|(_, report)| report.is_told());
+        let refused = told()
+            .filter(|(_, report)| report.refuses())
             .max_by_key(|(_, report)| (report.verdict.retry, report.precedence()));
         if let Some((index, report)) = refused {
             let outcome = Outcome::Refuse(report.verdict.retry);
-            return Self { outcome, binding: Some(index), reports };
+            return Self { outcome, delay: Span::ZERO, binding: Some(index), reports, lease };
         }
-        let binding = indexed()
+        let binding = told()
             .max_by_key(|(_, report)| (Reverse(report.requests_left()), report.precedence()))
             .map(|(index, _)| index);
-        Self { outcome: Outcome::Admit, binding, reports }
+        let delay = told().map(|(_, report)| report.verdict.delay).max().unwrap_or_default();
+        Self { outcome: Outcome::Admit, delay, binding, reports, lease }
     }
 
     /// A request without the key that `policy` demands.
-    pub fn deny(policy: &'r Policy) -> Self {
-        Self { outcome: Outcome::Deny(policy), binding: None, reports: Reports::new() }
+    pub(super) fn deny(policy: &'r Policy) -> Self {
+        Self {
+            outcome: Outcome::Deny(policy),
+            delay: Span::ZERO,
+            binding: None,
+            reports: Reports::new(),
+            lease: Lease::default(),
+        }
     }
 
     /// The report whose numbers the client is told.
@@ -77,23 +74,21 @@ impl<'r> Decision<'r> {
         self.reports.get(self.binding?)
     }
 
+    /// All reports that the client is told of.
+    pub fn told(&self) -> impl Iterator<Item = &Report<'r>> {
+        self.reports.iter().filter(|report| report.is_told())
+    }
+
     /// All policies that refuse the request.
     pub fn violated(&self) -> impl Iterator<Item = &'r Policy> {
-        let refusing = self.reports.iter().filter(|report| !report.verdict.admitted);
-        refusing.map(|report| report.policy)
-    }
-}
-
-impl<'r> Report<'r> {
-    /// How many requests of the same cost would pass.
-    fn requests_left(&self) -> u64 {
-        self.verdict.remaining / self.cost.max(1)
+        self.reports.iter().filter(|report| report.refuses()).map(|report| report.policy)
     }
 
-    /// Which of two that are otherwise equal binds: the greater one.
-    fn precedence(&self) -> impl Ord + use<'r> {
-        let Policy { name, algorithm, .. } = self.policy;
-        (algorithm.window(), Reverse(algorithm.limit()), Reverse(name))
+    /// Whether it is admitted although it is beyond a limit, which upstream and
+    /// client are told (see [`X_RATELIMIT_SOFT`](super::X_RATELIMIT_SOFT)).
+    pub fn is_soft(&self) -> bool {
+        matches!(self.outcome, Outcome::Admit)
+            && self.told().any(|report| report.ruling == Ruling::Soft)
     }
 }
 
@@ -102,8 +97,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::algorithm::Verdict;
     use crate::algorithm::tests::cases;
-    use crate::limiter::tests::policy;
+    use crate::limiter::tests::{policy, report};
+    use crate::rules::Mode;
     use crate::time::Span;
 
     fn verdict(retry: Retry, remaining: u64) -> Verdict {
@@ -119,8 +116,8 @@ mod tests {
     }
 
     fn combined<'r>(reports: &[(&'r Policy, Verdict, u64)]) -> Decision<'r> {
-        let report = |&(policy, verdict, cost)| Report { policy, verdict, cost };
-        Decision::combine(reports.iter().map(report).collect())
+        let report = |&(policy, verdict, cost)| report(policy, verdict, cost);
+        Decision::combine(reports.iter().map(report).collect(), Lease::default())
     }
 
     fn binding<'r>(decision: &Decision<'r>) -> &'r str {
@@ -163,8 +160,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_shadow_neither_refuses_nor_binds_nor_delays() {
+        let enforced = policy("enforced", 100, Span::SECOND);
+        let shadow = Policy { mode: Mode::Shadow, ..policy("shadow", 100, Span::DAY) };
+        let held = Verdict { delay: Span::SECOND, ..verdict(Retry::Now, 0) };
+        for judged in [verdict(Retry::After(Span::DAY), 0), verdict(Retry::Never, 0), held] {
+            let decision =
+                combined(&[(&shadow, judged, 1), (&enforced, verdict(Retry::Now, 9), 1)]);
+            assert_eq!(binding(&decision), "enforced");
+            assert!(matches!(decision.outcome, Outcome::Admit) && decision.delay.is_zero());
+            assert_eq!(decision.violated().count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_request_is_held_as_long_as_the_slowest_queue_asks_for_if_it_is_admitted() {
+        let [a, b] = ["a", "b"].map(|name| policy(name, 100, Span::SECOND));
+        let held = |ms| Verdict { delay: Span::from_millis(ms), ..verdict(Retry::Now, 1) };
+        let delay = |other| combined(&[(&a, held(5), 1), (&b, other, 1)]).delay;
+        assert_eq!(delay(held(7)), Span::from_millis(7));
+        assert_eq!(delay(verdict(Retry::After(Span::SECOND), 0)), Span::ZERO);
+    }
+
+    #[test]
     fn nobody_judging_admits() {
-        let decision = Decision::combine(Reports::new());
+        let decision = combined(&[]);
         assert!(matches!(decision.outcome, Outcome::Admit) && decision.binding.is_none());
     }
 

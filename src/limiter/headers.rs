@@ -27,6 +27,12 @@ const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-aft
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
+/// Says `over` on a response, and on the request to the upstream, that was
+/// admitted softly: beyond the limit.
+pub const X_RATELIMIT_SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
+/// What it says.
+const OVER: HeaderValue = HeaderValue::from_static("over");
+
 /// Writes decisions into header fields.
 #[derive(Clone, Debug)]
 pub struct HeaderWriter {
@@ -56,13 +62,16 @@ impl HeaderWriter {
         for dialect in &self.dialects {
             match dialect {
                 Dialect::XRatelimit => write_x_ratelimit(binding, retry_after_s, fields),
-                Dialect::Ietf => write_ietf(&decision.reports, fields),
+                Dialect::Ietf => write_ietf(decision, fields),
                 Dialect::RetryAfter => {
                     if let Some(secs) = retry_after_s {
                         fields.insert(RETRY_AFTER, secs.into());
                     }
                 }
             }
+        }
+        if decision.is_soft() {
+            fields.insert(X_RATELIMIT_SOFT, OVER);
         }
         if let Some(exposed) = self.exposed.as_ref().filter(|_| cross_origin) {
             fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
@@ -73,7 +82,8 @@ impl HeaderWriter {
 const fn names(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::XRatelimit => {
-            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, X-Ratelimit-Retry-After"
+            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, \
+             X-Ratelimit-Retry-After, X-Ratelimit-Soft"
         }
         Dialect::Ietf => "RateLimit-Policy, RateLimit",
         Dialect::RetryAfter => "Retry-After",
@@ -101,18 +111,18 @@ fn write_x_ratelimit(binding: &Report<'_>, retry_after_s: Option<u64>, fields: &
     }
 }
 
-fn write_ietf(reports: &[Report<'_>], fields: &mut HeaderMap) {
+fn write_ietf(decision: &Decision<'_>, fields: &mut HeaderMap) {
     let value = |list: String| HeaderValue::try_from(list).expect("only printable ASCII");
-    fields.append(RATELIMIT_POLICY, value(Policies(reports).to_string()));
-    fields.append(RATELIMIT, value(Limits(reports).to_string()));
+    fields.append(RATELIMIT_POLICY, value(Policies(decision).to_string()));
+    fields.append(RATELIMIT, value(Limits(decision).to_string()));
 }
 
 /// The list of `RateLimit-Policy`: what each policy allows.
-struct Policies<'a>(&'a [Report<'a>]);
+struct Policies<'a, 'r>(&'a Decision<'r>);
 
-impl fmt::Display for Policies<'_> {
+impl fmt::Display for Policies<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, Report { policy, verdict, .. }) in self.0.iter().enumerate() {
+        for (n, Report { policy, verdict, .. }) in self.0.told().enumerate() {
             let comma = if n > 0 { ", " } else { "" };
             write!(f, "{comma}{};q={}", SfString(&policy.name), verdict.limit)?;
             // The field knows whole seconds only. To round a window up is to
@@ -127,11 +137,11 @@ impl fmt::Display for Policies<'_> {
 }
 
 /// The list of `RateLimit`: what each policy still allows, and for how long.
-struct Limits<'a>(&'a [Report<'a>]);
+struct Limits<'a, 'r>(&'a Decision<'r>);
 
-impl fmt::Display for Limits<'_> {
+impl fmt::Display for Limits<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, Report { policy, verdict, .. }) in self.0.iter().enumerate() {
+        for (n, Report { policy, verdict, .. }) in self.0.told().enumerate() {
             let comma = if n > 0 { ", " } else { "" };
             let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
             let window_s = wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil());

@@ -1,29 +1,42 @@
 //! Deciding: all policies of a route at once, and what clients are told of it.
 //!
-//! Keys come from the rules, states from the store, and what the verdicts come
-//! to is a pure function. Here is only what joins them.
+//! Keys, limits and costs come from the rules, states from the store, and what
+//! the verdicts come to is a pure function. Here is only what joins them, in at
+//! most three steps, of which all but the first are rare:
+//!
+//! 1. All policies are asked together, and whether the client is banned by one
+//!    of them. If all admit the request, it is counted, otherwise nothing is.
+//! 2. If only elastic policies refuse, and the upstream has room, the request is
+//!    asked for once more, with what they refused counted beyond their limits.
+//! 3. A refusal by a policy with a penalty is counted, and may bring a ban.
 
+mod claim;
 mod decision;
 mod headers;
+mod lease;
+mod report;
+mod room;
 mod settings;
 #[cfg(test)]
 mod tests;
 
 use smallvec::SmallVec;
 
-pub use decision::{Decision, Outcome, Report, Reports};
-pub use headers::HeaderWriter;
+pub use decision::{Decision, Outcome};
+pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
+pub use lease::{Ending, Lease};
+pub use report::{Report, Reports, Ruling};
+pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
-use crate::rules::{KeyFor, Policy, Subject};
-use crate::store::{Charge, Store};
+use self::claim::{Claim, Claims};
+use crate::algorithm::{Retry, Verdict};
+use crate::rules::{KeyFor, Mode, Subject};
+use crate::store::{Charge, Settlement, Store};
 use crate::time::Timestamp;
 
 /// The most policies that may judge one request.
 pub const MAX_POLICIES: usize = 16;
-
-/// The units that a request costs.
-const COST: u64 = 1;
 
 /// Decides over requests by counting them in a store.
 #[derive(Debug)]
@@ -42,40 +55,117 @@ impl RateLimiter {
         &self.store
     }
 
-    /// What all policies of the subject's route say. If they admit the
-    /// request, all have counted it; if one refuses it, none has.
-    pub async fn decide<'r>(&self, subject: &Subject<'r, '_>, now: Timestamp) -> Decision<'r> {
-        let policies = subject.route().policies.iter();
-        self.judge(policies.map(|policy| (&**policy, subject.key(policy))), now).await
-    }
-
-    async fn judge<'r>(
+    /// What all policies of the subject's route say, and what becomes of the
+    /// request. If it is admitted, every policy that enforces its limit has
+    /// counted it; if it is refused, none has.
+    ///
+    /// The lease of an admitted request must be [ended](Self::end).
+    pub async fn decide<'r>(
         &self,
-        keyed: impl Iterator<Item = (&'r Policy, KeyFor)>,
+        subject: &Subject<'r, '_>,
+        room: Room,
         now: Timestamp,
     ) -> Decision<'r> {
-        let mut policies: SmallVec<[&Policy; 4]> = SmallVec::new();
-        let mut charges: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
-        for (policy, key) in keyed {
-            match key {
-                KeyFor::Key(key) => {
-                    policies.push(policy);
-                    charges.push(Charge {
-                        key,
-                        algorithm: &policy.algorithm,
-                        cost: COST,
-                        binding: true,
-                    });
-                }
-                KeyFor::Exempt => {}
-                KeyFor::Denied => return Decision::deny(policy),
+        let mut claims = Claims::new();
+        for policy in &subject.route().policies {
+            match subject.key(policy) {
+                KeyFor::Key(key) => claims.extend(subject.limit(policy).map(|limit| {
+                    let cost = subject.cost(policy);
+                    Claim { policy, key, limit, cost }
+                })),
+                KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
+                KeyFor::Exempt | KeyFor::Denied => {}
             }
         }
-        debug_assert!(charges.len() <= MAX_POLICIES, "the configuration bounds policies a route");
-        let verdicts = self.store.apply(&charges, now).await;
-        let reports = policies.into_iter().zip(verdicts);
-        Decision::combine(
-            reports.map(|(policy, verdict)| Report { policy, verdict, cost: COST }).collect(),
-        )
+        self.judge(&claims, room, now).await
     }
+
+    async fn judge<'r>(&self, claims: &[Claim<'r>], room: Room, now: Timestamp) -> Decision<'r> {
+        debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
+        let verdicts = self.store.apply(&claim::charges(claims), now).await;
+        let mut reports = claim::reports(claims, verdicts);
+        if may_stretch(claims, &reports, room) {
+            self.stretch(claims, &mut reports, now).await;
+        }
+        if reports.iter().any(|report| !report.verdict.admitted) {
+            self.punish(claims, &mut reports, now).await;
+        }
+        let is_refused = reports.iter().any(Report::refuses);
+        let lease = if is_refused { Lease::default() } else { Lease::new(claims, &reports, now) };
+        Decision::combine(reports, lease)
+    }
+
+    /// Asks once more, with the costs that are refused counted beyond the limits.
+    async fn stretch<'r>(&self, claims: &[Claim<'r>], reports: &mut Reports<'r>, now: Timestamp) {
+        let mut charges = claim::charges(claims);
+        let refused = claims.iter().zip(&*reports).filter(|(_, report)| report.refuses());
+        for (claim, _) in refused {
+            let within = charges.iter_mut().find(|charge| charge.key == claim.key);
+            if let (Some(within), Some(beyond)) = (within, claim.beyond()) {
+                *within = beyond;
+            }
+        }
+        let verdicts = self.store.apply(&charges, now).await;
+        let is_refused =
+            |(charge, verdict): (&Charge<'_>, &Verdict)| charge.binding && !verdict.admitted;
+        let stretched = !charges.iter().zip(&verdicts).any(is_refused);
+        for (before, after) in reports.iter_mut().zip(claim::reports(claims, verdicts)) {
+            if !before.refuses() {
+                *before = after;
+            } else if stretched {
+                // What the client is promised is the limit: its numbers stay.
+                before.ruling = Ruling::Elastic;
+                before.verdict.admitted = true;
+                before.verdict.retry = Retry::Now;
+                before.verdict.delay = after.verdict.delay;
+            }
+        }
+    }
+
+    /// Counts refusals where they have a penalty, and bans who has had too many.
+    async fn punish<'r>(&self, claims: &[Claim<'r>], reports: &mut Reports<'r>, now: Timestamp) {
+        let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
+        for (claim, report) in claims.iter().zip(reports) {
+            if report.ruling == Ruling::Refused
+                && let Some(refusal) = claim.refusal()
+            {
+                punished.push((claim, report));
+                refusals.push(refusal);
+            }
+        }
+        if refusals.is_empty() {
+            return;
+        }
+        let counted = self.store.apply(&refusals, now).await;
+        for ((claim, report), counted) in punished.into_iter().zip(counted) {
+            if counted.remaining == 0
+                && let Some(question) = claim.ban()
+            {
+                let charge = Charge { cost: 0, ..question };
+                self.store.settle(&[Settlement { charge, actual: 1 }], now, now).await;
+                // One who obeyed the wait of the limit would meet the ban.
+                let answers = self.store.apply(&[question], now).await;
+                answers.iter().for_each(|ban| *report = report.banned(ban));
+            }
+        }
+    }
+
+    /// Settles what a request owes now that its response has ended: releases what
+    /// it had in flight, corrects what it has cost, and gives back what was not
+    /// to be counted. What the ending does not tell stays charged.
+    pub async fn end(&self, lease: Lease, ending: &Ending<'_>, now: Timestamp) {
+        if lease.is_empty() {
+            return;
+        }
+        let due = lease.due(ending);
+        self.store.give_back(&due.released, lease.taken(), now).await;
+        self.store.settle(&due.settled, lease.taken(), now).await;
+    }
+}
+
+/// Whether room upstream makes up for all that is refused.
+fn may_stretch(claims: &[Claim<'_>], reports: &[Report<'_>], room: Room) -> bool {
+    let mut refused = claims.iter().zip(reports).filter(|(_, report)| report.refuses()).peekable();
+    refused.peek().is_some()
+        && refused.all(|(claim, report)| report.ruling == Ruling::Refused && claim.stretches(room))
 }

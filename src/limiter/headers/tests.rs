@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::Verdict;
 use crate::algorithm::tests::cases;
-use crate::limiter::Reports;
 use crate::limiter::tests::policy;
-use crate::rules::Policy;
+use crate::limiter::{Lease, Reports, Ruling};
+use crate::rules::{Mode, Policy};
 
 fn report(policy: &Policy, remaining: u64, retry: Retry, reset_ms: u64) -> Report<'_> {
     let verdict = Verdict {
@@ -18,7 +18,11 @@ fn report(policy: &Policy, remaining: u64, retry: Retry, reset_ms: u64) -> Repor
         reset_after: Span::from_millis(reset_ms),
         delay: Span::ZERO,
     };
-    Report { policy, verdict, cost: 1 }
+    crate::limiter::tests::report(policy, verdict, 1)
+}
+
+fn decision<'r>(reports: &[Report<'r>]) -> Decision<'r> {
+    Decision::combine(reports.iter().copied().collect::<Reports<'_>>(), Lease::default())
 }
 
 fn after(ms: u64) -> Retry {
@@ -31,9 +35,8 @@ fn written(reports: &[Report<'_>], sent: &[(&'static str, &'static str)]) -> Vec
     for (name, value) in sent {
         fields.append(*name, HeaderValue::from_static(value));
     }
-    let decision = Decision::combine(reports.iter().copied().collect::<Reports<'_>>());
     let settings = HeaderSettings { expose_cors: false, ..HeaderSettings::default() };
-    HeaderWriter::new(&settings).write(&decision, true, &mut fields);
+    HeaderWriter::new(&settings).write(&decision(reports), true, &mut fields);
     let mut lines: Vec<_> =
         fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
     lines.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
@@ -139,8 +142,7 @@ fn the_fields_of_the_backend_stay_where_they_are_stricter() {
 #[test]
 fn scripts_of_other_origins_may_read_what_is_written() {
     let minute = policy("p", 100, Span::from_secs(60));
-    let decision =
-        Decision::combine([report(&minute, 50, Retry::Now, 30_000)].into_iter().collect());
+    let decision = decision(&[report(&minute, 50, Retry::Now, 30_000)]);
     let exposed = |expose_cors, cross_origin| {
         let dialects = vec![Dialect::Ietf, Dialect::RetryAfter];
         let writer = HeaderWriter::new(&HeaderSettings { dialects, expose_cors });
@@ -156,9 +158,30 @@ fn scripts_of_other_origins_may_read_what_is_written() {
 }
 
 #[test]
+fn a_request_beyond_its_limit_is_marked_if_it_is_admitted() {
+    let [one, other] = ["a", "b"].map(|name| policy(name, 100, Span::from_secs(60)));
+    let soft = Report { ruling: Ruling::Soft, ..report(&one, 0, Retry::Now, 0) };
+    let is_marked =
+        |other| written(&[soft, other], &[]).contains(&"x-ratelimit-soft: over".to_owned());
+    assert!(is_marked(report(&other, 7, Retry::Now, 0)));
+    assert!(!is_marked(report(&other, 0, after(1000), 0)));
+    assert!(!written(&[report(&one, 0, Retry::Now, 0)], &[]).iter().any(|it| it.contains("soft")));
+}
+
+#[test]
+fn clients_are_not_told_of_policies_in_shadow() {
+    let minute = policy("p", 100, Span::from_secs(60));
+    let shadow = Policy { mode: Mode::Shadow, ..policy("s", 5, Span::from_secs(60)) };
+    let told = report(&minute, 50, Retry::Now, 30_000);
+    let refused = report(&shadow, 0, after(1000), 30_000);
+    assert_eq!(written(&[refused, told], &[]), written(&[told], &[]));
+    assert_eq!(written(&[refused], &[]), [""; 0]);
+}
+
+#[test]
 fn only_the_dialects_that_are_set_are_written() {
     let minute = policy("p", 100, Span::from_secs(60));
-    let decision = Decision::combine([report(&minute, 0, after(500), 500)].into_iter().collect());
+    let decision = decision(&[report(&minute, 0, after(500), 500)]);
     let names = |dialect| {
         let settings = HeaderSettings { dialects: vec![dialect], expose_cors: false };
         let mut fields = HeaderMap::new();

@@ -1,0 +1,137 @@
+//! What an admitted request still owes its counters when its response has ended.
+//!
+//! What is in flight is no longer. What was reserved is settled by what it was.
+//! What is counted by its outcome is given back if that was another one. Of
+//! plain policies a request owes nothing, and its lease takes no memory.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use smallvec::SmallVec;
+
+use super::claim::Claim;
+use super::{Report, Ruling};
+use crate::algorithm::Algorithm;
+use crate::digest::Key;
+use crate::message::MeterSpec;
+use crate::rules::{Cost, Count, Policy};
+use crate::store::{Charge, Settlement};
+use crate::time::Timestamp;
+
+/// What a request still owes. Whoever holds it hands it to
+/// [`RateLimiter::end`](super::RateLimiter::end) at the end of the response,
+/// whatever that end is. A lease that is dropped leaves all charged, and what it
+/// has in flight in flight.
+#[derive(Debug, Default)]
+#[must_use = "what is in flight stays so until the lease is ended"]
+pub struct Lease {
+    debts: Vec<Debt>,
+    taken: Timestamp,
+}
+
+/// What a request still owes one counter. It outlives the rules by which it was
+/// judged, and so owns all it needs.
+#[derive(Debug)]
+struct Debt {
+    policy: Arc<Policy>,
+    key: Key,
+    algorithm: Algorithm,
+    cost: u64,
+}
+
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ending<'a> {
+    /// The response's status; none if there is no response, or nobody to take it.
+    pub status: Option<StatusCode>,
+    /// Bytes of the request's body that came.
+    pub request_bytes: u64,
+    /// What the meters of the lease have read, in their order.
+    pub metered: &'a [Option<u64>],
+}
+
+/// What is due at the end.
+#[derive(Debug, Default)]
+pub(super) struct Due<'a> {
+    pub(super) released: SmallVec<[Charge<'a>; 1]>,
+    pub(super) settled: SmallVec<[Settlement<'a>; 1]>,
+}
+
+impl Lease {
+    /// What a request owes that was admitted at `taken`.
+    pub(super) fn new(claims: &[Claim<'_>], reports: &[Report<'_>], taken: Timestamp) -> Self {
+        let debt = |(claim, report): (&Claim<'_>, &Report<'_>)| {
+            let charge = match report.ruling {
+                Ruling::Admitted | Ruling::Soft => claim.within(),
+                Ruling::Elastic => claim.beyond()?,
+                Ruling::Refused | Ruling::Banned => return None,
+            };
+            let Charge { key, algorithm, cost, .. } = charge;
+            let policy = Arc::clone(claim.policy);
+            Some(Debt { policy, key, algorithm: algorithm.clone(), cost })
+        };
+        let owing = claims.iter().zip(reports).filter(|(claim, _)| owes(claim.policy));
+        Self { debts: owing.filter_map(debt).collect(), taken }
+    }
+
+    /// Whether nothing is owed.
+    pub const fn is_empty(&self) -> bool {
+        self.debts.is_empty()
+    }
+
+    /// When it was admitted.
+    pub(super) const fn taken(&self) -> Timestamp {
+        self.taken
+    }
+
+    /// The meters that the response has to pass.
+    pub fn meters(&self) -> impl Iterator<Item = &MeterSpec> {
+        self.debts.iter().filter_map(|debt| match &debt.policy.cost {
+            Cost::Metered { meter, .. } => Some(meter),
+            Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
+        })
+    }
+
+    /// What is due at this end.
+    pub(super) fn due(&self, ending: &Ending<'_>) -> Due<'_> {
+        let mut readings = ending.metered.iter().copied();
+        let mut due = Due::default();
+        for debt in &self.debts {
+            let actual = debt.actual(ending, &mut readings);
+            let charge = debt.charge();
+            if matches!(debt.algorithm, Algorithm::Concurrency(_)) {
+                due.released.push(charge);
+            } else if actual != debt.cost {
+                due.settled.push(Settlement { charge, actual });
+            }
+        }
+        due
+    }
+}
+
+impl Debt {
+    fn charge(&self) -> Charge<'_> {
+        Charge { key: self.key, algorithm: &self.algorithm, cost: self.cost, binding: false }
+    }
+
+    /// The units that it should have been. Takes the next of the readings if it
+    /// is metered.
+    fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Option<u64>>) -> u64 {
+        let spent = match &self.policy.cost {
+            Cost::Fixed(_) | Cost::Field { .. } => self.cost,
+            Cost::Body { unit_bytes } => ending.request_bytes.div_ceil(unit_bytes.get()),
+            Cost::Metered { .. } => readings.next().flatten().unwrap_or(self.cost),
+        };
+        match (&self.policy.count, ending.status) {
+            (Count::Statuses(counted), Some(status)) if !counted.contains(&status) => 0,
+            _ => spent,
+        }
+    }
+}
+
+/// Whether anything of this policy is open until the end.
+fn owes(policy: &Policy) -> bool {
+    policy.count != Count::All
+        || matches!(policy.cost, Cost::Body { .. } | Cost::Metered { .. })
+        || matches!(policy.algorithm, Algorithm::Concurrency(_))
+}

@@ -1,0 +1,115 @@
+//! What one policy said of a request: for clients, logs, metrics, and whoever
+//! asks why.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use smallvec::SmallVec;
+
+use crate::algorithm::{Retry, Verdict};
+use crate::rules::{Mode, Policy};
+use crate::time::Span;
+
+/// One report for each policy that judged the request, in the route's order.
+pub type Reports<'r> = SmallVec<[Report<'r>; 4]>;
+
+/// What one policy said of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'r> {
+    /// The policy.
+    pub policy: &'r Policy,
+    /// What it decided for its part.
+    pub ruling: Ruling,
+    /// The numbers: `limit` and `remaining` are those of the limit that the
+    /// client is promised, also where more is admitted. In a refused request
+    /// nothing was consumed, and `remaining` says so also where this policy
+    /// would have admitted it.
+    pub verdict: Verdict,
+    /// The units that count against the limit, whatever lies beyond it.
+    pub used: u64,
+    /// The units that the request costs.
+    pub cost: u64,
+}
+
+/// What a policy decides for its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// It is within the limit.
+    Admitted,
+    /// It is beyond the limit, but within what the policy admits softly.
+    Soft,
+    /// It is beyond the limit, but the upstream has room.
+    Elastic,
+    /// It is beyond the limit.
+    Refused,
+    /// The client is banned, for being refused too often.
+    Banned,
+}
+
+impl<'r> Report<'r> {
+    /// Whether the request is refused for it.
+    pub fn refuses(&self) -> bool {
+        self.is_told() && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
+    }
+
+    /// Whether clients are told of it. Of a policy in shadow they are not: it
+    /// holds nobody to its limit.
+    pub fn is_told(&self) -> bool {
+        self.policy.mode == Mode::Enforce
+    }
+
+    /// What metrics and logs call what the policy decides.
+    pub fn outcome(&self) -> &'static str {
+        match (self.ruling, self.policy.mode) {
+            (Ruling::Admitted, _) => "admitted",
+            (Ruling::Soft, _) => "soft",
+            (Ruling::Elastic, _) => "elastic",
+            (Ruling::Refused, Mode::Enforce) => "refused",
+            (Ruling::Banned, Mode::Enforce) => "banned",
+            (Ruling::Refused | Ruling::Banned, Mode::Shadow) => "shadow_refused",
+        }
+    }
+
+    /// The same for a client who is banned: a request fits when both the ban
+    /// has ended and the limit has room.
+    pub(super) fn banned(&self, ban: &Verdict) -> Self {
+        let wait = match ban.retry {
+            Retry::After(wait) => wait,
+            Retry::Now | Retry::Never => Span::ZERO,
+        };
+        let verdict = Verdict {
+            admitted: false,
+            remaining: 0,
+            retry: self.verdict.retry.max(ban.retry),
+            reset_after: self.verdict.reset_after.max(wait),
+            delay: Span::ZERO,
+            ..self.verdict
+        };
+        Self { ruling: Ruling::Banned, verdict, ..*self }
+    }
+
+    /// How many requests of the same cost would pass.
+    pub(super) fn requests_left(&self) -> u64 {
+        self.verdict.remaining / self.cost.max(1)
+    }
+
+    /// Which of two that are otherwise equal binds: the greater one.
+    pub(super) fn precedence(&self) -> impl Ord + use<'r> {
+        let Policy { name, algorithm, .. } = self.policy;
+        (algorithm.window(), Reverse(self.verdict.limit), Reverse(name))
+    }
+}
+
+/// Why, in one line: `per-client: refused, 100 used of 100, costs 1, fits in 12s`.
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { policy, verdict, used, cost, .. } = self;
+        let (name, outcome, limit) = (&policy.name, self.outcome(), verdict.limit);
+        write!(f, "{name}: {outcome}, {used} used of {limit}, costs {cost}")?;
+        match verdict.retry {
+            Retry::Now => Ok(()),
+            Retry::After(wait) => write!(f, ", fits in {wait}"),
+            Retry::Never => f.write_str(", fits never"),
+        }
+    }
+}
