@@ -37,7 +37,7 @@ const OVER: HeaderValue = HeaderValue::from_static("over");
 #[derive(Clone, Debug)]
 pub struct HeaderWriter {
     dialects: Vec<Dialect>,
-    /// Names of all fields it may write, if scripts of other origins may read them.
+    /// Names of the fields of all dialects, if scripts of other origins may read them.
     exposed: Option<HeaderValue>,
 }
 
@@ -70,11 +70,15 @@ impl HeaderWriter {
                 }
             }
         }
+        let exposed = self.exposed.as_ref().filter(|_| cross_origin);
+        if let Some(exposed) = exposed {
+            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
         if decision.is_soft() {
             fields.insert(X_RATELIMIT_SOFT, OVER);
-        }
-        if let Some(exposed) = self.exposed.as_ref().filter(|_| cross_origin) {
-            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+            if exposed.is_some() {
+                fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, X_RATELIMIT_SOFT.into());
+            }
         }
     }
 }
@@ -82,8 +86,7 @@ impl HeaderWriter {
 const fn names(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::XRatelimit => {
-            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, \
-             X-Ratelimit-Retry-After, X-Ratelimit-Soft"
+            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, X-Ratelimit-Retry-After"
         }
         Dialect::Ietf => "RateLimit-Policy, RateLimit",
         Dialect::RetryAfter => "Retry-After",

@@ -5,6 +5,7 @@ mod endings;
 mod model;
 mod penalty;
 mod requests;
+mod soft;
 
 use std::sync::Arc;
 

@@ -32,8 +32,10 @@ pub struct Policy {
     pub count: Count,
     /// Whether it refuses.
     pub mode: Mode,
-    /// The same algorithm with the limit that is admitted beyond the policy's
-    /// own, if some of it is: `soft: 10%` of 100 is 110 here.
+    /// The same counter with all that is admitted, if that is more than the
+    /// policy's own limit: `soft: 10%` of 100 is 110 here. It may differ in its
+    /// [capacity](Algorithm::capacity) only: a token bucket has a larger burst and
+    /// refills no faster. Then exactly what the own limit would refuse is marked.
     pub soft: Option<Algorithm>,
     /// Other limits for some clients.
     pub plans: Option<Plans>,

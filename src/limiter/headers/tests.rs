@@ -142,19 +142,22 @@ fn the_fields_of_the_backend_stay_where_they_are_stricter() {
 #[test]
 fn scripts_of_other_origins_may_read_what_is_written() {
     let minute = policy("p", 100, Span::from_secs(60));
-    let decision = decision(&[report(&minute, 50, Retry::Now, 30_000)]);
-    let exposed = |expose_cors, cross_origin| {
+    let within = report(&minute, 50, Retry::Now, 30_000);
+    let exposed = |report, expose_cors, cross_origin| {
         let dialects = vec![Dialect::Ietf, Dialect::RetryAfter];
         let writer = HeaderWriter::new(&HeaderSettings { dialects, expose_cors });
         let mut fields = HeaderMap::new();
         fields.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("ETag"));
-        writer.write(&decision, cross_origin, &mut fields);
+        writer.write(&decision(&[report]), cross_origin, &mut fields);
         let lines = fields.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter();
         lines.map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(exposed(true, true), ["ETag", "RateLimit-Policy, RateLimit, Retry-After"]);
-    assert_eq!(exposed(true, false), ["ETag"]);
-    assert_eq!(exposed(false, true), ["ETag"]);
+    let ours = ["ETag", "RateLimit-Policy, RateLimit, Retry-After", "x-ratelimit-soft"];
+    assert_eq!(exposed(within, true, true), ours[..2]);
+    let soft = Report { ruling: Ruling::Soft, ..within };
+    assert_eq!(exposed(soft, true, true), ours);
+    assert_eq!(exposed(soft, true, false), ["ETag"]);
+    assert_eq!(exposed(soft, false, true), ["ETag"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::algorithm::Ban;
-use crate::rules::Penalty;
+use crate::rules::{Elastic, Penalty};
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -37,19 +37,44 @@ async fn the_refusal_that_is_one_too_many_tells_of_the_ban_that_it_brings() {
 #[tokio::test]
 async fn a_banned_client_is_refused_until_the_end_and_nothing_of_it_is_counted() {
     let gate = Gate::new([strict(Mode::Enforce), policy("other", 100, DAY)]);
-    provoke(&gate, 0).await;
-    gate.decide(0).await;
-    for us in [0, SECOND_US, 10 * SECOND_US - 1] {
-        // However often: these are no refusals that would be punished again.
+    provoke(&gate, SECOND_US).await;
+    gate.decide(SECOND_US).await;
+    let end_us = 11 * SECOND_US;
+    for us in [SECOND_US, 2 * SECOND_US, end_us - 1] {
         for _ in 0..4 {
             let banned = gate.decide(us).await;
             assert_eq!(outcomes(&banned), ["banned", "admitted"]);
-            assert_eq!(wait(&banned), Span::from_micros(10 * SECOND_US - us));
+            assert_eq!(wait(&banned), Span::from_micros(end_us - us));
             assert_eq!(remaining(&banned)[1], 99);
             assert!(banned.violated().map(|policy| &*policy.name).eq(["strict"]));
         }
     }
-    assert!(is_admitted(&gate.decide(10 * SECOND_US).await));
+    // None of these was a refusal that would be punished again.
+    provoke(&gate, end_us).await;
+}
+
+#[tokio::test]
+async fn a_banned_client_is_told_to_wait_until_its_limit_has_room_too() {
+    let daily = Policy { algorithm: fixed(1, DAY), ..strict(Mode::Enforce) };
+    let gate = Gate::new([daily]);
+    let waits = [gate.decide(0).await, gate.decide(0).await, gate.decide(0).await];
+    assert!(is_admitted(&waits[0]) && wait(&waits[1]) == DAY && wait(&waits[2]) == DAY);
+    for _ in 0..2 {
+        let banned = gate.decide(0).await;
+        assert_eq!((outcomes(&banned)[0], wait(&banned)), ("banned", DAY));
+    }
+}
+
+#[tokio::test]
+async fn room_upstream_is_not_for_those_who_are_banned() {
+    let elastic =
+        Elastic { beyond: fixed(100, DAY), latency_below: None, in_flight_below_percent: Some(50) };
+    let mut gate = Gate::new([Policy { elastic: Some(elastic), ..strict(Mode::Enforce) }]);
+    provoke(&gate, 0).await;
+    assert_eq!(outcomes(&gate.decide(0).await), ["banned"]);
+    gate.room.in_flight_percent = Some(0);
+    assert_eq!(outcomes(&gate.decide(0).await), ["banned"]);
+    assert_eq!(outcomes(&gate.decide(SECOND_US).await), ["banned"]);
 }
 
 #[tokio::test]
