@@ -7,7 +7,7 @@ use std::ops::DerefMut;
 
 use smallvec::SmallVec;
 
-use super::shard::{Place, Shard};
+use super::shard::{Place, Shard, Slot};
 use super::{judge, keep};
 use crate::algorithm::{Op, Retry, Verdict};
 use crate::store::{Charge, Verdicts};
@@ -45,24 +45,31 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         now: Timestamp,
     ) -> Verdicts {
         let placed = || charges.iter().zip(places);
+        // All are looked up before any is judged, so that one wait for the
+        // memory is enough for all of them.
+        let slots: SmallVec<[Option<Slot>; 4]> =
+            places.iter().map(|place| self.shard(place).find(place)).collect();
         let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
-        for (charge, place) in placed() {
+        for ((charge, place), slot) in placed().zip(&slots) {
             let op = Op::Take(charge.cost);
-            let (next, verdict) = judge(self.shard(place), place, charge, op, now);
+            let (next, verdict) = judge(self.shard(place), place, *slot, charge, op, now);
             nexts.push(next);
             verdicts.push(verdict);
         }
         if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
             // Nothing was consumed, so no verdict may say that it was.
-            for ((charge, place), verdict) in placed().zip(&mut verdicts) {
+            for (((charge, place), slot), verdict) in placed().zip(&slots).zip(&mut verdicts) {
                 if verdict.admitted {
-                    let (_, before) = judge(self.shard(place), place, charge, Op::Peek, now);
+                    let (_, before) = judge(self.shard(place), place, *slot, charge, Op::Peek, now);
                     *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
                 }
             }
         } else {
             for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
-                keep(self.shard(place), place, charge, next, verdict, now);
+                // Looked up again: to keep one state may have cost another its slot.
+                let shard = self.shard(place);
+                let slot = shard.find(place);
+                keep(shard, place, slot, charge, next, verdict, now);
             }
         }
         verdicts

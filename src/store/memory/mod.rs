@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
 use self::locked::Locked;
-use self::shard::{Place, Record, Shard, WAYS};
+use self::shard::{Place, Record, Shard, Slot, WAYS};
 use super::{Charge, Settlement, Verdicts};
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::digest::Key;
@@ -75,8 +75,9 @@ impl MemoryStore {
         let [charge] = charges else { return self.apply_together(charges, now) };
         let place = self.place(&charge.key);
         let mut shard = self.shards[place.shard].lock();
-        let (next, verdict) = judge(&shard, &place, charge, Op::Take(charge.cost), now);
-        keep(&mut shard, &place, charge, next, &verdict, now);
+        let slot = shard.find(&place);
+        let (next, verdict) = judge(&shard, &place, slot, charge, Op::Take(charge.cost), now);
+        keep(&mut shard, &place, slot, charge, next, &verdict, now);
         smallvec![verdict]
     }
 
@@ -104,8 +105,9 @@ impl MemoryStore {
     fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         let place = self.place(&charge.key);
         let mut shard = self.shards[place.shard].lock();
-        let (next, verdict) = judge(&shard, &place, charge, op, now);
-        keep(&mut shard, &place, charge, next, &verdict, now);
+        let slot = shard.find(&place);
+        let (next, verdict) = judge(&shard, &place, slot, charge, op, now);
+        keep(&mut shard, &place, slot, charge, next, &verdict, now);
     }
 
     /// Keys whose state has not expired, give or take a second. Looks at every
@@ -124,11 +126,12 @@ impl MemoryStore {
 fn judge(
     shard: &Shard,
     place: &Place,
+    slot: Option<Slot>,
     charge: &Charge<'_>,
     op: Op,
     now: Timestamp,
 ) -> (Option<State>, Verdict) {
-    let state = shard.state(place);
+    let state = shard.state(place, slot);
     let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
     if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
         // What could not be remembered could not be bounded.
@@ -141,6 +144,7 @@ fn judge(
 fn keep(
     shard: &mut Shard,
     place: &Place,
+    slot: Option<Slot>,
     charge: &Charge<'_>,
     next: Option<State>,
     verdict: &Verdict,
@@ -155,7 +159,7 @@ fn keep(
         // At most 255; the capacity's 39 bits leave room for the product.
         share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
     };
-    shard.put(place, record, now);
+    shard.put(place, slot, record, now);
 }
 
 /// As many groups as `max_keys` keys fill to seven eighths, where two choices

@@ -49,8 +49,9 @@ pub(super) struct Record {
     pub(super) share: u8,
 }
 
-#[derive(Clone, Copy)]
-struct Slot {
+/// A slot of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
     group: usize,
     way: usize,
 }
@@ -84,9 +85,10 @@ impl Shard {
         }
     }
 
-    /// The state kept for a key. It may have expired; the algorithm sees that.
-    pub(super) fn state(&self, place: &Place) -> Option<Cow<'_, State>> {
-        let Some(Slot { group, way }) = self.find(place) else {
+    /// The state kept for a key whose slot is `slot`. It may have expired; the
+    /// algorithm sees that.
+    pub(super) fn state(&self, place: &Place, slot: Option<Slot>) -> Option<Cow<'_, State>> {
+        let Some(Slot { group, way }) = slot else {
             let units = *self.held.get(&place.key)?;
             return Some(Cow::Owned(State::InFlight { units }));
         };
@@ -96,7 +98,8 @@ impl Shard {
         }
     }
 
-    fn find(&self, place: &Place) -> Option<Slot> {
+    /// The slot of a key, until another key is put.
+    pub(super) fn find(&self, place: &Place) -> Option<Slot> {
         // Both groups are asked for before either is looked at, so that one
         // wait for the memory is enough.
         let candidates = place.groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
@@ -118,8 +121,15 @@ impl Shard {
         self.held.len() < self.groups.len() * WAYS || self.held.contains_key(&place.key)
     }
 
-    /// Remembers a state, or forgets the key if there is nothing to remember.
-    pub(super) fn put(&mut self, place: &Place, record: Record, now: Timestamp) {
+    /// Remembers the state of a key whose slot is `slot`, or forgets the key if
+    /// there is nothing to remember.
+    pub(super) fn put(
+        &mut self,
+        place: &Place,
+        slot: Option<Slot>,
+        record: Record,
+        now: Timestamp,
+    ) {
         if let State::InFlight { units } = record.state {
             match units {
                 0 => self.held.remove(&place.key),
@@ -127,14 +137,13 @@ impl Shard {
             };
             return;
         }
-        let found = self.find(place);
         if record.expires_at <= now {
-            if let Some(slot) = found {
+            if let Some(slot) = slot {
                 self.release(slot);
             }
             return;
         }
-        let slot = found.unwrap_or_else(|| self.choose(place, seconds(now)));
+        let slot = slot.unwrap_or_else(|| self.choose(place, seconds(now)));
         self.release(slot);
         let packed = Packed::Small(record.state);
         let bits = packed.bits().or_else(|| match packed {
