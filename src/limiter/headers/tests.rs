@@ -213,4 +213,43 @@ proptest! {
             }
         }
     }
+
+    /// A parser of RFC 9651 that is not ours reads what we write, and reads the same.
+    #[test]
+    fn an_independent_parser_reads_what_is_meant(
+        name in "[ -~]{1,20}",
+        limit in 1_u64..1 << 39,
+        remaining in any::<u32>().prop_map(u64::from),
+        window_s in 1_u64..86_400,
+        wait_ms in prop::option::of(1_u64..100_000_000),
+    ) {
+        let first = policy(&name, limit, Span::from_secs(window_s));
+        let second = policy("second", 5, Span::DAY);
+        let retry = wait_ms.map_or(Retry::Now, after);
+        let reports =
+            [report(&first, remaining, retry, 1500), report(&second, 3, Retry::Now, 60_000)];
+        let lines = written(&reports, &[]);
+        let field = |wanted: &str| {
+            let value = lines.iter().find_map(|line| line.strip_prefix(wanted)).unwrap();
+            sfv::Parser::new(value).parse::<sfv::List>().unwrap()
+        };
+        let item = |list: &sfv::List, index: usize| match &list[index] {
+            sfv::ListEntry::Item(item) => item.clone(),
+            other => panic!("not an item: {other:?}"),
+        };
+        let number = |item: &sfv::Item, name: &str| {
+            let value = item.params.get(name).and_then(|value| value.as_integer()).unwrap();
+            u64::try_from(i64::from(value)).unwrap()
+        };
+        let (policies, limits) = (field("ratelimit-policy: "), field("ratelimit: "));
+        prop_assert_eq!((policies.len(), limits.len()), (2, 2));
+        let (policy, limit_item) = (item(&policies, 0), item(&limits, 0));
+        for item in [&policy, &limit_item] {
+            prop_assert_eq!(item.bare_item.as_string().unwrap().as_str(), &*name);
+        }
+        prop_assert_eq!((number(&policy, "q"), number(&policy, "w")), (limit, window_s));
+        prop_assert_eq!(number(&limit_item, "r"), remaining);
+        let waits = wait_ms.filter(|_| remaining == 0).map(|ms| ms.div_ceil(1000));
+        prop_assert_eq!(number(&limit_item, "t"), waits.unwrap_or(2));
+    }
 }
