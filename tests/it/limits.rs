@@ -43,9 +43,13 @@ fn remaining_falls_to_nothing_and_then_requests_are_refused() {
 #[test]
 fn whoever_waits_as_long_as_they_are_told_passes() {
     let origin = Origin::hello();
-    for algorithm in
-        ["sliding_window", "sliding_window, buckets: 10", "fixed_window", "token_bucket"]
-    {
+    for algorithm in [
+        "sliding_window",
+        "sliding_window, buckets: 10",
+        "sliding_log",
+        "fixed_window",
+        "token_bucket",
+    ] {
         let policy = format!("key: ip, limit: 5/s, algorithm: {algorithm}");
         let gateway = Gateway::limiting(&origin, &policy);
         let mut client = gateway.client();

@@ -3,14 +3,20 @@
 mod support;
 
 mod access_log;
+mod algorithms;
 mod answers;
 mod bodies;
+mod concurrency;
 mod connections;
+mod costs;
 mod failures;
 mod forwarding;
 mod keys;
 mod limits;
 mod malformed;
+mod modes;
 mod pools;
 mod program;
+mod refusals;
+mod settlements;
 mod shutdown;

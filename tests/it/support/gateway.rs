@@ -50,11 +50,16 @@ impl Gateway {
     /// Routes everything to `origin`, limited by the one policy `per-client`
     /// whose fields are given, such as `key: ip, limit: 3/minute`.
     pub(crate) fn limiting(origin: &Origin, policy: &str) -> Self {
+        Self::limiting_with(origin, policy, "")
+    }
+
+    /// The same, with further fields at the top of the file.
+    pub(crate) fn limiting_with(origin: &Origin, policy: &str, top: &str) -> Self {
         Self::start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
              upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
              policies: {{ per-client: {{ {policy} }} }}\n\
-             routes: [{{ path: \"/*\", policies: [per-client], upstream: app }}]\n",
+             routes: [{{ path: \"/*\", policies: [per-client], upstream: app }}]\n{top}\n",
             origin.address()
         ))
     }

@@ -1,0 +1,79 @@
+//! What is particular to one way of counting.
+
+use std::thread;
+
+use crate::support::{Gateway, Origin, eventually};
+
+/// One request in two seconds, and none is held for longer than three.
+const QUEUE: &str = "key: ip, limit: 1/2s, algorithm: leaky_bucket, max_delay: 3s";
+
+#[test]
+fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long() {
+    let origin = Origin::hello();
+    let gateway = Gateway::limiting(&origin, QUEUE);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    // Of two that come together one is held, and for the other there is no time.
+    let mut got = thread::scope(|scope| {
+        let ask = || {
+            let response = gateway.client().get("/", &[]);
+            (response.status, origin.received().len())
+        };
+        let asking = [scope.spawn(ask), scope.spawn(ask)];
+        asking.map(|asking| asking.join().expect("it is answered"))
+    });
+    got.sort_unstable();
+    assert_eq!(got, [(200, 2), (429, 1)], "with each: how many the origin had seen by then");
+    let lines = gateway.access_lines(3);
+    let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["admitted", "refused", "delayed"]);
+}
+
+#[test]
+fn who_leaves_while_held_never_reaches_the_origin() {
+    let origin = Origin::hello();
+    let gateway = Gateway::limiting(&origin, QUEUE);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    let mut leaving = gateway.client();
+    leaving.send(b"GET /left HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
+    drop(leaving);
+    assert_eq!(gateway.access_lines(2)[1]["outcome"], "gone");
+    // Whoever comes next is held behind the slot that was left: both would have
+    // reached the origin by now.
+    eventually("there is a slot again", || client.get("/", &[]).status == 200);
+    assert!(origin.received().iter().all(|request| !request.line().contains("left")));
+}
+
+#[test]
+fn a_log_of_requests_admits_exactly_the_limit() {
+    let origin = Origin::hello();
+    let gateway = Gateway::limiting(&origin, "key: ip, limit: 3/day, algorithm: sliding_log");
+    let mut client = gateway.client();
+    let got = [0; 4].map(|_| {
+        let response = client.get("/", &[]);
+        (response.status, response.number("X-Ratelimit-Remaining"))
+    });
+    assert_eq!(got, [(200, 2), (200, 1), (200, 0), (429, 0)]);
+    let refused = client.get("/", &[]);
+    // The first of them leaves the log a day after it came.
+    assert!((86_390..=86_400).contains(&refused.number("Retry-After")), "{refused:#?}");
+}
+
+#[test]
+fn an_hour_of_the_calendar_begins_when_its_clocks_say_so() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies:\n  \
+           p: { key: ip, limit: 2/hour, algorithm: fixed_window, calendar: Asia/Kolkata }\n\
+         routes: [{ path: \"/*\", policies: [p], respond: { body: ok } }]\n",
+    );
+    let response = gateway.client().get("/", &[]);
+    assert_eq!(response.number("X-Ratelimit-Remaining"), 1);
+    let reset_s = response.number("X-Ratelimit-Reset");
+    // Like `Sat, 21 Nov 2026 09:55:12 GMT`.
+    let date = response.field("Date").expect("a response has a date");
+    let clock: Vec<u64> = date[17..25].split(':').map(|part| part.parse().unwrap()).collect();
+    let end_s = (clock[1] * 60 + clock[2] + reset_s) % 3_600;
+    // India is half an hour off, and what is rounded may be a second off.
+    assert!((1_797..=1_803).contains(&end_s), "{reset_s} s from {date}");
+}

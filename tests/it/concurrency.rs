@@ -1,0 +1,121 @@
+//! How many requests are in flight at the same time, however each of them ends.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Gateway, Nobody, Origin, eventually};
+
+const ONE: &str = "key: ip, limit: 1, algorithm: concurrency";
+
+/// An origin that answers `/`, says nothing to `/silent`, and of the body of
+/// `/stuck` sends no more than the beginning.
+fn unfinished() -> Origin {
+    Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let answer = match request.line().split(' ').nth(1) {
+                Some("/silent") => "",
+                Some("/stuck") => "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello",
+                _ => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+            };
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    })
+}
+
+#[test]
+fn a_request_is_in_flight_until_its_body_has_ended() {
+    let (end, ends) = mpsc::channel();
+    let ends = Mutex::new(ends);
+    let origin = Origin::serving(move |stream, read| {
+        while read().is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+            let _ = ends.lock().expect("no thread panics with it").recv();
+            let _ = stream.write_all(b"lo");
+        }
+    });
+    let gateway = Gateway::limiting(&origin, ONE);
+    let mut first = gateway.client();
+    first.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(first.head().number("X-Ratelimit-Remaining"), 0);
+    let mut second = gateway.client();
+    let refused = second.get("/", &[]);
+    assert_eq!(refused.status, 429);
+    assert!(refused.number("Retry-After") >= 1);
+    end.send(()).expect("the origin waits");
+    assert_eq!(first.rest(), b"hello");
+    drop(end);
+    eventually("its place is free", || second.get("/", &[]).status == 200);
+}
+
+#[test]
+fn a_client_that_goes_is_no_longer_in_flight() {
+    let origin = unfinished();
+    let gateway = Gateway::limiting(&origin, ONE);
+    let mut client = gateway.client();
+    for (count, path) in ["/silent", "/stuck"].into_iter().enumerate() {
+        let mut leaving = gateway.client();
+        leaving.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+        eventually("it is in flight", || {
+            origin.received().iter().filter(|request| request.line().contains("/s")).count() > count
+        });
+        assert_eq!(client.get("/", &[]).status, 429, "{path}");
+        drop(leaving);
+        eventually("its place is free", || client.get("/", &[]).status == 200);
+    }
+}
+
+#[test]
+fn what_fails_upstream_is_no_longer_in_flight() {
+    let (nobody, closing) = (Nobody::new(), Origin::serving(|_, read| drop(read())));
+    for address in [nobody.address(), closing.address()] {
+        let gateway = Gateway::start(&format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{address}\"] }} }}\n\
+             policies: {{ p: {{ {ONE} }} }}\n\
+             routes: [{{ path: \"/*\", policies: [p], upstream: app }}]\n"
+        ));
+        let mut client = gateway.client();
+        for _ in 0..3 {
+            let failed = client.get("/", &[]);
+            assert!((502..=504).contains(&failed.status), "{failed:#?}");
+            assert_eq!(failed.number("X-Ratelimit-Remaining"), 0);
+        }
+    }
+}
+
+#[test]
+fn there_are_never_more_in_flight_than_the_limit() {
+    const CLIENTS: usize = 8;
+    const LIMIT: usize = 3;
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (current, highest) = (Arc::clone(&now), Arc::clone(&most));
+    let origin = Origin::answering(move |_| {
+        highest.fetch_max(current.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(5));
+        current.fetch_sub(1, Ordering::SeqCst);
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned()
+    });
+    let policy = format!("key: ip, limit: {LIMIT}, algorithm: concurrency");
+    let gateway = Gateway::limiting(&origin, &policy);
+    let admitted: usize = thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = gateway.client();
+                    (0..30).filter(|_| client.get("/", &[]).status == 200).count()
+                })
+            })
+            .collect();
+        clients.into_iter().map(|client| client.join().expect("no client fails")).sum()
+    });
+    assert_eq!(origin.received().len(), admitted);
+    assert!((1..=LIMIT).contains(&most.load(Ordering::SeqCst)), "{most:?} were in flight");
+    // All places are free again: as many as the limit fit at once.
+    let mut client = gateway.client();
+    eventually("all have ended", || {
+        client.get("/", &[]).field("X-Ratelimit-Remaining") == Some("2")
+    });
+}

@@ -1,0 +1,137 @@
+//! What a request has cost, where only its response tells.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::sync::mpsc;
+
+use crate::support::{Client, Gateway, Origin};
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
+                      Transfer-Encoding: chunked\r\n\r\n";
+const TOKENS: &str = "key: ip, limit: 10000/day, \
+                      cost: { reserve: 2000, settle: { sse_json: /usage/total_tokens } }";
+
+fn chunk(text: &str) -> String {
+    format!("{:x}\r\n{text}\r\n", text.len())
+}
+
+/// What remains once one more request has reserved its part.
+fn remaining(client: &mut Client) -> u64 {
+    client.get("/", &[]).number("X-Ratelimit-Remaining")
+}
+
+/// Answers with the part of the path behind the last slash as the cost.
+fn telling() -> Origin {
+    Origin::answering(|request| {
+        let path = request.line().split(' ').nth(1).unwrap_or_default();
+        let cost = path.rsplit('/').next().unwrap_or_default();
+        let body = format!("{{\"text\":\"hi\",\"usage\":{{\"total_tokens\":{cost}}}}}");
+        let length = body.len();
+        format!(
+            "HTTP/1.1 200 OK\r\nX-Tokens: {cost}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        )
+    })
+}
+
+#[test]
+fn a_field_or_a_document_of_the_response_settles_the_cost() {
+    let origin = telling();
+    for place in ["header: x-tokens", "json: /usage/total_tokens"] {
+        let policy =
+            format!("key: ip, limit: 1000/day, cost: {{ reserve: 50, settle: {{ {place} }} }}");
+        let gateway = Gateway::limiting(&origin, &policy);
+        let mut client = gateway.client();
+        let left = [7, 70, 0, 50].map(|tokens| {
+            let response = client.get(&format!("/{tokens}"), &[]);
+            assert_eq!(response.json()["usage"]["total_tokens"], tokens);
+            response.number("X-Ratelimit-Remaining")
+        });
+        assert_eq!(left, [950, 943, 873, 873], "{place}");
+    }
+}
+
+#[test]
+fn who_has_spent_more_than_there_was_is_in_debt() {
+    let origin = telling();
+    let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { header: x-tokens } }";
+    let gateway = Gateway::limiting(&origin, policy);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/150", &[]).status, 200);
+    let refused = client.get("/1", &[]);
+    assert_eq!((refused.status, refused.number("X-Ratelimit-Remaining")), (429, 0));
+    assert_eq!(origin.received().len(), 1);
+}
+
+#[test]
+fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged() {
+    let (seen, sees) = mpsc::channel();
+    let sees = Mutex::new(sees);
+    let first = "data: {\"text\":\"a\",\"usage\":{\"total_tokens\":5}}\n\n";
+    let last = "data: {\"usage\":{\"total_tokens\":321}}\n\ndata: [DONE]\n\n";
+    let origin = Origin::serving(move |stream, read| {
+        while read().is_some() {
+            let _ = stream.write_all(format!("{STREAM}{}", chunk(first)).as_bytes());
+            if sees.lock().expect("no thread panics with it").recv().is_err() {
+                return;
+            }
+            let (half, rest) = last.split_at(20);
+            let end = format!("{}{}0\r\n\r\n", chunk(half), chunk(rest));
+            let _ = stream.write_all(end.as_bytes());
+        }
+    });
+    let gateway = Gateway::limiting(&origin, TOKENS);
+    let mut client = gateway.client();
+    for left in [8_000, 7_679, 7_358] {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n");
+        assert_eq!(client.head().number("X-Ratelimit-Remaining"), left);
+        // The origin waits with the rest until this has arrived.
+        assert_eq!(client.chunk().expect("a chunk").as_deref(), Some(first.as_bytes()));
+        seen.send(()).expect("the origin waits");
+        let mut rest = Vec::new();
+        while let Some(piece) = client.chunk().expect("a chunk") {
+            rest.extend(piece);
+        }
+        assert_eq!(String::from_utf8_lossy(&rest), last);
+    }
+    for request in origin.received() {
+        assert_eq!(request.fields("accept-encoding"), ["identity"]);
+    }
+}
+
+#[test]
+fn what_ends_before_it_tells_its_cost_stays_charged() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let _ = stream.write_all(format!("{STREAM}{}", chunk("data: {}\n\n")).as_bytes());
+            if request.line().contains("/breaks") {
+                return;
+            }
+            if !request.line().contains("/hangs") {
+                let _ = stream.write_all(b"0\r\n\r\n");
+            }
+        }
+    });
+    let gateway = Gateway::limiting(&origin, TOKENS);
+    let mut leaving = gateway.client();
+    leaving.send(b"GET /hangs HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(leaving.head().number("X-Ratelimit-Remaining"), 8_000);
+    drop(leaving);
+    assert_eq!(gateway.access_lines(1).len(), 1, "it has ended");
+    let mut broken = gateway.client();
+    broken.send(b"GET /breaks HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(broken.head().number("X-Ratelimit-Remaining"), 6_000);
+    broken.rest();
+    let mut client = gateway.client();
+    assert_eq!([0; 2].map(|_| remaining(&mut client)), [4_000, 2_000]);
+}
+
+#[test]
+fn a_response_costs_by_its_length() {
+    let origin = Origin::answering(|_| {
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{}", "x".repeat(3_000))
+    });
+    let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { response_bytes: 1KiB } }";
+    let gateway = Gateway::limiting(&origin, policy);
+    let mut client = gateway.client();
+    assert_eq!([0; 3].map(|_| remaining(&mut client)), [99, 96, 93]);
+}
