@@ -1,6 +1,7 @@
 //! Which limit holds for a client: its plan's, or the policy's own.
 
-use super::{Plan, Plans, Policy, Subject};
+use super::value::Single;
+use super::{KeyExpr, Plan, Plans, Policy, Subject};
 use crate::algorithm::Algorithm;
 
 /// The limit of a policy that holds for one client.
@@ -32,9 +33,22 @@ impl Subject<'_, '_> {
     }
 
     fn plan<'p>(&self, plans: &'p Plans) -> Option<&'p Plan> {
-        let named = self.single(&plans.from).ok()?;
+        let named = self.plan_name(&plans.from)?;
         let mut limits = plans.limits.iter();
         limits.find(|(name, _)| name.as_bytes() == &*named.value).map(|(_, plan)| plan)
+    }
+
+    /// What names the plan. Where proxies are trusted, a field that any client
+    /// can write is believed from them alone: else whoever reaches the gateway
+    /// around them would choose its own limit.
+    fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Option<Single<'a>> {
+        let is_exposed =
+            !self.rules.client.trusted_proxies.is_empty() && !self.is_from_trusted_peer();
+        match from {
+            KeyExpr::First(keys) => keys.iter().find_map(|key| self.plan_name(key)),
+            KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_) if is_exposed => None,
+            key => self.single(key).ok(),
+        }
     }
 }
 
@@ -62,7 +76,11 @@ mod tests {
 
     #[test]
     fn the_limit_is_that_of_the_plan_and_else_the_policys_own() {
-        let limits = |plan| limits(&with(&[("x-plan", plan)]), "header:x-plan");
+        let limits = |plan| {
+            let mut case = with(&[("x-plan", plan)]);
+            case.client.trusted_proxies.clear();
+            limits(&case, "header:x-plan")
+        };
         assert_eq!(limits("pro"), Some((1000, Some(1100))));
         assert_eq!(limits("internal"), None);
         for other in ["", "Pro", "free"] {
@@ -71,8 +89,20 @@ mod tests {
     }
 
     #[test]
+    fn where_proxies_are_trusted_they_alone_name_a_plan_in_a_field() {
+        let limits = |proxies: &str| {
+            let mut case = with(&[("x-plan", "pro")]);
+            case.client.trusted_proxies = vec![proxies.parse().unwrap()];
+            limits(&case, "header:x-plan")
+        };
+        assert_eq!(limits("0.0.0.0/0"), Some((1000, Some(1100))));
+        assert_eq!(limits("233.252.0.0/24"), Some((100, Some(105))));
+    }
+
+    #[test]
     fn a_plan_named_twice_is_none() {
-        let case = with(&[("x-plan", "free"), ("x-plan", "internal")]);
+        let mut case = with(&[("x-plan", "free"), ("x-plan", "internal")]);
+        case.client.trusted_proxies.clear();
         assert_eq!(limits(&case, "header:x-plan"), Some((100, Some(105))));
     }
 

@@ -74,6 +74,17 @@ fn the_plan_that_a_trusted_proxy_names_sets_the_limit() {
 }
 
 #[test]
+fn who_comes_around_the_trusted_proxies_cannot_choose_a_plan() {
+    let origin = Origin::hello();
+    let policy = "key: ip, limit: 1/day, \
+                  plans: { from: \"header:x-plan\", limits: { staff: unlimited } }";
+    let top = "client: { trusted_proxies: [192.0.2.0/24] }";
+    let gateway = Gateway::limiting_with(&origin, policy, top);
+    let mut client = gateway.client();
+    assert_eq!([0; 2].map(|_| client.get("/", &["X-Plan: staff"]).status), [200, 429]);
+}
+
+#[test]
 fn who_is_refused_too_often_is_banned_and_told_for_how_long() {
     let origin = Origin::hello();
     let policy = "key: \"header:x-who\", limit: 1/minute, penalty: { after: 3/minute, ban: 6h }";
