@@ -24,8 +24,10 @@ fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long() {
     got.sort_unstable();
     assert_eq!(got, [(200, 2), (429, 1)], "with each: how many the origin had seen by then");
     let lines = gateway.access_lines(3);
-    let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["admitted", "refused", "delayed"]);
+    let mut outcomes: Vec<_> = lines.iter().filter_map(|line| line["outcome"].as_str()).collect();
+    // Each worker writes its own lines, in its own time.
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, ["admitted", "delayed", "refused"]);
 }
 
 #[test]
@@ -37,7 +39,7 @@ fn who_leaves_while_held_never_reaches_the_origin() {
     let mut leaving = gateway.client();
     leaving.send(b"GET /left HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
     drop(leaving);
-    assert_eq!(gateway.access_lines(2)[1]["outcome"], "gone");
+    assert!(gateway.access_lines(2).iter().any(|line| line["outcome"] == "gone"));
     // Whoever comes next is held behind the slot that was left: both would have
     // reached the origin by now.
     eventually("there is a slot again", || client.get("/", &[]).status == 200);
