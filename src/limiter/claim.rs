@@ -1,15 +1,20 @@
 //! What one policy asks of the store for one request, and what it makes of the
 //! answers. Pure.
 
+use std::slice;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Report, Reports, Room, Ruling};
+use super::{Report, Room, Ruling};
 use crate::algorithm::Verdict;
 use crate::digest::Key;
 use crate::rules::{Beside, Limit, Mode, Policy};
-use crate::store::{Charge, Verdicts};
+use crate::store::Charge;
+
+/// All charges of a request. Most have few, and then none of these lists is
+/// allocated.
+pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 
 /// One claim for each policy that judges a request, in the route's order.
 pub(super) type Claims<'r> = SmallVec<[Claim<'r>; 4]>;
@@ -57,13 +62,28 @@ impl<'r> Claim<'r> {
         Some(Charge { key, algorithm, cost: 1, binding: false })
     }
 
+    /// Adds its charges: the cost, and behind it the question about the ban.
+    pub(super) fn charge(&self, charges: &mut Charges<'r>) {
+        charges.push(self.within());
+        charges.extend(self.ban());
+    }
+
+    /// What the policy says, by the verdicts on its [charges](Self::charge),
+    /// which are the next ones.
+    pub(super) fn read(&self, verdicts: &mut slice::Iter<'_, Verdict>) -> Report<'r> {
+        let mut next = || verdicts.next().expect("a store gives one verdict for each charge");
+        let counted = next();
+        let ban = self.policy.penalty.is_some().then(next);
+        self.report(counted, ban)
+    }
+
     /// Whether the policy lets the request go beyond its limit.
     pub(super) fn stretches(&self, room: Room) -> bool {
         self.policy.elastic.as_ref().is_some_and(|elastic| room.suffices(elastic))
     }
 
     /// What the policy says, by its counter and by its ban, if it has bans.
-    pub(super) fn report(&self, counted: Verdict, ban: Option<Verdict>) -> Report<'r> {
+    pub(super) fn report(&self, counted: &Verdict, ban: Option<&Verdict>) -> Report<'r> {
         let Limit { algorithm, .. } = self.limit;
         let widest = self.limit.widest();
         // One counter with two thresholds, so they are always as far apart.
@@ -71,7 +91,7 @@ impl<'r> Claim<'r> {
         let verdict = Verdict {
             limit: algorithm.limit(),
             remaining: counted.remaining.saturating_sub(margin),
-            ..counted
+            ..*counted
         };
         let is_over = self.cost > 0 && counted.remaining < margin;
         let ruling = match counted.admitted {
@@ -82,25 +102,8 @@ impl<'r> Claim<'r> {
         let used = widest.capacity().saturating_sub(counted.remaining);
         let report = Report { policy: self.policy, ruling, verdict, used, cost: self.cost };
         match ban {
-            Some(ban) if !ban.admitted => report.banned(&ban),
+            Some(ban) if !ban.admitted => report.banned(ban),
             _ => report,
         }
     }
-}
-
-/// All charges of these claims, each with the question about its ban behind it.
-pub(super) fn charges<'r>(claims: &[Claim<'r>]) -> SmallVec<[Charge<'r>; 4]> {
-    claims.iter().flat_map(|claim| std::iter::once(claim.within()).chain(claim.ban())).collect()
-}
-
-/// What the verdicts on these claims' [`charges`] come to.
-pub(super) fn reports<'r>(claims: &[Claim<'r>], verdicts: Verdicts) -> Reports<'r> {
-    let mut verdicts = verdicts.into_iter();
-    let mut next = || verdicts.next().expect("a store gives one verdict for each charge");
-    let report = |claim: &Claim<'r>| {
-        let counted = next();
-        let ban = claim.policy.penalty.is_some().then(&mut next);
-        claim.report(counted, ban)
-    };
-    claims.iter().map(report).collect()
 }

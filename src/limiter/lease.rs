@@ -58,9 +58,16 @@ pub(super) struct Due<'a> {
 }
 
 impl Lease {
-    /// What a request owes that was admitted at `taken`.
+    /// What a request owes that was judged at `taken`: nothing if it is refused.
     pub(super) fn new(claims: &[Claim<'_>], reports: &[Report<'_>], taken: Timestamp) -> Self {
-        let debt = |(claim, report): (&Claim<'_>, &Report<'_>)| {
+        let is_open = claims.iter().any(|claim| is_open_until_the_end(claim.policy));
+        if !is_open || reports.iter().any(Report::refuses) {
+            return Self::default();
+        }
+        let debts = claims.iter().zip(reports).filter_map(|(claim, report)| {
+            if !is_open_until_the_end(claim.policy) {
+                return None;
+            }
             let charge = match report.ruling {
                 Ruling::Admitted | Ruling::Soft => claim.within(),
                 Ruling::Elastic => claim.beyond()?,
@@ -69,9 +76,8 @@ impl Lease {
             let Charge { key, algorithm, cost, .. } = charge;
             let policy = Arc::clone(claim.policy);
             Some(Debt { policy, key, algorithm: algorithm.clone(), cost })
-        };
-        let owing = claims.iter().zip(reports).filter(|(claim, _)| owes(claim.policy));
-        Self { debts: owing.filter_map(debt).collect(), taken }
+        });
+        Self { debts: debts.collect(), taken }
     }
 
     /// Whether nothing is owed.
@@ -129,8 +135,8 @@ impl Debt {
     }
 }
 
-/// Whether anything of this policy is open until the end.
-fn owes(policy: &Policy) -> bool {
+/// Whether only the end of a response tells what counts under this policy.
+fn is_open_until_the_end(policy: &Policy) -> bool {
     policy.count != Count::All
         || matches!(policy.cost, Cost::Body { .. } | Cost::Metered { .. })
         || matches!(policy.algorithm, Algorithm::Concurrency(_))

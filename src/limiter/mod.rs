@@ -29,7 +29,7 @@ pub use report::{Report, Reports, Ruling};
 pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
-use self::claim::{Claim, Claims};
+use self::claim::{Charges, Claim, Claims};
 use crate::algorithm::{Retry, Verdict};
 use crate::rules::{KeyFor, Mode, Subject};
 use crate::store::{Charge, Settlement, Store};
@@ -69,10 +69,11 @@ impl RateLimiter {
         let mut claims = Claims::new();
         for policy in &subject.route().policies {
             match subject.key(policy) {
-                KeyFor::Key(key) => claims.extend(subject.limit(policy).map(|limit| {
-                    let cost = subject.cost(policy);
-                    Claim { policy, key, limit, cost }
-                })),
+                KeyFor::Key(key) => {
+                    if let Some(limit) = subject.limit(policy) {
+                        claims.push(Claim { policy, key, limit, cost: subject.cost(policy) });
+                    }
+                }
                 KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
                 KeyFor::Exempt | KeyFor::Denied => {}
             }
@@ -82,42 +83,60 @@ impl RateLimiter {
 
     async fn judge<'r>(&self, claims: &[Claim<'r>], room: Room, now: Timestamp) -> Decision<'r> {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
-        let verdicts = self.store.apply(&claim::charges(claims), now).await;
-        let mut reports = claim::reports(claims, verdicts);
-        if may_stretch(claims, &reports, room) {
-            self.stretch(claims, &mut reports, now).await;
-        }
+        let mut charges = Charges::new();
+        claims.iter().for_each(|claim| claim.charge(&mut charges));
+        let verdicts = self.store.apply(&charges, now).await;
+        let mut verdicts = verdicts.iter();
+        let mut reports: Reports<'r> =
+            claims.iter().map(|claim| claim.read(&mut verdicts)).collect();
         if reports.iter().any(|report| !report.verdict.admitted) {
-            self.punish(claims, &mut reports, now).await;
+            self.reconsider(claims, &mut reports, room, now).await;
         }
-        let is_refused = reports.iter().any(Report::refuses);
-        let lease = if is_refused { Lease::default() } else { Lease::new(claims, &reports, now) };
+        let lease = Lease::new(claims, &reports, now);
         Decision::combine(reports, lease)
+    }
+
+    /// The steps that follow when a policy refuses.
+    async fn reconsider<'r>(
+        &self,
+        claims: &[Claim<'r>],
+        reports: &mut Reports<'r>,
+        room: Room,
+        now: Timestamp,
+    ) {
+        if may_stretch(claims, reports, room) {
+            self.stretch(claims, reports, now).await;
+        }
+        self.punish(claims, reports, now).await;
     }
 
     /// Asks once more, with the costs that are refused counted beyond the limits.
     async fn stretch<'r>(&self, claims: &[Claim<'r>], reports: &mut Reports<'r>, now: Timestamp) {
-        let mut charges = claim::charges(claims);
-        let refused = claims.iter().zip(&*reports).filter(|(_, report)| report.refuses());
-        for (claim, _) in refused {
-            let within = charges.iter_mut().find(|charge| charge.key == claim.key);
-            if let (Some(within), Some(beyond)) = (within, claim.beyond()) {
-                *within = beyond;
+        let mut charges = Charges::new();
+        for (claim, report) in claims.iter().zip(&*reports) {
+            let within = charges.len();
+            claim.charge(&mut charges);
+            if report.refuses()
+                && let Some(beyond) = claim.beyond()
+            {
+                charges[within] = beyond;
             }
         }
         let verdicts = self.store.apply(&charges, now).await;
         let is_refused =
             |(charge, verdict): (&Charge<'_>, &Verdict)| charge.binding && !verdict.admitted;
-        let stretched = !charges.iter().zip(&verdicts).any(is_refused);
-        for (before, after) in reports.iter_mut().zip(claim::reports(claims, verdicts)) {
-            if !before.refuses() {
-                *before = after;
-            } else if stretched {
+        let is_stretched = !charges.iter().zip(&verdicts).any(is_refused);
+        let mut verdicts = verdicts.iter();
+        for (claim, report) in claims.iter().zip(reports) {
+            let again = claim.read(&mut verdicts);
+            if !report.refuses() {
+                *report = again;
+            } else if is_stretched {
                 // What the client is promised is the limit: its numbers stay.
-                before.ruling = Ruling::Elastic;
-                before.verdict.admitted = true;
-                before.verdict.retry = Retry::Now;
-                before.verdict.delay = after.verdict.delay;
+                report.ruling = Ruling::Elastic;
+                report.verdict.admitted = true;
+                report.verdict.retry = Retry::Now;
+                report.verdict.delay = again.verdict.delay;
             }
         }
     }
@@ -163,9 +182,10 @@ impl RateLimiter {
     }
 }
 
-/// Whether room upstream makes up for all that is refused.
+/// Whether room upstream makes up for all that is refused, if anything is.
 fn may_stretch(claims: &[Claim<'_>], reports: &[Report<'_>], room: Room) -> bool {
-    let mut refused = claims.iter().zip(reports).filter(|(_, report)| report.refuses()).peekable();
-    refused.peek().is_some()
-        && refused.all(|(claim, report)| report.ruling == Ruling::Refused && claim.stretches(room))
+    let may = |(claim, report): (&Claim<'_>, &Report<'_>)| {
+        !report.refuses() || report.ruling == Ruling::Refused && claim.stretches(room)
+    };
+    reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
 }

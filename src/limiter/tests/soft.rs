@@ -38,7 +38,7 @@ proptest! {
             let claim = Claim { policy: &policy, key: Key::from_bytes([0; 16]), limit, cost };
             let fits_own = algorithm.apply(state.as_ref(), Op::Take(cost), now).1.admitted;
             let (next, counted) = soft.apply(state.as_ref(), Op::Take(cost), now);
-            let report = claim.report(counted, None);
+            let report = claim.report(&counted, None);
             prop_assert_eq!(report.ruling == Ruling::Admitted, fits_own);
             prop_assert_eq!(report.verdict.admitted, counted.admitted);
             state = next.or(state);
