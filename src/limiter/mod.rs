@@ -78,29 +78,37 @@ impl RateLimiter {
                 KeyFor::Exempt | KeyFor::Denied => {}
             }
         }
-        self.judge(&claims, room, now).await
+        let mut reports = Reports::new();
+        self.judge(&claims, &mut reports, room, now).await;
+        let lease = Lease::new(&claims, &reports, now);
+        Decision::combine(reports, lease)
     }
 
-    async fn judge<'r>(&self, claims: &[Claim<'r>], room: Room, now: Timestamp) -> Decision<'r> {
+    /// What becomes of the claims: one report for each. Into a list of the
+    /// caller's, because to return it would copy it on the way.
+    async fn judge<'r>(
+        &self,
+        claims: &[Claim<'r>],
+        reports: &mut Reports<'r>,
+        room: Room,
+        now: Timestamp,
+    ) {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
         let mut charges = Charges::new();
         claims.iter().for_each(|claim| claim.charge(&mut charges));
         let verdicts = self.store.apply(&charges, now).await;
         let mut verdicts = verdicts.iter();
-        let mut reports: Reports<'r> =
-            claims.iter().map(|claim| claim.read(&mut verdicts)).collect();
+        reports.extend(claims.iter().map(|claim| claim.read(&mut verdicts)));
         if reports.iter().any(|report| !report.verdict.admitted) {
-            self.reconsider(claims, &mut reports, room, now).await;
+            self.reconsider(claims, reports, room, now).await;
         }
-        let lease = Lease::new(claims, &reports, now);
-        Decision::combine(reports, lease)
     }
 
     /// The steps that follow when a policy refuses.
     async fn reconsider<'r>(
         &self,
         claims: &[Claim<'r>],
-        reports: &mut Reports<'r>,
+        reports: &mut [Report<'r>],
         room: Room,
         now: Timestamp,
     ) {
@@ -111,7 +119,7 @@ impl RateLimiter {
     }
 
     /// Asks once more, with the costs that are refused counted beyond the limits.
-    async fn stretch<'r>(&self, claims: &[Claim<'r>], reports: &mut Reports<'r>, now: Timestamp) {
+    async fn stretch<'r>(&self, claims: &[Claim<'r>], reports: &mut [Report<'r>], now: Timestamp) {
         let mut charges = Charges::new();
         for (claim, report) in claims.iter().zip(&*reports) {
             let within = charges.len();
@@ -142,7 +150,7 @@ impl RateLimiter {
     }
 
     /// Counts refusals where they have a penalty, and bans who has had too many.
-    async fn punish<'r>(&self, claims: &[Claim<'r>], reports: &mut Reports<'r>, now: Timestamp) {
+    async fn punish<'r>(&self, claims: &[Claim<'r>], reports: &mut [Report<'r>], now: Timestamp) {
         let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (claim, report) in claims.iter().zip(reports) {
             if report.ruling == Ruling::Refused

@@ -70,7 +70,11 @@ impl Gate {
     }
 
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<'_> {
-        self.limiter.judge(&self.claims(costs), self.room, Timestamp::from_micros(us)).await
+        let (claims, mut reports) = (self.claims(costs), Reports::new());
+        let now = Timestamp::from_micros(us);
+        self.limiter.judge(&claims, &mut reports, self.room, now).await;
+        let lease = Lease::new(&claims, &reports, now);
+        Decision::combine(reports, lease)
     }
 
     async fn end(&self, lease: Lease, ending: &Ending<'_>) {
