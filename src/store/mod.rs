@@ -4,10 +4,12 @@
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
 mod memory;
+mod redis;
 
 use smallvec::SmallVec;
 
 pub use memory::MemoryStore;
+pub use redis::DenyCache;
 
 use crate::algorithm::{Algorithm, Verdict};
 use crate::digest::Key;
