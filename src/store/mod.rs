@@ -4,12 +4,14 @@
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
 mod memory;
+mod redis;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 pub use memory::MemoryStore;
+pub use redis::DenyCache;
 
 use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;
