@@ -24,7 +24,7 @@ use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
-use crate::store::{MemoryStore, Store};
+use crate::store::{MemoryStore, SharedStore};
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use worker::Worker;
 
@@ -144,7 +144,7 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let store = Store::Memory(Arc::new(MemoryStore::new(config.max_keys)));
+    let store = SharedStore::Memory(Arc::new(MemoryStore::new(config.max_keys)));
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);

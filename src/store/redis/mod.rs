@@ -1,5 +1,262 @@
-//! States in Redis, shared by all nodes.
+//! Counters in Redis, shared by all nodes.
+//!
+//! A decision over counters in one place is one step of the [`script`] there.
+//! Around it stand, in this order:
+//!
+//! 1. what is known to be refused is refused here ([`deny`]);
+//! 2. counters in several places are asked for at once, and given back where
+//!    one of them refuses ([`parts`]);
+//! 3. connections never make a request wait for longer than its deadline
+//!    ([`link`]);
+//! 4. what the store does not judge in time is judged here, as its terms say
+//!    ([`fallback`]), and told to the store when it is back.
+//!
+//! Each worker has a store of its own, with its own connections. What they share
+//! is [`Shared`].
 
+mod clock;
+pub mod codec;
 mod deny;
+mod fallback;
+mod held;
+pub mod layout;
+pub mod link;
+mod parts;
+pub mod script;
+mod settings;
+mod url;
 
-pub use deny::DenyCache;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+use tokio::task::spawn_local;
+
+pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
+pub use url::UrlError;
+
+use self::clock::StoreClock;
+use self::codec::{Answered, Ask, Asked, Encoder, decode};
+use self::deny::DenyCache;
+use self::fallback::Fallback;
+use self::held::Held;
+use self::link::{Links, Place, StoreError};
+use self::parts::Part;
+use super::{Answer, Charge, Correction, Decided, MemoryStore, Source};
+use crate::algorithm::{Algorithm, Op};
+use crate::digest::SharedSecret;
+use crate::time::{Clock, Timestamp};
+
+/// What one worker remembers of clients that are over their limits, in bytes.
+const MAX_DENIED_BYTES: usize = 16 << 20;
+/// How many counters a store that is back is told of at a time.
+const MAX_DEBTS: usize = 64;
+
+/// What the workers of one node share.
+#[derive(Debug)]
+pub struct Shared {
+    settings: RedisSettings,
+    secret: Arc<SharedSecret>,
+    fallback: Fallback,
+}
+
+impl Shared {
+    /// A store by these settings. While it is away, `memory` counts. `secret`
+    /// becomes the one that all nodes have as soon as it is known.
+    pub fn new(
+        settings: RedisSettings,
+        memory: Arc<MemoryStore>,
+        secret: Arc<SharedSecret>,
+    ) -> Self {
+        Self { settings, secret, fallback: Fallback::new(memory) }
+    }
+}
+
+/// One worker's way to the counters.
+#[derive(Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    links: Links,
+    clock: Clock,
+    denied: RefCell<DenyCache>,
+    clocks: RefCell<HashMap<Place, StoreClock>>,
+    held: RefCell<Held>,
+}
+
+impl RedisStore {
+    /// Opens a worker's connections, in the background of its runtime.
+    pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
+        Self {
+            links: Links::open(&shared.settings, &shared.secret),
+            shared: Arc::clone(shared),
+            clock,
+            denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
+            clocks: RefCell::default(),
+            held: RefCell::default(),
+        }
+    }
+
+    /// See [`Store::apply`](super::Store::apply).
+    pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let Some(encoder) = self.links.encoder() else {
+            let nodes = self.links.nodes_alive();
+            let answers = self.shared.fallback.judge(charges, false, false, nodes, now);
+            return Decided { at: now, answers };
+        };
+        let parts = Part::split(charges, |charge| self.place(&encoder, charge));
+        if let [part] = &*parts
+            && let Some(decided) = self.known_refusal(part.place, charges, now)
+        {
+            return decided;
+        }
+        let asking = parts.into_iter().map(|part| async {
+            let outcome = self.ask(&encoder, &part, now).await;
+            (part, outcome)
+        });
+        let mut judged = join_all(asking).await;
+        self.settle(&encoder, charges, &mut judged, now)
+    }
+
+    fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
+        self.links.place(|| encoder.layout().key(charge.key.principal))
+    }
+
+    /// What is known to be refused without asking. By the latest time that it
+    /// may be in the store it must be refused; the numbers told are those of
+    /// the earliest, so that no wait is too short.
+    fn known_refusal(&self, place: Place, charges: &[Charge<'_>], now: Timestamp) -> Option<Decided> {
+        let (earliest, latest) = self.clocks.borrow().get(&place)?.bounds(now);
+        let denied = self.denied.borrow();
+        denied.refuse(charges, latest)?;
+        let verdicts = denied.refuse(charges, earliest)?;
+        let answers = verdicts.into_iter().map(Answer::of_store).collect();
+        Some(Decided { at: earliest, answers })
+    }
+
+    async fn ask(
+        &self,
+        encoder: &Encoder,
+        part: &Part<'_>,
+        now: Timestamp,
+    ) -> Result<Answered, StoreError> {
+        let answer = self.links.call(part.place, encoder.encode(&part.asked, now)).await?;
+        let answered = decode(&part.asked, &answer).map_err(StoreError::Garbage)?;
+        let clock = StoreClock::new(answered.at, now, self.clock.now());
+        self.clocks.borrow_mut().insert(part.place, clock);
+        Ok(answered)
+    }
+
+    /// One decision of what all parts say, and of what is said here in place of
+    /// those that say nothing.
+    fn settle(
+        &self,
+        encoder: &Encoder,
+        charges: &[Charge<'_>],
+        judged: &mut [parts::Judged<'_>],
+        now: Timestamp,
+    ) -> Decided {
+        let refused = judged.iter().any(|(_, it)| it.as_ref().is_ok_and(|it| it.refused));
+        let (unjudged, sent) = parts::unjudged(charges, judged);
+        let local = if unjudged.is_empty() {
+            SmallVec::new()
+        } else {
+            let nodes = self.links.nodes_alive();
+            self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
+        };
+        let refused = refused || parts::refuses(&unjudged, &local);
+        let is_whole = judged.len() == 1;
+        for (part, outcome) in judged.iter_mut() {
+            let Ok(answered) = outcome else { continue };
+            if refused && !answered.refused {
+                self.post(encoder, part.place, &part.refund(answered), now);
+                answered.withdraw(&part.asked);
+            } else if is_whole {
+                self.learn(charges, part, answered);
+            }
+        }
+        let answers = parts::combine(charges.len(), judged, local);
+        let held = &mut *self.held.borrow_mut();
+        let admitted = |(charge, it): (&Charge<'_>, &Answer)| {
+            if !refused && it.verdict.admitted && it.source == Source::Store {
+                held.take(charge);
+            }
+        };
+        charges.iter().zip(&answers).for_each(admitted);
+        Decided { at: parts::decided_at(judged, now), answers }
+    }
+
+    /// Remembers who is over a limit now.
+    fn learn(&self, charges: &[Charge<'_>], part: &Part<'_>, answered: &Answered) {
+        let is_over = |(charge, it): (&Charge<'_>, &codec::Finding)| {
+            !it.verdict.admitted || it.verdict.remaining < charge.cost
+        };
+        if charges.iter().zip(&answered.findings).any(is_over) {
+            self.denied.borrow_mut().learn(charges, &answered.after(&part.asked), answered.at);
+        }
+    }
+
+    /// See [`Store::correct`](super::Store::correct).
+    pub fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
+        for correction in corrections {
+            let Correction { charge, source, op } = correction;
+            match source {
+                Source::Local => {
+                    self.shared.fallback.correct(correction, self.links.nodes_alive(), now);
+                }
+                Source::Nobody => {}
+                Source::Store => self.correct_there(charge, *op, now),
+            }
+        }
+    }
+
+    fn correct_there(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm) {
+            self.held.borrow_mut().give(charge.key, cost);
+        }
+        let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
+        if matches!(asked.ask, Ask::Give { .. }) {
+            self.denied.borrow_mut().forget(&charge.key);
+        }
+        if let Some(encoder) = self.links.encoder() {
+            self.post(&encoder, self.place(&encoder, charge), &[asked], now);
+        }
+    }
+
+    /// Asks for what nobody waits for.
+    fn post(&self, encoder: &Encoder, place: Place, asked: &[Asked<'_>], now: Timestamp) {
+        if asked.is_empty() {
+            return;
+        }
+        let call = self.links.call(place, encoder.encode(asked, now));
+        spawn_local(async move {
+            // What fails stays charged: the safe side, and never for long.
+            let _ = call.await;
+        });
+    }
+
+    /// What must be done now and then: what is in flight is kept alive, and a
+    /// store that is back is told what was admitted without it.
+    pub fn housekeep(&self, now: Timestamp) {
+        let Some(encoder) = self.links.encoder() else { return };
+        let place = |key: crate::digest::Key| {
+            self.links.place(|| encoder.layout().key(key.principal))
+        };
+        if let Some(held) = self.held.borrow_mut().due(now) {
+            for (key, holding) in held {
+                let ask = Ask::Renew(holding.units);
+                let asked = Asked { key, algorithm: &holding.algorithm, ask, binding: false };
+                self.post(&encoder, place(key), &[asked], now);
+            }
+        }
+        if !self.links.is_up() {
+            return;
+        }
+        for debt in self.shared.fallback.owed(MAX_DEBTS, now) {
+            let ask = Ask::Charge(debt.units);
+            let asked = Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false };
+            self.post(&encoder, place(debt.key), &[asked], now);
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub struct Answered {
     pub refused: bool,
     /// One for each that was asked, in their order.
     pub findings: SmallVec<[Finding; 4]>,
+    /// The states as they were before, likewise.
+    pub before: SmallVec<[Option<State>; 4]>,
 }
 
 /// What became of one thing that was asked.
@@ -86,14 +88,44 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
     if refused {
         // Nothing was consumed, so no verdict may say that it was.
         for (finding, (asked, state)) in findings.iter_mut().zip(judged()) {
-            if finding.verdict.admitted {
-                let (_, before) = asked.algorithm.apply(state.as_ref(), Op::Peek, at);
-                let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-                *finding = Finding { verdict, extra: 0 };
-            }
+            finding.withdraw(asked, state.as_ref(), at);
         }
     }
-    Ok(Answered { at, refused, findings })
+    Ok(Answered { at, refused, findings, before: states })
+}
+
+impl Answered {
+    /// The same if all that was taken is given back at once, because the
+    /// request is refused elsewhere.
+    pub fn withdraw(&mut self, asked: &[Asked<'_>]) {
+        for (finding, (asked, state)) in
+            self.findings.iter_mut().zip(asked.iter().zip(&self.before))
+        {
+            finding.withdraw(asked, state.as_ref(), self.at);
+        }
+    }
+
+    /// The states as they are now.
+    pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
+        let after = |(asked, before): (&Asked<'_>, &Option<State>)| match asked.ask {
+            Ask::Take(cost) if !self.refused => {
+                let (next, _) = asked.algorithm.apply(before.as_ref(), Op::Take(cost), self.at);
+                next.or_else(|| before.clone())
+            }
+            _ => before.clone(),
+        };
+        asked.iter().zip(&self.before).map(after).collect()
+    }
+}
+
+impl Finding {
+    fn withdraw(&mut self, asked: &Asked<'_>, before: Option<&State>, at: Timestamp) {
+        if self.verdict.admitted {
+            let (_, before) = asked.algorithm.apply(before, Op::Peek, at);
+            let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+            *self = Self { verdict, extra: 0 };
+        }
+    }
 }
 
 impl Asked<'_> {
