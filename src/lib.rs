@@ -36,4 +36,5 @@ pub mod server;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;
+pub mod terms;
 pub mod time;
