@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::digest::Secret;
+use tollgate::digest::{Secret, SharedSecret};
 use tollgate::limiter::{RateLimiter, Room};
 use tollgate::request::RequestView;
 use tollgate::rules::{
@@ -43,14 +43,14 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
     };
-    Rules::new(vec![route], client, Secret::random())
+    Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
 }
 
 /// All that the limiter does for a request of a client who is not refused.
 fn whole_decisions(criterion: &mut Criterion) {
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
     let plain = |name: &str| Arc::new(Policy::new(name, KeyExpr::Ip, sliding.clone()));
-    let limiter = RateLimiter::new(Store::Memory(MemoryStore::new(1000)));
+    let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(1000))));
     let (headers, method) = (HeaderMap::new(), Method::GET);
     let request = RequestView {
         method: &method,
