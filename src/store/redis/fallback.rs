@@ -153,3 +153,6 @@ fn share(algorithm: &Algorithm, nodes: u64) -> Algorithm {
 fn fresh(charge: &Charge<'_>, now: Timestamp) -> Verdict {
     Verdict { admitted: true, ..charge.algorithm.apply(None, Op::Peek, now).1 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,12 +34,12 @@ use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::task::spawn_local;
 
+pub use deny::DenyCache;
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
 use self::clock::StoreClock;
 use self::codec::{Answered, Ask, Asked, Encoder, decode};
-use self::deny::DenyCache;
 use self::fallback::Fallback;
 use self::held::Held;
 use self::link::{Links, Place, StoreError};

@@ -101,7 +101,7 @@ pub(super) fn refuses(charges: &[Charge<'_>], answers: &[Answer]) -> bool {
 /// counted them all the same.
 pub(super) fn unjudged<'a>(
     charges: &[Charge<'a>],
-    parts: &[Judged<'a>],
+    parts: &[Judged<'_>],
 ) -> (SmallVec<[Charge<'a>; 4]>, bool) {
     let failed = parts.iter().filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
     let mut indices: SmallVec<[usize; 4]> = SmallVec::new();
@@ -113,3 +113,4 @@ pub(super) fn unjudged<'a>(
     indices.sort_unstable();
     (indices.into_iter().map(|index| charges[index]).collect(), sent)
 }
+
