@@ -16,7 +16,10 @@ impl Reference {
     pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<Finding> {
         let (findings, nexts): (Vec<_>, Vec<_>) =
             asked.iter().map(|asked| self.judge(asked, now)).unzip();
-        let refused = asked.iter().zip(&findings).any(|(a, f)| a.binding && !f.verdict.admitted);
+        let refuses = |(asked, finding): (&Asked<'_>, &Finding)| {
+            asked.binding && asked.ask != Ask::Peek && !finding.verdict.admitted
+        };
+        let refused = asked.iter().zip(&findings).any(refuses);
         if refused {
             return asked.iter().zip(findings).map(|(a, f)| self.unspent(a, f, now)).collect();
         }
