@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::body::{Steps, kind};
+use super::body::{kind, step_us};
 use super::wire::{EPOCH_US, Reader};
 use super::{Ask, Asked, order};
 use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
@@ -177,7 +177,7 @@ fn state(
             counts(reader, windows(end, it.length()), u64::from(it.buckets()))?
         }
         Algorithm::FixedWindow(it) => {
-            let step_us = Steps::of(it, at).step_us;
+            let step_us = step_us(it, algorithm);
             let edge_us = end.as_micros() / step_us * step_us;
             let inside = Timestamp::from_micros(edge_us.saturating_sub(1));
             State::Fixed { window: it.window_at(inside), current: reader.number()? }

@@ -20,10 +20,10 @@ end
 
 -- One charge of a body, as far as it does not depend on the state.
 local function read_charge(body, at)
-  local id, head, op, binding, units
-  id, head, op, binding, units, at = unpack_bytes('<c3BBBI6', body, at)
+  local id, head, op, binding, cost
+  id, head, op, binding, cost, at = unpack_bytes('<c3BBBI6', body, at)
   local number = floor(head / 16)
-  local charge = { id = id, head = head, op = op, binding = binding == 1, units = units }
+  local charge = { id = id, head = head, op = op, binding = binding == 1, cost = cost }
   charge.number, charge.kind, charge.unit = number, kind_of(number), 8 ^ (head % 16)
   at = charge.kind.read(charge, body, at)
   if op == LEASE then
@@ -40,13 +40,13 @@ local function fits(charge)
     return true
   end
   charge.room = max(0, charge.kind.room(charge))
-  return charge.units <= charge.room
+  return charge.cost <= charge.room
 end
 
 -- What a lease takes beside its cost: a share of the room that is left, in
 -- 1024ths, without the reserve.
 local function extra(charge)
-  local share = floor((charge.room - charge.units - charge.reserve) * charge.share / 1024)
+  local share = floor((charge.room - charge.cost - charge.reserve) * charge.share / 1024)
   return max(0, min(share, charge.extra))
 end
 
@@ -54,15 +54,15 @@ end
 local function perform(charge)
   local kind, op = charge.kind, charge.op
   if op == TAKE then
-    kind.take(charge, charge.units)
+    kind.take(charge, charge.cost)
   elseif op == LEASE then
-    kind.take(charge, charge.units + extra(charge))
+    kind.take(charge, charge.cost + extra(charge))
   elseif op == GIVE then
-    kind.give(charge, charge.units, charge.taken)
+    kind.give(charge, charge.cost, charge.taken)
   elseif op == OWE then
-    kind.owe(charge, charge.units)
+    kind.owe(charge, charge.cost)
   elseif op == RENEW then
-    kind.renew(charge, charge.units)
+    kind.renew(charge, charge.cost)
   end
 end
 
