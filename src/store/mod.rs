@@ -3,6 +3,7 @@
 //!
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
+mod breaker;
 mod memory;
 pub mod redis;
 
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use breaker::Position;
 pub use memory::MemoryStore;
 
 use crate::algorithm::{Algorithm, Op, Verdict};

@@ -1,7 +1,15 @@
 //! Counters in Redis, shared by all nodes.
 
+mod batch;
+mod dial;
+mod failure;
+mod link;
+mod script;
 mod settings;
 mod url;
 
+pub use failure::{Refusal, StoreError};
+pub use link::Health;
+pub use script::{Encoded, SCRIPT, Script};
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
