@@ -5,11 +5,13 @@ mod dial;
 mod failure;
 mod link;
 mod script;
+mod server;
 mod settings;
 mod url;
 
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use script::{Encoded, SCRIPT, Script};
+pub use server::{Place, Servers};
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
