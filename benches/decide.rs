@@ -50,7 +50,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
 fn whole_decisions(criterion: &mut Criterion) {
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
     let plain = |name: &str| Arc::new(Policy::new(name, KeyExpr::Ip, sliding.clone()));
-    let limiter = RateLimiter::new(Store::Memory(MemoryStore::new(1000)));
+    let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(1000))));
     let (headers, method) = (HeaderMap::new(), Method::GET);
     let request = RequestView {
         method: &method,

@@ -10,8 +10,9 @@ use tollgate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
-use tollgate::digest::{Key, Secret};
+use tollgate::digest::{Counter, Key, Principal, Secret};
 use tollgate::store::{Charge, MemoryStore};
+use tollgate::terms::Terms;
 use tollgate::time::{Span, Timestamp};
 
 const KEYS: usize = 1_000_000;
@@ -31,7 +32,8 @@ fn keys() -> Vec<Key> {
     let digest = |number: usize| {
         let mut digest = secret.digest();
         digest.value(&number.to_le_bytes());
-        digest.finish()
+        let principal = Principal::from_bits(digest.finish());
+        Key { principal, counter: Counter::from_bits(1) }
     };
     (0..KEYS).map(digest).collect()
 }
@@ -42,7 +44,7 @@ fn per_minute() -> Quota {
 }
 
 fn charge(key: Key, algorithm: &Algorithm) -> Charge<'_> {
-    Charge { key, algorithm, cost: 1, binding: true }
+    Charge { key, algorithm, cost: 1, binding: true, terms: Terms::default() }
 }
 
 fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {

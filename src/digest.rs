@@ -6,26 +6,62 @@ use std::hash::Hasher as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// What one counter is filed under: 128 bits that only the [`Secret`]'s owner
-/// can compute from a policy's identity and the values of its key.
+/// Who asks, as one key expression tells it: a digest of what it found in the
+/// request, that only the [`Secret`]'s owner can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key([u8; 16]);
+pub struct Principal(u128);
+
+impl Principal {
+    /// A principal from its digest, whose bits must all be as good as random.
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// Its digest; uniformly distributed, so any of its bits can place it in a table.
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+}
+
+/// Which of a principal's counters: a digest of a policy's identity. It is no
+/// secret, and the same wherever the policy is the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Counter(u64);
+
+impl Counter {
+    /// A counter from its number.
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Its number.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The counter that was given these values.
+    pub fn of(add: impl FnOnce(&mut Digest)) -> Self {
+        let mut digest = Digest(SipHasher13::new());
+        add(&mut digest);
+        // The lower half of a digest is as good as random.
+        Self(u64::try_from(digest.finish() & u128::from(u64::MAX)).expect("64 bits fit"))
+    }
+}
+
+/// What one counter of one principal is filed under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// Whose counter.
+    pub principal: Principal,
+    /// Which one.
+    pub counter: Counter,
+}
 
 impl Key {
-    /// A key from its bytes.
-    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
-    }
-
-    /// Its bytes; uniformly distributed, so any of them can place it in a table.
-    pub const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-
-    /// An empty digest under this key, for keys of other counters of the same
-    /// client: nobody who does not know this key can compute them.
-    pub fn digest(&self) -> Digest {
-        Digest(SipHasher13::new_with_key(&self.0))
+    /// Both in one number, in which the lower half is the principal's: all of
+    /// its counters can be found near each other.
+    pub const fn bits(self) -> u128 {
+        self.principal.0 ^ ((self.counter.0 as u128) << 64)
     }
 }
 
@@ -81,9 +117,9 @@ impl Digest {
         self.0.write_u8(tag);
     }
 
-    /// The key of everything added.
-    pub fn finish(&self) -> Key {
-        Key(self.0.finish128().as_bytes())
+    /// The digest of everything added.
+    pub fn finish(&self) -> u128 {
+        self.0.finish128().as_u128()
     }
 }
 
@@ -91,7 +127,7 @@ impl Digest {
 mod tests {
     use super::*;
 
-    fn key(values: &[&str]) -> Key {
+    fn digest(values: &[&str]) -> u128 {
         let mut digest = Secret::from_bytes([7; 16]).digest();
         for value in values {
             digest.value(value.as_bytes());
@@ -101,15 +137,27 @@ mod tests {
 
     #[test]
     fn values_are_kept_apart() {
-        assert_eq!(key(&["ab", "c"]), key(&["ab", "c"]));
-        assert_ne!(key(&["ab", "c"]), key(&["a", "bc"]));
-        assert_ne!(key(&["ab"]), key(&["ab", ""]));
+        assert_eq!(digest(&["ab", "c"]), digest(&["ab", "c"]));
+        assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
+        assert_ne!(digest(&["ab"]), digest(&["ab", ""]));
     }
 
     #[test]
-    fn another_secret_makes_another_key() {
+    fn another_secret_makes_another_digest() {
         let digest = |secret: Secret| secret.digest().finish();
         assert_ne!(digest(Secret::random()), digest(Secret::random()));
+    }
+
+    #[test]
+    fn counters_of_a_principal_are_apart_and_found_together() {
+        let key = |principal, counter| Key {
+            principal: Principal::from_bits(principal),
+            counter: Counter::from_bits(counter),
+        };
+        assert_ne!(key(1, 1).bits(), key(1, 2).bits());
+        assert_ne!(key(1, 1).bits(), key(2, 1).bits());
+        let low = |key: Key| key.bits() & u128::from(u64::MAX);
+        assert_eq!(low(key(7, 1)), low(key(7, u64::MAX)));
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! | layer | modules | what they are |
 //! |---|---|---|
 //! | 0 words | [`time`]; [`drain`], [`telemetry`] | integer time and clocks; stopping; logs |
-//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`], [`gradient`]; [`message`] | a request as rules see it; keys; how is counted; whether an upstream slows down; what the gateway itself says |
+//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`], [`terms`], [`gradient`]; [`message`] | a request as rules see it; keys; how is counted, and how exactly on many nodes; whether an upstream slows down; what the gateway itself says |
 //! | 2 machines | [`rules`], [`store`], [`server`] | which policies under which keys; where counters live; sockets and connections |
 //! | 3 engines | [`limiter`], [`proxy`] | deciding; forwarding |
 //! | 4 | [`snapshot`] | what one request sees |
@@ -36,4 +36,5 @@ pub mod server;
 pub mod snapshot;
 pub mod store;
 pub mod telemetry;
+pub mod terms;
 pub mod time;

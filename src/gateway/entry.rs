@@ -73,10 +73,11 @@ impl Entry {
             Outcome::Admit if !decision.delay.is_zero() => "delayed",
             // What is out of the ordinary says more than what is not.
             Outcome::Admit => {
-                let outcomes = decision.told().map(Report::outcome);
+                let outcomes = decision.enforced().map(Report::outcome);
                 outcomes.max_by_key(|outcome| *outcome != "admitted").unwrap_or("admitted")
             }
             Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
+            Outcome::Unavailable(_) => "failed_closed",
             Outcome::Deny(_) => "denied",
         };
         self.shadow = decision

@@ -125,6 +125,7 @@ impl Gateway {
                     .await
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
+            Outcome::Unavailable(_) => Err(Failure::StoreAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
         };
         exchange.end(answer, Some(&decision))

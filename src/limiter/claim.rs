@@ -10,7 +10,7 @@ use super::{Report, Room, Ruling};
 use crate::algorithm::Verdict;
 use crate::digest::Key;
 use crate::rules::{Beside, Limit, Mode, Policy};
-use crate::store::Charge;
+use crate::store::{Answer, Charge, Source};
 
 /// All charges of a request. Most have few, and then none of these lists is
 /// allocated.
@@ -39,6 +39,7 @@ impl<'r> Claim<'r> {
             algorithm: self.limit.widest(),
             cost: self.cost,
             binding: self.policy.mode == Mode::Enforce,
+            terms: self.policy.terms,
         }
     }
 
@@ -59,7 +60,7 @@ impl<'r> Claim<'r> {
     pub(super) fn refusal(&self) -> Option<Charge<'r>> {
         let algorithm = &self.policy.penalty.as_ref()?.after;
         let key = Beside::Refusals.key(self.key, algorithm);
-        Some(Charge { key, algorithm, cost: 1, binding: false })
+        Some(Charge { key, algorithm, cost: 1, binding: false, ..self.within() })
     }
 
     /// Adds its charges: the cost, and behind it the question about the ban.
@@ -68,10 +69,10 @@ impl<'r> Claim<'r> {
         charges.extend(self.ban());
     }
 
-    /// What the policy says, by the verdicts on its [charges](Self::charge),
+    /// What the policy says, by the answers to its [charges](Self::charge),
     /// which are the next ones.
-    pub(super) fn read(&self, verdicts: &mut slice::Iter<'_, Verdict>) -> Report<'r> {
-        let mut next = || verdicts.next().expect("a store gives one verdict for each charge");
+    pub(super) fn read(&self, answers: &mut slice::Iter<'_, Answer>) -> Report<'r> {
+        let mut next = || answers.next().expect("a store gives one answer for each charge");
         let counted = next();
         let ban = self.policy.penalty.is_some().then(next);
         self.report(counted, ban)
@@ -83,7 +84,8 @@ impl<'r> Claim<'r> {
     }
 
     /// What the policy says, by its counter and by its ban, if it has bans.
-    pub(super) fn report(&self, counted: &Verdict, ban: Option<&Verdict>) -> Report<'r> {
+    pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<'r> {
+        let Answer { verdict: ref counted, source } = *counted;
         let Limit { algorithm, .. } = self.limit;
         let widest = self.limit.widest();
         // One counter with two thresholds, so they are always as far apart.
@@ -94,15 +96,19 @@ impl<'r> Claim<'r> {
             ..*counted
         };
         let is_over = self.cost > 0 && counted.remaining < margin;
-        let ruling = match counted.admitted {
-            false => Ruling::Refused,
-            true if is_over => Ruling::Soft,
-            true => Ruling::Admitted,
+        let ruling = match (counted.admitted, source) {
+            (false, Source::Nobody) => Ruling::FailedClosed,
+            (true, Source::Nobody) => Ruling::FailedOpen,
+            (false, _) => Ruling::Refused,
+            (true, _) if is_over => Ruling::Soft,
+            (true, _) => Ruling::Admitted,
         };
         let used = widest.capacity().saturating_sub(counted.remaining);
-        let report = Report { policy: self.policy, ruling, verdict, used, cost: self.cost };
+        let report = Report { policy: self.policy, ruling, verdict, source, used, cost: self.cost };
         match ban {
-            Some(ban) if !ban.admitted => report.banned(ban),
+            Some(ban) if !ban.verdict.admitted && ban.source != Source::Nobody => {
+                report.banned(&ban.verdict)
+            }
             _ => report,
         }
     }

@@ -8,8 +8,12 @@ use std::cmp::Reverse;
 
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
-use crate::rules::Policy;
+use crate::rules::{Mode, Policy};
 use crate::time::Span;
+
+/// After how long a client may ask again that nobody could judge: breakers
+/// look that often whether the store is back.
+const RETRY_STORE: Span = Span::SECOND;
 
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +22,9 @@ pub enum Outcome<'r> {
     Admit,
     /// At least one refuses it: how long until all of them can admit it.
     Refuse(Retry),
+    /// The store is away, and at least one policy refuses what nobody can
+    /// judge: how long until it is worth another try. Nothing was counted.
+    Unavailable(Span),
     /// It lacks the key that this policy demands. Nothing was counted.
     Deny(&'r Policy),
 }
@@ -52,6 +59,10 @@ impl<'r> Decision<'r> {
             let outcome = Outcome::Refuse(report.verdict.retry);
             return Self { outcome, delay: Span::ZERO, binding: Some(index), reports, lease };
         }
+        if reports.iter().any(|report| report.ruling == Ruling::FailedClosed && report.refuses()) {
+            let outcome = Outcome::Unavailable(RETRY_STORE);
+            return Self { outcome, delay: Span::ZERO, binding: None, reports, lease };
+        }
         let binding = told()
             .max_by_key(|(_, report)| (Reverse(report.requests_left()), report.precedence()))
             .map(|(index, _)| index);
@@ -73,6 +84,11 @@ impl<'r> Decision<'r> {
     /// The report whose numbers the client is told.
     pub fn binding(&self) -> Option<&Report<'r>> {
         self.reports.get(self.binding?)
+    }
+
+    /// All reports of policies that enforce their limits.
+    pub fn enforced(&self) -> impl Iterator<Item = &Report<'r>> {
+        self.reports.iter().filter(|report| report.policy.mode == Mode::Enforce)
     }
 
     /// All reports that the client is told of.
@@ -101,7 +117,6 @@ mod tests {
     use crate::algorithm::Verdict;
     use crate::algorithm::tests::cases;
     use crate::limiter::tests::{policy, report};
-    use crate::rules::Mode;
     use crate::time::Span;
 
     fn verdict(retry: Retry, remaining: u64) -> Verdict {

@@ -18,6 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
 use crate::algorithm::Retry;
+use crate::store::Source;
 use crate::time::Span;
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -32,6 +33,12 @@ const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub const X_RATELIMIT_SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
 /// What it says.
 const OVER: HeaderValue = HeaderValue::from_static("over");
+
+/// Says `local` on a response for which this node alone has counted, because
+/// the store that the nodes share is away.
+const X_RATELIMIT_SOURCE: HeaderName = HeaderName::from_static("x-ratelimit-source");
+/// What it says.
+const LOCAL: HeaderValue = HeaderValue::from_static("local");
 
 /// Writes decisions into header fields.
 #[derive(Clone, Debug)]
@@ -54,10 +61,15 @@ impl HeaderWriter {
     /// Adds a decision's fields to those of a response. `cross_origin`: the
     /// request has an `Origin`. Without a report there is nothing to tell.
     pub fn write(&self, decision: &Decision<'_>, cross_origin: bool, fields: &mut HeaderMap) {
+        if let Outcome::Unavailable(wait) = decision.outcome
+            && self.dialects.contains(&Dialect::RetryAfter)
+        {
+            fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
+        }
         let Some(binding) = decision.binding() else { return };
         let retry_after_s = match decision.outcome {
             Outcome::Refuse(retry) => wait_secs(retry),
-            Outcome::Admit | Outcome::Deny(_) => None,
+            Outcome::Admit | Outcome::Unavailable(_) | Outcome::Deny(_) => None,
         };
         for dialect in &self.dialects {
             match dialect {
@@ -74,11 +86,17 @@ impl HeaderWriter {
         if let Some(exposed) = exposed {
             fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
         }
-        if decision.is_soft() {
-            fields.insert(X_RATELIMIT_SOFT, OVER);
+        let mut mark = |name: HeaderName, value| {
+            fields.insert(name.clone(), value);
             if exposed.is_some() {
-                fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, X_RATELIMIT_SOFT.into());
+                fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.into());
             }
+        };
+        if decision.is_soft() {
+            mark(X_RATELIMIT_SOFT, OVER);
+        }
+        if decision.told().any(|report| report.source == Source::Local) {
+            mark(X_RATELIMIT_SOURCE, LOCAL);
         }
     }
 }

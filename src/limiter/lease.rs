@@ -11,11 +11,11 @@ use smallvec::SmallVec;
 
 use super::claim::Claim;
 use super::{Report, Ruling};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::message::MeterSpec;
 use crate::rules::{Cost, Count, Policy};
-use crate::store::{Charge, Settlement};
+use crate::store::{Charge, Correction, Source};
 use crate::time::Timestamp;
 
 /// What a request still owes. Whoever holds it hands it to
@@ -37,6 +37,7 @@ struct Debt {
     key: Key,
     algorithm: Algorithm,
     cost: u64,
+    source: Source,
 }
 
 /// How a request has ended.
@@ -48,13 +49,6 @@ pub struct Ending<'a> {
     pub request_bytes: u64,
     /// What the meters of the lease have read, in their order.
     pub metered: &'a [Option<u64>],
-}
-
-/// What is due at the end.
-#[derive(Debug, Default)]
-pub(super) struct Due<'a> {
-    pub(super) released: SmallVec<[Charge<'a>; 1]>,
-    pub(super) settled: SmallVec<[Settlement<'a>; 1]>,
 }
 
 impl Lease {
@@ -71,11 +65,14 @@ impl Lease {
             let charge = match report.ruling {
                 Ruling::Admitted | Ruling::Soft => claim.within(),
                 Ruling::Elastic => claim.beyond()?,
-                Ruling::Refused | Ruling::Banned => return None,
+                Ruling::Refused | Ruling::Banned | Ruling::FailedOpen | Ruling::FailedClosed => {
+                    return None;
+                }
             };
             let Charge { key, algorithm, cost, .. } = charge;
             let policy = Arc::clone(claim.policy);
-            Some(Debt { policy, key, algorithm: algorithm.clone(), cost })
+            let source = report.source;
+            Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source })
         });
         Self { debts: debts.collect(), taken }
     }
@@ -83,11 +80,6 @@ impl Lease {
     /// Whether nothing is owed.
     pub const fn is_empty(&self) -> bool {
         self.debts.is_empty()
-    }
-
-    /// When it was admitted.
-    pub(super) const fn taken(&self) -> Timestamp {
-        self.taken
     }
 
     /// The meters that the response has to pass.
@@ -99,25 +91,27 @@ impl Lease {
     }
 
     /// What is due at this end.
-    pub(super) fn due(&self, ending: &Ending<'_>) -> Due<'_> {
+    pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
         let mut readings = ending.metered.iter().copied();
-        let mut due = Due::default();
-        for debt in &self.debts {
+        let due = self.debts.iter().filter_map(|debt| {
             let actual = debt.actual(ending, &mut readings);
-            let charge = debt.charge();
-            if matches!(debt.algorithm, Algorithm::Concurrency(_)) {
-                due.released.push(charge);
-            } else if actual != debt.cost {
-                due.settled.push(Settlement { charge, actual });
-            }
-        }
-        due
+            debt.correction(actual, self.taken)
+        });
+        due.collect()
     }
 }
 
 impl Debt {
-    fn charge(&self) -> Charge<'_> {
-        Charge { key: self.key, algorithm: &self.algorithm, cost: self.cost, binding: false }
+    /// What corrects it, if it must be corrected.
+    fn correction(&self, actual: u64, taken: Timestamp) -> Option<Correction<'_>> {
+        let Self { key, ref algorithm, cost, source, .. } = *self;
+        let op = match algorithm {
+            Algorithm::Concurrency(_) => Op::Give { cost, taken },
+            _ if actual == cost => return None,
+            _ => Op::Settle { reserved: cost, actual, taken },
+        };
+        let charge = Charge { key, algorithm, cost, binding: false, terms: self.policy.terms };
+        Some(Correction { charge, source, op })
     }
 
     /// The units that it should have been. Takes the next of the readings if it

@@ -30,9 +30,9 @@ pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
 use self::claim::{Charges, Claim, Claims};
-use crate::algorithm::{Retry, Verdict};
+use crate::algorithm::{Op, Retry};
 use crate::rules::{KeyFor, Mode, Subject};
-use crate::store::{Charge, Settlement, Store};
+use crate::store::{Answer, Charge, Correction, Store};
 use crate::time::Timestamp;
 
 /// The most policies that may judge one request.
@@ -79,47 +79,57 @@ impl RateLimiter {
             }
         }
         let mut reports = Reports::new();
-        self.judge(&claims, &mut reports, room, now).await;
-        let lease = Lease::new(&claims, &reports, now);
+        let at = self.judge(&claims, &mut reports, room, now).await;
+        let lease = Lease::new(&claims, &reports, at);
         Decision::combine(reports, lease)
     }
 
-    /// What becomes of the claims: one report for each. Into a list of the
-    /// caller's, because to return it would copy it on the way.
+    /// What becomes of the claims, one report for each, and when that was
+    /// decided, by the store's clock. Into a list of the caller's, because to
+    /// return it would copy it on the way.
     async fn judge<'r>(
         &self,
         claims: &[Claim<'r>],
         reports: &mut Reports<'r>,
         room: Room,
         now: Timestamp,
-    ) {
+    ) -> Timestamp {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
         let mut charges = Charges::new();
         claims.iter().for_each(|claim| claim.charge(&mut charges));
-        let verdicts = self.store.apply(&charges, now).await;
-        let mut verdicts = verdicts.iter();
-        reports.extend(claims.iter().map(|claim| claim.read(&mut verdicts)));
+        let decided = self.store.apply(&charges, now).await;
+        let mut answers = decided.answers.iter();
+        reports.extend(claims.iter().map(|claim| claim.read(&mut answers)));
         if reports.iter().any(|report| !report.verdict.admitted) {
-            self.reconsider(claims, reports, room, now).await;
+            return self.reconsider(claims, reports, room, now).await.unwrap_or(decided.at);
         }
+        decided.at
     }
 
-    /// The steps that follow when a policy refuses.
+    /// The steps that follow when a policy refuses; if the request is asked for
+    /// once more, when that was.
     async fn reconsider<'r>(
         &self,
         claims: &[Claim<'r>],
         reports: &mut [Report<'r>],
         room: Room,
         now: Timestamp,
-    ) {
+    ) -> Option<Timestamp> {
+        let mut again = None;
         if may_stretch(claims, reports, room) {
-            self.stretch(claims, reports, now).await;
+            again = Some(self.stretch(claims, reports, now).await);
         }
         self.punish(claims, reports, now).await;
+        again
     }
 
     /// Asks once more, with the costs that are refused counted beyond the limits.
-    async fn stretch<'r>(&self, claims: &[Claim<'r>], reports: &mut [Report<'r>], now: Timestamp) {
+    async fn stretch<'r>(
+        &self,
+        claims: &[Claim<'r>],
+        reports: &mut [Report<'r>],
+        now: Timestamp,
+    ) -> Timestamp {
         let mut charges = Charges::new();
         for (claim, report) in claims.iter().zip(&*reports) {
             let within = charges.len();
@@ -130,13 +140,13 @@ impl RateLimiter {
                 charges[within] = beyond;
             }
         }
-        let verdicts = self.store.apply(&charges, now).await;
+        let decided = self.store.apply(&charges, now).await;
         let is_refused =
-            |(charge, verdict): (&Charge<'_>, &Verdict)| charge.binding && !verdict.admitted;
-        let is_stretched = !charges.iter().zip(&verdicts).any(is_refused);
-        let mut verdicts = verdicts.iter();
+            |(charge, it): (&Charge<'_>, &Answer)| charge.binding && !it.verdict.admitted;
+        let is_stretched = !charges.iter().zip(&decided.answers).any(is_refused);
+        let mut answers = decided.answers.iter();
         for (claim, report) in claims.iter().zip(reports) {
-            let again = claim.read(&mut verdicts);
+            let again = claim.read(&mut answers);
             if !report.refuses() {
                 *report = again;
             } else if is_stretched {
@@ -145,8 +155,10 @@ impl RateLimiter {
                 report.verdict.admitted = true;
                 report.verdict.retry = Retry::Now;
                 report.verdict.delay = again.verdict.delay;
+                report.source = again.source;
             }
         }
+        decided.at
     }
 
     /// Counts refusals where they have a penalty, and bans who has had too many.
@@ -164,15 +176,15 @@ impl RateLimiter {
             return;
         }
         let counted = self.store.apply(&refusals, now).await;
-        for ((claim, report), counted) in punished.into_iter().zip(counted) {
-            if counted.remaining == 0
-                && let Some(question) = claim.ban()
+        for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
+            if it.verdict.remaining == 0
+                && let Some(charge) = claim.ban()
             {
-                let charge = Charge { cost: 0, ..question };
-                self.store.settle(&[Settlement { charge, actual: 1 }], now, now).await;
+                let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
+                self.store.correct(&[Correction { charge, source: it.source, op }], now).await;
                 // One who obeyed the wait of the limit would meet the ban.
-                let answers = self.store.apply(&[question], now).await;
-                answers.iter().for_each(|ban| *report = report.banned(ban));
+                let answers = self.store.apply(&[charge], now).await.answers;
+                answers.iter().for_each(|ban| *report = report.banned(&ban.verdict));
             }
         }
     }
@@ -184,9 +196,7 @@ impl RateLimiter {
         if lease.is_empty() {
             return;
         }
-        let due = lease.due(ending);
-        self.store.give_back(&due.released, lease.taken(), now).await;
-        self.store.settle(&due.settled, lease.taken(), now).await;
+        self.store.correct(&lease.due(ending), now).await;
     }
 }
 

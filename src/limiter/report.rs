@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
 use crate::rules::{Mode, Policy};
+use crate::store::Source;
 use crate::time::Span;
 
 /// One report for each policy that judged the request, in the route's order.
@@ -25,6 +26,8 @@ pub struct Report<'r> {
     /// nothing was consumed, and `remaining` says so also where this policy
     /// would have admitted it.
     pub verdict: Verdict,
+    /// Who judged.
+    pub source: Source,
     /// The units that count against the limit, whatever lies beyond it.
     pub used: u64,
     /// The units that the request costs.
@@ -44,18 +47,23 @@ pub enum Ruling {
     Refused,
     /// The client is banned, for being refused too often.
     Banned,
+    /// The store is away, and the policy admits what nobody can judge.
+    FailedOpen,
+    /// The store is away, and the policy refuses what nobody can judge.
+    FailedClosed,
 }
 
 impl<'r> Report<'r> {
     /// Whether the request is refused for it.
     pub fn refuses(&self) -> bool {
-        self.is_told() && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
+        self.policy.mode == Mode::Enforce
+            && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }
 
     /// Whether clients are told of it. Of a policy in shadow they are not: it
-    /// holds nobody to its limit.
+    /// holds nobody to its limit. Where nobody judged there is nothing to tell.
     pub fn is_told(&self) -> bool {
-        self.policy.mode == Mode::Enforce
+        self.policy.mode == Mode::Enforce && self.source != Source::Nobody
     }
 
     /// What metrics and logs call what the policy decides.
@@ -67,6 +75,8 @@ impl<'r> Report<'r> {
             (Ruling::Refused, Mode::Enforce) => "refused",
             (Ruling::Banned, Mode::Enforce) => "banned",
             (Ruling::Refused | Ruling::Banned, Mode::Shadow) => "shadow_refused",
+            (Ruling::FailedClosed, Mode::Enforce) => "failed_closed",
+            (Ruling::FailedOpen | Ruling::FailedClosed, _) => "failed_open",
         }
     }
 

@@ -10,10 +10,10 @@ mod soft;
 use std::sync::Arc;
 
 use super::*;
-use crate::algorithm::{Algorithm, FixedWindow, Quota};
-use crate::digest::Key;
+use crate::algorithm::{Algorithm, FixedWindow, Quota, Verdict};
+use crate::digest::{Key, Principal};
 use crate::rules::{Cost, KeyExpr, Limit, Policy};
-use crate::store::MemoryStore;
+use crate::store::{MemoryStore, Source};
 use crate::time::Span;
 
 pub(super) fn fixed(limit: u64, window: Span) -> Algorithm {
@@ -29,7 +29,7 @@ pub(super) fn policy(name: &str, limit: u64, window: Span) -> Policy {
 pub(super) fn report(policy: &Policy, verdict: Verdict, cost: u64) -> Report<'_> {
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
-    Report { policy, ruling, verdict, used, cost }
+    Report { policy, ruling, verdict, source: Source::Store, used, cost }
 }
 
 /// A limiter and policies, each with one client.
@@ -42,7 +42,7 @@ struct Gate {
 impl Gate {
     fn new(policies: impl IntoIterator<Item = Policy>) -> Self {
         Self {
-            limiter: RateLimiter::new(Store::Memory(MemoryStore::new(100))),
+            limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100)))),
             policies: policies.into_iter().map(Arc::new).collect(),
             room: Room::default(),
         }
@@ -60,7 +60,12 @@ impl Gate {
             };
             let cost = costs.get(usize::from(n)).copied().unwrap_or(own);
             let limit = Limit { algorithm, soft: soft.as_ref() };
-            Claim { policy, key: Key::from_bytes([n; 16]), limit, cost }
+            Claim {
+                policy,
+                key: Key { principal: Principal::from_bits(n.into()), counter: policy.counter },
+                limit,
+                cost,
+            }
         };
         (0..).zip(&self.policies).map(claim).collect()
     }
@@ -72,8 +77,8 @@ impl Gate {
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<'_> {
         let (claims, mut reports) = (self.claims(costs), Reports::new());
         let now = Timestamp::from_micros(us);
-        self.limiter.judge(&claims, &mut reports, self.room, now).await;
-        let lease = Lease::new(&claims, &reports, now);
+        let at = self.limiter.judge(&claims, &mut reports, self.room, now).await;
+        let lease = Lease::new(&claims, &reports, at);
         Decision::combine(reports, lease)
     }
 

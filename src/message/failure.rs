@@ -56,6 +56,9 @@ pub enum Failure {
     /// As many requests wait for their turn as may.
     #[error("too many requests are waiting for their turn")]
     QueueFull,
+    /// Nobody can judge the request, and a policy refuses those.
+    #[error("this request cannot be judged at the moment")]
+    StoreAway,
     /// As many requests are in flight to the upstream as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
@@ -89,7 +92,9 @@ impl Failure {
             Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
                 StatusCode::BAD_GATEWAY
             }
-            Self::QueueFull | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -103,7 +108,7 @@ impl Failure {
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
-            Self::NoRoute | Self::QueueFull => Blame::Gateway,
+            Self::NoRoute | Self::QueueFull | Self::StoreAway => Blame::Gateway,
             Self::UpstreamBusy
             | Self::UpstreamUnreachable
             | Self::UpstreamConnectTimeout
@@ -137,6 +142,7 @@ impl Failure {
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",
             Self::QueueFull => "queue_full",
+            Self::StoreAway => "store_away",
             Self::UpstreamBusy => "upstream_busy",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamConnectTimeout => "upstream_connect_timeout",

@@ -48,6 +48,7 @@ impl Code {
             Failure::UpstreamTimeout => Self::DeadlineExceeded,
             Failure::BodyTimeout
             | Failure::QueueFull
+            | Failure::StoreAway
             | Failure::UpstreamBusy
             | Failure::UpstreamUnreachable
             | Failure::UpstreamConnectTimeout

@@ -5,9 +5,8 @@
 //! a client. The order in which things are digested is a format, as it is for
 //! the values of a key.
 
-use super::Policy;
 use crate::algorithm::Algorithm;
-use crate::digest::{Digest, Key, Secret};
+use crate::digest::{Counter, Digest, Key};
 
 /// A counter that a policy keeps of a client beside its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,19 +23,21 @@ pub enum Beside {
 impl Beside {
     /// The key of this counter, beside the one that the policy has under `own`.
     pub fn key(self, own: Key, algorithm: &Algorithm) -> Key {
-        let mut digest = own.digest();
-        digest.tag(self as u8);
-        add_kind(&mut digest, algorithm);
-        digest.finish()
+        let counter = Counter::of(|digest| {
+            digest.value(&own.counter.bits().to_be_bytes());
+            digest.tag(self as u8);
+            add_kind(digest, algorithm);
+        });
+        Key { counter, ..own }
     }
 }
 
 /// What makes a policy the same policy over reloads.
-pub(super) fn identity(secret: &Secret, policy: &Policy) -> Digest {
-    let mut digest = secret.digest();
-    digest.value(policy.name.as_bytes());
-    add_kind(&mut digest, &policy.algorithm);
-    digest
+pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
+    Counter::of(|digest| {
+        digest.value(name.as_bytes());
+        add_kind(digest, algorithm);
+    })
 }
 
 /// How is counted: states of another kind or window would mean something else.

@@ -1,7 +1,7 @@
 //! From a request and a policy to the key of a counter.
 //!
-//! A key is a keyed digest of the policy's identity and of the values that its
-//! expression names. Every value is preceded by a tag that says what it is, so
+//! A key is the policy's counter of a principal, which is a keyed digest of the
+//! values that the policy's key expression names. Every value is preceded by a tag that says what it is, so
 //! an address `x` and a header `x` are never the same key. The tags, and the
 //! order in which things are digested, are a format: counters in a shared store
 //! are lost when they change.
@@ -12,11 +12,10 @@ use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::{HeaderName, HeaderValue, Method};
 
 use super::cidr;
-use super::counter;
 use super::fields::Lack;
 use super::value::{Single, Tag};
 use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Subject};
-use crate::digest::{Digest, Key, Secret};
+use crate::digest::{Digest, Key, Principal, Secret};
 
 /// Under which key a policy counts a request, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,15 +34,19 @@ impl Subject<'_, '_> {
         if self.is_exempt(&policy.exempt) {
             return KeyFor::Exempt;
         }
-        let identity = counter::identity(&self.rules.secret, policy);
-        match (self.with(&policy.key, identity), policy.missing_key) {
-            (Ok(digest), _) => KeyFor::Key(digest.finish()),
+        let empty = self.rules.secret.digest();
+        let key = |digest: Digest| Key {
+            principal: Principal::from_bits(digest.finish()),
+            counter: policy.counter,
+        };
+        match (self.with(&policy.key, empty), policy.missing_key) {
+            (Ok(digest), _) => KeyFor::Key(key(digest)),
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
             // Skipping what is ambiguous would let a client out of its limit who
             // sends its key twice, to a backend that is content with one of them.
             (Err(Lack::Ambiguous), MissingKey::Skip) | (Err(_), MissingKey::Ip) => {
-                KeyFor::Key(self.with_ip(identity, Tag::StandIn).finish())
+                KeyFor::Key(key(self.with_ip(empty, Tag::StandIn)))
             }
         }
     }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::KeyExpr;
+use super::{KeyExpr, counter};
 use crate::algorithm::Algorithm;
+use crate::digest::Counter;
 use crate::message::{MeterSpec, Template};
+use crate::terms::Terms;
 use crate::time::Span;
 
 /// One limit.
@@ -18,6 +20,8 @@ pub struct Policy {
     pub name: Arc<str>,
     /// On whom.
     pub key: KeyExpr,
+    /// Which counter of theirs it counts on: by its name, algorithm and window.
+    pub counter: Counter,
     /// What to do with a request that has no such key.
     pub missing_key: MissingKey,
     /// How much, and how it is counted.
@@ -30,6 +34,8 @@ pub struct Policy {
     pub cost: Cost,
     /// Which outcomes are counted.
     pub count: Count,
+    /// How a store of several nodes keeps its counters.
+    pub terms: Terms,
     /// Whether it refuses.
     pub mode: Mode,
     /// The same counter with all that is admitted, if that is more than the
@@ -51,12 +57,14 @@ impl Policy {
         Self {
             name: name.into(),
             key,
+            counter: counter::identity(name, &algorithm),
             missing_key: MissingKey::default(),
             algorithm,
             exempt: Exempt::default(),
             response: None,
             cost: Cost::Fixed(1),
             count: Count::default(),
+            terms: Terms::default(),
             mode: Mode::default(),
             soft: None,
             plans: None,

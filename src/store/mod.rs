@@ -5,12 +5,15 @@
 
 mod memory;
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 pub use memory::MemoryStore;
 
-use crate::algorithm::{Algorithm, Verdict};
+use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;
+use crate::terms::Terms;
 use crate::time::Timestamp;
 
 /// What one policy asks for one request.
@@ -25,25 +28,67 @@ pub struct Charge<'a> {
     /// Whether the request needs it to be admitted. A charge that does not
     /// bind is counted if it fits, and stops nobody.
     pub binding: bool,
+    /// How the counter is kept on several nodes.
+    pub terms: Terms,
 }
 
-/// What a request has really cost under one policy.
+/// Who judged a charge.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The store.
+    #[default]
+    Store,
+    /// This node alone, because the store is away.
+    Local,
+    /// Nobody: the store is away, and the charge's terms say what becomes of it.
+    Nobody,
+}
+
+/// What is said to one charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The numbers. Where nobody judged, they are those of a counter never used.
+    pub verdict: Verdict,
+    /// Whose they are.
+    pub source: Source,
+}
+
+impl Answer {
+    /// An answer of the store itself.
+    pub const fn of_store(verdict: Verdict) -> Self {
+        Self { verdict, source: Source::Store }
+    }
+}
+
+/// What is said to all charges of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// When it was decided, by the clock of the store.
+    pub at: Timestamp,
+    /// One answer for each charge, in their order.
+    pub answers: SmallVec<[Answer; 4]>,
+}
+
+/// A change of what was counted before.
 #[derive(Clone, Copy, Debug)]
-pub struct Settlement<'a> {
-    /// What was counted when the request was admitted.
+pub struct Correction<'a> {
+    /// What was counted.
     pub charge: Charge<'a>,
-    /// The units that it should have been.
-    pub actual: u64,
+    /// By whom: only they know of it.
+    pub source: Source,
+    /// What becomes of it: [`Op::Give`] or [`Op::Settle`].
+    pub op: Op,
 }
 
 /// One verdict for each charge, in their order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
 
-/// Where states live.
-#[derive(Debug)]
+/// Where states live. Every worker has its own handle; clones of one share what
+/// must be shared.
+#[derive(Clone, Debug)]
 pub enum Store {
     /// In this process.
-    Memory(MemoryStore),
+    Memory(Arc<MemoryStore>),
 }
 
 impl Store {
@@ -51,26 +96,24 @@ impl Store {
     /// admitted, all that are admitted are counted. Otherwise nothing is, and
     /// the verdicts of those that were admitted tell what remains without them.
     #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
-    pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
+    pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         match self {
-            Self::Memory(memory) => memory.apply(charges, now),
+            Self::Memory(memory) => Decided {
+                at: now,
+                answers: memory.apply(charges, now).into_iter().map(Answer::of_store).collect(),
+            },
         }
     }
 
-    /// Gives back charges that were counted at `taken`, as far as they still count.
+    /// Corrects what was counted before. Never refused.
     #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
-    pub async fn give_back(&self, charges: &[Charge<'_>], taken: Timestamp, now: Timestamp) {
+    pub async fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
         match self {
-            Self::Memory(memory) => memory.give_back(charges, taken, now),
-        }
-    }
-
-    /// Corrects charges that were counted at `taken` to what they have really
-    /// cost: see [`Op::Settle`](crate::algorithm::Op::Settle).
-    #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
-    pub async fn settle(&self, settlements: &[Settlement<'_>], taken: Timestamp, now: Timestamp) {
-        match self {
-            Self::Memory(memory) => memory.settle(settlements, taken, now),
+            Self::Memory(memory) => {
+                for Correction { charge, op, .. } in corrections {
+                    memory.correct(charge, *op, now);
+                }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::tree::{File, Finding, Tree};
 const ROWS: [&[&str]; 11] = [
     &["time"],
     &["drain", "telemetry"],
-    &["request", "digest", "algorithm", "gradient"],
+    &["request", "digest", "algorithm", "terms", "gradient"],
     &["message"],
     &["rules", "store", "server"],
     &["limiter", "proxy"],

@@ -50,7 +50,7 @@ async fn decide<'r>(limiter: &RateLimiter, rules: &'r Rules, x: Option<&str>) ->
 }
 
 fn limiter() -> RateLimiter {
-    RateLimiter::new(Store::Memory(MemoryStore::new(100)))
+    RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100))))
 }
 
 fn by_x(missing_key: MissingKey) -> Policy {

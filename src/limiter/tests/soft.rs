@@ -35,10 +35,10 @@ proptest! {
         let (mut state, mut now) = (None, Timestamp::from_micros(1_795_246_126_000_000));
         for (gap_us, cost) in steps {
             now = now.plus(Span::from_micros(gap_us));
-            let claim = Claim { policy: &policy, key: Key::from_bytes([0; 16]), limit, cost };
+            let claim = Claim { policy: &policy, key: Key { principal: Principal::from_bits(0), counter: policy.counter }, limit, cost };
             let fits_own = algorithm.apply(state.as_ref(), Op::Take(cost), now).1.admitted;
             let (next, counted) = soft.apply(state.as_ref(), Op::Take(cost), now);
-            let report = claim.report(&counted, None);
+            let report = claim.report(&Answer::of_store(counted), None);
             prop_assert_eq!(report.ruling == Ruling::Admitted, fits_own);
             prop_assert_eq!(report.verdict.admitted, counted.admitted);
             state = next.or(state);

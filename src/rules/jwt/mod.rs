@@ -19,7 +19,7 @@ use serde_json::Value;
 pub(super) use self::claims::Claims;
 pub use self::keys::KeyError;
 use super::{JwtSettings, VerifyingKey};
-use crate::digest::{Key, Secret};
+use crate::digest::Secret;
 use crate::time::Timestamp;
 
 /// The longest token that is looked at, in bytes.
@@ -33,7 +33,7 @@ pub(super) struct TokenVerifier {
     settings: JwtSettings,
     /// Sorted; the only claims that are kept of a token.
     wanted: Arc<[Box<str>]>,
-    verified: Cache<Key, Arc<Claims>>,
+    verified: Cache<u128, Arc<Claims>>,
     secret: Secret,
 }
 

@@ -8,6 +8,7 @@ use super::*;
 use crate::algorithm::{
     Algorithm, Ban, FixedWindow, Quota, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
+use crate::digest::Counter;
 use crate::rules::Beside;
 use crate::rules::tests::{Case, bearer, from, policy, policy_of, users_by_token, with};
 use crate::time::Span;
@@ -190,9 +191,8 @@ fn a_policy_keeps_its_counters_as_long_as_name_algorithm_and_window_stay() {
     let sliding = |quota| Algorithm::SlidingWindow(SlidingWindow::new(quota));
     let buckets = |count| Algorithm::SubWindows(SubWindows::new(quota(100, 60), count).unwrap());
     let bucket = |burst| Algorithm::TokenBucket(TokenBucket::new(quota(100, 60), burst).unwrap());
-    let key = |name: &str, algorithm| {
-        from("192.0.2.1").key(&Policy { name: name.into(), algorithm, ..policy("ip") })
-    };
+    let key =
+        |name: &str, algorithm| from("192.0.2.1").key(&Policy::new(name, KeyExpr::Ip, algorithm));
     let known = key("p", sliding(quota(100, 60)));
     assert_eq!(known, key("p", sliding(quota(5, 60))));
     assert_eq!(key("p", bucket(10)), key("p", bucket(20)));
@@ -216,7 +216,8 @@ fn counters_beside_a_policys_own_are_their_own_and_keep_their_states() {
     let log = |limit, secs| Algorithm::SlidingLog(SlidingLog::new(quota(limit, secs)).unwrap());
     let ban =
         |secs| Algorithm::Ban(Ban::new(Span::from_secs(secs), Span::from_secs(2 * secs)).unwrap());
-    let [own, other] = [1, 2].map(|n| Key::from_bytes([n; 16]));
+    let [own, other] =
+        [1, 2].map(|n| Key { principal: Principal::from_bits(1), counter: Counter::from_bits(n) });
     let known = Beside::Refusals.key(own, &log(5, 60));
     assert_eq!(known, Beside::Refusals.key(own, &log(7, 60)));
     let different = [

@@ -24,7 +24,7 @@ use smallvec::{SmallVec, smallvec};
 
 use self::locked::Locked;
 use self::shard::{Place, Record, Shard, Slot, WAYS};
-use super::{Charge, Settlement, Verdicts};
+use super::{Charge, Verdicts};
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
@@ -58,8 +58,8 @@ impl MemoryStore {
     }
 
     /// Where a key may be, by four independent parts of its bits.
-    fn place(&self, key: &Key) -> Place {
-        let key = u128::from_le_bytes(*key.as_bytes());
+    fn place(&self, key: Key) -> Place {
+        let key = key.bits();
         let part = |at: u32| usize::try_from(key >> at & 0xffff_ffff).expect("32 bits fit");
         let group = |at: u32| (part(at) * self.groups) >> 32;
         Place {
@@ -73,7 +73,7 @@ impl MemoryStore {
     /// See [`Store::apply`](super::Store::apply).
     pub fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
         let [charge] = charges else { return self.apply_together(charges, now) };
-        let place = self.place(&charge.key);
+        let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, Op::Take(charge.cost), now);
@@ -82,28 +82,15 @@ impl MemoryStore {
     }
 
     fn apply_together(&self, charges: &[Charge<'_>], now: Timestamp) -> Verdicts {
-        let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(&c.key)).collect();
+        let places: SmallVec<[Place; 4]> = charges.iter().map(|c| self.place(c.key)).collect();
         let mut locked = Locked::new(&places, |index| self.shards[index].lock());
         locked.decide(charges, &places, now)
     }
 
-    /// See [`Store::give_back`](super::Store::give_back).
-    pub fn give_back(&self, charges: &[Charge<'_>], taken: Timestamp, now: Timestamp) {
-        for charge in charges {
-            self.correct(charge, Op::Give { cost: charge.cost, taken }, now);
-        }
-    }
-
-    /// See [`Store::settle`](super::Store::settle).
-    pub fn settle(&self, settlements: &[Settlement<'_>], taken: Timestamp, now: Timestamp) {
-        for &Settlement { ref charge, actual } in settlements {
-            self.correct(charge, Op::Settle { reserved: charge.cost, actual, taken }, now);
-        }
-    }
-
-    /// An operation that is never refused.
-    fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
-        let place = self.place(&charge.key);
+    /// Does to a charge's counter what is never refused: [`Op::Give`],
+    /// [`Op::Settle`] or [`Op::Peek`].
+    pub fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, op, now);

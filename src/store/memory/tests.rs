@@ -13,13 +13,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SubWindows};
+use crate::digest::{Counter, Principal};
+use crate::terms::Terms;
 use crate::time::Span;
 
 /// A key as a digest would make it: all bits look random.
 fn key(number: u64) -> Key {
     let mut digest = crate::digest::Secret::from_bytes([3; 16]).digest();
     digest.value(&number.to_le_bytes());
-    digest.finish()
+    let principal = Principal::from_bits(digest.finish());
+    Key { principal, counter: Counter::from_bits(1) }
 }
 
 fn at(us: u64) -> Timestamp {
@@ -32,7 +35,9 @@ fn fixed(limit: u64) -> Algorithm {
 
 /// A take of nothing, to see what remains.
 fn remaining(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
-    store.apply(&[Charge { key, algorithm, cost: 0, binding: true }], now)[0].remaining
+    store.apply(&[Charge { key, algorithm, cost: 0, binding: true, terms: Terms::default() }], now)
+        [0]
+    .remaining
 }
 
 /// The same as the store, with no bound and no cleverness.
@@ -94,21 +99,22 @@ proptest! {
             now = now.plus(Span::from_micros(gap_us));
             let charges: Vec<_> = (0..).zip(&policies).zip(costs).map(
                 |((policy, algorithm), (cost, binding))| {
-                    Charge { key: key(client * 6 + policy), algorithm, cost, binding }
+                    Charge { key: key(client * 6 + policy), algorithm, cost, binding, terms: Terms::default() }
                 },
             ).collect();
             prop_assert_eq!(store.apply(&charges, now).into_vec(), model.apply(&charges, now));
             match correction {
                 None => {}
                 Some(0) => {
-                    store.give_back(&charges, now, now);
                     for charge in &charges {
-                        model.correct(charge, Op::Give { cost: charge.cost, taken: now }, now);
+                        let op = Op::Give { cost: charge.cost, taken: now };
+                        store.correct(charge, op, now);
+                        model.correct(charge, op, now);
                     }
                 }
                 Some(actual) => for &charge in &charges {
-                    store.settle(&[Settlement { charge, actual }], now, now);
                     let op = Op::Settle { reserved: charge.cost, actual, taken: now };
+                    store.correct(&charge, op, now);
                     model.correct(&charge, op, now);
                 },
             }
@@ -140,6 +146,7 @@ fn threads_on_overlapping_policies_neither_lose_nor_invent_a_unit() {
                             algorithm: &policies[usize::try_from(policy).unwrap()],
                             cost: 1 + policy % 2,
                             binding: true,
+                            terms: Terms::default(),
                         })
                         .collect();
                     if store.apply(&charges, at(0)).iter().all(|verdict| verdict.admitted) {
@@ -165,8 +172,14 @@ fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
     let store = MemoryStore::new(100);
     let charges = |binding| {
         [
-            Charge { key: key(1), algorithm: &roomy, cost: 4, binding: true },
-            Charge { key: key(2), algorithm: &full, cost: 1, binding },
+            Charge {
+                key: key(1),
+                algorithm: &roomy,
+                cost: 4,
+                binding: true,
+                terms: Terms::default(),
+            },
+            Charge { key: key(2), algorithm: &full, cost: 1, binding, terms: Terms::default() },
         ]
     };
     assert!(store.apply(&charges(true), at(0)).iter().all(|verdict| verdict.admitted));
@@ -182,10 +195,16 @@ fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
 fn what_was_given_back_entirely_takes_no_room() {
     let algorithm = fixed(10);
     let store = MemoryStore::new(100);
-    let charge = Charge { key: key(1), algorithm: &algorithm, cost: 4, binding: true };
+    let charge = Charge {
+        key: key(1),
+        algorithm: &algorithm,
+        cost: 4,
+        binding: true,
+        terms: Terms::default(),
+    };
     store.apply(&[charge], at(0));
     assert_eq!(store.live_keys(at(0)), 1);
-    store.give_back(&[charge], at(0), at(0));
+    store.correct(&charge, Op::Give { cost: 4, taken: at(0) }, at(0));
     assert_eq!(store.live_keys(at(0)), 0);
 }
 
@@ -193,7 +212,13 @@ fn what_was_given_back_entirely_takes_no_room() {
 fn a_changed_limit_keeps_the_count() {
     let (high, low) = (fixed(10), fixed(5));
     let store = MemoryStore::new(100);
-    let take = |algorithm| Charge { key: key(1), algorithm, cost: 3, binding: true };
+    let take = |algorithm| Charge {
+        key: key(1),
+        algorithm,
+        cost: 3,
+        binding: true,
+        terms: Terms::default(),
+    };
     store.apply(&[take(&high)], at(0));
     assert_eq!(remaining(&store, key(1), &low, at(0)), 2);
     assert!(!store.apply(&[take(&low)], at(0))[0].admitted);

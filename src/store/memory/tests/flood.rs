@@ -18,13 +18,25 @@ fn per_minute(limit: u64) -> Quota {
 fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
     let start = at(START_US);
     for user in 0..USERS {
-        let charge = Charge { key: key(user), algorithm, cost: 60 + user % 41, binding: true };
+        let charge = Charge {
+            key: key(user),
+            algorithm,
+            cost: 60 + user % 41,
+            binding: true,
+            terms: Terms::default(),
+        };
         store.apply(&[charge], start);
     }
     let mut now = start;
     for stranger in 0..20 * 4000 {
         now = start.plus(Span::from_micros(stranger * 250));
-        let charge = Charge { key: key(STRANGERS + stranger), algorithm, cost: 1, binding: true };
+        let charge = Charge {
+            key: key(STRANGERS + stranger),
+            algorithm,
+            cost: 1,
+            binding: true,
+            terms: Terms::default(),
+        };
         store.apply(&[charge], now);
     }
     (0..USERS).filter(|&user| remaining(store, key(user), algorithm, now) == 100).count()
@@ -43,7 +55,7 @@ fn a_flood_of_new_keys_resets_nobody_who_is_in_debt() {
 
 /// A key whose bits all look random, for less than a digest costs.
 fn random_key(random: &mut fastrand::Rng) -> Key {
-    Key::from_bytes(random.u128(..).to_le_bytes())
+    Key { principal: Principal::from_bits(random.u128(..)), counter: Counter::from_bits(1) }
 }
 
 /// A million slots; 300,000 keys in debt; half a million new keys a second for
@@ -56,7 +68,10 @@ fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
     assert!((950_000..1_050_000).contains(&slots), "{slots} slots");
     let mut random = fastrand::Rng::with_seed(7);
     let take = |key, cost, now| {
-        store.apply(&[Charge { key, algorithm: &algorithm, cost, binding: true }], now)
+        store.apply(
+            &[Charge { key, algorithm: &algorithm, cost, binding: true, terms: Terms::default() }],
+            now,
+        )
     };
     // Just after a window's edge, so that nothing fades during the flood.
     let start = at(START_US + 1);
@@ -106,7 +121,13 @@ fn as_many_keys_as_promised_find_room() {
     let algorithm = fixed(100);
     let store = MemoryStore::new(100_000);
     for number in 0..100_000 {
-        let charge = Charge { key: key(number), algorithm: &algorithm, cost: 1, binding: true };
+        let charge = Charge {
+            key: key(number),
+            algorithm: &algorithm,
+            cost: 1,
+            binding: true,
+            terms: Terms::default(),
+        };
         store.apply(&[charge], at(START_US));
     }
     assert!(store.forgiven() <= 2, "{} states were forgiven", store.forgiven());
@@ -118,7 +139,13 @@ fn room_is_made_by_time_alone() {
     let store = MemoryStore::new(2000);
     for number in 0..20_000 {
         let now = at(START_US).plus(Span::from_secs(number / 1000 * 61));
-        let charge = Charge { key: key(number), algorithm: &algorithm, cost: 1, binding: true };
+        let charge = Charge {
+            key: key(number),
+            algorithm: &algorithm,
+            cost: 1,
+            binding: true,
+            terms: Terms::default(),
+        };
         store.apply(&[charge], now);
     }
     assert_eq!(store.forgiven(), 0);

@@ -9,7 +9,7 @@ fn in_flight(limit: u64) -> Algorithm {
 }
 
 fn charge(number: u64, algorithm: &Algorithm) -> Charge<'_> {
-    Charge { key: key(number), algorithm, cost: 1, binding: true }
+    Charge { key: key(number), algorithm, cost: 1, binding: true, terms: Terms::default() }
 }
 
 fn is_admitted(store: &MemoryStore, charge: Charge<'_>, now: Timestamp) -> bool {
@@ -39,7 +39,7 @@ fn what_is_given_back_makes_room_and_takes_none() {
     for now in (0..10).map(at) {
         assert!(is_admitted(&store, charge(1, &single), now));
         assert!(!is_admitted(&store, charge(1, &single), now));
-        store.give_back(&[charge(1, &single)], now, now);
+        store.correct(&charge(1, &single), Op::Give { cost: 1, taken: now }, now);
         assert_eq!(store.live_keys(now), 0);
     }
 }
@@ -64,7 +64,7 @@ fn when_no_more_can_be_held_new_keys_are_refused_and_held_ones_are_not() {
     assert!(!store.apply(&together, at(0))[1].admitted);
     assert_eq!(remaining(&store, key(1 << 41), &minute, at(0)), 5);
     for _ in 0..2 {
-        store.give_back(&[charge(admitted[0], &double)], at(0), at(0));
+        store.correct(&charge(admitted[0], &double), Op::Give { cost: 1, taken: at(0) }, at(0));
     }
     assert!(is_admitted(&store, charge(admitted[0], &double), at(0)));
 }

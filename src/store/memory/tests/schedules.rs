@@ -34,7 +34,7 @@ impl Shards {
     }
 
     fn places(&self, charges: &[Charge<'_>]) -> Vec<Place> {
-        charges.iter().map(|charge| self.places.place(&charge.key)).collect()
+        charges.iter().map(|charge| self.places.place(charge.key)).collect()
     }
 
     /// As the store does it.
@@ -44,12 +44,25 @@ impl Shards {
     }
 
     fn remaining(&self, algorithm: &Algorithm, number: u64) -> u64 {
-        self.apply(&[Charge { key: key(number), algorithm, cost: 0, binding: true }])[0].remaining
+        self.apply(&[Charge {
+            key: key(number),
+            algorithm,
+            cost: 0,
+            binding: true,
+            terms: Terms::default(),
+        }])[0]
+            .remaining
     }
 }
 
 fn charges<'a>(numbers: &[u64], algorithm: &'a Algorithm) -> Vec<Charge<'a>> {
-    let charge = |&number: &u64| Charge { key: key(number), algorithm, cost: 1, binding: true };
+    let charge = |&number: &u64| Charge {
+        key: key(number),
+        algorithm,
+        cost: 1,
+        binding: true,
+        terms: Terms::default(),
+    };
     numbers.iter().map(charge).collect()
 }
 
