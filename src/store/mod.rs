@@ -4,6 +4,7 @@
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
 mod memory;
+pub mod redis;
 
 use std::sync::Arc;
 
