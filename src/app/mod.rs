@@ -170,7 +170,7 @@ fn snapshot(config: Config) -> Snapshot {
         rules: Rules::new(rules, config.client, Secret::random()),
         routes,
         upstreams: upstreams.collect(),
-        limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(config.max_keys)))),
+        limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(config.store.max_keys)))),
         headers: HeaderWriter::new(&config.headers),
         problem_json: config.problem_json,
     }
