@@ -6,6 +6,7 @@
 
 mod client;
 mod gateway;
+pub(crate) mod load;
 mod origin;
 pub(crate) mod redis;
 mod response;

@@ -12,7 +12,7 @@ mod server;
 mod tests;
 mod wire;
 
-pub(crate) use certificates::Certificates;
+use certificates::Certificates;
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::{Options, Redis};

@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// TLS instead of plain TCP; clients must show a certificate.
     pub(crate) tls: bool,
     /// Whether it is a Sentinel.
-    pub(super) is_sentinel: bool,
+    pub(crate) is_sentinel: bool,
     /// Further lines of its configuration file.
     pub(crate) lines: Vec<String>,
 }
