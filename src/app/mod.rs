@@ -144,7 +144,7 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let store = SharedStore::Memory(Arc::new(MemoryStore::new(config.max_keys)));
+    let store = SharedStore::Memory(Arc::new(MemoryStore::new(config.store.max_keys)));
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);
