@@ -3,6 +3,7 @@
 //!
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
+mod breaker;
 pub mod leased;
 mod memory;
 pub mod redis;

@@ -141,6 +141,11 @@ impl Link {
         let _ = self.shared.settled.subscribe().wait_for(|settled| *settled).await;
     }
 
+    /// Whether calls reach it.
+    pub(super) fn is_up(&self) -> bool {
+        self.shared.state.borrow().breaker.admits()
+    }
+
     /// What it has seen.
     pub(super) fn health(&self) -> Health {
         let state = self.shared.state.borrow();

@@ -18,23 +18,33 @@ mod clock;
 pub mod codec;
 mod deny;
 mod fallback;
+mod batch;
+mod dial;
+mod failure;
 mod held;
 pub mod layout;
-pub mod link;
+mod link;
+mod membership;
 mod parts;
 pub mod script;
+mod server;
 mod settings;
 mod url;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::task::spawn_local;
 
 pub use deny::DenyCache;
+pub use failure::{Refusal, StoreError};
+pub use link::Health;
+pub use server::{Place, Servers};
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
@@ -42,8 +52,9 @@ use self::clock::StoreClock;
 use self::codec::{Answered, Ask, Asked, Encoder, decode};
 use self::fallback::Fallback;
 use self::held::Held;
-use self::link::{Links, Place, StoreError};
+use self::membership::Membership;
 use self::parts::Part;
+use self::script::SCRIPT;
 use super::{Answer, Charge, Correction, Decided, MemoryStore, Source};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::SharedSecret;
@@ -60,6 +71,8 @@ pub struct Shared {
     settings: RedisSettings,
     secret: Arc<SharedSecret>,
     fallback: Fallback,
+    /// Tells this process from others.
+    node: u64,
 }
 
 impl Shared {
@@ -70,7 +83,7 @@ impl Shared {
         memory: Arc<MemoryStore>,
         secret: Arc<SharedSecret>,
     ) -> Self {
-        Self { settings, secret, fallback: Fallback::new(memory) }
+        Self { settings, secret, fallback: Fallback::new(memory), node: fastrand::u64(..) }
     }
 }
 
@@ -78,7 +91,8 @@ impl Shared {
 #[derive(Debug)]
 pub struct RedisStore {
     shared: Arc<Shared>,
-    links: Links,
+    servers: Rc<Servers>,
+    membership: Membership,
     clock: Clock,
     denied: RefCell<DenyCache>,
     clocks: RefCell<HashMap<Place, StoreClock>>,
@@ -88,8 +102,13 @@ pub struct RedisStore {
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
+        let settings = Rc::new(shared.settings.clone());
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
+        let secret = Arc::clone(&shared.secret);
+        let membership = Membership::seek(settings, Rc::clone(&servers), secret, shared.node);
         Self {
-            links: Links::open(&shared.settings, &shared.secret),
+            servers,
+            membership,
             shared: Arc::clone(shared),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
@@ -100,8 +119,8 @@ impl RedisStore {
 
     /// See [`Store::apply`](super::Store::apply).
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let Some(encoder) = self.links.encoder() else {
-            let nodes = self.links.nodes_alive();
+        let Some(encoder) = self.membership.encoder() else {
+            let nodes = self.membership.nodes();
             let answers = self.shared.fallback.judge(charges, false, false, nodes, now);
             return Decided { at: now, answers };
         };
@@ -120,7 +139,7 @@ impl RedisStore {
     }
 
     fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
-        self.links.place(|| encoder.layout().key(charge.key.principal))
+        self.servers.place(&encoder.layout().key(charge.key.principal))
     }
 
     /// What is known to be refused without asking. By the latest time that it
@@ -141,8 +160,8 @@ impl RedisStore {
         part: &Part<'_>,
         now: Timestamp,
     ) -> Result<Answered, StoreError> {
-        let answer = self.links.call(part.place, encoder.encode(&part.asked, now)).await?;
-        let answered = decode(&part.asked, &answer).map_err(StoreError::Garbage)?;
+        let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
+        let answered = decode(&part.asked, &answer).map_err(|_| StoreError::Garbage("the script says nothing"))?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.clocks.borrow_mut().insert(part.place, clock);
         Ok(answered)
@@ -162,7 +181,7 @@ impl RedisStore {
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let nodes = self.links.nodes_alive();
+            let nodes = self.membership.nodes();
             self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
         };
         let refused = refused || parts::refuses(&unjudged, &local);
@@ -203,7 +222,7 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    self.shared.fallback.correct(correction, self.links.nodes_alive(), now);
+                    self.shared.fallback.correct(correction, self.membership.nodes(), now);
                 }
                 Source::Nobody => {}
                 Source::Store => self.correct_there(charge, *op, now),
@@ -219,7 +238,7 @@ impl RedisStore {
         if matches!(asked.ask, Ask::Give { .. }) {
             self.denied.borrow_mut().forget(&charge.key);
         }
-        if let Some(encoder) = self.links.encoder() {
+        if let Some(encoder) = self.membership.encoder() {
             self.post(&encoder, self.place(&encoder, charge), &[asked], now);
         }
     }
@@ -229,19 +248,21 @@ impl RedisStore {
         if asked.is_empty() {
             return;
         }
-        let call = self.links.call(place, encoder.encode(asked, now));
-        spawn_local(async move {
+        let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
+        let mut call = Box::pin(async move { servers.call(place, encoded).await });
+        // Begun at once: what is asked later must come after it.
+        if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             // What fails stays charged: the safe side, and never for long.
-            let _ = call.await;
-        });
+            spawn_local(async move { drop(call.await) });
+        }
     }
 
     /// What must be done now and then: what is in flight is kept alive, and a
     /// store that is back is told what was admitted without it.
     pub fn housekeep(&self, now: Timestamp) {
-        let Some(encoder) = self.links.encoder() else { return };
+        let Some(encoder) = self.membership.encoder() else { return };
         let place = |key: crate::digest::Key| {
-            self.links.place(|| encoder.layout().key(key.principal))
+            self.servers.place(&encoder.layout().key(key.principal))
         };
         if let Some(held) = self.held.borrow_mut().due(now) {
             for (key, holding) in held {
@@ -250,7 +271,7 @@ impl RedisStore {
                 self.post(&encoder, place(key), &[asked], now);
             }
         }
-        if !self.links.is_up() {
+        if !self.servers.is_up() {
             return;
         }
         for debt in self.shared.fallback.owed(MAX_DEBTS, now) {

@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked};
-use super::link::{Place, StoreError};
+use super::{Place, StoreError};
 use crate::algorithm::Op;
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
@@ -108,7 +108,7 @@ pub(super) fn unjudged<'a>(
     let mut sent = false;
     for (part, error) in failed {
         indices.extend_from_slice(&part.indices);
-        sent |= error.may_have_run();
+        sent |= error.may_have_counted();
     }
     indices.sort_unstable();
     (indices.into_iter().map(|index| charges[index]).collect(), sent)

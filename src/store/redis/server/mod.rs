@@ -116,6 +116,11 @@ impl Servers {
         }
     }
 
+    /// Whether all servers answer.
+    pub fn is_up(&self) -> bool {
+        self.links().iter().all(|link| link.is_up())
+    }
+
     /// What is known of each server.
     pub fn health(&self) -> Vec<Health> {
         self.links().iter().map(|link| link.health()).collect()
