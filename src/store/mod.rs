@@ -6,6 +6,7 @@
 pub mod leased;
 mod memory;
 mod redis;
+pub mod write_back;
 
 use std::sync::Arc;
 
