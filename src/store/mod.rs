@@ -7,6 +7,7 @@ mod breaker;
 pub mod leased;
 mod memory;
 pub mod redis;
+pub mod write_back;
 
 use std::sync::Arc;
 
