@@ -88,12 +88,17 @@ impl SlidingWindow {
         self.end_of(window).minus(Span::from_micros(left_us))
     }
 
-    const fn window_at(&self, time: Timestamp) -> u64 {
+    /// What a state calls the window at `time`.
+    pub const fn window_at(&self, time: Timestamp) -> u64 {
         time.as_micros().div_ceil(self.length_us())
     }
 
     const fn end_of(&self, window: u64) -> Timestamp {
         Timestamp::from_micros(window.saturating_mul(self.length_us()))
+    }
+
+    pub(super) const fn edge(&self, now: Timestamp) -> Timestamp {
+        self.end_of(self.window_at(now))
     }
 
     pub(super) fn give(

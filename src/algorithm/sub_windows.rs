@@ -70,6 +70,11 @@ impl SubWindows {
         self.buckets
     }
 
+    /// How long a sub-window is, `g`.
+    pub const fn length(&self) -> Span {
+        Span::from_micros(self.length_us)
+    }
+
     pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
         let at = self.standing(state, now);
         let room = self.quota.limit().saturating_sub(at.sum);
@@ -89,6 +94,11 @@ impl SubWindows {
             left <= spare
         });
         self.end_of(at.newest, position.unwrap_or(self.before))
+    }
+
+    pub(super) fn edge(&self, now: Timestamp) -> Timestamp {
+        let ended = now.as_micros() / self.length_us;
+        Timestamp::from_micros(ended.saturating_add(1).saturating_mul(self.length_us))
     }
 
     pub(super) fn give(

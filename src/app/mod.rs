@@ -16,15 +16,16 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
 use tracing::{info, warn};
 
-use crate::config::Config;
-use crate::digest::Secret;
+use crate::config::{Config, StoreSettings};
+use crate::digest::{Secret, SharedSecret};
 use crate::drain::{self, Drain, Stop};
-use crate::limiter::{HeaderWriter, RateLimiter};
+use crate::limiter::HeaderWriter;
 use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
-use crate::store::{MemoryStore, Store};
+use crate::store::redis::Shared;
+use crate::store::{MemoryStore, SharedStore};
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use worker::Worker;
 
@@ -144,12 +145,15 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let snapshot = Arc::new(snapshot(config));
+    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let store = shared_store(&config.store, &secret);
+    let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);
     for (index, listeners) in sockets.into_iter().enumerate() {
         let worker = Worker {
             listeners,
             snapshot: Arc::clone(&snapshot),
+            store: store.clone(),
             echo: echo.clone(),
             log: log.map(AccessLog::worker),
             drain: drain.clone(),
@@ -161,16 +165,26 @@ fn start_workers(
     Ok(threads)
 }
 
+/// Where all workers count. Of a store of several nodes the secret is learned.
+fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
+    let memory = Arc::new(MemoryStore::new(settings.max_keys));
+    match settings.redis.clone() {
+        None => SharedStore::Memory(memory),
+        Some(redis) => {
+            SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret))))
+        }
+    }
+}
+
 /// What all workers share, from a configuration.
-fn snapshot(config: Config) -> Snapshot {
+fn snapshot(config: Config, secret: Arc<SharedSecret>) -> Snapshot {
     let (rules, routes) =
         config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
     let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
     Snapshot {
-        rules: Rules::new(rules, config.client, Secret::random()),
+        rules: Rules::new(rules, config.client, secret),
         routes,
         upstreams: upstreams.collect(),
-        limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(config.store.max_keys)))),
         headers: HeaderWriter::new(&config.headers),
         problem_json: config.problem_json,
     }
