@@ -1,12 +1,13 @@
 //! Limits over two gateways on one Redis are those of one gateway.
 
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
 use super::{node, node_of, wait_for_store};
 use crate::support::load::is_local;
 use crate::support::redis::{Options, Redis};
-use crate::support::{Client, Gateway};
+use crate::support::{Client, Gateway, Origin, eventually};
 
 /// Two nodes on one Redis, the first of which has created all that they share.
 fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
@@ -113,4 +114,62 @@ fn gateways_with_other_prefixes_share_nothing() {
     drop(clients);
     let keys = redis.cli(&["KEYS", "*"]);
     assert!(keys.lines().all(|key| key.starts_with("one:") || key.starts_with("two:")), "{keys}");
+}
+
+/// Two nodes that let one request at a time go to this origin.
+fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    [(); 2].map(|()| {
+        let gateway =
+            Gateway::limiting_with(origin, "key: ip, limit: 1, algorithm: concurrency", &store);
+        let mut client = gateway.client();
+        eventually("the gateway has its store", || {
+            let response = client.get("/", &[]);
+            response.status == 200 && !is_local(&response)
+        });
+        gateway
+    })
+}
+
+/// An origin that never answers a `POST`.
+fn silent_to_posts() -> Origin {
+    Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            if !request.line().starts_with("POST") {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+            }
+        }
+    })
+}
+
+#[test]
+fn what_is_in_flight_on_one_gateway_counts_on_the_other() {
+    let redis = Redis::start(Options::default());
+    let origin = silent_to_posts();
+    let [first, second] = one_at_a_time(&redis, &origin);
+    let mut leaving = first.client();
+    leaving.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    eventually("it is in flight", || posts(&origin) == 1);
+    let mut client = second.client();
+    assert_eq!(client.get("/", &[]).status, 429);
+    drop(leaving);
+    eventually("its place is free", || client.get("/", &[]).status == 200);
+}
+
+#[test]
+fn what_was_in_flight_on_a_gateway_that_crashed_is_free_after_a_while() {
+    let redis = Redis::start(Options::default());
+    let origin = silent_to_posts();
+    let [first, second] = one_at_a_time(&redis, &origin);
+    let mut lost = first.client();
+    lost.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    eventually("it is in flight", || posts(&origin) == 1);
+    first.signal("KILL");
+    let mut client = second.client();
+    assert_eq!(client.get("/", &[]).status, 429, "nobody knows yet");
+    eventually("its place is free", || client.get("/", &[]).status == 200);
+}
+
+fn posts(origin: &Origin) -> usize {
+    origin.received().iter().filter(|request| request.line().starts_with("POST")).count()
 }
