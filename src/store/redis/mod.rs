@@ -7,6 +7,8 @@ mod link;
 mod script;
 mod server;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod url;
 
 pub use failure::{Refusal, StoreError};
