@@ -9,28 +9,30 @@ local MAKERS = {
 }
 local kinds = {}
 
--- One charge of a body, as far as it does not depend on its state. All that
--- kinds add to it is named here at once, since a table that grows is slow.
+-- One charge of a body, and the counter that its kind makes of the numbers of
+-- its policy. Tables are made with all that they will hold: to grow is slow.
 local function read_charge(body, at)
   local number = floor(byte(body, at + 3) / 16)
   local kind = kinds[number] or MAKERS[number]()
   kinds[number] = kind
+  local prefix, counter = sub(body, at, at + 3), nil
+  local op, binding, cost
+  op, binding, cost, at = unpack_bytes('<BBI6', body, at + 4)
+  counter, at = kind.read(body, at)
   local charge = {
-    kind = kind, prefix = sub(body, at, at + 3), op = 0, binding = 0, cost = 0, state = nil, room = 0,
-    limit = 0, length = 0, window = 0, left = 0, current = 0, previous = 0, now = 0, units = 0, parts = 0,
+    prefix = prefix, kind = kind, counter = counter, state = nil,
+    op = op, binding = binding == 1, cost = cost, room = 0,
   }
-  charge.op, charge.binding, charge.cost, at = unpack_bytes('<BBI6', body, at + 4)
-  at = kind.read(charge, body, at)
-  if charge.op == LEASE then
+  if op == LEASE then
     charge.extra, charge.reserve, charge.share, at = unpack_bytes('<I6I6I2', body, at)
-  elseif charge.op == GIVE then
+  elseif op == GIVE then
     charge.taken, at = unpack_bytes('<I7', body, at)
   end
   return charge, at
 end
 
--- Reads and judges the charges of one principal. It tells whether one of them
--- refuses, and the states that they found, without their ids, or zeros.
+-- Reads and judges the charges of one principal. One that does not fit changes
+-- nothing. It tells whether a binding one does not, and the states that they found, without their ids, or zeros.
 local function judge(field, body, at, now)
   local charges, found, refused = {}, '', false
   for i = 1, byte(body, at) do
@@ -44,12 +46,13 @@ local function judge(field, body, at, now)
     end
     local state = charge.state
     found = found .. (state and sub(field.value, state.from + 3, state.to) or '\0')
-    charge.kind.stand(charge, field.value, now)
-    charge.fits = true
+    charge.kind.stand(charge.counter, state, field.value, now)
     if charge.op == TAKE or charge.op == LEASE then
-      charge.room = max(0, charge.kind.room(charge))
-      charge.fits = charge.cost <= charge.room
-      refused = refused or charge.binding == 1 and not charge.fits
+      charge.room = max(0, charge.kind.room(charge.counter))
+      if charge.cost > charge.room then
+        refused = refused or charge.binding
+        charge.op = PEEK
+      end
     end
     charges[i] = charge
   end
@@ -59,19 +62,19 @@ end
 
 -- Does what a charge asks to how its counter stands.
 local function perform(charge)
-  local kind, op, cost = charge.kind, charge.op, charge.cost
+  local kind, counter, op, cost = charge.kind, charge.counter, charge.op, charge.cost
   if op == TAKE then
-    kind.take(charge, cost)
+    kind.take(counter, cost)
   elseif op == LEASE then
     -- Beside the cost a share of the room that is left without the reserve, in 1024ths.
     local share = floor((charge.room - cost - charge.reserve) * charge.share / 1024)
-    kind.take(charge, cost + max(0, min(share, charge.extra)))
+    kind.take(counter, cost + max(0, min(share, charge.extra)))
   elseif op == GIVE then
-    kind.give(charge, cost, charge.taken)
+    kind.give(counter, cost, charge.taken)
   elseif op == OWE then
-    kind.owe(charge, cost)
+    kind.owe(counter, cost)
   elseif op == RENEW then
-    kind.renew(charge, cost)
+    kind.renew(counter, cost)
   end
 end
 
@@ -82,7 +85,7 @@ local function store(field, charge, now)
     state = { prefix = prefix, ends = 0, bytes = nil }
     field.states[#field.states + 1] = state
   end
-  local ends = charge.op ~= RESET and charge.kind.ends(charge) or 0
+  local ends = charge.op ~= RESET and charge.kind.ends(charge.counter) or 0
   if ends <= now then
     state.bytes = false
     return
@@ -90,7 +93,7 @@ local function store(field, charge, now)
   local unit = 8 ^ (byte(prefix, 4) % 16)
   local units = max(0, ceil((ends - EPOCH) / unit))
   state.ends = EPOCH + units * unit
-  state.bytes = prefix .. write(units) .. charge.kind.numbers(charge, state.ends)
+  state.bytes = prefix .. write(units) .. charge.kind.numbers(charge.counter, state.ends)
 end
 
 -- Keeps what the charges of one principal change.
@@ -99,7 +102,7 @@ local function settle(field, now)
     local charge = field.charges[i]
     if charge.op == RESET_ALL then
       field.states = {}
-    elseif charge.fits and charge.op ~= PEEK then
+    elseif charge.op ~= PEEK then
       perform(charge)
       store(field, charge, now)
     end
