@@ -22,7 +22,10 @@ fn main() -> anyhow::Result<()> {
     let sliding = |limit, s| quota(limit, s).map(SlidingWindow::new).map(Algorithm::SlidingWindow);
     let three = [sliding(10, 1)?, sliding(100, 60)?, sliding(1000, 3600)?];
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota(100, 60)?, 20)?);
-    println!("{:<32} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}", "policies", "bytes", "1", "pipe 64", "batch 4", "16", "64");
+    println!(
+        "{:<32} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "policies", "bytes", "1", "pipe 64", "batch 4", "16", "64"
+    );
     for (name, policies) in [
         ("sliding_window, 1 min", &three[1..2]),
         ("token_bucket, 1 min", &[bucket]),
@@ -49,7 +52,7 @@ fn measure(name: &str, policies: &[Algorithm]) -> anyhow::Result<()> {
     }
     let bytes = (server.info("memory", "used_memory")? - empty) / to_float(CLIENTS);
     print!("{name:<32} {bytes:>8.1}");
-    for (calls, bodies) in [(1,1),(64, 1), (1, 64), (64,1), (1,64)] {
+    for (calls, bodies) in [(1, 1), (64, 1), (1, 64), (64, 1), (1, 64)] {
         print!(" {:>8.2}", server.time(&encoder, policies, calls, bodies)?);
     }
     println!();
@@ -67,10 +70,16 @@ fn asked(policies: &[Algorithm], client: u64) -> Vec<Asked<'_>> {
         (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     };
     let bits = u128::from(mix(client)) << 64 | u128::from(mix(!client));
-    let key = |policy| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(policy) };
+    let key =
+        |policy| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(policy) };
     (1..)
         .zip(policies)
-        .map(|(policy, algorithm)| Asked { key: key(policy), algorithm, ask: Ask::Take(1), binding: true })
+        .map(|(policy, algorithm)| Asked {
+            key: key(policy),
+            algorithm,
+            ask: Ask::Take(1),
+            binding: true,
+        })
         .collect()
 }
 
