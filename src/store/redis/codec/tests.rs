@@ -10,6 +10,7 @@ use crate::algorithm::{
 };
 use crate::digest::{Counter, Principal};
 use crate::store::redis::layout::Layout;
+use crate::store::redis::script::Encoded;
 use crate::time::Span;
 
 fn quota() -> Quota {
@@ -98,7 +99,8 @@ fn an_answer_that_contradicts_its_states_is_refused() {
 
 #[test]
 fn what_is_wrong_with_an_answer_is_said() {
-    let asks = [asked(&every()[0], 0, 0, Ask::Take(1))];
+    let [sliding, ..] = every();
+    let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
     assert_eq!(decode(&[]), Garbage::Short);
     assert_eq!(decode(&[2]), Garbage::Outcome(2));
