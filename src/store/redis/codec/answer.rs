@@ -51,7 +51,8 @@ pub struct Answered {
 /// What became of one thing that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The verdict, as the memory store would give it.
+    /// The verdict, as the memory store would give it. What is given back of
+    /// units in flight counts here as if all of them were this node's.
     pub verdict: Verdict,
     /// The units that were leased beside the cost.
     pub extra: u64,
@@ -221,7 +222,8 @@ fn in_flight(reader: &mut Reader<'_>, end: Timestamp, at: Timestamp) -> Result<S
     let (mut block, mut units) = (reader.block()?, 0_u64);
     while !block.is_empty() {
         let (_node, held, sooner_s) = (block.number()?, block.number()?, block.number()?);
-        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default()) {
+        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default())
+        {
             units = units.saturating_add(held);
         }
     }
