@@ -18,7 +18,6 @@ use crate::traffic::Traffic;
 use crate::world::World;
 
 const SEED: u64 = 2026;
-const NODES: [usize; 3] = [1, 4, 16];
 
 /// The table in Markdown.
 fn table() -> Result<String, QuotaError> {
@@ -28,7 +27,7 @@ fn table() -> Result<String, QuotaError> {
     );
     for traffic in Traffic::ALL {
         let algorithm = traffic.algorithm()?;
-        for nodes in NODES {
+        for &nodes in traffic.nodes() {
             let requests = traffic.requests(nodes, SEED);
             for mode in Mode::ALL {
                 let row = World::run(&algorithm, mode, nodes, &requests, SEED).row();
@@ -47,4 +46,43 @@ fn table() -> Result<String, QuotaError> {
 fn main() -> Result<(), QuotaError> {
     print!("{}", table()?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_holds_the_table_that_is_printed() {
+        let document = include_str!("../../docs/redis.md");
+        let table = table().unwrap();
+        assert!(document.contains(&table), "put this into docs/redis.md:\n{table}");
+    }
+
+    /// In hundredths of a percent: what docs/redis.md promises, and how many
+    /// may be refused too many.
+    const fn bounds(mode: Mode) -> (u64, u64) {
+        match mode {
+            Mode::Exact => (0, 0),
+            Mode::Leased => (200, 300),
+            Mode::WriteBack => (10_000, 200),
+        }
+    }
+
+    #[test]
+    fn every_mode_keeps_its_promise_with_other_seeds() {
+        for (seed, nodes) in [(1, 4), (2, 16)] {
+            for traffic in Traffic::ALL {
+                let algorithm = traffic.algorithm().unwrap();
+                let requests = traffic.requests(nodes, seed);
+                for mode in Mode::ALL {
+                    let tally = World::run(&algorithm, mode, nodes, &requests, seed);
+                    let (above, fewer) = bounds(mode);
+                    let what = format!("{}, {}, seed {seed}", traffic.name(), mode.name());
+                    assert!(tally.most_above() <= above, "{what}: {} above", tally.most_above());
+                    assert!(tally.fewer() <= fewer, "{what}: {} fewer", tally.fewer());
+                }
+            }
+        }
+    }
 }

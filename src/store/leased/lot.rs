@@ -70,8 +70,8 @@ pub(super) fn length(algorithm: &Algorithm) -> Option<Span> {
 pub(super) struct Lot {
     algorithm: Algorithm,
     length: Span,
-    /// Units taken ahead and not spent, when they were taken, and until when
-    /// they may be spent.
+    /// Units taken ahead and not spent, since when they may have expired in the
+    /// store, and until when they may be spent.
     left: u64,
     taken: Timestamp,
     until: Timestamp,
@@ -175,28 +175,31 @@ impl Lot {
         if ask.extra > 0 {
             self.awaited_until = Timestamp::default();
         }
-        let (next, verdict) = algorithm.apply(before, Op::Take(cost), at);
+        let (without, verdict) = algorithm.apply(before, Op::Take(cost), at);
         if !verdict.admitted {
             return (self.hold(cost, verdict, before, at), None);
         }
         self.infer_share(verdict.remaining.saturating_add(cost), at);
         let extra = ask.granted(verdict.remaining);
         let ended = if extra > 0 { self.end(key, at) } else { None };
-        self.after = match extra {
-            0 => next,
-            _ => algorithm.apply(before, Op::Take(cost + extra), at).0,
-        };
+        let (next, _) = algorithm.apply(before, Op::Take(cost.saturating_add(extra)), at);
+        self.after = next;
         (self.asked, self.brought, self.demand) = (at, cost + extra, 0);
         if extra > 0 {
-            self.begin(extra, at);
+            self.begin(extra, without.as_ref(), at);
         }
         (self.verdict(at), ended)
     }
 
-    /// Begins a lease.
-    fn begin(&mut self, units: u64, at: Timestamp) {
+    /// Begins a lease. `without` is the state that the store would have without it.
+    fn begin(&mut self, units: u64, without: Option<&State>, at: Timestamp) {
         let end = at.plus(self.length);
-        self.taken = at;
+        self.taken = match (&self.algorithm, without) {
+            // A bucket refills leased units for nothing only once it would be
+            // full without them. Until then all of them can be given back.
+            (Algorithm::TokenBucket(_), Some(state)) => at.max(self.algorithm.expires_at(state)),
+            _ => at,
+        };
         self.until = self.algorithm.edge(at).map_or(end, |edge| end.min(edge));
         self.left = units;
     }
@@ -259,7 +262,8 @@ pub struct Return {
     pub algorithm: Algorithm,
     /// How many.
     pub units: u64,
-    /// When they were taken, by the store's clock.
+    /// When they were taken, by the store's clock. For a bucket from when on
+    /// they may have been refilled, which can lie in the future.
     pub taken: Timestamp,
 }
 
@@ -269,7 +273,7 @@ impl Return {
         Op::Give { cost: self.units, taken: self.taken }
     }
 
-    /// A bucket has refilled some of the units itself; see [`Op::Give`].
+    /// A bucket may have refilled some of the units itself; see [`Op::Give`].
     fn is_worth_a_call(&self, now: Timestamp) -> bool {
         let window_us = u128::from(self.algorithm.window().as_micros());
         let refilled = match &self.algorithm {
