@@ -35,6 +35,16 @@ impl Ban {
         Ok(Self { first, longest })
     }
 
+    /// How long the first ban lasts.
+    pub const fn first(&self) -> Span {
+        self.first
+    }
+
+    /// The longest that a ban lasts.
+    pub const fn longest(&self) -> Span {
+        self.longest
+    }
+
     /// Nobody limits how much passes when no ban lasts.
     pub(super) const fn limit(&self) -> u64 {
         MAX_LIMIT

@@ -100,8 +100,13 @@ impl FixedWindow {
         }
     }
 
+    /// When the window that `time` lies in ends.
+    pub fn end_at(&self, time: Timestamp) -> Timestamp {
+        self.end_of(self.window_at(time))
+    }
+
     /// What a state calls the window at `time`.
-    fn window_at(&self, time: Timestamp) -> u64 {
+    pub fn window_at(&self, time: Timestamp) -> u64 {
         match &self.calendar {
             None => time.as_micros() / self.window().as_micros(),
             Some(calendar) => {

@@ -78,6 +78,12 @@ impl LeakyBucket {
         self.depth
     }
 
+    /// What the level may rise to, in as many parts of a unit as the window has
+    /// microseconds.
+    pub const fn capacity_parts(&self) -> u128 {
+        self.capacity
+    }
+
     /// How many slots an empty queue has to give: the one that goes at once,
     /// and those that wait.
     pub(super) const fn slots(&self) -> u64 {

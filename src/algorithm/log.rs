@@ -34,7 +34,20 @@ pub(super) struct Tail<'l> {
 }
 
 impl Log {
-    pub(super) fn newest(&self) -> Option<Timestamp> {
+    /// A log from its packed entries, which count from `base`. None if they are
+    /// not well formed.
+    pub fn from_packed(base: Timestamp, packed: &[u8]) -> Option<Self> {
+        let mut tail = Tail { base, newest: base, units: u64::MAX, packed };
+        while !tail.packed.is_empty() {
+            let (entry, rest) = tail.split()?;
+            tail = Tail { newest: entry.at, ..rest };
+        }
+        let units = u64::MAX - tail.units;
+        Some(Self { base, newest: tail.newest, units, packed: packed.into() })
+    }
+
+    /// When the newest entry was admitted, if there is one.
+    pub fn newest(&self) -> Option<Timestamp> {
         (self.units > 0).then_some(self.newest)
     }
 
@@ -48,6 +61,11 @@ impl Log {
             tail = rest;
         }
         if tail.units == 0 { Tail::empty(now) } else { tail }
+    }
+
+    /// All units in it.
+    pub const fn units(&self) -> u64 {
+        self.units
     }
 
     /// How many bytes its entries take.

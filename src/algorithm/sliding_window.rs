@@ -88,7 +88,8 @@ impl SlidingWindow {
         self.end_of(window).minus(Span::from_micros(left_us))
     }
 
-    const fn window_at(&self, time: Timestamp) -> u64 {
+    /// What a state calls the window at `time`.
+    pub const fn window_at(&self, time: Timestamp) -> u64 {
         time.as_micros().div_ceil(self.length_us())
     }
 

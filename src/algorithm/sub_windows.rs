@@ -70,6 +70,11 @@ impl SubWindows {
         self.buckets
     }
 
+    /// How long a sub-window is, `g`.
+    pub const fn length(&self) -> Span {
+        Span::from_micros(self.length_us)
+    }
+
     pub(super) fn take(&self, state: Option<&State>, cost: u64, now: Timestamp) -> Attempt {
         let at = self.standing(state, now);
         let room = self.quota.limit().saturating_sub(at.sum);

@@ -1,0 +1,229 @@
+//! What the script answers: whether it refused, its time, and the states it found.
+
+use smallvec::SmallVec;
+
+use super::body::{Steps, kind};
+use super::wire::{EPOCH_US, Reader};
+use super::{Ask, Asked, order};
+use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
+use crate::time::{Span, Timestamp};
+
+/// Why an answer of the script cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Garbage {
+    /// It ends before all was said.
+    #[error("the answer of the script ends too early")]
+    Short,
+    /// Something follows the last state.
+    #[error("the answer of the script has {0} bytes too many")]
+    Long(usize),
+    /// It neither refuses nor admits.
+    #[error("the answer of the script begins with {0}, which is neither yes nor no")]
+    Outcome(u8),
+    /// Its time is none that can be counted with.
+    #[error("the answer of the script says that it is {0} us since 1970: set the server's clock")]
+    Time(u64),
+    /// A number of too many bits.
+    #[error("a state has a number of more than 53 bits")]
+    Number,
+    /// A state of another kind than was asked for.
+    #[error("a state of kind {0} was found where one of another kind was asked for")]
+    Kind(u8),
+    /// A log whose entries cannot be read.
+    #[error("a log has entries that cannot be read")]
+    Log,
+    /// By the states that it found it should have decided otherwise.
+    #[error("the script refused what the states admit, or the other way round: run one version")]
+    Disagrees,
+}
+
+/// What became of one body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// When, by the clock of the server.
+    pub at: Timestamp,
+    /// Whether it was refused: then it changed nothing.
+    pub refused: bool,
+    /// One for each that was asked, in their order.
+    pub findings: SmallVec<[Finding; 4]>,
+}
+
+/// What became of one thing that was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The verdict, as the memory store would give it.
+    pub verdict: Verdict,
+    /// The units that were leased beside the cost.
+    pub extra: u64,
+}
+
+/// Reads the answer to what was asked.
+///
+/// # Errors
+/// If it is none.
+pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
+    let mut reader = Reader(answer);
+    let refused = match reader.byte()? {
+        0 => false,
+        1 => true,
+        other => return Err(Garbage::Outcome(other)),
+    };
+    let at = Timestamp::from_micros(reader.time_us()?);
+    let mut states: SmallVec<[Option<State>; 4]> = asked.iter().map(|_| None).collect();
+    for index in order(asked) {
+        states[index] = state(&mut reader, asked[index].algorithm, at)?;
+    }
+    if !reader.is_empty() {
+        return Err(Garbage::Long(reader.0.len()));
+    }
+    let judged = || asked.iter().zip(&states);
+    let mut findings: SmallVec<[Finding; 4]> =
+        judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
+    let refuses = asked.iter().zip(&findings).any(|(it, found)| it.refuses(&found.verdict));
+    if refuses != refused {
+        return Err(Garbage::Disagrees);
+    }
+    if refused {
+        // Nothing was consumed, so no verdict may say that it was.
+        for (finding, (asked, state)) in findings.iter_mut().zip(judged()) {
+            if finding.verdict.admitted {
+                let (_, before) = asked.algorithm.apply(state.as_ref(), Op::Peek, at);
+                let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+                *finding = Finding { verdict, extra: 0 };
+            }
+        }
+    }
+    Ok(Answered { at, refused, findings })
+}
+
+impl Asked<'_> {
+    fn refuses(&self, verdict: &Verdict) -> bool {
+        let may = matches!(self.ask, Ask::Take(_) | Ask::Lease(_));
+        may && self.binding && !verdict.admitted
+    }
+}
+
+/// What the algorithm says to what was asked.
+fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
+    let apply = |op| asked.algorithm.apply(state, op, at).1;
+    let verdict = match asked.ask {
+        Ask::Peek | Ask::Renew(_) => apply(Op::Peek),
+        Ask::Take(cost) => apply(Op::Take(cost)),
+        Ask::Lease(lease) => {
+            let room = apply(Op::Take(0)).remaining;
+            let extra = if lease.cost <= room { lease.extra_of(room) } else { 0 };
+            let verdict = apply(Op::Take(lease.cost.saturating_add(extra)));
+            return Finding { verdict, extra };
+        }
+        Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),
+        Ask::Charge(actual) => apply(Op::Settle { reserved: 0, actual, taken: at }),
+        Ask::Reset | Ask::ResetAll => asked.algorithm.apply(None, Op::Peek, at).1,
+    };
+    Finding { verdict, extra: 0 }
+}
+
+/// The next state of an answer, if there is one: a head, its end, and what its
+/// kind has beside. See `field.lua`.
+fn state(
+    reader: &mut Reader<'_>,
+    algorithm: &Algorithm,
+    at: Timestamp,
+) -> Result<Option<State>, Garbage> {
+    let head = reader.byte()?;
+    if head == 0 {
+        return Ok(None);
+    }
+    if head >> 4 != kind(algorithm) as u8 {
+        return Err(Garbage::Kind(head >> 4));
+    }
+    let since_us = u128::from(reader.number()?) << (3 * (head & 0xf));
+    let since_us = u64::try_from(since_us).unwrap_or(u64::MAX);
+    let end = Timestamp::from_micros(EPOCH_US).plus(Span::from_micros(since_us));
+    Ok(Some(match algorithm {
+        Algorithm::SlidingWindow(_) => sliding(reader, windows(end, algorithm.window()))?,
+        Algorithm::SubWindows(it) => {
+            counts(reader, windows(end, it.length()), u64::from(it.buckets()))?
+        }
+        Algorithm::FixedWindow(it) => {
+            let step_us = Steps::of(it, at).step_us;
+            let edge_us = end.as_micros() / step_us * step_us;
+            let inside = Timestamp::from_micros(edge_us.saturating_sub(1));
+            State::Fixed { window: it.window_at(inside), current: reader.number()? }
+        }
+        Algorithm::SlidingLog(_) => log(reader, end)?,
+        Algorithm::TokenBucket(_) => {
+            let as_of = end.minus(Span::from_micros(reader.number()?));
+            let units = reader.number()?;
+            State::Bucket { as_of, level: level(reader, units, algorithm)? }
+        }
+        Algorithm::LeakyBucket(_) => {
+            let as_of = end.minus(Span::from_micros(reader.number()?));
+            let doubled = reader.number()?;
+            let level = level(reader, doubled / 2, algorithm)?;
+            State::Queue { as_of, level, shared: doubled % 2 == 1 }
+        }
+        Algorithm::Concurrency(_) => in_flight(reader, end, at)?,
+        Algorithm::Ban(_) => {
+            let until = end.minus(Span::from_micros(reader.number()?));
+            let bans = u8::try_from(reader.number()?).unwrap_or(u8::MAX);
+            State::Ban { until, bans }
+        }
+    }))
+}
+
+/// How many windows end until then.
+const fn windows(end: Timestamp, length: Span) -> u64 {
+    end.as_micros() / length.as_micros()
+}
+
+/// The last window in which anything counts is this one if it is empty, or the next.
+fn sliding(reader: &mut Reader<'_>, last: u64) -> Result<State, Garbage> {
+    let (current, previous) = (reader.number()?, reader.number()?);
+    let window = if current > 0 { last.saturating_sub(1) } else { last };
+    Ok(State::Sliding { window, current, previous })
+}
+
+fn counts(reader: &mut Reader<'_>, last: u64, buckets: u64) -> Result<State, Garbage> {
+    let (later, mut block) = (reader.number()?, reader.block()?);
+    let latest = last.saturating_sub(buckets + 1);
+    let places = usize::try_from(buckets + 1).map_err(|_| Garbage::Number)?;
+    let mut counts = vec![0; places].into_boxed_slice();
+    let empty = usize::try_from(later).map_err(|_| Garbage::Number)?;
+    // The block begins with the latest of them.
+    for count in counts.iter_mut().rev().skip(empty) {
+        if block.is_empty() {
+            break;
+        }
+        *count = u32::try_from(block.number()?).map_err(|_| Garbage::Number)?;
+    }
+    Ok(State::Counts { newest: latest.saturating_add(later), counts })
+}
+
+fn log(reader: &mut Reader<'_>, end: Timestamp) -> Result<State, Garbage> {
+    let newest = end.minus(Span::from_micros(reader.number()?));
+    let base = newest.minus(Span::from_micros(reader.number()?));
+    let units = reader.number()?;
+    let entries = reader.block()?;
+    let log = Log::from_packed(base, entries.0).ok_or(Garbage::Log)?;
+    if log.units() != units || log.newest() != Some(newest) {
+        return Err(Garbage::Log);
+    }
+    Ok(State::Log(log))
+}
+
+fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u128, Garbage> {
+    let window_us = u128::from(algorithm.window().as_micros());
+    Ok(u128::from(units) * window_us + u128::from(reader.number()?))
+}
+
+/// The units of all nodes whose word still counts.
+fn in_flight(reader: &mut Reader<'_>, end: Timestamp, at: Timestamp) -> Result<State, Garbage> {
+    let (mut block, mut units) = (reader.block()?, 0_u64);
+    while !block.is_empty() {
+        let (_node, held, sooner_s) = (block.number()?, block.number()?, block.number()?);
+        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default()) {
+            units = units.saturating_add(held);
+        }
+    }
+    Ok(State::InFlight { units })
+}

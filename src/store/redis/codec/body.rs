@@ -1,0 +1,196 @@
+//! What is asked, as the script reads it.
+//!
+//! A body is the number of its keys, then for each of them the field, the number
+//! of its charges, and the charges. A charge is the counter's id, a head as its
+//! state has it, what is done, whether it binds, its units, the numbers of its
+//! kind, and the numbers of what is done. The numbers' widths stand here and in
+//! the `read` of each kind in the script, and nowhere else.
+
+use smallvec::SmallVec;
+
+use super::wire::{END_US, Kind, put};
+use super::{Ask, Asked, order};
+use crate::algorithm::{Algorithm, FixedWindow};
+use crate::store::redis::layout::Layout;
+use crate::store::redis::script::Encoded;
+use crate::time::{Span, Timestamp};
+
+/// Units above this are the same to every limit: none is above 2^39, and of a
+/// debt twice that is counted at most.
+const MOST_UNITS: u64 = 1 << 41;
+/// About what a charge takes.
+const CHARGE_BYTES: usize = 32;
+
+/// Writes bodies for one node.
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    layout: Layout,
+    node: u32,
+}
+
+impl Encoder {
+    /// An encoder for this layout. `node` tells apart who holds units in
+    /// flight: everyone who keeps a count of his own needs another.
+    pub const fn new(layout: Layout, node: u32) -> Self {
+        Self { layout, node }
+    }
+
+    /// Where principals lie.
+    pub const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// One body: all that is asked is done in one step, or nothing. `now` is
+    /// this node's time, by which it tells the windows of a calendar.
+    pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
+        let order = order(asked);
+        let one_principal = |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
+        let mut keys = SmallVec::new();
+        let mut body = Vec::with_capacity(2 + asked.len() * CHARGE_BYTES);
+        body.push(0);
+        for group in order.chunk_by(one_principal) {
+            let principal = asked[group[0]].key.principal;
+            keys.push(self.layout.key(principal));
+            body.extend_from_slice(&Layout::field(principal));
+            body.push(count(group.len()));
+            for &index in group {
+                self.charge(&asked[index], now, &mut body);
+            }
+        }
+        body[0] = count(keys.len());
+        Encoded { keys, body: body.into() }
+    }
+
+    fn charge(&self, asked: &Asked<'_>, now: Timestamp, body: &mut Vec<u8>) {
+        let (code, units) = match asked.ask {
+            Ask::Peek => (0, 0),
+            Ask::Take(units) => (1, units),
+            Ask::Lease(lease) => (2, lease.cost),
+            Ask::Give { cost, .. } => (3, cost),
+            Ask::Charge(units) => (4, units),
+            Ask::Renew(units) => (5, units),
+            Ask::Reset => (6, 0),
+            Ask::ResetAll => (7, 0),
+        };
+        put::<3>(asked.key.counter.bits(), body);
+        body.extend([head(asked.algorithm), code, u8::from(asked.binding)]);
+        put::<6>(units.min(MOST_UNITS), body);
+        self.parameters(asked.algorithm, now, body);
+        match asked.ask {
+            Ask::Lease(lease) => {
+                put::<6>(lease.extra.min(MOST_UNITS), body);
+                put::<6>(lease.reserve.min(MOST_UNITS), body);
+                put::<2>(lease.share.min(1024).into(), body);
+            }
+            Ask::Give { taken, .. } => put::<7>(place(asked.algorithm, taken), body),
+            _ => {}
+        }
+    }
+
+    fn parameters(&self, algorithm: &Algorithm, now: Timestamp, body: &mut Vec<u8>) {
+        let window_us = algorithm.window().as_micros();
+        match algorithm {
+            Algorithm::Ban(ban) => {
+                put::<6>(ban.first().as_micros(), body);
+                put::<6>(ban.longest().as_micros(), body);
+                return;
+            }
+            _ => put::<6>(algorithm.limit(), body),
+        }
+        match algorithm {
+            Algorithm::SlidingWindow(_) | Algorithm::SlidingLog(_) => put::<6>(window_us, body),
+            Algorithm::SubWindows(it) => {
+                put::<6>(it.length().as_micros(), body);
+                put::<1>(it.buckets().into(), body);
+            }
+            Algorithm::FixedWindow(it) => {
+                let Steps { step_us, edge, length } = Steps::of(it, now);
+                [step_us, edge, length].into_iter().for_each(|number| put::<6>(number, body));
+            }
+            Algorithm::TokenBucket(it) => {
+                put::<6>(window_us, body);
+                put::<6>(it.burst(), body);
+            }
+            Algorithm::LeakyBucket(it) => {
+                put::<6>(window_us, body);
+                let (capacity, unit) = (it.capacity_parts(), u128::from(window_us));
+                for number in [capacity / unit, capacity % unit] {
+                    put::<6>(u64::try_from(number).expect("a capacity is below 2^40"), body);
+                }
+            }
+            Algorithm::Concurrency(_) => put::<4>(self.node.into(), body),
+            Algorithm::Ban(_) => {}
+        }
+    }
+}
+
+/// No decision has more: a route has at most 16 policies, of four counters each.
+fn count(charges: usize) -> u8 {
+    u8::try_from(charges).expect("a decision has fewer than 256 charges")
+}
+
+pub(super) const fn kind(algorithm: &Algorithm) -> Kind {
+    match algorithm {
+        Algorithm::SlidingWindow(_) => Kind::SlidingWindow,
+        Algorithm::SubWindows(_) => Kind::SubWindows,
+        Algorithm::FixedWindow(_) => Kind::FixedWindow,
+        Algorithm::SlidingLog(_) => Kind::SlidingLog,
+        Algorithm::TokenBucket(_) => Kind::TokenBucket,
+        Algorithm::LeakyBucket(_) => Kind::LeakyBucket,
+        Algorithm::Concurrency(_) => Kind::Concurrency,
+        Algorithm::Ban(_) => Kind::Ban,
+    }
+}
+
+/// Kind and a third of the exponent e: ends of states are counted in units of
+/// 2^e microseconds, at most one window, so that they tell windows apart.
+fn head(algorithm: &Algorithm) -> u8 {
+    let window = match algorithm {
+        Algorithm::SubWindows(it) => it.length(),
+        Algorithm::FixedWindow(it) if it.zone().is_some() => Span::SECOND,
+        // Leases end on a second.
+        Algorithm::Concurrency(_) => Span::SECOND,
+        Algorithm::Ban(it) => it.first(),
+        _ => algorithm.window(),
+    };
+    let third = window.as_micros().max(1).ilog2() / 3;
+    kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("15 at most")
+}
+
+/// The windows of a [`FixedWindow`] as the script counts them.
+pub(super) struct Steps {
+    /// Windows end at multiples of this.
+    pub(super) step_us: u64,
+    /// When the present window ends, in steps.
+    edge: u64,
+    /// How long the next one is, in steps.
+    length: u64,
+}
+
+impl Steps {
+    pub(super) fn of(window: &FixedWindow, now: Timestamp) -> Self {
+        if window.zone().is_none() {
+            // All are alike, so the script counts them from the first one on.
+            let step_us = Algorithm::FixedWindow(window.clone()).window().as_micros();
+            return Self { step_us, edge: 0, length: 1 };
+        }
+        let (edge, next) = (window.end_at(now), window.end_at(window.end_at(now)));
+        let steps = |time: Timestamp| time.as_secs().min(END_US / Span::SECOND.as_micros());
+        let length = steps(next).saturating_sub(steps(edge)).max(1);
+        Self { step_us: Span::SECOND.as_micros(), edge: steps(edge), length }
+    }
+}
+
+/// Where a state counts what was taken at `time`: its window's number, or end,
+/// or the time itself.
+fn place(algorithm: &Algorithm, time: Timestamp) -> u64 {
+    let time_us = time.as_micros().min(END_US);
+    match algorithm {
+        Algorithm::SlidingWindow(it) => it.window_at(Timestamp::from_micros(time_us)),
+        Algorithm::SubWindows(it) => time_us / it.length().as_micros(),
+        Algorithm::FixedWindow(it) => {
+            it.end_at(Timestamp::from_micros(time_us)).as_micros() / Steps::of(it, time).step_us
+        }
+        _ => time_us,
+    }
+}

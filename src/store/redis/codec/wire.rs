@@ -1,0 +1,82 @@
+//! Numbers as bytes: of fixed width in what the script is asked, of variable
+//! width in what is stored.
+
+use super::Garbage;
+
+/// 2025-01-01, from which stored times count.
+pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
+/// Times end here, in the year 2112: so far all sums and quotients of the
+/// script are exact.
+pub(super) const END_US: u64 = 1 << 52;
+
+/// The kinds of states, as a state's head has them. Zero is no state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    SlidingWindow = 1,
+    SubWindows = 2,
+    FixedWindow = 3,
+    SlidingLog = 4,
+    TokenBucket = 5,
+    LeakyBucket = 6,
+    Concurrency = 7,
+    Ban = 8,
+}
+
+/// Appends the lowest `WIDTH` bytes of a number, the lowest first.
+pub(super) fn put<const WIDTH: usize>(number: u64, to: &mut Vec<u8>) {
+    to.extend_from_slice(&number.to_le_bytes()[..WIDTH]);
+}
+
+/// The rest of an answer.
+pub(super) struct Reader<'b>(pub(super) &'b [u8]);
+
+impl<'b> Reader<'b> {
+    pub(super) fn bytes(&mut self, count: u64) -> Result<&'b [u8], Garbage> {
+        let count = usize::try_from(count).map_err(|_| Garbage::Short)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Garbage::Short)?;
+        self.0 = rest;
+        Ok(bytes)
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Garbage> {
+        Ok(self.bytes(1)?[0])
+    }
+
+    /// A time of seven bytes.
+    pub(super) fn time_us(&mut self) -> Result<u64, Garbage> {
+        let mut bytes = [0; 8];
+        bytes[..7].copy_from_slice(self.bytes(7)?);
+        match u64::from_le_bytes(bytes) {
+            time_us @ 1..END_US => Ok(time_us),
+            time_us => Err(Garbage::Time(time_us)),
+        }
+    }
+
+    /// A number of variable width (LEB128: seven bits a byte, the lowest first).
+    pub(super) fn number(&mut self) -> Result<u64, Garbage> {
+        let (mut number, mut place) = (0_u64, 0);
+        loop {
+            let byte = self.byte()?;
+            let digit = u64::from(byte & 0x7f);
+            number |= digit.checked_shl(place).ok_or(Garbage::Number)?;
+            place += 7;
+            if number >= 1 << 53 || place > 56 {
+                return Err(Garbage::Number);
+            }
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+    }
+
+    /// The bytes after their length.
+    pub(super) fn block(&mut self) -> Result<Self, Garbage> {
+        let length = self.number()?;
+        self.bytes(length).map(Reader)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

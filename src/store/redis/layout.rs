@@ -1,0 +1,131 @@
+//! Where a principal's states lie in Redis.
+//!
+//! All of them are one field of a hash that it shares with about
+//! [`CLIENTS_PER_BUCKET`] others, the bucket. Redis keeps a hash of so few
+//! fields as one piece of memory: a client takes about as many bytes as are
+//! written, where a key of its own would take a hundred more. And what lies in
+//! one field lies on one server and changes in one step.
+//!
+//! Bucket and field are bits of the principal's digest, which nobody without
+//! the secret can compute: no key tells who the client is, and no client can
+//! aim at a bucket.
+
+use bytes::Bytes;
+
+use crate::digest::Principal;
+
+/// How many clients share a bucket if there are as many as expected. Eight
+/// times as many still take the compact form of a hash, which has up to 512
+/// fields (`hash-max-listpack-entries`).
+pub const CLIENTS_PER_BUCKET: u64 = 64;
+/// The fewest buckets, so that a small deployment that grows has some to fill.
+const MIN_BUCKETS: u64 = 1 << 4;
+/// The most buckets: enough for 64 times 2^32 clients.
+const MAX_BUCKETS: u64 = 1 << 32;
+/// With a bucket of 2^14, two of 100 million clients are the same field with a
+/// probability of 1 in 200,000.
+const FIELD_BYTES: usize = 7;
+
+/// The field that holds the states of one principal.
+pub type Field = [u8; FIELD_BYTES];
+
+/// Where principals lie under one prefix.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    prefix: Box<str>,
+    buckets: u64,
+}
+
+impl Layout {
+    /// The layout for so many clients. All nodes must have the same, or they
+    /// look for the same client in different places: the number of buckets is
+    /// kept in Redis.
+    pub fn new(prefix: &str, expected_clients: u64) -> Self {
+        let buckets = expected_clients.div_ceil(CLIENTS_PER_BUCKET).min(MAX_BUCKETS);
+        Self::with_buckets(prefix, buckets)
+    }
+
+    /// The layout with this number of buckets, as another node has it. What is
+    /// no power of two is rounded up to one.
+    pub fn with_buckets(prefix: &str, buckets: u64) -> Self {
+        let buckets = buckets.clamp(MIN_BUCKETS, MAX_BUCKETS).next_power_of_two();
+        Self { prefix: prefix.into(), buckets }
+    }
+
+    /// How many buckets there are: a power of two from 2^4 to 2^32.
+    pub const fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    /// The key of a principal's bucket: the prefix and a number of base 36.
+    pub fn key(&self, principal: Principal) -> Bytes {
+        let mut number = principal.bits() & u128::from(self.buckets - 1);
+        let mut digits = [0; 7];
+        let mut first = digits.len();
+        loop {
+            first -= 1;
+            let digit = u32::try_from(number % 36).expect("a digit is less than 36");
+            let digit = char::from_digit(digit, 36).expect("a digit is less than 36");
+            digits[first] = u8::try_from(digit).expect("digits are ASCII");
+            number /= 36;
+            if number == 0 {
+                break;
+            }
+        }
+        [self.prefix.as_bytes(), b":", &digits[first..]].concat().into()
+    }
+
+    /// The field in that bucket: bits of which the bucket has none.
+    pub fn field(principal: Principal) -> Field {
+        let bytes = principal.bits().to_be_bytes();
+        *bytes.first_chunk().expect("a digest has 16 bytes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn there_is_a_bucket_for_every_64_expected_clients() {
+        let buckets = |clients| Layout::new("rl", clients).buckets();
+        assert_eq!(buckets(1_000_000), 1 << 14);
+        assert_eq!(buckets(64 << 14), 1 << 14);
+        assert_eq!(buckets((64 << 14) + 1), 1 << 15);
+        assert_eq!((buckets(0), buckets(u64::MAX)), (1 << 4, 1 << 32));
+    }
+
+    #[test]
+    fn another_node_finds_the_same_layout_by_the_number_of_buckets() {
+        let first = Layout::new("rl", 5_000_000);
+        let second = Layout::with_buckets("rl", first.buckets());
+        let principal = Principal::from_bits(0x1234_5678_9abc_def0_1122_3344_5566_7788);
+        assert_eq!(first.key(principal), second.key(principal));
+        assert_eq!(Layout::with_buckets("rl", 1000).buckets(), 1024);
+    }
+
+    #[test]
+    fn a_key_is_the_prefix_and_a_number_of_base_36() {
+        let layout = Layout::with_buckets("rl", 1 << 16);
+        let key = |bits| layout.key(Principal::from_bits(bits));
+        assert_eq!((key(0), key(35), key(36 * 36)), ("rl:0".into(), "rl:z".into(), "rl:100".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn bucket_and_field_depend_on_different_bits(
+            bits in any::<u128>(),
+            at in 0..128_u32,
+            buckets in any::<u64>(),
+        ) {
+            let layout = Layout::with_buckets("rl", buckets);
+            let (here, there) = (Principal::from_bits(bits), Principal::from_bits(bits ^ 1 << at));
+            let other_bucket = layout.key(here) != layout.key(there);
+            let other_field = Layout::field(here) != Layout::field(there);
+            prop_assert_eq!(other_bucket, 1 << at < u128::from(layout.buckets()));
+            prop_assert_eq!(other_field, at >= 72);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+-- Bans, as `Ban` has them: the end is when they are forgotten. Stored are how
+-- long before it the last one is over, and how many they are.
+
+local function ban()
+  local kind = {}
+  -- What passes when no ban lasts is not counted here.
+  local UNLIMITED = 549755813887
+
+  function kind.read(charge, body, at)
+    charge.first, charge.longest, at = unpack_bytes('<I6I6', body, at)
+    return at
+  end
+
+  function kind.stand(charge, value, now)
+    local state = charge.state
+    charge.now, charge.over, charge.bans = now, 0, 0
+    if state then
+      local since, at = read(value, state.at)
+      charge.over, charge.bans = state.ends - since, read(value, at)
+    end
+  end
+
+  function kind.room(charge)
+    return charge.now < charge.over and 0 or UNLIMITED
+  end
+
+  function kind.take() end
+
+  function kind.give() end
+
+  function kind.owe(charge, units)
+    if units == 0 or charge.now < charge.over then
+      return
+    end
+    if charge.now >= charge.over + charge.longest then
+      charge.bans = 0
+    end
+    charge.over = charge.now + min(charge.longest, charge.first * 2 ^ charge.bans)
+    charge.bans = min(charge.bans + 1, 255)
+  end
+
+  function kind.ends(charge)
+    return charge.bans > 0 and charge.over + charge.longest or nil
+  end
+
+  function kind.numbers(charge, ends)
+    return write(ends - charge.over) .. write(charge.bans)
+  end
+
+  return kind
+end

@@ -1,0 +1,54 @@
+-- One counter that starts again at every window's edge, as `FixedWindow` has it.
+-- Windows are told by their end, counted in steps: a window's length, or a
+-- second for windows of a calendar. Who asks says when the present one ends, by
+-- his clock, and how long the next one is.
+
+local function fixed_window()
+  local kind = {}
+
+  function kind.read(charge, body, at)
+    charge.limit, charge.step, charge.edge, charge.length, at = unpack_bytes('<I6I6I6I6', body, at)
+    return at
+  end
+
+  function kind.stand(charge, value, now)
+    local present, edge = floor(now / charge.step), charge.edge
+    if present >= edge then
+      edge = edge + (floor((present - edge) / charge.length) + 1) * charge.length
+    end
+    charge.window, charge.current = edge, 0
+    local state = charge.state
+    local stored = state and floor(state.ends / charge.step) or 0
+    if stored >= edge then
+      charge.window, charge.current = stored, read(value, state.at)
+    end
+  end
+
+  function kind.room(charge)
+    return charge.limit - charge.current
+  end
+
+  function kind.take(charge, units)
+    charge.current = charge.current + units
+  end
+
+  function kind.owe(charge, units)
+    charge.current = charge.current + min(units, max(0, 2 * charge.limit - charge.current))
+  end
+
+  function kind.give(charge, units, taken)
+    if charge.window == taken then
+      charge.current = max(0, charge.current - units)
+    end
+  end
+
+  function kind.ends(charge)
+    return charge.current > 0 and charge.window * charge.step or nil
+  end
+
+  function kind.numbers(charge)
+    return write(charge.current)
+  end
+
+  return kind
+end

@@ -1,0 +1,59 @@
+-- Numbers. All are integers below 2^53, which a Lua number holds exactly, and
+-- never become text: tostring() writes 1.76e+15.
+--
+-- Up to 2^52 a quotient can be rounded down without a thought: floor(a / b) is
+-- exact, because what the division rounds is less than 1 / b.
+
+local byte, char, sub, find, concat = string.byte, string.char, string.sub, string.find, table.concat
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local unpack_bytes, pack_bytes = struct.unpack, struct.pack
+
+-- A number of variable length (LEB128: seven bits a byte, the lowest first)
+-- and where it ends. A text that ends too early reads as if zeros followed.
+local function read(text, at)
+  local digit = byte(text, at) or 0
+  if digit < 128 then
+    return digit, at + 1
+  end
+  local number, place = digit - 128, 128
+  repeat
+    at = at + 1
+    digit = byte(text, at) or 0
+    number = number + digit % 128 * place
+    place = place * 128
+  until digit < 128
+  return number, at + 1
+end
+
+-- The same number as bytes.
+local function write(number)
+  if number < 128 then
+    return char(number)
+  elseif number < 16384 then
+    return char(number % 128 + 128, floor(number / 128))
+  end
+  local high = floor(number / 16384)
+  return char(number % 128 + 128, floor(number / 128) % 128 + 128) .. write(high)
+end
+
+-- Quotient and remainder of a * b / divisor, for a < 2^42, b and the divisor
+-- < 2^45, and a quotient < 2^52. A product that is too large is divided as one
+-- does by hand, with digits of six bits.
+local function product_over(a, b, divisor)
+  local product = a * b
+  if product < 4503599627370496 then
+    local quotient = floor(product / divisor)
+    return quotient, product - quotient * divisor
+  end
+  local quotient, remainder, place = 0, 0, 4398046511104
+  repeat
+    place = place / 64
+    local digit = floor(a / place)
+    a = a - digit * place
+    local part = remainder * 64 + digit * b
+    local fits = floor(part / divisor)
+    quotient = quotient * 64 + fits
+    remainder = part - fits * divisor
+  until place == 1
+  return quotient, remainder
+end

@@ -1,0 +1,52 @@
+//! The script that decides in Redis, and the seam between those who know limits
+//! and those who know connections.
+//!
+//! A batch is one call: `EVALSHA sha count keys… now body…`. The keys are those
+//! of all bodies, in their order; a body tells how many of them are its own.
+//! `now` is in microseconds since 1970, or 0 for the server's own clock. The
+//! answer is a list with one string for each body. Bodies of one call are
+//! decided one after the other, each in one step.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+#[cfg(test)]
+mod tests;
+
+/// One decision, or one correction, on its way to the script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// The buckets that it needs, one for each principal. In a cluster all of
+    /// them must lie in one slot.
+    pub keys: SmallVec<[Bytes; 2]>,
+    /// What is asked.
+    pub body: Bytes,
+}
+
+/// The script.
+#[derive(Debug)]
+pub struct Script {
+    /// What `SCRIPT LOAD` is given.
+    pub source: &'static str,
+    /// The SHA-1 of it in hexadecimal, by which `EVALSHA` calls it.
+    pub sha: Box<str>,
+}
+
+/// The one script there is.
+pub static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
+
+const SOURCE: &str = concat!(
+    include_str!("lua/numbers.lua"),
+    include_str!("lua/field.lua"),
+    include_str!("lua/sliding_window.lua"),
+    include_str!("lua/sub_windows.lua"),
+    include_str!("lua/fixed_window.lua"),
+    include_str!("lua/sliding_log.lua"),
+    include_str!("lua/level.lua"),
+    include_str!("lua/concurrency.lua"),
+    include_str!("lua/ban.lua"),
+    include_str!("lua/decide.lua"),
+);
