@@ -23,7 +23,7 @@ const RETURN_DIVISOR: u64 = 200;
 /// After this many lengths without a call a key counts as never seen.
 const IDLE_LENGTHS: u64 = 4;
 /// A whole, in the unit of shares.
-const WHOLE: u64 = 1024;
+const WHOLE: u16 = 1024;
 
 /// What the store is asked for beside the cost itself: `extra` units at most,
 /// and of what is free beyond the `reserve` at most a share. The store takes,
@@ -36,7 +36,7 @@ pub struct Ask {
     /// How many units must stay free.
     pub reserve: u64,
     /// The share, in 1/1024.
-    pub share_1024: u64,
+    pub share_1024: u16,
 }
 
 impl Ask {
@@ -82,7 +82,7 @@ pub(super) struct Lot {
     brought: u64,
     demand: u64,
     /// This node's part of what all nodes take.
-    share_1024: u64,
+    share_1024: u16,
     /// Until then the answer to a call that takes ahead is waited for.
     awaited_until: Timestamp,
     /// This cost, and any above it, is refused until then.
@@ -231,7 +231,7 @@ impl Lot {
         let others = expected.remaining.saturating_sub(room);
         let all = u128::from(self.brought) + u128::from(others);
         let share = u128::from(self.brought) * u128::from(WHOLE) / all;
-        self.share_1024 = u64::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
+        self.share_1024 = u16::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
     }
 
     /// When the last lease ends or ended.
