@@ -23,7 +23,10 @@ fn main() -> anyhow::Result<()> {
     let three = [sliding(10, 1)?, sliding(100, 60)?, sliding(1000, 3600)?];
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota(100, 60)?, 20)?);
     let fixed = Algorithm::FixedWindow(FixedWindow::new(quota(100, 60)?));
-    println!("{:<32} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}", "policies", "bytes", "1", "pipe 64", "batch 4", "16", "64");
+    println!(
+        "{:<32} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}",
+        "policies", "bytes", "1", "pipe 64", "batch 4", "16", "64"
+    );
     for (name, policies) in [
         ("sliding_window, 1 min", &three[1..2]),
         ("token_bucket, 1 min", &[bucket]),
@@ -69,10 +72,16 @@ fn asked(policies: &[Algorithm], client: u64) -> Vec<Asked<'_>> {
         (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     };
     let bits = u128::from(mix(client)) << 64 | u128::from(mix(!client));
-    let key = |policy| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(policy) };
+    let key =
+        |policy| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(policy) };
     (1..)
         .zip(policies)
-        .map(|(policy, algorithm)| Asked { key: key(policy), algorithm, ask: Ask::Take(1), binding: true })
+        .map(|(policy, algorithm)| Asked {
+            key: key(policy),
+            algorithm,
+            ask: Ask::Take(1),
+            binding: true,
+        })
         .collect()
 }
 

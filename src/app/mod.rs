@@ -170,9 +170,7 @@ fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedS
     let memory = Arc::new(MemoryStore::new(settings.max_keys));
     match settings.redis.clone() {
         None => SharedStore::Memory(memory),
-        Some(redis) => {
-            SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret))))
-        }
+        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
     }
 }
 

@@ -81,9 +81,11 @@ impl Fallback {
             (false, false) => self.memory.apply(&local, now),
             (false, true) => local.iter().map(|charge| self.memory.look(charge, now)).collect(),
         };
-        let counted = !refused && local.iter().zip(&verdicts).all(|(c, v)| v.admitted || !c.binding);
+        let counted =
+            !refused && local.iter().zip(&verdicts).all(|(c, v)| v.admitted || !c.binding);
         if counted {
-            let admitted = charges.iter().filter(is_local).zip(&verdicts).filter(|(_, v)| v.admitted);
+            let admitted =
+                charges.iter().filter(is_local).zip(&verdicts).filter(|(_, v)| v.admitted);
             self.note(admitted.map(|(charge, _)| charge), sent);
         }
         let mut verdicts = verdicts.into_iter();

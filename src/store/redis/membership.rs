@@ -66,8 +66,7 @@ impl Membership {
         node: u64,
     ) -> Self {
         let known = Rc::new(Known { encoder: RefCell::new(None), nodes: Cell::new(1) });
-        let candidate =
-            Candidate { settings, servers, secret, node, known: Rc::clone(&known) };
+        let candidate = Candidate { settings, servers, secret, node, known: Rc::clone(&known) };
         Self { known, asking: spawn_local(candidate.ask_forever()) }
     }
 
@@ -131,7 +130,8 @@ impl Candidate {
         if kept != wanted && self.encoder().is_none() {
             warn!(
                 kept,
-                wanted, "Redis is laid out for another number of clients than expected_clients \
+                wanted,
+                "Redis is laid out for another number of clients than expected_clients \
                  says; what is there is used"
             );
         }

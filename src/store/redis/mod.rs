@@ -14,13 +14,13 @@
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].
 
+mod batch;
 mod clock;
 pub mod codec;
 mod deny;
-mod fallback;
-mod batch;
 mod dial;
 mod failure;
+mod fallback;
 mod held;
 pub mod layout;
 mod link;
@@ -145,7 +145,12 @@ impl RedisStore {
     /// What is known to be refused without asking. By the latest time that it
     /// may be in the store it must be refused; the numbers told are those of
     /// the earliest, so that no wait is too short.
-    fn known_refusal(&self, place: Place, charges: &[Charge<'_>], now: Timestamp) -> Option<Decided> {
+    fn known_refusal(
+        &self,
+        place: Place,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Option<Decided> {
         let (earliest, latest) = self.clocks.borrow().get(&place)?.bounds(now);
         let denied = self.denied.borrow();
         denied.refuse(charges, latest)?;
@@ -161,7 +166,8 @@ impl RedisStore {
         now: Timestamp,
     ) -> Result<Answered, StoreError> {
         let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
-        let answered = decode(&part.asked, &answer).map_err(|_| StoreError::Garbage("the script says nothing"))?;
+        let answered = decode(&part.asked, &answer)
+            .map_err(|_| StoreError::Garbage("the script says nothing"))?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.clocks.borrow_mut().insert(part.place, clock);
         Ok(answered)
@@ -261,9 +267,8 @@ impl RedisStore {
     /// store that is back is told what was admitted without it.
     pub fn housekeep(&self, now: Timestamp) {
         let Some(encoder) = self.membership.encoder() else { return };
-        let place = |key: crate::digest::Key| {
-            self.servers.place(&encoder.layout().key(key.principal))
-        };
+        let place =
+            |key: crate::digest::Key| self.servers.place(&encoder.layout().key(key.principal));
         if let Some(held) = self.held.borrow_mut().due(now) {
             for (key, holding) in held {
                 let ask = Ask::Renew(holding.units);

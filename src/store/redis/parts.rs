@@ -113,4 +113,3 @@ pub(super) fn unjudged<'a>(
     indices.sort_unstable();
     (indices.into_iter().map(|index| charges[index]).collect(), sent)
 }
-

@@ -253,7 +253,8 @@ fn in_flight(reader: &mut Reader<'_>, end: Timestamp, at: Timestamp) -> Result<S
     let (mut block, mut units) = (reader.block()?, 0_u64);
     while !block.is_empty() {
         let (_node, held, sooner_s) = (block.number()?, block.number()?, block.number()?);
-        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default()) {
+        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default())
+        {
             units = units.saturating_add(held);
         }
     }

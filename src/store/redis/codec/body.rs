@@ -44,7 +44,8 @@ impl Encoder {
     /// this node's time, by which it tells the windows of a calendar.
     pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
         let order = order(asked);
-        let one_principal = |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
+        let one_principal =
+            |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
         let mut keys = SmallVec::new();
         let mut body = Vec::with_capacity(2 + asked.len() * CHARGE_BYTES);
         body.push(0);

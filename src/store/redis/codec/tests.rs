@@ -56,7 +56,8 @@ fn answer(refused: u8, states: &[&[u8]]) -> Vec<u8> {
 #[test]
 fn what_is_asked_of_one_principal_stands_together() {
     let policy = &every()[0];
-    let asks = [(7, 1), (8, 2), (7, 3)].map(|(who, counter)| asked(policy, who, counter, Ask::Peek));
+    let asks =
+        [(7, 1), (8, 2), (7, 3)].map(|(who, counter)| asked(policy, who, counter, Ask::Peek));
     let Encoded { keys, body } = encoder().encode(&asks, NOW);
     assert_eq!(keys.to_vec(), ["rl:7", "rl:8"]);
     let charge = 3 + 1 + 1 + 1 + 6 + 12;
@@ -143,10 +144,8 @@ fn asks() -> impl Strategy<Value = Ask> {
         (any::<[u64; 3]>(), any::<u16>()).prop_map(|([cost, extra, reserve], share)| {
             Ask::Lease(Lease { cost, extra, reserve, share })
         }),
-        (any::<u64>(), any::<u64>()).prop_map(|(cost, taken)| Ask::Give {
-            cost,
-            taken: Timestamp::from_micros(taken)
-        }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(cost, taken)| Ask::Give { cost, taken: Timestamp::from_micros(taken) }),
         any::<u64>().prop_map(Ask::Charge),
         any::<u64>().prop_map(Ask::Renew),
         Just(Ask::Reset),

@@ -83,7 +83,10 @@ fn the_store_is_told_once_of_what_it_cannot_know() {
         fallback.judge(&charges, sent, false, 1, NOW);
     }
     let owed = fallback.owed(9, NOW);
-    assert_eq!(owed.iter().map(|debt| (debt.key, debt.units)).collect::<Vec<_>>(), [(charges[0].key, 2)]);
+    assert_eq!(
+        owed.iter().map(|debt| (debt.key, debt.units)).collect::<Vec<_>>(),
+        [(charges[0].key, 2)]
+    );
     assert!(fallback.owed(9, NOW).is_empty());
     // What counts there now does not count here any more.
     assert_eq!(fallback.judge(&charges, false, false, 1, NOW)[0].verdict.remaining, 9);

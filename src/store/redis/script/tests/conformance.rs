@@ -65,7 +65,9 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
         calls.add_command(call(&bodies, now));
         let judged = batch.into_iter().map(|asked| {
             let findings = reference.ask(&asked, now);
-            if schedule.plain && let Some(verdicts) = in_memory(memory, &asked, now) {
+            if schedule.plain
+                && let Some(verdicts) = in_memory(memory, &asked, now)
+            {
                 let found: Vec<_> = findings.iter().map(|finding| finding.verdict).collect();
                 assert_eq!(verdicts, found, "seed {seed}, step {step}: {asked:?} in memory");
             }
@@ -80,7 +82,9 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
             let answered = decode(asked, &answer);
             let found = answered.map(|answered| (answered.at, answered.findings.into_vec()));
             let expected = Ok((*now, findings.clone()));
-            if std::env::var("DBG").is_ok() { eprintln!("{step} {asked:?}\n   {findings:?}\n  {answer:?}"); }
+            if std::env::var("DBG").is_ok() {
+                eprintln!("{step} {asked:?}\n   {findings:?}\n  {answer:?}");
+            }
             assert_eq!(found, expected, "seed {seed}, step {step}: {asked:?} in Redis");
             operations += asked.len();
         }

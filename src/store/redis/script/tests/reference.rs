@@ -49,7 +49,9 @@ impl Reference {
             }
             Ask::Give { cost, taken } => (Op::Give { cost, taken }, 0),
             Ask::Charge(actual) => (Op::Settle { reserved: 0, actual, taken: now }, 0),
-            Ask::Renew(_) | Ask::Reset | Ask::ResetAll => unreachable!("these have tests of their own"),
+            Ask::Renew(_) | Ask::Reset | Ask::ResetAll => {
+                unreachable!("these have tests of their own")
+            }
         };
         let (next, verdict) = apply(op);
         (Finding { verdict, extra }, next)

@@ -91,7 +91,9 @@ impl<'p> Schedule<'p> {
             }
             asks.push((policy, principal, ask, self.random.u32(..4) > 0));
         }
-        asks.into_iter().map(|(policy, who, ask, binds)| self.asked(policy, who, ask, binds)).collect()
+        asks.into_iter()
+            .map(|(policy, who, ask, binds)| self.asked(policy, who, ask, binds))
+            .collect()
     }
 
     fn asked(&self, policy: usize, principal: usize, ask: Ask, binding: bool) -> Asked<'p> {
