@@ -76,9 +76,9 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Its bytes, for the store in which all nodes keep it.
-    pub const fn to_bytes(self) -> [u8; 16] {
-        self.0
+    /// The secret itself, for the store in which all nodes keep it.
+    pub const fn expose(&self) -> &[u8; 16] {
+        &self.0
     }
 
     /// A new secret from the system's random numbers, for counters that die with the process.

@@ -3,7 +3,8 @@
 use tollgate::algorithm::{Op, State};
 use tollgate::store::leased::{self, Ask, Return, Spending};
 use tollgate::store::write_back::{self, Delta};
-use tollgate::store::{Charge, DenyCache};
+use tollgate::store::Charge;
+use tollgate::store::redis::DenyCache;
 use tollgate::time::{Span, Timestamp};
 
 const MAX_KEYS: usize = 10_000;

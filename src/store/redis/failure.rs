@@ -93,7 +93,11 @@ impl From<RedisError> for StoreError {
 
 fn refusal(error: &RedisError) -> Option<Refusal> {
     let code = error.code()?;
-    let to = || error.redirect_node().map(|(host, port)| Address::tcp(host, port));
+    let to = || {
+        let (node, _slot) = error.redirect_node()?;
+        let (host, port) = node.rsplit_once(':')?;
+        Some(Address::tcp(host, port.parse().ok()?))
+    };
     Some(match error.kind() {
         redis::ErrorKind::Server(kind) => match kind {
             ServerErrorKind::NoScript => Refusal::NoScript,
@@ -111,8 +115,6 @@ fn refusal(error: &RedisError) -> Option<Refusal> {
             "OOM" => Refusal::OutOfMemory,
             "BUSY" => Refusal::Busy,
             "NOAUTH" | "WRONGPASS" => Refusal::Unauthorised,
-            // A replica does not say READONLY where the script has been told
-            // that it writes.
             _ => Refusal::Other,
         },
     })

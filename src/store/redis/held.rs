@@ -72,7 +72,7 @@ mod tests {
         let key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
         let charge =
             Charge { key, algorithm: &algorithm, cost: 2, binding: true, terms: Terms::default() };
-        let at = |secs| Timestamp::default().plus(Span::from_secs(100 + secs));
+        let at = |secs: u64| Timestamp::default().plus(Span::from_secs(100 + secs));
         let due = |held: &mut Held, secs| {
             held.due(at(secs)).map(|it| it.map(|(_, holding)| holding.units).collect::<Vec<_>>())
         };

@@ -24,21 +24,25 @@ mod fallback;
 mod held;
 pub mod layout;
 mod link;
-mod membership;
 mod parts;
+mod presence;
 pub mod script;
 mod server;
 mod settings;
+#[cfg(test)]
+mod testing;
 mod url;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use smallvec::SmallVec;
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 
 pub use deny::DenyCache;
@@ -52,8 +56,9 @@ use self::clock::StoreClock;
 use self::codec::{Answered, Ask, Asked, Encoder, decode};
 use self::fallback::Fallback;
 use self::held::Held;
-use self::membership::Membership;
+use self::layout::Layout;
 use self::parts::Part;
+use self::presence::{Facts, Presence};
 use self::script::SCRIPT;
 use super::{Answer, Charge, Correction, Decided, MemoryStore, Source};
 use crate::algorithm::{Algorithm, Op};
@@ -71,8 +76,10 @@ pub struct Shared {
     settings: RedisSettings,
     secret: Arc<SharedSecret>,
     fallback: Fallback,
-    /// Tells this process from others.
-    node: u64,
+    /// What all nodes agree on.
+    facts: watch::Receiver<Facts>,
+    /// For the worker that finds out.
+    publisher: Mutex<Option<watch::Sender<Facts>>>,
 }
 
 impl Shared {
@@ -83,7 +90,9 @@ impl Shared {
         memory: Arc<MemoryStore>,
         secret: Arc<SharedSecret>,
     ) -> Self {
-        Self { settings, secret, fallback: Fallback::new(memory), node: fastrand::u64(..) }
+        let (sender, facts) = watch::channel(Facts::unknown(&settings));
+        let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
+        Self { settings, secret, fallback, facts, publisher }
     }
 }
 
@@ -92,7 +101,10 @@ impl Shared {
 pub struct RedisStore {
     shared: Arc<Shared>,
     servers: Rc<Servers>,
-    membership: Membership,
+    /// What all nodes agree on, as far as this worker goes by it.
+    facts: RefCell<watch::Receiver<Facts>>,
+    encoder: RefCell<Option<Rc<Encoder>>>,
+    nodes: Cell<u64>,
     clock: Clock,
     denied: RefCell<DenyCache>,
     clocks: RefCell<HashMap<Place, StoreClock>>,
@@ -104,11 +116,18 @@ impl RedisStore {
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
         let settings = Rc::new(shared.settings.clone());
         let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
-        let secret = Arc::clone(&shared.secret);
-        let membership = Membership::seek(settings, Rc::clone(&servers), secret, shared.node);
+        if let Some(facts) = shared.publisher.lock().take() {
+            let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
+            let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
+            spawn_local(Presence::new(servers, &settings, buckets, secret, facts).keep());
+        }
+        let mut facts = shared.facts.clone();
+        facts.mark_changed();
         Self {
             servers,
-            membership,
+            facts: RefCell::new(facts),
+            encoder: RefCell::new(None),
+            nodes: Cell::new(1),
             shared: Arc::clone(shared),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
@@ -119,8 +138,8 @@ impl RedisStore {
 
     /// See [`Store::apply`](super::Store::apply).
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let Some(encoder) = self.membership.encoder() else {
-            let nodes = self.membership.nodes();
+        let Some(encoder) = self.encoder.borrow().clone() else {
+            let nodes = self.nodes.get();
             let answers = self.shared.fallback.judge(charges, false, false, nodes, now);
             return Decided { at: now, answers };
         };
@@ -187,7 +206,7 @@ impl RedisStore {
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let nodes = self.membership.nodes();
+            let nodes = self.nodes.get();
             self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
         };
         let refused = refused || parts::refuses(&unjudged, &local);
@@ -228,7 +247,7 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    self.shared.fallback.correct(correction, self.membership.nodes(), now);
+                    self.shared.fallback.correct(correction, self.nodes.get(), now);
                 }
                 Source::Nobody => {}
                 Source::Store => self.correct_there(charge, *op, now),
@@ -244,7 +263,7 @@ impl RedisStore {
         if matches!(asked.ask, Ask::Give { .. }) {
             self.denied.borrow_mut().forget(&charge.key);
         }
-        if let Some(encoder) = self.membership.encoder() {
+        if let Some(encoder) = self.encoder.borrow().clone() {
             self.post(&encoder, self.place(&encoder, charge), &[asked], now);
         }
     }
@@ -263,10 +282,30 @@ impl RedisStore {
         }
     }
 
+    /// Goes by what all nodes agree on. Between requests only: a key must not be
+    /// made under one secret and looked for under another.
+    fn go_by_facts(&self) {
+        let mut receiver = self.facts.borrow_mut();
+        if !receiver.has_changed().unwrap_or(false) {
+            return;
+        }
+        let Facts { nodes_alive, secret, buckets } = *receiver.borrow_and_update();
+        self.nodes.set(nodes_alive.into());
+        let (Some(secret), Some(buckets)) = (secret, buckets) else { return };
+        self.shared.secret.set(secret);
+        let mut encoder = self.encoder.borrow_mut();
+        if encoder.as_ref().is_none_or(|encoder| encoder.layout().buckets() != buckets) {
+            let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
+            // Each worker counts for itself what it has in flight.
+            *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
+        }
+    }
+
     /// What must be done now and then: what is in flight is kept alive, and a
     /// store that is back is told what was admitted without it.
     pub fn housekeep(&self, now: Timestamp) {
-        let Some(encoder) = self.membership.encoder() else { return };
+        self.go_by_facts();
+        let Some(encoder) = self.encoder.borrow().clone() else { return };
         let place =
             |key: crate::digest::Key| self.servers.place(&encoder.layout().key(key.principal));
         if let Some(held) = self.held.borrow_mut().due(now) {

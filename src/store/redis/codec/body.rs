@@ -149,9 +149,8 @@ fn head(algorithm: &Algorithm) -> u8 {
     let window = match algorithm {
         Algorithm::SubWindows(it) => it.length(),
         Algorithm::FixedWindow(it) if it.zone().is_some() => Span::SECOND,
-        // Leases end on a second.
-        Algorithm::Concurrency(_) => Span::SECOND,
-        Algorithm::Ban(it) => it.first(),
+        // What a node holds ends on a second; a ban has no window.
+        Algorithm::Concurrency(_) | Algorithm::Ban(_) => Span::SECOND,
         _ => algorithm.window(),
     };
     let third = window.as_micros().max(1).ilog2() / 3;

@@ -29,11 +29,16 @@ end
 local function write(number)
   if number < 128 then
     return char(number)
-  elseif number < 16384 then
-    return char(number % 128 + 128, floor(number / 128))
   end
-  local high = floor(number / 16384)
-  return char(number % 128 + 128, floor(number / 128) % 128 + 128) .. write(high)
+  local second = floor(number / 128)
+  if second < 128 then
+    return char(number % 128 + 128, second)
+  end
+  local third = floor(second / 128)
+  if third < 128 then
+    return char(number % 128 + 128, second % 128 + 128, third)
+  end
+  return char(number % 128 + 128, second % 128 + 128, third % 128 + 128) .. write(floor(third / 128))
 end
 
 -- Quotient and remainder of a * b / divisor, for a < 2^42, b and the divisor
