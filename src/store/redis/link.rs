@@ -69,6 +69,9 @@ struct State {
     connections: u64,
     answered: u64,
     failed: u64,
+    /// Whether the log says why the server is away. That it does not answer in
+    /// time is no reason: it may be an impatient caller who found out.
+    is_explained: bool,
 }
 
 /// One connection, and which one it is: an old one's failure says nothing about its successor.
@@ -92,6 +95,7 @@ impl Link {
             connections: 0,
             answered: 0,
             failed: 0,
+            is_explained: true,
         };
         let shared = Rc::new(Shared {
             settings,
@@ -249,6 +253,7 @@ impl Shared {
         let server = &self.target;
         match (change, error) {
             (Some(Change::Opened), Some(error)) => {
+                state.is_explained = error != StoreError::Timeout;
                 warn!(%server, %error, "Redis is away; policies do as they say for that case");
             }
             (Some(Change::Opened), None) => warn!(%server, "Redis is away"),

@@ -72,6 +72,21 @@ fn without_its_store_a_gateway_refuses_what_a_policy_wants_refused() {
 }
 
 #[test]
+fn without_their_store_two_gateways_hold_half_of_a_limit_each() {
+    let mut redis = Redis::start(Options::default());
+    let gateways = [(); 2].map(|()| {
+        let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 10/day");
+        wait_for_store(&gateway);
+        gateway
+    });
+    redis.kill();
+    // The second has met the first at its start; the first learns of it later.
+    let mut client = gateways[1].client();
+    let admitted = statuses::<9>(&mut client, "X-Who: ann").iter().filter(|s| **s == 200).count();
+    assert_eq!(admitted, 5);
+}
+
+#[test]
 fn what_is_known_to_be_over_its_limit_stays_refused_when_the_store_goes() {
     let (_redis, wire, gateway) = wired("limit: 3/day");
     let mut client = gateway.client();

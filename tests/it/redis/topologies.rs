@@ -98,7 +98,8 @@ fn servers_that_do_not_know_of_each_other() {
 
 #[test]
 fn a_master_that_sentinels_know() {
-    holds(&format!("url: \"{}\"", Sentinels::start().url()));
+    let sentinels = Sentinels::start();
+    holds(&format!("url: \"{}\"", sentinels.url()));
 }
 
 #[test]
