@@ -2,8 +2,9 @@
 
 use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate::store::leased::{self, Ask, Return, Spending};
+use tollgate::store::redis::DenyCache;
 use tollgate::store::write_back::{self, Delta};
-use tollgate::store::{Charge, DenyCache, MemoryStore};
+use tollgate::store::{Charge, MemoryStore};
 use tollgate::time::{Span, Timestamp};
 
 const MAX_KEYS: usize = 10_000;

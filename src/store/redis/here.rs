@@ -119,7 +119,7 @@ impl Here {
         at: Timestamp,
     ) -> Verdict {
         let codec::Lease { extra, reserve, share, .. } = lease;
-        let ask = leased::Ask { extra, reserve, share_1024: share.into() };
+        let ask = leased::Ask { extra, reserve, share_1024: share };
         self.leases.answered(charge, ask, before, at)
     }
 
@@ -179,6 +179,5 @@ pub(super) fn unasked(charge: &Charge<'_>, now: Timestamp) -> Answer {
 
 fn lease(charge: &Charge<'_>, ask: leased::Ask) -> codec::Ask {
     let leased::Ask { extra, reserve, share_1024 } = ask;
-    let share = u16::try_from(share_1024).unwrap_or(u16::MAX);
-    codec::Ask::Lease(codec::Lease { cost: charge.cost, extra, reserve, share })
+    codec::Ask::Lease(codec::Lease { cost: charge.cost, extra, reserve, share: share_1024 })
 }
