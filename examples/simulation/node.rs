@@ -1,10 +1,10 @@
 //! One node: how a mode uses what it knows, and when it calls the store.
 
 use tollgate::algorithm::{Op, State};
-use tollgate::store::leased::{self, Ask, Return, Spending};
-use tollgate::store::write_back::{self, Delta};
 use tollgate::store::Charge;
+use tollgate::store::leased::{self, Ask, Return, Spending};
 use tollgate::store::redis::DenyCache;
+use tollgate::store::write_back::{self, Delta};
 use tollgate::time::{Span, Timestamp};
 
 const MAX_KEYS: usize = 10_000;
