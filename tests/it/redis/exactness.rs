@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
 
-use super::{node_of, wait_for_store};
+use super::{PATIENT, node_of, wait_for_store};
 use crate::support::Gateway;
 use crate::support::load::{Load, Plan, Sample};
 use crate::support::redis::{Options, Redis};
@@ -24,7 +24,7 @@ fn run_secs() -> u64 {
 fn four_gateways_never_admit_more_than_one_limit() {
     assert!(run_secs() < 60, "within a window of one minute, the limit is all that is admitted");
     let redis = Redis::start(Options::default());
-    let store = format!("url: \"{}\", timeout: 5s", redis.url());
+    let store = format!("url: \"{}\", {PATIENT}", redis.url());
     let policies = "one: { key: global, limit: 1000/minute, buckets: 60 }, \
                     many: { key: \"header:x-who\", limit: 10/s, buckets: 10 }";
     let start = |names| {

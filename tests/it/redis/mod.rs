@@ -10,14 +10,19 @@ mod topologies;
 use crate::support::load::is_local;
 use crate::support::{Gateway, eventually};
 
+/// For tests of what the store says: a machine that is busy with other tests
+/// must not look like a store that is away.
+const PATIENT: &str = "timeout: 2s";
+
 /// A node with one worker whose counters are in the Redis that `store`
 /// describes, such as `url: redis://...`. The policy `each` counts by `X-Who`,
 /// and has the fields of `policy` besides, such as `limit: 5/s`.
 fn node(store: &str, policy: &str) -> Gateway {
-    node_of(store, &format!("each: {{ key: \"header:x-who\", {policy} }}"), "[each]", 1)
+    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    node_of(&format!("{store}, {PATIENT}"), &policies, "[each]", 1)
 }
 
-/// The same with these policies, which are named in the list, and so many workers.
+/// A node with these policies, which are named in the list, and so many workers.
 fn node_of(store: &str, policies: &str, names: &str, workers: usize) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\

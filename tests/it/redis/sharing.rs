@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use super::{node, node_of, wait_for_store};
+use super::{PATIENT, node, node_of, wait_for_store};
 use crate::support::load::is_local;
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, Origin, eventually};
@@ -61,7 +61,7 @@ fn whoever_waits_as_long_as_one_gateway_says_passes_on_the_other() {
 #[test]
 fn what_one_policy_refuses_costs_nothing_in_the_others() {
     let redis = Redis::start(Options::default());
-    let store = format!("url: \"{}\"", redis.url());
+    let store = format!("url: \"{}\", {PATIENT}", redis.url());
     let policies = "all: { key: global, limit: 5/day }, \
                     each: { key: \"header:x-who\", limit: 2/day }";
     let gateways = [(); 2].map(|()| node_of(&store, policies, "[all, each]", 2));
@@ -118,7 +118,7 @@ fn gateways_with_other_prefixes_share_nothing() {
 
 /// Two nodes that let one request at a time go to this origin.
 fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
-    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    let store = format!("store: {{ redis: {{ url: \"{}\", {PATIENT} }} }}", redis.url());
     [(); 2].map(|()| {
         let gateway =
             Gateway::limiting_with(origin, "key: ip, limit: 1, algorithm: concurrency", &store);
