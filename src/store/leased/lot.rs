@@ -124,9 +124,10 @@ impl Lot {
         Spending::Ask(self.ask(cost, now))
     }
 
-    /// Units that a refused request had spent are free again, if there is still time.
-    pub(super) fn put_back(&mut self, cost: u64, now: Timestamp) -> Verdict {
-        if now < self.until {
+    /// Units that a refused request had spent at `spent` are free again, if they
+    /// are of this lease and there is still time.
+    pub(super) fn put_back(&mut self, cost: u64, spent: Timestamp, now: Timestamp) -> Verdict {
+        if now < self.until && spent >= self.taken {
             self.left = self.left.saturating_add(cost);
         }
         self.verdict(now)
