@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::digest::Secret;
+use tollgate::digest::{Secret, SharedSecret};
 use tollgate::limiter::{RateLimiter, Room};
 use tollgate::request::RequestView;
 use tollgate::rules::{
@@ -43,7 +43,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
     };
-    Rules::new(vec![route], client, Secret::random())
+    Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
 }
 
 /// All that the limiter does for a request of a client who is not refused.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::digest::Secret;
+use tollgate::digest::{Secret, SharedSecret};
 use tollgate::request::RequestView;
 use tollgate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader, Policy, Route, Rules};
 use tollgate::time::{Span, Timestamp};
@@ -55,7 +55,7 @@ fn settings() -> ClientSettings {
 }
 
 fn rules(routes: Vec<Route>) -> Rules {
-    Rules::new(routes, settings(), Secret::from_bytes([1; 16]))
+    Rules::new(routes, settings(), Arc::new(SharedSecret::new(Secret::from_bytes([1; 16]))))
 }
 
 fn request<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::hash::Hasher as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
@@ -93,10 +94,48 @@ impl Secret {
     }
 }
 
+/// A secret that may become another one while it is used: nodes that share
+/// counters learn theirs from the store, which may come late.
+#[derive(Default)]
+pub struct SharedSecret([AtomicU64; 2]);
+
+impl SharedSecret {
+    /// One that begins as this.
+    pub fn new(secret: Secret) -> Self {
+        let shared = Self::default();
+        shared.set(secret);
+        shared
+    }
+
+    /// Replaces the secret. Keys made at that very moment may be those of
+    /// neither: nobody counts under them again.
+    pub fn set(&self, Secret(bytes): Secret) {
+        for (half, chunk) in self.0.iter().zip(bytes.as_chunks().0) {
+            half.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
+        }
+    }
+
+    /// The secret as it is now.
+    pub fn get(&self) -> Secret {
+        let mut bytes = [0; 16];
+        for (half, chunk) in self.0.iter().zip(bytes.as_chunks_mut().0) {
+            *chunk = half.load(Ordering::Relaxed).to_le_bytes();
+        }
+        Secret(bytes)
+    }
+}
+
 /// Never the secret itself.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
+    }
+}
+
+/// Never the secret itself.
+impl fmt::Debug for SharedSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedSecret(..)")
     }
 }
 
@@ -161,7 +200,19 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_secret_is_the_one_set_last() {
+        let digest = |secret: Secret| secret.digest().finish();
+        let [early, late] = [1, 2].map(|byte| Secret::from_bytes([byte; 16]));
+        let shared = SharedSecret::new(early);
+        assert_eq!(digest(shared.get()), digest(early));
+        shared.set(late);
+        assert_eq!(digest(shared.get()), digest(late));
+    }
+
+    #[test]
     fn a_secret_is_not_printed() {
         assert_eq!(format!("{:?}", Secret::from_bytes([42; 16])), "Secret(..)");
+        let shared = SharedSecret::new(Secret::from_bytes([42; 16]));
+        assert_eq!(format!("{shared:?}"), "SharedSecret(..)");
     }
 }

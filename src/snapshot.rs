@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::limiter::{HeaderWriter, RateLimiter};
+use crate::limiter::HeaderWriter;
 use crate::proxy::{RouteTimeouts, UpstreamShared};
 use crate::rules::Rules;
 
@@ -19,8 +19,6 @@ pub struct Snapshot {
     pub routes: Vec<Handling>,
     /// The upstreams by their index.
     pub upstreams: Vec<Arc<UpstreamShared>>,
-    /// Who decides.
-    pub limiter: RateLimiter,
     /// What clients are told about their limits.
     pub headers: HeaderWriter,
     /// Whether the gateway's own answers are problem+json or plain text.

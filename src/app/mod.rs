@@ -17,9 +17,9 @@ use tokio::task::spawn_local;
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::digest::Secret;
+use crate::digest::{Secret, SharedSecret};
 use crate::drain::{self, Drain, Stop};
-use crate::limiter::{HeaderWriter, RateLimiter};
+use crate::limiter::HeaderWriter;
 use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
@@ -144,12 +144,15 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let snapshot = Arc::new(snapshot(config));
+    let store = Store::Memory(Arc::new(MemoryStore::new(config.max_keys)));
+    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);
     for (index, listeners) in sockets.into_iter().enumerate() {
         let worker = Worker {
             listeners,
             snapshot: Arc::clone(&snapshot),
+            store: store.clone(),
             echo: echo.clone(),
             log: log.map(AccessLog::worker),
             drain: drain.clone(),
@@ -162,15 +165,14 @@ fn start_workers(
 }
 
 /// What all workers share, from a configuration.
-fn snapshot(config: Config) -> Snapshot {
+fn snapshot(config: Config, secret: Arc<SharedSecret>) -> Snapshot {
     let (rules, routes) =
         config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
     let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
     Snapshot {
-        rules: Rules::new(rules, config.client, Secret::random()),
+        rules: Rules::new(rules, config.client, secret),
         routes,
         upstreams: upstreams.collect(),
-        limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(config.max_keys)))),
         headers: HeaderWriter::new(&config.headers),
         problem_json: config.problem_json,
     }

@@ -13,19 +13,23 @@ use tracing::{error, warn};
 use super::local_runtime;
 use crate::drain::{self, Drain};
 use crate::gateway::Gateway;
+use crate::limiter::RateLimiter;
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
+use crate::store::Store;
 use crate::telemetry::WorkerLog;
 use crate::time::Clock;
 
-/// How long a line of the access log may wait for others.
+/// How long a line of the access log may wait for others, and how much later
+/// than it might an idle connection to an upstream is closed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What one worker is given.
 pub(super) struct Worker {
     pub(super) listeners: Vec<Listener>,
     pub(super) snapshot: Arc<Snapshot>,
+    pub(super) store: Store,
     pub(super) echo: Authority,
     pub(super) log: Option<WorkerLog>,
     pub(super) drain: Drain,
@@ -43,7 +47,9 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
-        let gateway = Rc::new(Gateway::new(self.snapshot, proxy, Clock::System, self.log));
+        let limiter = RateLimiter::new(self.store);
+        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
+        let gateway = Rc::new(gateway);
         // Connections look at a signal of this worker's own: no cache line of
         // theirs is shared with another core.
         let (stop, drain) = drain::channel();

@@ -18,7 +18,7 @@ use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use tower::Service;
 
-use crate::limiter::{Decision, Outcome, Room, X_RATELIMIT_SOFT};
+use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
 use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
 use crate::proxy::{Pressure, Proxy, RequestBody};
 use crate::request::RequestView;
@@ -32,10 +32,11 @@ use exchange::Exchange;
 use queue::Queue;
 
 /// One worker's gateway: what it shares with the others, and its own ways to
-/// the upstreams.
+/// the store and the upstreams.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
+    limiter: RateLimiter,
     proxy: Proxy,
     clock: Clock,
     queue: Queue,
@@ -65,11 +66,12 @@ impl Gateway {
     /// A gateway for one worker; without `log` nothing is written down.
     pub fn new(
         snapshot: Arc<Snapshot>,
+        limiter: RateLimiter,
         proxy: Proxy,
         clock: Clock,
         log: Option<WorkerLog>,
     ) -> Self {
-        Self { snapshot, proxy, clock, queue: Queue::default(), log }
+        Self { snapshot, limiter, proxy, clock, queue: Queue::default(), log }
     }
 
     /// The service for one connection from `peer`, in whose requests' bodies no
@@ -141,12 +143,12 @@ impl Gateway {
         if head.method == Method::CONNECT {
             return Err(Failure::Tunnel);
         }
-        let Snapshot { rules, limiter, .. } = &*self.snapshot;
+        let rules = &self.snapshot.rules;
         let view = RequestView::of(head, client.peer)?;
         let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
-        let decision = limiter.decide(&subject, self.room(route), now).await;
+        let decision = self.limiter.decide(&subject, self.room(route), now).await;
         Ok(Judgement { route, client_ip: subject.client_ip(), decision })
     }
 

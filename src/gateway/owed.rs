@@ -1,9 +1,7 @@
 //! What an admitted request owes its counters until its response has ended, and
 //! what its response says it cost.
 
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
@@ -74,8 +72,6 @@ impl Drop for Owed {
             metered: &metered,
         };
         let now = self.gateway.clock.now();
-        let settling = pin!(self.gateway.snapshot.limiter.end(lease, &ending, now));
-        // The store in memory settles at once: there is nothing to wait for.
-        let _ = settling.poll(&mut Context::from_waker(Waker::noop()));
+        self.gateway.limiter.end(&lease, &ending, now);
     }
 }

@@ -181,7 +181,7 @@ impl RateLimiter {
                 && let Some(charge) = claim.ban()
             {
                 let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
-                self.store.correct(&[Correction { charge, source: it.source, op }], now).await;
+                self.store.correct(&[Correction { charge, source: it.source, op }], now);
                 // One who obeyed the wait of the limit would meet the ban.
                 let answers = self.store.apply(&[charge], now).await.answers;
                 answers.iter().for_each(|ban| *report = report.banned(&ban.verdict));
@@ -192,11 +192,8 @@ impl RateLimiter {
     /// Settles what a request owes now that its response has ended: releases what
     /// it had in flight, corrects what it has cost, and gives back what was not
     /// to be counted. What the ending does not tell stays charged.
-    pub async fn end(&self, lease: Lease, ending: &Ending<'_>, now: Timestamp) {
-        if lease.is_empty() {
-            return;
-        }
-        self.store.correct(&lease.due(ending), now).await;
+    pub fn end(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+        self.store.correct(&lease.due(ending), now);
     }
 }
 

@@ -82,8 +82,8 @@ impl Gate {
         Decision::combine(reports, lease)
     }
 
-    async fn end(&self, lease: Lease, ending: &Ending<'_>) {
-        self.limiter.end(lease, ending, Timestamp::from_micros(1)).await;
+    fn end(&self, lease: Lease, ending: &Ending<'_>) {
+        self.limiter.end(&lease, ending, Timestamp::from_micros(1));
     }
 
     /// What remains of each policy.

@@ -34,7 +34,7 @@ impl Subject<'_, '_> {
         if self.is_exempt(&policy.exempt) {
             return KeyFor::Exempt;
         }
-        let empty = self.rules.secret.digest();
+        let empty = self.secret.digest();
         let key = |digest: Digest| Key {
             principal: Principal::from_bits(digest.finish()),
             counter: policy.counter,
@@ -85,7 +85,7 @@ impl Subject<'_, '_> {
     fn is_exempt(&self, exempt: &Exempt) -> bool {
         let has = |(name, wanted): &(HeaderName, HeaderValue)| {
             let mut lines = self.request.headers.get_all(name).iter();
-            lines.any(|line| are_equal(&self.rules.secret, line.as_bytes(), wanted.as_bytes()))
+            lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
         };
         self.is_preflight()
             || exempt.methods.contains(self.request.method)

@@ -12,7 +12,7 @@ use super::fields;
 use super::jwt::{Claims, TokenVerifier};
 use super::router::Router;
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
-use crate::digest::Secret;
+use crate::digest::{Secret, SharedSecret};
 use crate::request::RequestView;
 use crate::time::Timestamp;
 
@@ -24,7 +24,7 @@ pub struct Rules {
     pub(super) client: ClientSettings,
     pub(super) trusted: CidrSet,
     tokens: Option<TokenVerifier>,
-    pub(super) secret: Secret,
+    secret: Arc<SharedSecret>,
 }
 
 /// The first route that matches, and the parameters of its path.
@@ -37,12 +37,12 @@ pub struct Match<'a> {
 }
 
 impl Rules {
-    /// Rules over `routes`, in file order. Keys are digested under `secret`:
-    /// only rules with the same secret make the same keys.
-    pub fn new(routes: Vec<Route>, client: ClientSettings, secret: Secret) -> Self {
+    /// Rules over `routes`, in file order. Keys are digested under `secret`, as
+    /// it is at the time: only rules with the same secret make the same keys.
+    pub fn new(routes: Vec<Route>, client: ClientSettings, secret: Arc<SharedSecret>) -> Self {
         let tokens = match &client.user {
             Some(UserSource::Jwt(settings)) => {
-                Some(TokenVerifier::new(settings.clone(), claims_of(&routes), secret))
+                Some(TokenVerifier::new(settings.clone(), claims_of(&routes), secret.get()))
             }
             Some(UserSource::Header(_)) | None => None,
         };
@@ -91,7 +91,8 @@ impl Rules {
         now: Timestamp,
     ) -> Subject<'r, 'q> {
         let (client_ip, claims) = (OnceCell::new(), OnceCell::new());
-        Subject { rules: self, request, matched, now, client_ip, claims }
+        let secret = self.secret.get();
+        Subject { rules: self, request, matched, secret, now, client_ip, claims }
     }
 }
 
@@ -119,6 +120,7 @@ pub struct Subject<'r, 'q> {
     pub(super) rules: &'r Rules,
     pub(super) request: &'q RequestView<'q>,
     matched: Match<'q>,
+    pub(super) secret: Secret,
     now: Timestamp,
     client_ip: OnceCell<IpAddr>,
     claims: OnceCell<Option<Arc<Claims>>>,

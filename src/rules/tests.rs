@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
-use crate::digest::Secret;
+use crate::digest::{Secret, SharedSecret};
 use crate::request::RequestView;
 use crate::time::{Span, Timestamp};
 
@@ -76,7 +76,11 @@ impl Case {
             headers: vec![],
             policies: vec![Arc::new(policy.clone())],
         };
-        let rules = Rules::new(vec![route], self.client.clone(), Secret::from_bytes([3; 16]));
+        let rules = Rules::new(
+            vec![route],
+            self.client.clone(),
+            Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))),
+        );
         let request = RequestView {
             method: &self.method,
             host: Cow::Borrowed(self.host),

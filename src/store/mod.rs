@@ -11,6 +11,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use memory::MemoryStore;
+pub use redis::DenyCache;
 
 use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;
@@ -106,9 +107,9 @@ impl Store {
         }
     }
 
-    /// Corrects what was counted before. Never refused.
-    #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
-    pub async fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
+    /// Corrects what was counted before. It is never refused, and nobody waits
+    /// for it; what this worker asks later comes after it.
+    pub fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
         match self {
             Self::Memory(memory) => {
                 for Correction { charge, op, .. } in corrections {

@@ -79,7 +79,7 @@ async fn what_went_beyond_is_given_back_beyond() {
     let second = gate.decide(0).await;
     assert_eq!((outcomes(&first), outcomes(&second)), (vec!["admitted"], vec!["elastic"]));
     let fine = Ending { status: Some(http::StatusCode::OK), ..Ending::default() };
-    gate.end(second.lease, &fine).await;
+    gate.end(second.lease, &fine);
     assert_eq!(gate.remaining().await, [0]);
     assert_eq!(outcomes(&gate.decide(0).await), ["elastic"]);
 }

@@ -21,7 +21,7 @@ fn ended(status: u16) -> Ending<'static> {
 async fn left(policy: Policy, ending: &Ending<'_>) -> u64 {
     let gate = Gate::new([policy]);
     let decision = gate.decide(0).await;
-    gate.end(decision.lease, ending).await;
+    gate.end(decision.lease, ending);
     gate.remaining().await[0]
 }
 
@@ -90,7 +90,7 @@ async fn what_is_in_flight_is_released_at_any_end() {
         let decision = gate.decide(0).await;
         assert!(is_admitted(&decision));
         assert_eq!(outcomes(&gate.decide(0).await), ["refused", "admitted"]);
-        gate.end(decision.lease, &ending).await;
+        gate.end(decision.lease, &ending);
     }
     assert_eq!(gate.remaining().await, [1, 6]);
 }
@@ -107,7 +107,7 @@ async fn readings_belong_to_meters_in_their_order() {
     let decision = gate.decide(0).await;
     assert_eq!(decision.lease.meters().count(), 2);
     let ending = Ending { metered: &[Some(1), Some(2)], ..ended(200) };
-    gate.end(decision.lease, &ending).await;
+    gate.end(decision.lease, &ending);
     assert_eq!(gate.remaining().await, [99, 99, 100, 98]);
 }
 
@@ -118,8 +118,8 @@ async fn what_a_policy_in_shadow_refused_is_not_given_back_to_it() {
     let gate = Gate::new([shadow]);
     let [first, second] = [gate.decide(0).await, gate.decide(0).await];
     assert_eq!(outcomes(&second), ["shadow_refused"]);
-    gate.end(second.lease, &ended(200)).await;
+    gate.end(second.lease, &ended(200));
     assert_eq!(gate.remaining().await, [0]);
-    gate.end(first.lease, &ended(200)).await;
+    gate.end(first.lease, &ended(200));
     assert_eq!(gate.remaining().await, [1]);
 }

@@ -109,7 +109,7 @@ async fn follow(mut sums: Vec<Sum>, steps: Vec<Step>) -> Result<(), TestCaseErro
         }
         let Some(ends_well) = ends_well else { continue };
         let status = if ends_well { StatusCode::OK } else { StatusCode::NOT_FOUND };
-        gate.end(decision.lease, &Ending { status: Some(status), ..Ending::default() }).await;
+        gate.end(decision.lease, &Ending { status: Some(status), ..Ending::default() });
         for ((sum, said), cost) in sums.iter_mut().zip(&said).zip(costs) {
             if admitted && ends_well && sum.counts_errors {
                 match *said {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
-use crate::digest::Secret;
+use crate::digest::{Secret, SharedSecret};
 use crate::request::RequestView;
 use crate::rules::{
     ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, Plan, Plans, Route, Rules,
@@ -30,7 +30,7 @@ fn rules(policies: impl IntoIterator<Item = Policy>) -> Rules {
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
     };
-    Rules::new(vec![route], client, Secret::from_bytes([3; 16]))
+    Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))))
 }
 
 /// The decision on a request with this value of the field `x`.

@@ -1,5 +1,8 @@
-//! States in Redis, for many nodes.
+//! States in Redis, shared by all nodes.
 
 pub mod codec;
+mod deny;
 pub mod layout;
 pub mod script;
+
+pub use deny::DenyCache;

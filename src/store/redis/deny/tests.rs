@@ -1,0 +1,232 @@
+//! The cache against a plain map in the store's place: what it refuses the
+//! store refuses, and in the same words.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::{algorithms, cases};
+use crate::algorithm::{Concurrency, FixedWindow, Quota, SubWindows};
+use crate::digest::Secret;
+
+const ROOMY: usize = 1 << 20;
+
+fn at(us: u64) -> Timestamp {
+    Timestamp::from_micros(us)
+}
+
+fn key(number: u64) -> Key {
+    let mut digest = Secret::from_bytes([9; 16]).digest();
+    digest.value(&number.to_le_bytes());
+    digest.finish()
+}
+
+fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    Charge { key: key(number), algorithm, cost, binding: true }
+}
+
+fn fixed(limit: u64) -> Algorithm {
+    Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
+}
+
+/// The store, and how often it was called.
+#[derive(Default)]
+struct Central {
+    states: HashMap<Key, State>,
+    calls: u64,
+}
+
+impl Central {
+    /// What the store answers, and the states after it.
+    fn decide(
+        &mut self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> (Vec<Verdict>, Vec<Option<State>>) {
+        self.calls += 1;
+        let judge =
+            |charge: &Charge<'_>, op| charge.algorithm.apply(self.states.get(&charge.key), op, now);
+        let mut judged: Vec<_> =
+            charges.iter().map(|charge| judge(charge, Op::Take(charge.cost))).collect();
+        if charges.iter().zip(&judged).any(|(charge, (_, it))| charge.binding && !it.admitted) {
+            for (charge, (next, verdict)) in charges.iter().zip(&mut judged) {
+                *next = None;
+                if verdict.admitted {
+                    let before = judge(charge, Op::Peek).1;
+                    *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+                }
+            }
+        }
+        for (charge, (next, _)) in charges.iter().zip(&judged) {
+            if let Some(next) = next {
+                self.states.insert(charge.key, next.clone());
+            }
+        }
+        let states = charges.iter().map(|charge| self.states.get(&charge.key).cloned()).collect();
+        (judged.into_iter().map(|(_, verdict)| verdict).collect(), states)
+    }
+
+    /// A node's request: by its cache, or else by the store.
+    fn ask(
+        &mut self,
+        cache: &mut DenyCache,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+    ) -> Vec<Verdict> {
+        if let Some(verdicts) = cache.refuse(charges, now) {
+            return verdicts.into_vec();
+        }
+        let (verdicts, states) = self.decide(charges, now);
+        cache.learn(charges, &states, now);
+        verdicts
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 4, ..cases() })]
+
+    #[test]
+    fn a_node_that_is_alone_hears_what_the_store_would_say(
+        policies in prop::collection::vec(algorithms(), 3),
+        steps in steps(),
+    ) {
+        let (mut store, mut without) = (Central::default(), Central::default());
+        let (mut cache, mut now) = (DenyCache::new(ROOMY), at(1_795_246_126_000_000));
+        for (gap_us, client, costs) in steps {
+            now = now.plus(Span::from_micros(gap_us));
+            let charges = request(&policies, client, &costs);
+            let said = store.ask(&mut cache, &charges, now);
+            prop_assert_eq!(said, without.decide(&charges, now).0);
+        }
+    }
+
+    #[test]
+    fn whatever_others_consume_a_node_refuses_only_what_the_store_refuses(
+        policies in prop::collection::vec(algorithms(), 3),
+        steps in steps(),
+    ) {
+        let mut store = Central::default();
+        let mut caches = [DenyCache::new(ROOMY), DenyCache::new(ROOMY)];
+        let mut now = at(1_795_246_126_000_000);
+        for (turn, (gap_us, client, costs)) in steps.into_iter().enumerate() {
+            now = now.plus(Span::from_micros(gap_us));
+            let charges = request(&policies, client, &costs);
+            let cache = &mut caches[turn % 2];
+            let Some(refused) = cache.refuse(&charges, now) else {
+                store.ask(cache, &charges, now);
+                continue;
+            };
+            let before = store.states.clone();
+            let (verdicts, _) = store.decide(&charges, now);
+            prop_assert_eq!(&store.states, &before, "the store counts nothing");
+            for (here, there) in refused.iter().zip(&verdicts) {
+                prop_assert!(here.admitted || !there.admitted);
+                prop_assert!(here.remaining >= there.remaining && here.retry <= there.retry);
+            }
+        }
+    }
+}
+
+/// A gap in microseconds, a client, and what a request costs under each of its
+/// policies, and whether that binds.
+type Step = (u64, u64, Vec<(u64, bool)>);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let gap_us = prop_oneof![8 => 0..300_u64, 1 => 0..3_000_000_u64];
+    let costs = prop::collection::vec((0..=4_u64, prop::bool::weighted(0.8)), 1..=3);
+    prop::collection::vec((gap_us, 0..3_u64, costs), 1..80)
+}
+
+/// A request of this client. The last policy counts all clients together.
+fn request<'a>(policies: &'a [Algorithm], client: u64, costs: &[(u64, bool)]) -> Vec<Charge<'a>> {
+    let numbers = [client, 100 + client, 200];
+    let placed = policies.iter().zip(numbers).zip(costs);
+    let charge = |((algorithm, number), &(cost, binding))| Charge {
+        binding,
+        ..charge(number, algorithm, cost)
+    };
+    placed.map(charge).collect()
+}
+
+#[test]
+fn a_client_in_denial_costs_one_call_a_second() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let (algorithm, start) = (fixed(2), at(60_000_000));
+    for request in 0..10_000 {
+        let now = start.plus(Span::from_millis(request));
+        let verdict = store.ask(&mut cache, &[charge(1, &algorithm, 1)], now)[0];
+        assert_eq!(verdict.admitted, request < 2);
+    }
+    // Two are admitted; the second call already shows that no third will be.
+    assert!((11..=12).contains(&store.calls), "{} calls", store.calls);
+}
+
+#[test]
+fn a_raised_limit_helps_at_once() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let (low, high) = (fixed(2), fixed(3));
+    store.ask(&mut cache, &[charge(1, &low, 2)], at(0));
+    assert!(cache.refuse(&[charge(1, &low, 1)], at(1)).is_some());
+    assert!(store.ask(&mut cache, &[charge(1, &high, 1)], at(1))[0].admitted);
+}
+
+#[test]
+fn what_is_given_back_is_asked_for_at_the_store() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let algorithm = fixed(2);
+    let taken = charge(1, &algorithm, 2);
+    store.ask(&mut cache, &[taken], at(0));
+    assert!(cache.refuse(&[taken], at(1)).is_some());
+    cache.forget(&taken.key);
+    assert!(cache.refuse(&[taken], at(1)).is_none());
+}
+
+#[test]
+fn what_is_in_flight_may_end_any_moment_so_the_store_is_asked() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let (in_flight, full) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fixed(1));
+    let alone = [charge(1, &in_flight, 1)];
+    store.ask(&mut cache, &alone, at(0));
+    store.ask(&mut cache, &alone, at(1));
+    assert!(cache.refuse(&alone, at(2)).is_none());
+    // Beside a limit that refuses, it only tells what was in flight.
+    let both = [charge(1, &in_flight, 1), charge(2, &full, 2)];
+    store.ask(&mut cache, &both, at(3));
+    assert!(cache.refuse(&both, at(4)).is_some());
+}
+
+#[test]
+fn what_does_not_bind_is_refused_here_only_if_nothing_else_counts() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let (full, roomy) = (fixed(1), fixed(10));
+    let shadow = Charge { binding: false, ..charge(1, &full, 1) };
+    store.ask(&mut cache, &[shadow], at(0));
+    assert!(!cache.refuse(&[shadow], at(1)).unwrap()[0].admitted);
+    store.ask(&mut cache, &[shadow, charge(2, &roomy, 1)], at(1));
+    assert!(cache.refuse(&[shadow, charge(2, &roomy, 1)], at(2)).is_none());
+}
+
+#[test]
+fn many_clients_in_denial_take_no_more_than_was_agreed() {
+    const MAX_BYTES: usize = 100_000;
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(MAX_BYTES));
+    let quota = Quota::new(1, Span::SECOND).unwrap();
+    let algorithm = Algorithm::SubWindows(SubWindows::new(quota, 100).unwrap());
+    for client in 0..2000 {
+        store.ask(&mut cache, &[charge(client, &algorithm, 1)], at(client));
+        assert!(cache.seen.weight() <= MAX_BYTES as u64);
+    }
+    assert!(cache.seen.len() > 100, "it is used");
+    assert!(cache.seen.memory_used().total() < 2 * MAX_BYTES);
+}
+
+#[test]
+fn without_memory_it_knows_nothing_and_does_no_harm() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(0));
+    let algorithm = fixed(1);
+    for us in 0..3 {
+        store.ask(&mut cache, &[charge(1, &algorithm, 1)], at(us));
+    }
+    assert_eq!(store.calls, 3);
+}
