@@ -1,15 +1,18 @@
 //! One node: how a mode uses what it knows, and when it calls the store.
 
-use tollgate::algorithm::{Op, State};
-use tollgate::store::Charge;
+use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate::store::leased::{self, Ask, Return, Spending};
 use tollgate::store::redis::DenyCache;
 use tollgate::store::write_back::{self, Delta};
+use tollgate::store::{Charge, MemoryStore};
 use tollgate::time::{Span, Timestamp};
 
 const MAX_KEYS: usize = 10_000;
 const DENY_CACHE_BYTES: usize = 1 << 20;
 const INTERVAL: Span = Span::SECOND;
+/// After so many failures in a row the store is not asked for a while.
+const FAILURES: u32 = 3;
+const BACK_OFF: Span = Span::from_millis(100);
 
 /// How exact the counters are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,19 +51,29 @@ pub(crate) struct Node {
     nodes: u64,
     deny: DenyCache,
     leases: leased::Ledger,
+    /// Of the mode `write_back`, and what others owe when the store was away.
     sums: write_back::Ledger,
+    /// Judges while the store is away, by this node's part of the limit.
+    local: MemoryStore,
+    part: Algorithm,
+    failures: u32,
+    away_until: Timestamp,
 }
 
 impl Node {
     /// One of so many.
-    pub(crate) fn new(mode: Mode, nodes: u64) -> Self {
-        Self {
+    pub(crate) fn new(mode: Mode, nodes: u64, algorithm: &Algorithm) -> Result<Self, QuotaError> {
+        Ok(Self {
             mode,
             nodes,
             deny: DenyCache::new(DENY_CACHE_BYTES),
             leases: leased::Ledger::new(MAX_KEYS),
             sums: write_back::Ledger::new(MAX_KEYS, INTERVAL),
-        }
+            local: MemoryStore::new(MAX_KEYS),
+            part: algorithm.with_limit(algorithm.limit().div_ceil(nodes))?,
+            failures: 0,
+            away_until: Timestamp::default(),
+        })
     }
 
     pub(crate) fn request(&mut self, charge: &Charge<'_>, now: Timestamp) -> Step {
@@ -72,7 +85,9 @@ impl Node {
                 Spending::Ask(ask) => ask,
             },
             Mode::WriteBack => {
-                let admitted = self.sums.judge(charge, now).admitted;
+                let away = now < self.away_until;
+                let admitted = self.sums.judge(charge, now).admitted
+                    && (!away || self.judge_alone(charge, now));
                 if admitted {
                     self.sums.count(charge, self.nodes, now);
                 }
@@ -81,7 +96,36 @@ impl Node {
         };
         match self.deny.refuse(&[*charge], now) {
             Some(_) => Step::Judged { admitted: false },
+            None if now < self.away_until => {
+                let admitted = self.judge_alone(charge, now);
+                if admitted {
+                    self.sums.count(charge, self.nodes, now);
+                }
+                Step::Judged { admitted }
+            }
             None => Step::Ask(ask),
+        }
+    }
+
+    /// The store has not answered in time, and may have counted the request.
+    pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        let part = Charge { algorithm: &self.part, ..*charge };
+        self.local.apply(&[part], now)[0].admitted
+    }
+
+    /// The store has not answered in time.
+    pub(crate) fn failed(&mut self, now: Timestamp) {
+        self.failures += 1;
+        if self.failures >= FAILURES {
+            self.away_until = now.plus(BACK_OFF);
+        }
+    }
+
+    /// It has not answered to a report.
+    pub(crate) fn unheard(&mut self, report: &Report, now: Timestamp) {
+        self.failed(now);
+        if let Report::Delta(delta) = report {
+            self.sums.lost(delta, now);
         }
     }
 
@@ -93,6 +137,7 @@ impl Node {
         before: Option<&State>,
         at: Timestamp,
     ) {
+        self.failures = 0;
         if self.mode == Mode::Leased {
             self.leases.answered(charge, ask, before, at);
         }
@@ -102,11 +147,15 @@ impl Node {
 
     /// The store has counted a delta at `at`.
     pub(crate) fn told(&mut self, delta: &Delta, before: Option<&State>, at: Timestamp) {
+        self.failures = 0;
         self.sums.answered(delta, before, at);
     }
 
     /// What there is to tell at `now`.
     pub(crate) fn reports(&mut self, now: Timestamp) -> Vec<Report> {
+        if now < self.away_until {
+            return Vec::new();
+        }
         let returns = self.leases.returns(now);
         for back in &returns {
             self.deny.forget(&back.key);

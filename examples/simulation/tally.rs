@@ -69,11 +69,13 @@ impl<'a> Tally<'a> {
     }
 
     /// The most units above the limit at once, in hundredths of a percent of it.
+    #[cfg(test)]
     pub(crate) fn most_above(&self) -> u64 {
         self.most_above * 10_000 / self.algorithm.capacity()
     }
 
     /// Fewer admitted than by the ideal, in hundredths of a percent.
+    #[cfg(test)]
     pub(crate) fn fewer(&self) -> u64 {
         self.sum(|it| it.ideal.saturating_sub(it.admitted)) * 10_000 / self.sum(|it| it.ideal)
     }

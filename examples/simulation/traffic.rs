@@ -44,6 +44,15 @@ impl Traffic {
         }
     }
 
+    /// On how many nodes it is worth a look: with every client at one node it
+    /// makes no difference how many others there are.
+    pub(crate) const fn nodes(self) -> &'static [usize] {
+        match self {
+            Self::ZipfSticky | Self::SessionsSticky => &[16],
+            Self::Zipf | Self::Sessions | Self::Global => &[1, 4, 16],
+        }
+    }
+
     /// The limit of every client.
     pub(crate) fn algorithm(self) -> Result<Algorithm, QuotaError> {
         let quota = |limit, window_s| Quota::new(limit, Span::from_secs(window_s));
@@ -84,7 +93,7 @@ fn zipf(random: &mut Rng) -> Vec<Request> {
         let drawn = random.u64(0..sum);
         Request { at: now, client: sums.partition_point(|&sum| sum <= drawn), node: 0 }
     };
-    (0..150_000).map(|_| request()).collect()
+    (0..100_000).map(|_| request()).collect()
 }
 
 /// 400 clients, at most 15 requests a second while a session lasts, and up to
