@@ -69,6 +69,7 @@ impl Worker {
         if !stop.finish(self.drain_limit).await {
             warn!("the drain's time is over: connections are cut");
         }
+        gateway.close().await;
         Ok(())
     }
 }

@@ -106,6 +106,11 @@ impl Gateway {
         self.limiter.housekeep(self.clock.now());
     }
 
+    /// Ends this worker's part, when its last request has been answered.
+    pub async fn close(&self) {
+        self.limiter.close(self.clock.now()).await;
+    }
+
     /// The life of a request: name it, judge it, refuse it or act on it, answer
     /// it. What is told about limits and written down is the exchange's part.
     async fn handle(

@@ -60,6 +60,11 @@ impl RateLimiter {
         self.store.housekeep(now);
     }
 
+    /// Ends this worker's part of the store.
+    pub async fn close(&self, now: Timestamp) {
+        self.store.close(now).await;
+    }
+
     /// What all policies of the subject's route say, and what becomes of the
     /// request. If it is admitted, every policy that enforces its limit has
     /// counted it; if it is refused, none has.

@@ -47,12 +47,14 @@ pub enum Source {
     Local,
     /// Nobody: the store is away, and the charge's terms say what becomes of it.
     Nobody,
+    /// Nobody: another charge refuses the request, so there was no need to ask.
+    Unasked,
 }
 
 /// What is said to one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The numbers. Where nobody judged, they are those of a counter never used.
+    /// The numbers. Where nobody judged they are those of a counter never used.
     pub verdict: Verdict,
     /// Whose they are.
     pub source: Source,
@@ -140,6 +142,14 @@ impl Store {
                 }
             }
             Self::Redis(redis) => redis.correct(corrections, now),
+        }
+    }
+
+    /// Ends this worker's part: what others should know of it is told.
+    pub async fn close(&self, now: Timestamp) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(redis) => redis.close(now).await,
         }
     }
 

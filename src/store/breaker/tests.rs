@@ -1,3 +1,6 @@
+//! The breaker on manual time: tables for what must happen, and any order of
+//! events for what must never.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -23,7 +23,7 @@ const RETURN_DIVISOR: u64 = 200;
 /// After this many lengths without a call a key counts as never seen.
 const IDLE_LENGTHS: u64 = 4;
 /// A whole, in the unit of shares.
-const WHOLE: u64 = 1024;
+const WHOLE: u16 = 1024;
 
 /// What the store is asked for beside the cost itself: `extra` units at most,
 /// and of what is free beyond the `reserve` at most a share. The store takes,
@@ -36,7 +36,7 @@ pub struct Ask {
     /// How many units must stay free.
     pub reserve: u64,
     /// The share, in 1/1024.
-    pub share_1024: u64,
+    pub share_1024: u16,
 }
 
 impl Ask {
@@ -70,8 +70,8 @@ pub(super) fn length(algorithm: &Algorithm) -> Option<Span> {
 pub(super) struct Lot {
     algorithm: Algorithm,
     length: Span,
-    /// Units taken ahead and not spent, when they were taken, and until when
-    /// they may be spent.
+    /// Units taken ahead and not spent, since when they may have expired in the
+    /// store, and until when they may be spent.
     left: u64,
     taken: Timestamp,
     until: Timestamp,
@@ -82,7 +82,7 @@ pub(super) struct Lot {
     brought: u64,
     demand: u64,
     /// This node's part of what all nodes take.
-    share_1024: u64,
+    share_1024: u16,
     /// Until then the answer to a call that takes ahead is waited for.
     awaited_until: Timestamp,
     /// This cost, and any above it, is refused until then.
@@ -175,28 +175,31 @@ impl Lot {
         if ask.extra > 0 {
             self.awaited_until = Timestamp::default();
         }
-        let (next, verdict) = algorithm.apply(before, Op::Take(cost), at);
+        let (without, verdict) = algorithm.apply(before, Op::Take(cost), at);
         if !verdict.admitted {
             return (self.hold(cost, verdict, before, at), None);
         }
         self.infer_share(verdict.remaining.saturating_add(cost), at);
         let extra = ask.granted(verdict.remaining);
         let ended = if extra > 0 { self.end(key, at) } else { None };
-        self.after = match extra {
-            0 => next,
-            _ => algorithm.apply(before, Op::Take(cost + extra), at).0,
-        };
+        let (next, _) = algorithm.apply(before, Op::Take(cost.saturating_add(extra)), at);
+        self.after = next;
         (self.asked, self.brought, self.demand) = (at, cost + extra, 0);
         if extra > 0 {
-            self.begin(extra, at);
+            self.begin(extra, without.as_ref(), at);
         }
         (self.verdict(at), ended)
     }
 
-    /// Begins a lease.
-    fn begin(&mut self, units: u64, at: Timestamp) {
+    /// Begins a lease. `without` is the state that the store would have without it.
+    fn begin(&mut self, units: u64, without: Option<&State>, at: Timestamp) {
         let end = at.plus(self.length);
-        self.taken = at;
+        self.taken = match (&self.algorithm, without) {
+            // A bucket refills leased units for nothing only once it would be
+            // full without them. Until then all of them can be given back.
+            (Algorithm::TokenBucket(_), Some(state)) => at.max(self.algorithm.expires_at(state)),
+            _ => at,
+        };
         self.until = self.algorithm.edge(at).map_or(end, |edge| end.min(edge));
         self.left = units;
     }
@@ -228,7 +231,7 @@ impl Lot {
         let others = expected.remaining.saturating_sub(room);
         let all = u128::from(self.brought) + u128::from(others);
         let share = u128::from(self.brought) * u128::from(WHOLE) / all;
-        self.share_1024 = u64::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
+        self.share_1024 = u16::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
     }
 
     /// When the last lease ends or ended.
@@ -259,7 +262,8 @@ pub struct Return {
     pub algorithm: Algorithm,
     /// How many.
     pub units: u64,
-    /// When they were taken, by the store's clock.
+    /// When they were taken, by the store's clock. For a bucket from when on
+    /// they may have been refilled, which can lie in the future.
     pub taken: Timestamp,
 }
 
@@ -269,7 +273,7 @@ impl Return {
         Op::Give { cost: self.units, taken: self.taken }
     }
 
-    /// A bucket has refilled some of the units itself; see [`Op::Give`].
+    /// A bucket may have refilled some of the units itself; see [`Op::Give`].
     fn is_worth_a_call(&self, now: Timestamp) -> bool {
         let window_us = u128::from(self.algorithm.window().as_micros());
         let refilled = match &self.algorithm {

@@ -16,7 +16,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{info, warn};
 
 use super::batch::{Answer, Call, Queue};
@@ -109,18 +109,29 @@ impl Link {
         Self { shared, keeper }
     }
 
-    /// Asks the script. Calls of one `group` may be asked together; `asking`
-    /// tells a cluster's node that another one sent us.
+    /// Asks the script. The call takes its place in the queue now, before it is
+    /// awaited: calls are sent in the order in which they were made. Calls of
+    /// one `group` may be asked together; `asking` tells a cluster's node that
+    /// another one sent us.
     ///
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
-    pub(super) async fn call(&self, encoded: Encoded, group: u16, asking: bool) -> Answer {
+    pub(super) fn call(
+        &self,
+        encoded: Encoded,
+        group: u16,
+        asking: bool,
+    ) -> impl Future<Output = Answer> + use<> {
+        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
         let (answer, receiver) = oneshot::channel();
-        self.shared.enqueue(Call { encoded, group, asking, answer })?;
-        match timeout(self.shared.settings.timeout, receiver).await {
-            Ok(Ok(answer)) => answer,
-            // The batch was given up, which it is when its time is over.
-            Ok(Err(_)) | Err(_) => Err(StoreError::Timeout),
+        let entered = self.shared.enqueue(Call { encoded, group, asking, answer });
+        async move {
+            entered?;
+            match timeout_at(deadline, receiver).await {
+                Ok(Ok(answer)) => answer,
+                // The batch was given up, which it is when its time is over.
+                Ok(Err(_)) | Err(_) => Err(StoreError::Timeout),
+            }
         }
     }
 

@@ -14,14 +14,17 @@
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].
 
+mod asking;
 mod batch;
 mod clock;
 pub mod codec;
 mod deny;
 mod dial;
+mod errands;
 mod failure;
 mod fallback;
 mod held;
+mod here;
 pub mod layout;
 mod link;
 mod parts;
@@ -37,9 +40,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::future::join_all;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::watch;
@@ -53,22 +55,21 @@ pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topo
 pub use url::UrlError;
 
 use self::clock::StoreClock;
-use self::codec::{Answered, Ask, Asked, Encoder, decode};
+use self::codec::Encoder;
 use self::fallback::Fallback;
 use self::held::Held;
+use self::here::{Here, Way};
 use self::layout::Layout;
-use self::parts::Part;
+use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::SCRIPT;
-use super::{Answer, Charge, Correction, Decided, MemoryStore, Source};
-use crate::algorithm::{Algorithm, Op};
+use super::{Charge, Correction, Decided, MemoryStore, Source};
 use crate::digest::SharedSecret;
+use crate::terms::StoreMode;
 use crate::time::{Clock, Timestamp};
 
 /// What one worker remembers of clients that are over their limits, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
-/// How many counters a store that is back is told of at a time.
-const MAX_DEBTS: usize = 64;
 
 /// What the workers of one node share.
 #[derive(Debug)]
@@ -80,6 +81,8 @@ pub struct Shared {
     facts: watch::Receiver<Facts>,
     /// For the worker that finds out.
     publisher: Mutex<Option<watch::Sender<Facts>>>,
+    /// How many have been opened.
+    workers: AtomicU64,
 }
 
 impl Shared {
@@ -92,7 +95,7 @@ impl Shared {
     ) -> Self {
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
         let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
-        Self { settings, secret, fallback, facts, publisher }
+        Self { settings, secret, fallback, facts, publisher, workers: AtomicU64::new(0) }
     }
 }
 
@@ -108,12 +111,15 @@ pub struct RedisStore {
     clock: Clock,
     denied: RefCell<DenyCache>,
     clocks: RefCell<HashMap<Place, StoreClock>>,
+    last_clock: Cell<Option<StoreClock>>,
     held: RefCell<Held>,
+    here: Rc<RefCell<Here>>,
 }
 
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
+        shared.workers.fetch_add(1, Ordering::Relaxed);
         let settings = Rc::new(shared.settings.clone());
         let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
         if let Some(facts) = shared.publisher.lock().take() {
@@ -132,113 +138,77 @@ impl RedisStore {
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
             clocks: RefCell::default(),
+            last_clock: Cell::new(None),
             held: RefCell::default(),
+            here: Rc::new(RefCell::new(Here::new())),
         }
     }
 
     /// See [`Store::apply`](super::Store::apply).
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let Some(encoder) = self.encoder.borrow().clone() else {
-            let nodes = self.nodes.get();
-            let answers = self.shared.fallback.judge(charges, false, false, nodes, now);
-            return Decided { at: now, answers };
-        };
-        let parts = Part::split(charges, |charge| self.place(&encoder, charge));
-        if let [part] = &*parts
-            && let Some(decided) = self.known_refusal(part.place, charges, now)
-        {
-            return decided;
+        let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
+        if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
+            let wanted: SmallVec<[Wanted<'_>; 4]> = charges.iter().map(Wanted::take).collect();
+            return self.ask_for(&encoder, &wanted, now).await;
         }
-        let asking = parts.into_iter().map(|part| async {
-            let outcome = self.ask(&encoder, &part, now).await;
-            (part, outcome)
-        });
-        let mut judged = join_all(asking).await;
-        self.settle(&encoder, charges, &mut judged, now)
+        let there = self.time_there(now);
+        let plan = self.here.borrow_mut().plan(charges, there);
+        let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
+        let wanted: SmallVec<[Wanted<'_>; 4]> = match stopped {
+            true => SmallVec::new(),
+            false => charges.iter().zip(&plan).filter_map(Wanted::planned).collect(),
+        };
+        let asked = match wanted.is_empty() {
+            true => None,
+            false => Some(self.ask_for(&encoder, &wanted, now).await),
+        };
+        self.combine(&encoder, charges, &plan, &wanted, asked, there)
     }
 
-    fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
-        self.servers.place(&encoder.layout().key(charge.key.principal))
-    }
-
-    /// What is known to be refused without asking. By the latest time that it
-    /// may be in the store it must be refused; the numbers told are those of
-    /// the earliest, so that no wait is too short.
-    fn known_refusal(
+    /// One decision of what was planned here and what the store says.
+    fn combine(
         &self,
-        place: Place,
+        encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
-        now: Timestamp,
-    ) -> Option<Decided> {
-        let (earliest, latest) = self.clocks.borrow().get(&place)?.bounds(now);
-        let denied = self.denied.borrow();
-        denied.refuse(charges, latest)?;
-        let verdicts = denied.refuse(charges, earliest)?;
-        let answers = verdicts.into_iter().map(Answer::of_store).collect();
-        Some(Decided { at: earliest, answers })
-    }
-
-    async fn ask(
-        &self,
-        encoder: &Encoder,
-        part: &Part<'_>,
-        now: Timestamp,
-    ) -> Result<Answered, StoreError> {
-        let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
-        let answered = decode(&part.asked, &answer)
-            .map_err(|_| StoreError::Garbage("the script says nothing"))?;
-        let clock = StoreClock::new(answered.at, now, self.clock.now());
-        self.clocks.borrow_mut().insert(part.place, clock);
-        Ok(answered)
-    }
-
-    /// One decision of what all parts say, and of what is said here in place of
-    /// those that say nothing.
-    fn settle(
-        &self,
-        encoder: &Encoder,
-        charges: &[Charge<'_>],
-        judged: &mut [parts::Judged<'_>],
-        now: Timestamp,
+        plan: &[Way],
+        wanted: &[Wanted<'_>],
+        asked: Option<Decided>,
+        there: Timestamp,
     ) -> Decided {
-        let refused = judged.iter().any(|(_, it)| it.as_ref().is_ok_and(|it| it.refused));
-        let (unjudged, sent) = parts::unjudged(charges, judged);
-        let local = if unjudged.is_empty() {
-            SmallVec::new()
-        } else {
-            let nodes = self.nodes.get();
-            self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
+        let asking = wanted.iter().map(|it| &it.charge);
+        let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
+        let refused = charges.iter().zip(plan).any(|(it, way)| it.binding && way.refuses())
+            || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let ledgers = self.nodes.get() * self.shared.workers.load(Ordering::Relaxed);
+        let (mut said, mut here) = (said.iter(), self.here.borrow_mut());
+        let answer = |(charge, way): (&Charge<'_>, &Way)| {
+            let decided = match refused {
+                true => here.withdraw(charge, *way, there),
+                false => here.count(charge, *way, ledgers, there),
+            };
+            decided.unwrap_or_else(|| {
+                said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
+            })
         };
-        let refused = refused || parts::refuses(&unjudged, &local);
-        let is_whole = judged.len() == 1;
-        for (part, outcome) in judged.iter_mut() {
-            let Ok(answered) = outcome else { continue };
-            if refused && !answered.refused {
-                self.post(encoder, part.place, &part.refund(answered), now);
-                answered.withdraw(&part.asked);
-            } else if is_whole {
-                self.learn(charges, part, answered);
-            }
-        }
-        let answers = parts::combine(charges.len(), judged, local);
-        let held = &mut *self.held.borrow_mut();
-        let admitted = |(charge, it): (&Charge<'_>, &Answer)| {
-            if !refused && it.verdict.admitted && it.source == Source::Store {
-                held.take(charge);
-            }
-        };
-        charges.iter().zip(&answers).for_each(admitted);
-        Decided { at: parts::decided_at(judged, now), answers }
+        let answers = charges.iter().zip(plan).map(answer).collect();
+        drop(here);
+        self.tell(encoder, there);
+        Decided { at: asked.map_or(there, |asked| asked.at), answers }
     }
 
-    /// Remembers who is over a limit now.
-    fn learn(&self, charges: &[Charge<'_>], part: &Part<'_>, answered: &Answered) {
-        let is_over = |(charge, it): (&Charge<'_>, &codec::Finding)| {
-            !it.verdict.admitted || it.verdict.remaining < charge.cost
-        };
-        if charges.iter().zip(&answered.findings).any(is_over) {
-            self.denied.borrow_mut().learn(charges, &answered.after(&part.asked), answered.at);
-        }
+    /// The earliest that it may be by the store's clock.
+    fn time_there(&self, now: Timestamp) -> Timestamp {
+        self.last_clock.get().map_or(now, |clock| clock.bounds(now).0)
+    }
+
+    fn encoder(&self) -> Option<Rc<Encoder>> {
+        self.encoder.borrow().clone()
+    }
+
+    /// Judges while it is not known where the counters are.
+    fn judge_alone(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let nodes = self.nodes.get();
+        Decided { at: now, answers: self.shared.fallback.judge(charges, false, false, nodes, now) }
     }
 
     /// See [`Store::correct`](super::Store::correct).
@@ -249,36 +219,9 @@ impl RedisStore {
                 Source::Local => {
                     self.shared.fallback.correct(correction, self.nodes.get(), now);
                 }
-                Source::Nobody => {}
+                Source::Nobody | Source::Unasked => {}
                 Source::Store => self.correct_there(charge, *op, now),
             }
-        }
-    }
-
-    fn correct_there(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
-        if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm) {
-            self.held.borrow_mut().give(charge.key, cost);
-        }
-        let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
-        if matches!(asked.ask, Ask::Give { .. }) {
-            self.denied.borrow_mut().forget(&charge.key);
-        }
-        if let Some(encoder) = self.encoder.borrow().clone() {
-            self.post(&encoder, self.place(&encoder, charge), &[asked], now);
-        }
-    }
-
-    /// Asks for what nobody waits for.
-    fn post(&self, encoder: &Encoder, place: Place, asked: &[Asked<'_>], now: Timestamp) {
-        if asked.is_empty() {
-            return;
-        }
-        let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
-        let mut call = Box::pin(async move { servers.call(place, encoded).await });
-        // Begun at once: what is asked later must come after it.
-        if call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            // What fails stays charged: the safe side, and never for long.
-            spawn_local(async move { drop(call.await) });
         }
     }
 
@@ -301,27 +244,12 @@ impl RedisStore {
         }
     }
 
-    /// What must be done now and then: what is in flight is kept alive, and a
-    /// store that is back is told what was admitted without it.
+    /// What must be done now and then: what all nodes agree on is gone by, and
+    /// what the store is to be told it is told.
     pub fn housekeep(&self, now: Timestamp) {
         self.go_by_facts();
-        let Some(encoder) = self.encoder.borrow().clone() else { return };
-        let place =
-            |key: crate::digest::Key| self.servers.place(&encoder.layout().key(key.principal));
-        if let Some(held) = self.held.borrow_mut().due(now) {
-            for (key, holding) in held {
-                let ask = Ask::Renew(holding.units);
-                let asked = Asked { key, algorithm: &holding.algorithm, ask, binding: false };
-                self.post(&encoder, place(key), &[asked], now);
-            }
-        }
-        if !self.servers.is_up() {
-            return;
-        }
-        for debt in self.shared.fallback.owed(MAX_DEBTS, now) {
-            let ask = Ask::Charge(debt.units);
-            let asked = Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false };
-            self.post(&encoder, place(debt.key), &[asked], now);
+        if let Some(encoder) = self.encoder() {
+            self.run_errands(&encoder, now);
         }
     }
 }

@@ -7,11 +7,39 @@
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked};
+use super::codec::{Answered, Ask, Asked, Finding, Lease};
+use super::here::Way;
 use super::{Place, StoreError};
 use crate::algorithm::Op;
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
+
+/// What is wanted of the store for one charge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) charge: Charge<'a>,
+    pub(super) ask: Ask,
+}
+
+impl<'a> Wanted<'a> {
+    /// The charge itself, and nothing beside.
+    pub(super) fn take(charge: &Charge<'a>) -> Self {
+        Self { charge: *charge, ask: Ask::Take(charge.cost) }
+    }
+
+    /// What was planned, if the store has a part in it.
+    pub(super) fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
+        match *way {
+            Way::Ask(ask) => Some(Self { charge: *charge, ask }),
+            Way::Spent(_) | Way::Held(_) | Way::Estimated(_) => None,
+        }
+    }
+
+    fn asked(&self) -> Asked<'a> {
+        let Charge { key, algorithm, binding, .. } = self.charge;
+        Asked { key, algorithm, ask: self.ask, binding }
+    }
+}
 
 /// The charges of a request that lie in one place.
 #[derive(Debug)]
@@ -28,12 +56,12 @@ pub(super) type Judged<'a> = (Part<'a>, Result<Answered, StoreError>);
 impl<'a> Part<'a> {
     /// The parts of a request, by where its charges lie.
     pub(super) fn split(
-        charges: &[Charge<'a>],
+        wanted: &[Wanted<'a>],
         place: impl Fn(&Charge<'a>) -> Place,
     ) -> SmallVec<[Self; 1]> {
         let mut parts: SmallVec<[Self; 1]> = SmallVec::new();
-        for (index, charge) in charges.iter().enumerate() {
-            let place = place(charge);
+        for (index, it) in wanted.iter().enumerate() {
+            let place = place(&it.charge);
             let part = match parts.iter().position(|part| part.place == place) {
                 Some(known) => &mut parts[known],
                 None => {
@@ -42,7 +70,7 @@ impl<'a> Part<'a> {
                 }
             };
             part.indices.push(index);
-            part.asked.push(take(charge));
+            part.asked.push(it.asked());
         }
         parts
     }
@@ -51,19 +79,15 @@ impl<'a> Part<'a> {
     pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
         let taken = answered.at;
         let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
-        let give = |asked: &Asked<'a>| match asked.ask {
-            Ask::Take(cost) if cost > 0 => {
-                Asked::correction(asked.key, asked.algorithm, Op::Give { cost, taken })
+        let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
+            Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) if cost + found.extra > 0 => {
+                let op = Op::Give { cost: cost + found.extra, taken };
+                Asked::correction(asked.key, asked.algorithm, op)
             }
             _ => None,
         };
-        given.filter_map(|(asked, _)| give(asked)).collect()
+        given.filter_map(give).collect()
     }
-}
-
-fn take<'a>(charge: &Charge<'a>) -> Asked<'a> {
-    let Charge { key, algorithm, cost, binding, .. } = *charge;
-    Asked { key, algorithm, ask: Ask::Take(cost), binding }
 }
 
 /// One answer for each charge, in their order: those of the parts that the store
@@ -100,7 +124,7 @@ pub(super) fn refuses(charges: &[Charge<'_>], answers: &[Answer]) -> bool {
 /// The request's charges that no store has judged, and whether it may have
 /// counted them all the same.
 pub(super) fn unjudged<'a>(
-    charges: &[Charge<'a>],
+    wanted: &[Wanted<'a>],
     parts: &[Judged<'_>],
 ) -> (SmallVec<[Charge<'a>; 4]>, bool) {
     let failed = parts.iter().filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
@@ -111,5 +135,5 @@ pub(super) fn unjudged<'a>(
         sent |= error.may_have_counted();
     }
     indices.sort_unstable();
-    (indices.into_iter().map(|index| charges[index]).collect(), sent)
+    (indices.into_iter().map(|index| wanted[index].charge).collect(), sent)
 }

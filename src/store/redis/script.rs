@@ -35,31 +35,8 @@ pub struct Script {
 }
 
 /// The one script there is.
-pub static SCRIPT: LazyLock<Script> = LazyLock::new(|| {
-    let t = TEMPORARY();
-    Script { source: t, sha: redis::Script::new(t).get_hash().into() }
-});
-#[allow(non_snake_case)]
-fn TEMPORARY() -> &'static str {
-    let Ok(dir) = std::env::var("LUA_DIR") else { return SOURCE };
-    let names = [
-        "numbers",
-        "field",
-        "sliding_window",
-        "sub_windows",
-        "fixed_window",
-        "sliding_log",
-        "level",
-        "concurrency",
-        "ban",
-        "decide",
-    ];
-    let all: Vec<_> = names
-        .iter()
-        .map(|n| std::fs::read_to_string(format!("{dir}/{n}.lua")).unwrap_or_default())
-        .collect();
-    all.concat().leak()
-}
+pub static SCRIPT: LazyLock<Script> =
+    LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
 
 const SOURCE: &str = concat!(
     include_str!("lua/numbers.lua"),

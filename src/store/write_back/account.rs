@@ -19,8 +19,9 @@ pub(super) struct Account {
     under_way: bool,
     /// When the store was last told, if ever.
     told: Option<Timestamp>,
-    /// When it is to be told again, if it is.
+    /// When it is to be told again, if it is, and when that makes sense at all.
     due: Option<Timestamp>,
+    not_before: Timestamp,
 }
 
 impl Account {
@@ -33,6 +34,7 @@ impl Account {
             under_way: false,
             told: None,
             due: None,
+            not_before: Timestamp::default(),
         }
     }
 
@@ -81,8 +83,9 @@ impl Account {
         self.due
     }
 
-    /// The store is to be told no later than that.
+    /// The store is to be told no later than that, unless it has just failed.
     pub(super) fn hasten(&mut self, due: Timestamp) {
+        let due = due.max(self.not_before);
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
@@ -112,12 +115,14 @@ impl Account {
         self.charge(self.unsent, at);
     }
 
-    /// There is no answer. What certainly did not arrive is kept, and sent at `due`.
-    pub(super) fn failed(&mut self, kept: u64, due: Timestamp) {
+    /// There is no answer. What certainly did not arrive is kept, and not sent
+    /// before `again`.
+    pub(super) fn failed(&mut self, kept: u64, again: Timestamp) {
         self.under_way = false;
         self.unsent = self.unsent.saturating_add(kept);
-        if kept > 0 {
-            self.hasten(due);
+        self.not_before = again;
+        if self.unsent > 0 {
+            self.due = Some(again);
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Delta {
     pub algorithm: Algorithm,
     /// How many. None, if only the store's state is wanted.
     pub units: u64,
-    /// When it was sent.
+    /// When it was sent, or could not be.
     pub sent: Timestamp,
 }
 
@@ -46,8 +46,6 @@ pub struct Ledger {
     orphans: VecDeque<Delta>,
     max_keys: usize,
     interval: Span,
-    /// The store is away, and not tried before this.
-    quiet_until: Timestamp,
     lost_units: u64,
     forgotten_units: u64,
 }
@@ -117,7 +115,6 @@ impl Ledger {
             orphans: VecDeque::new(),
             max_keys,
             interval,
-            quiet_until: Timestamp::default(),
             lost_units: 0,
             forgotten_units: 0,
         }
@@ -181,10 +178,8 @@ impl Ledger {
 
     /// What the store is to be told at `now`, `most` deltas at a time.
     pub fn due(&mut self, now: Timestamp, most: usize) -> Vec<Delta> {
-        if now < self.quiet_until {
-            return Vec::new();
-        }
-        let orphans = self.orphans.len().min(most);
+        let again = |orphan: &Delta| orphan.sent.plus(self.pause()) <= now;
+        let orphans = self.orphans.iter().take(most).take_while(|it| again(it)).count();
         let mut deltas: Vec<_> = self.orphans.drain(..orphans).collect();
         while deltas.len() < most
             && let Some(key) = self.due.pop(now)
@@ -196,11 +191,8 @@ impl Ledger {
 
     /// When there is something to tell, if nothing is counted until then.
     pub fn next_due(&self) -> Option<Timestamp> {
-        let first = match self.orphans.front() {
-            Some(orphan) => Some(orphan.sent),
-            None => self.due.next(),
-        };
-        first.map(|first| first.max(self.quiet_until))
+        let orphan = self.orphans.front().map(|orphan| orphan.sent.plus(self.pause()));
+        self.due.next().into_iter().chain(orphan).min()
     }
 
     /// The store counted a delta at `at`, by its clock; `before` is its state
@@ -216,25 +208,25 @@ impl Ledger {
 
     /// A delta certainly did not arrive: its units are kept, and sent later.
     pub fn not_sent(&mut self, delta: Delta, now: Timestamp) {
-        self.quiet_until = now.plus(self.interval);
+        let again = now.plus(self.pause());
         match self.accounts.peek_mut(&delta.key) {
             Some(mut account) if account.awaits(&delta) => {
-                account.failed(delta.units, self.quiet_until);
+                account.failed(delta.units, again);
                 self.due.resume(delta.key, &account);
             }
-            _ => self.keep(delta),
+            _ => self.keep(Delta { sent: now, ..delta }),
         }
     }
 
     /// A delta may have been counted, so it is not sent again. If it was not,
     /// its units are missing in the store; here they still count.
     pub fn lost(&mut self, delta: &Delta, now: Timestamp) {
-        self.quiet_until = now.plus(self.interval);
+        let again = now.plus(self.pause());
         self.lost_units = self.lost_units.saturating_add(delta.units);
         if let Some(mut account) = self.accounts.peek_mut(&delta.key)
             && account.awaits(delta)
         {
-            account.failed(0, self.quiet_until);
+            account.failed(0, again);
             self.due.resume(delta.key, &account);
         }
     }
@@ -257,6 +249,11 @@ impl Ledger {
     /// Units that the store was never told of, for want of room while it was away.
     pub const fn forgotten_units(&self) -> u64 {
         self.forgotten_units
+    }
+
+    /// How long a key waits after a failure: the store may be away.
+    const fn pause(&self) -> Span {
+        Span::from_micros(self.interval.as_micros() / 10)
     }
 
     fn make_room_for(&mut self, key: Key, algorithm: &Algorithm, now: Timestamp) {

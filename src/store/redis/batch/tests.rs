@@ -1,3 +1,5 @@
+//! The queue: its bounds, and that every call is sent once and in order.
+
 use proptest::prelude::*;
 use smallvec::SmallVec;
 use tokio::sync::oneshot::Receiver;

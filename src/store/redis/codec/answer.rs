@@ -53,7 +53,8 @@ pub struct Answered {
 /// What became of one thing that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The verdict, as the memory store would give it.
+    /// The verdict, as the memory store would give it. What is given back of
+    /// units in flight counts here as if all of them were this node's.
     pub verdict: Verdict,
     /// The units that were leased beside the cost.
     pub extra: u64,

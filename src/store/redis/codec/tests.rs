@@ -10,6 +10,7 @@ use crate::algorithm::{
 };
 use crate::digest::{Counter, Principal};
 use crate::store::redis::layout::Layout;
+use crate::store::redis::script::Encoded;
 use crate::time::Span;
 
 fn quota() -> Quota {
@@ -68,7 +69,7 @@ fn what_is_asked_of_one_principal_stands_together() {
 #[test]
 fn the_ends_of_a_window_of_a_minute_are_counted_in_units_of_2_to_the_24() {
     let body = encoder().encode(&[asked(&every()[0], 0, 0, Ask::Peek)], NOW).body;
-    assert_eq!(body[12], 1 << 4 | 24 / 3);
+    assert_eq!(body[12], (1 << 4) + 24 / 3);
 }
 
 #[test]
@@ -80,8 +81,8 @@ fn answers_come_back_in_the_order_of_the_questions() {
         asked(&fixed, 7, 3, Ask::Take(1)),
     ];
     // The fixed window of the first principal comes before the second principal:
-    // 40 units in the window that ends at 07:29:00, 3,549,850 units of 2^24 us.
-    let fixed_state = [0x38, 0xda, 0xd5, 0xd8, 0x01, 40];
+    // 40 units in the window that ends at 07:29:00, 3,549,846 units of 2^24 us.
+    let fixed_state = [0x38, 0x96, 0xd5, 0xd8, 0x01, 40];
     let found = decode(&asks, &answer(0, &[&[0], &fixed_state, &[0]])).unwrap();
     assert_eq!((found.at, found.refused), (NOW, false));
     let remaining = found.findings.iter().map(|finding| finding.verdict.remaining);
@@ -99,7 +100,8 @@ fn an_answer_that_contradicts_its_states_is_refused() {
 
 #[test]
 fn what_is_wrong_with_an_answer_is_said() {
-    let asks = [asked(&every()[0], 0, 0, Ask::Take(1))];
+    let [sliding, ..] = every();
+    let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
     assert_eq!(decode(&[]), Garbage::Short);
     assert_eq!(decode(&[2]), Garbage::Outcome(2));

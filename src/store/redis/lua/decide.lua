@@ -5,7 +5,7 @@ local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL = 0, 1, 2, 3, 4, 5, 
 
 -- Made when first needed: a script seldom needs more than one.
 local MAKERS = {
-  sliding_window, sub_windows, fixed_window, sliding_log, token_bucket, leaky_bucket, concurrency, ban,
+  sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, concurrency, ban,
 }
 local kinds = {}
 
@@ -13,7 +13,7 @@ local kinds = {}
 -- its policy. Tables are made with all that they will hold: to grow is slow.
 local function read_charge(body, at)
   local number = floor(byte(body, at + 3) / 16)
-  local kind = kinds[number] or MAKERS[number]()
+  local kind = kinds[number] or MAKERS[number](number)
   kinds[number] = kind
   local prefix, counter = sub(body, at, at + 3), nil
   local op, binding, cost
@@ -31,8 +31,9 @@ local function read_charge(body, at)
   return charge, at
 end
 
--- Reads and judges the charges of one principal. One that does not fit changes
--- nothing. It tells whether a binding one does not, and the states that they found, without their ids, or zeros.
+-- Reads and judges the charges of one principal; one that does not fit changes
+-- nothing. It tells where they end, whether a binding one does not fit, and the
+-- states that they found, without their ids, or zeros.
 local function judge(field, body, at, now)
   local charges, found, refused = {}, '', false
   for i = 1, byte(body, at) do

@@ -42,7 +42,8 @@ local function states_of(value)
     local last, to = read(value, before + 1)
     to = HAS_BLOCK[kind] and to + last - 1 or to - 1
     local ends = EPOCH + units * 8 ^ (head % 16)
-    states[#states + 1] = { prefix = sub(value, from, from + 3), ends = ends, from = from, at = at, to = to, bytes = nil }
+    local prefix = sub(value, from, from + 3)
+    states[#states + 1] = { prefix = prefix, ends = ends, from = from, at = at, to = to, bytes = nil }
     latest, from = max(latest, ends), to + 1
   end
   return states, latest

@@ -9,7 +9,9 @@ local function sub_windows()
 
   function kind.read(body, at)
     local limit, length, buckets, after = unpack_bytes('<I6I6B', body, at)
-    return { limit = limit, length = length, buckets = buckets, counts = {}, sum = 0, newest = 0, latest = 0 }, after
+    local counter = { limit = limit, length = length, buckets = buckets }
+    counter.counts, counter.sum, counter.newest, counter.latest = {}, 0, 0, 0
+    return counter, after
   end
 
   function kind.stand(counter, state, value, now)

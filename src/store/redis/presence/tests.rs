@@ -1,3 +1,5 @@
+//! Several nodes on one real server.
+
 use super::super::testing::{ECHO, PATIENCE, Process, run, settings};
 use super::*;
 

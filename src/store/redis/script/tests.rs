@@ -5,11 +5,13 @@ mod conformance;
 mod reference;
 mod schedule;
 mod server;
+mod upkeep;
 
 use redis::Cmd;
 
 use self::server::Server;
 use super::{Encoded, SCRIPT};
+use crate::algorithm::Verdict;
 use crate::store::redis::codec::{Answered, Asked, Encoder, decode};
 use crate::time::Timestamp;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use redis::{Pipeline, Value, pipe};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::debug;
 
 use super::super::batch::Answer;
@@ -84,37 +84,36 @@ impl Cluster {
         Self { shared, refresher }
     }
 
-    pub(super) async fn call(&self, slot: u16, encoded: Encoded) -> Answer {
-        let start = monotonic();
-        let patience = self.shared.settings.timeout;
-        // Only the first calls of all wait for the map.
-        if !*self.shared.settled.borrow() && timeout(patience, self.settled()).await.is_err() {
-            return Err(StoreError::Away);
-        }
-        let Some(node) = self.shared.node_of(slot) else {
-            self.shared.stale.notify_one();
-            return Err(StoreError::Away);
-        };
-        let left = || patience.saturating_sub(monotonic() - start);
-        let answer = timeout(left(), node.link.call(encoded.clone(), slot, false)).await;
-        let answer = answer.unwrap_or(Err(StoreError::Timeout));
-        let (link, asking) = match &answer {
-            Ok(_) | Err(StoreError::Overloaded) => return answer,
-            Err(error) => {
-                self.shared.stale.notify_one();
-                match error {
-                    StoreError::Refused(Refusal::Moved(to), _) => {
-                        (self.shared.moved(slot, &from(to, &node)), false)
-                    }
-                    StoreError::Refused(Refusal::Ask(to), _) => {
-                        (self.shared.link_to(&from(to, &node)), true)
-                    }
-                    _ => return answer,
-                }
+    /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
+    /// the first calls of all wait for the map before they take their place.
+    pub(super) fn call(&self, slot: u16, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
+        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
+        let shared = Rc::clone(&self.shared);
+        let mut begun = shared.begin(slot, &encoded);
+        async move {
+            if begun.is_none() {
+                // If it does not come in time, there still is no node.
+                let _ = timeout_at(deadline, shared.has_settled()).await;
+                begun = shared.begin(slot, &encoded);
             }
-        };
-        let answer = timeout(left(), link.call(encoded, slot, asking)).await;
-        answer.unwrap_or(Err(StoreError::Timeout))
+            let Some((node, answer)) = begun else {
+                shared.stale.notify_one();
+                return Err(StoreError::Away);
+            };
+            let answer = answer.await;
+            let (link, asking) = match &answer {
+                Ok(_) | Err(StoreError::Overloaded) => return answer,
+                Err(error) => {
+                    shared.stale.notify_one();
+                    match shared.redirected(error, slot, &node) {
+                        Some(redirected) => redirected,
+                        None => return answer,
+                    }
+                }
+            };
+            let answer = timeout_at(deadline, link.call(encoded, slot, asking)).await;
+            answer.unwrap_or(Err(StoreError::Timeout))
+        }
     }
 
     pub(super) async fn query(
@@ -127,8 +126,7 @@ impl Cluster {
     }
 
     pub(super) async fn settled(&self) {
-        // The sender lives as long as the cluster.
-        let _ = self.shared.settled.subscribe().wait_for(|settled| *settled).await;
+        self.shared.has_settled().await;
     }
 
     pub(super) fn links(&self) -> Vec<Rc<Link>> {
@@ -151,6 +149,31 @@ fn from(to: &Address, node: &Node) -> Address {
 }
 
 impl Shared {
+    async fn has_settled(&self) {
+        // The sender lives as long as the cluster.
+        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    fn begin(
+        &self,
+        slot: u16,
+        encoded: &Encoded,
+    ) -> Option<(Node, impl Future<Output = Answer> + use<>)> {
+        let node = self.node_of(slot)?;
+        let answer = node.link.call(encoded.clone(), slot, false);
+        Some((node, answer))
+    }
+
+    /// The node to which another one sends us, and whether it must be told so.
+    fn redirected(&self, error: &StoreError, slot: u16, by: &Node) -> Option<(Rc<Link>, bool)> {
+        let StoreError::Refused(refusal, _) = error else { return None };
+        match refusal {
+            Refusal::Moved(to) => Some((self.moved(slot, &from(to, by)), false)),
+            Refusal::Ask(to) => Some((self.link_to(&from(to, by)), true)),
+            _ => None,
+        }
+    }
+
     fn node_of(&self, slot: u16) -> Option<Node> {
         let map = self.map.borrow();
         let node = (*map.slots.get(usize::from(slot))?)?;

@@ -32,6 +32,13 @@ enum Kind {
     Cluster(Cluster),
 }
 
+/// A call under way.
+enum Sent<S, C> {
+    ToServer(S),
+    ToCluster(C),
+    Nowhere,
+}
+
 impl Servers {
     /// Begins to connect, in the background; the servers may be away. Must be
     /// called within a `LocalRuntime`, by which it is used.
@@ -62,17 +69,27 @@ impl Servers {
     }
 
     /// Asks the script at `place`, which is the place of all keys of the call.
+    /// The call takes its place in the queue now, before it is awaited: calls to
+    /// one place are sent in the order in which they were made. It is not sent
+    /// if nobody waits for it when its turn comes.
     ///
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
-    pub async fn call(&self, place: Place, encoded: Encoded) -> Answer {
-        match &self.0 {
-            Kind::One(link) => link.call(encoded, 0, false).await,
+    pub fn call(&self, place: Place, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
+        let sent = match &self.0 {
+            Kind::One(link) => Sent::ToServer(link.call(encoded, 0, false)),
             Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
-                Some(link) => link.call(encoded, 0, false).await,
-                None => Err(StoreError::Away),
+                Some(link) => Sent::ToServer(link.call(encoded, 0, false)),
+                None => Sent::Nowhere,
             },
-            Kind::Cluster(cluster) => cluster.call(place.0, encoded).await,
+            Kind::Cluster(cluster) => Sent::ToCluster(cluster.call(place.0, encoded)),
+        };
+        async move {
+            match sent {
+                Sent::ToServer(answer) => answer.await,
+                Sent::ToCluster(answer) => answer.await,
+                Sent::Nowhere => Err(StoreError::Away),
+            }
         }
     }
 
@@ -118,7 +135,8 @@ impl Servers {
 
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
-        self.links().iter().all(|link| link.is_up())
+        let links = self.links();
+        !links.is_empty() && links.iter().all(|link| link.is_up())
     }
 
     /// What is known of each server.

@@ -1,5 +1,7 @@
 //! Several servers: shards, a cluster and sentinels.
 
+use std::sync::LazyLock;
+
 use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
 use super::super::testing::{asked, eventually, run, settings, timed};
 use super::*;
@@ -137,5 +139,71 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
         assert!(waited < PATIENCE * 2, "{waited:?}");
         node.sleep(false);
         eventually("it is used", async || servers.ask(FIRST).await.is_ok()).await;
+    });
+}
+
+#[test]
+fn sentinels_are_asked_in_turn_and_again_after_a_fail_over() {
+    run(async {
+        let [old, new] =
+            [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
+        let sentinels =
+            [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
+        // The first one knows nothing.
+        sentinels[1].watch(&old);
+        let addresses = sentinels.iter().map(FakeServer::address).collect();
+        let master_name = "mymaster".to_owned();
+        let servers = connected(Topology::Sentinel { sentinels: addresses, master_name }).await;
+        assert_eq!(servers.ask("k").await, Ok("body".into()));
+        assert_eq!((old.scripts(), new.scripts()), (1, 0));
+        old.behave(Manner::error("READONLY You can't write against a read only replica."));
+        sentinels[1].watch(&new);
+        assert!(servers.ask("k").await.is_err());
+        assert_eq!(servers.ask("k").await, Ok("body".into()));
+        assert_eq!((old.scripts(), new.scripts()), (2, 1));
+    });
+}
+
+#[test]
+fn calls_of_many_slots_at_once_have_their_own_answers() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let servers = Rc::new(servers);
+        let tasks: Vec<_> = (0..500)
+            .map(|call| {
+                let servers = Rc::clone(&servers);
+                tokio::task::spawn_local(async move {
+                    let (key, body) = (format!("key{}", call % 100), call.to_string());
+                    let place = servers.place(key.as_bytes());
+                    servers.call(place, asked(&key, &body)).await == Ok(body.into())
+                })
+            })
+            .collect();
+        for task in tasks {
+            assert!(task.await.expect("no call panics"));
+        }
+        assert!(first.scripts() > 0 && second.scripts() > 0);
+    });
+}
+
+/// The answer to a call is how many there were on its key.
+static COUNT: LazyLock<Script> = LazyLock::new(|| {
+    let source = "local answers = {}
+        for i, key in ipairs(KEYS) do answers[i] = tostring(redis.call('INCR', key)) end
+        return answers";
+    Script { source, sha: redis::Script::new(source).get_hash().into() }
+});
+
+#[test]
+fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
+    run(async {
+        let server = Process::start(&[]);
+        let servers = Servers::connect(&settings(server.topology(), PATIENCE), &COUNT);
+        servers.settled().await;
+        let place = servers.place(b"k");
+        let made: Vec<_> = (0..10_u8).map(|_| servers.call(place, asked("k", ""))).collect();
+        for (call, order) in made.into_iter().zip(1..=10_u8).rev() {
+            assert_eq!(call.await, Ok(order.to_string().into()));
+        }
     });
 }

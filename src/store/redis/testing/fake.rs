@@ -38,6 +38,8 @@ struct Shared {
     manner: RefCell<Manner>,
     /// What `CLUSTER SLOTS` is answered with.
     slots: RefCell<String>,
+    /// The master that `SENTINEL` is told of.
+    master: RefCell<Option<Address>>,
     /// How `ROLE` and all that follows is answered: not, if it sleeps.
     asleep: Cell<bool>,
     scripts: Cell<u32>,
@@ -53,6 +55,7 @@ impl FakeServer {
             address: Address::tcp("127.0.0.1", port),
             manner: RefCell::new(manner),
             slots: RefCell::new("*0\r\n".to_owned()),
+            master: RefCell::new(None),
             asleep: Cell::new(false),
             scripts: Cell::new(0),
             asking: Cell::new(0),
@@ -97,6 +100,11 @@ impl FakeServer {
         self.0.slots.replace(slots);
     }
 
+    /// Makes it a sentinel that knows `master`.
+    pub(in super::super) fn watch(&self, master: &FakeServer) {
+        self.0.master.replace(Some(master.address()));
+    }
+
     /// How many scripts it was asked to run.
     pub(in super::super) fn scripts(&self) -> u32 {
         self.0.scripts.get()
@@ -132,6 +140,7 @@ impl FakeServer {
             "ROLE" => "*1\r\n$6\r\nmaster\r\n".to_owned(),
             "PING" => "+PONG\r\n".to_owned(),
             "CLUSTER" => self.0.slots.borrow().clone(),
+            "SENTINEL" => self.master(),
             "EVALSHA" => return self.run(command),
             "ASKING" => {
                 self.0.asking.set(self.0.asking.get() + 1);
@@ -139,6 +148,17 @@ impl FakeServer {
             }
             _ => "+OK\r\n".to_owned(),
         })
+    }
+
+    fn master(&self) -> String {
+        match &*self.0.master.borrow() {
+            Some(Address::Tcp { host, port }) => {
+                let port = port.to_string();
+                let (host_length, port_length) = (host.len(), port.len());
+                format!("*2\r\n${host_length}\r\n{host}\r\n${port_length}\r\n{port}\r\n")
+            }
+            _ => "*-1\r\n".to_owned(),
+        }
     }
 
     fn run(&self, command: &[String]) -> Option<String> {

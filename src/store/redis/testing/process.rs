@@ -60,7 +60,7 @@ impl Drop for Process {
 }
 
 fn start(directory: &Path, arguments: &[&str]) -> Child {
-    let child = Command::new("redis-server")
+    let mut child = Command::new("redis-server")
         .args(["--port", "0", "--save", "", "--unixsocket", "socket"])
         .args(arguments)
         .current_dir(directory)
@@ -73,7 +73,9 @@ fn start(directory: &Path, arguments: &[&str]) -> Child {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("redis-server does not answer within 10 s");
+    child.kill().expect("it does not answer, but runs");
+    let status = child.wait();
+    panic!("redis-server does not answer within 10 s: {status:?}");
 }
 
 fn command(directory: &Path, arguments: &[&str]) -> String {

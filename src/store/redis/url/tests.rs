@@ -1,3 +1,5 @@
+//! What URLs mean, what is wrong with others, and that no error tells a password.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -82,9 +82,6 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
             let answered = decode(asked, &answer);
             let found = answered.map(|answered| (answered.at, answered.findings.into_vec()));
             let expected = Ok((*now, findings.clone()));
-            if std::env::var("DBG").is_ok() {
-                eprintln!("{step} {asked:?}\n   {findings:?}\n  {answer:?}");
-            }
             assert_eq!(found, expected, "seed {seed}, step {step}: {asked:?} in Redis");
             operations += asked.len();
         }
