@@ -87,19 +87,24 @@ impl Ledger {
         }
     }
 
-    /// Puts back the units that a charge [spent](Spending::Spent) for a request
-    /// that another charge stopped. The verdict tells what remains without it.
-    /// None: the lot was forgotten meanwhile, and the units stay counted.
-    pub fn put_back(&mut self, charge: &Charge<'_>, now: Timestamp) -> Option<Verdict> {
+    /// Puts back the units that a charge [spent](Spending::Spent) at `spent` for
+    /// a request that another charge stopped. They stay counted if their lease
+    /// has ended meanwhile. The verdict tells what remains without them; none if
+    /// nothing is known of the key any more.
+    pub fn put_back(
+        &mut self,
+        charge: &Charge<'_>,
+        spent: Timestamp,
+        now: Timestamp,
+    ) -> Option<Verdict> {
         let mut lot = self.lots.get_mut(&charge.key)?;
-        Some(lot.put_back(charge.cost, now))
+        Some(lot.put_back(charge.cost, spent, now))
     }
 
     /// Takes note of what the store did at `at`, by its clock, for a charge that
-    /// was asked with `ask`: `before` is its state before. A charge of a request
-    /// that another one stopped was not taken; of it the ledger
-    /// hears nothing.
-    /// The verdict is the one to tell.
+    /// was asked with `ask`: `before` is its state before. Of a charge that was
+    /// not taken because another one stopped its request, the ledger hears
+    /// nothing. The verdict is the one to tell.
     pub fn answered(
         &mut self,
         charge: &Charge<'_>,

@@ -70,8 +70,8 @@ pub(super) fn length(algorithm: &Algorithm) -> Option<Span> {
 pub(super) struct Lot {
     algorithm: Algorithm,
     length: Span,
-    /// Units taken ahead and not spent, since when they may have expired in the
-    /// store, and until when they may be spent.
+    /// Units taken ahead and not spent, when they were taken, and until when
+    /// they may be spent.
     left: u64,
     taken: Timestamp,
     until: Timestamp,
@@ -124,9 +124,10 @@ impl Lot {
         Spending::Ask(self.ask(cost, now))
     }
 
-    /// Units that a refused request had spent are free again, if there is still time.
-    pub(super) fn put_back(&mut self, cost: u64, now: Timestamp) -> Verdict {
-        if now < self.until {
+    /// Units that a refused request had spent at `spent` are free again, if they
+    /// are of this lease and there is still time.
+    pub(super) fn put_back(&mut self, cost: u64, spent: Timestamp, now: Timestamp) -> Verdict {
+        if now < self.until && spent >= self.taken {
             self.left = self.left.saturating_add(cost);
         }
         self.verdict(now)
@@ -175,7 +176,7 @@ impl Lot {
         if ask.extra > 0 {
             self.awaited_until = Timestamp::default();
         }
-        let (without, verdict) = algorithm.apply(before, Op::Take(cost), at);
+        let (_, verdict) = algorithm.apply(before, Op::Take(cost), at);
         if !verdict.admitted {
             return (self.hold(cost, verdict, before, at), None);
         }
@@ -186,20 +187,15 @@ impl Lot {
         self.after = next;
         (self.asked, self.brought, self.demand) = (at, cost + extra, 0);
         if extra > 0 {
-            self.begin(extra, without.as_ref(), at);
+            self.begin(extra, at);
         }
         (self.verdict(at), ended)
     }
 
-    /// Begins a lease. `without` is the state that the store would have without it.
-    fn begin(&mut self, units: u64, without: Option<&State>, at: Timestamp) {
+    /// Begins a lease.
+    fn begin(&mut self, units: u64, at: Timestamp) {
         let end = at.plus(self.length);
-        self.taken = match (&self.algorithm, without) {
-            // A bucket refills leased units for nothing only once it would be
-            // full without them. Until then all of them can be given back.
-            (Algorithm::TokenBucket(_), Some(state)) => at.max(self.algorithm.expires_at(state)),
-            _ => at,
-        };
+        self.taken = at;
         self.until = self.algorithm.edge(at).map_or(end, |edge| end.min(edge));
         self.left = units;
     }
@@ -262,8 +258,7 @@ pub struct Return {
     pub algorithm: Algorithm,
     /// How many.
     pub units: u64,
-    /// When they were taken, by the store's clock. For a bucket from when on
-    /// they may have been refilled, which can lie in the future.
+    /// When they were taken, by the store's clock.
     pub taken: Timestamp,
 }
 
@@ -273,7 +268,9 @@ impl Return {
         Op::Give { cost: self.units, taken: self.taken }
     }
 
-    /// A bucket may have refilled some of the units itself; see [`Op::Give`].
+    /// A bucket may have refilled some of the units itself, see [`Op::Give`]. It
+    /// would be no use to find out that it was too full of other units for that:
+    /// those may be leases as well, that go back too.
     fn is_worth_a_call(&self, now: Timestamp) -> bool {
         let window_us = u128::from(self.algorithm.window().as_micros());
         let refilled = match &self.algorithm {

@@ -137,7 +137,7 @@ proptest! {
                 continue;
             }
             if stopped && store.calls == calls {
-                node.put_back(&charge, now).expect("it has just been spent");
+                node.put_back(&charge, now, now).expect("it has just been spent");
                 continue;
             }
             admitted += cost;
@@ -295,7 +295,11 @@ fn what_another_policy_stopped_is_put_back() {
     let leased = store.request(&mut node, &one, now);
     let Spending::Spent(spent) = node.spend(&one, now) else { panic!("units are left") };
     assert_eq!(spent.remaining, leased.remaining - 1);
-    assert_eq!(node.put_back(&one, now).map(|it| it.remaining), Some(leased.remaining));
+    let back = node.put_back(&one, now, now);
+    assert_eq!(back.map(|it| it.remaining), Some(leased.remaining));
+    // Not into another lease, which ends later.
+    let again = node.put_back(&one, now.minus(Span::MILLISECOND), now);
+    assert_eq!(again.map(|it| it.remaining), Some(leased.remaining));
 }
 
 #[test]

@@ -81,8 +81,8 @@ fn answers_come_back_in_the_order_of_the_questions() {
         asked(&fixed, 7, 3, Ask::Take(1)),
     ];
     // The fixed window of the first principal comes before the second principal:
-    // 40 units in the window that ends at 07:29:00, 3,549,846 units of 2^24 us.
-    let fixed_state = [0x38, 0x96, 0xd5, 0xd8, 0x01, 40];
+    // 40 units in the window that ends at 07:29:00, 3,549,847 units of 2^24 us.
+    let fixed_state = [0x38, 0x97, 0xd5, 0xd8, 0x01, 40];
     let found = decode(&asks, &answer(0, &[&[0], &fixed_state, &[0]])).unwrap();
     assert_eq!((found.at, found.refused), (NOW, false));
     let remaining = found.findings.iter().map(|finding| finding.verdict.remaining);

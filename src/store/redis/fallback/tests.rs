@@ -14,7 +14,8 @@ fn fixed(limit: u64) -> Algorithm {
 fn charge(number: u64, algorithm: &Algorithm, on_failure: OnFailure) -> Charge<'_> {
     Charge {
         key: Key {
-            principal: Principal::from_bits(number.into()),
+            // As a digest would be: all bits look random.
+            principal: Principal::from_bits(fastrand::Rng::with_seed(number).u128(..)),
             counter: Counter::from_bits(number),
         },
         algorithm,

@@ -20,7 +20,7 @@ impl Link {
 }
 
 /// The link's timeout where a test wants one to pass.
-const SHORT: Duration = Duration::from_millis(50);
+const SHORT: Duration = Duration::from_millis(100);
 
 async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {
     let super::super::Topology::Standalone(address) = topology.clone() else {

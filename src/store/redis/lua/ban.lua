@@ -11,11 +11,10 @@ local function ban()
     return { first = first, longest = longest, now = 0, over = 0, bans = 0 }, after
   end
 
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now)
     counter.now = now
     if state then
-      local since, at = read(value, state.at)
-      counter.over, counter.bans = state.ends - since, read(value, at)
+      counter.over, counter.bans = state.ends - state.first, state.second
     end
   end
 

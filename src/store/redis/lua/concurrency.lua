@@ -13,12 +13,12 @@ local function concurrency()
     return { limit = limit, node = node, now = 0, nodes = {}, sum = 0, own = nil, last_s = 0 }, after
   end
 
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now, value)
     counter.now = now
     if not state then
       return
     end
-    local last_s, at = floor(state.ends / SECOND), select(2, read(value, state.at))
+    local last_s, at = floor(state.ends / SECOND), state.at
     while at <= state.to do
       local node, units, sooner_s
       node, at = read(value, at)

@@ -47,7 +47,7 @@ local function judge(field, body, at, now)
     end
     local state = charge.state
     found = found .. (state and sub(field.value, state.from + 3, state.to) or '\0')
-    charge.kind.stand(charge.counter, state, field.value, now)
+    charge.kind.stand(charge.counter, state, now, field.value)
     if charge.op == TAKE or charge.op == LEASE then
       charge.room = max(0, charge.kind.room(charge.counter))
       if charge.cost > charge.room then

@@ -17,33 +17,46 @@ local LINGER = 3600000
 local CLEAN_EVERY = 32
 local CLEAN_AT_MOST = 128
 
--- By kind, how many numbers a state has after its end, and whether the last of
--- them is the length of a block.
-local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2 }
-local HAS_BLOCK = { false, true, false, true, false, false, true, false }
--- So many numbers, without the last.
-local BUT_LAST = {
-  '^', '^[\128-\255]*.', '^[\128-\255]*.[\128-\255]*.', '^[\128-\255]*.[\128-\255]*.[\128-\255]*.',
+-- By kind times 16, how many numbers a state has after its end.
+local NUMBERS = {
+  [16] = 2, [32] = 2, [48] = 1, [64] = 4, [80] = 3, [96] = 3, [112] = 1, [128] = 2,
 }
+-- The kinds of which the last number is the length of a block.
+local HAS_BLOCK = { [32] = true, [64] = true, [112] = true }
 
--- The states of a value, and the time from which none of them counts. The
--- numbers of a state begin at `at`, and it ends at `to`. What cannot be read
--- counts as none.
+-- The states of a value, and the time from which none of them counts. A state's
+-- numbers have names, `last` is the last of them; its block begins at `at`, and
+-- all of it is in `from` to `to`. What cannot be read counts as none.
 local function states_of(value)
   local states, latest, from, size = {}, 0, 1, #value
   while from < size do
     local head = byte(value, from + 3) or 0
-    local kind = floor(head / 16)
-    local units, at = read(value, from + 4)
-    local _, before = find(value, BUT_LAST[NUMBERS[kind]] or '$^', at)
-    if not before then
+    local exponent = head % 16
+    local numbers = NUMBERS[head - exponent]
+    if not numbers then
       break
     end
-    local last, to = read(value, before + 1)
-    to = HAS_BLOCK[kind] and to + last - 1 or to - 1
-    local ends = EPOCH + units * 8 ^ (head % 16)
-    local prefix = sub(value, from, from + 3)
-    states[#states + 1] = { prefix = prefix, ends = ends, from = from, at = at, to = to, bytes = nil }
+    local units, first, second, third, last, at
+    units, at = read(value, from + 4)
+    first, at = read(value, at)
+    last = first
+    if numbers > 1 then
+      second, at = read(value, at)
+      last = second
+    end
+    if numbers > 2 then
+      third, at = read(value, at)
+      last = third
+    end
+    if numbers > 3 then
+      last, at = read(value, at)
+    end
+    local to = HAS_BLOCK[head - exponent] and at + last - 1 or at - 1
+    local prefix, ends = sub(value, from, from + 3), EPOCH + units * 8 ^ exponent
+    states[#states + 1] = {
+      prefix = prefix, ends = ends, first = first, second = second, third = third,
+      at = at, from = from, to = to,
+    }
     latest, from = max(latest, ends), to + 1
   end
   return states, latest

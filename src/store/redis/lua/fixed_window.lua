@@ -11,7 +11,7 @@ local function fixed_window()
     return { limit = limit, step = step, edge = edge, length = length, window = 0, current = 0 }, after
   end
 
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now)
     local present, edge = floor(now / counter.step), counter.edge
     if present >= edge then
       edge = edge + (floor((present - edge) / counter.length) + 1) * counter.length
@@ -19,7 +19,7 @@ local function fixed_window()
     counter.window = edge
     local stored = state and floor(state.ends / counter.step) or 0
     if stored >= edge then
-      counter.window, counter.current = stored, read(value, state.at)
+      counter.window, counter.current = stored, state.first
     end
   end
 

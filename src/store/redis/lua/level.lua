@@ -68,17 +68,13 @@ local function levels(number)
       return new_level(limit, length, capacity, 0), after
     end
 
-    function kind.stand(counter, state, value, now)
+    function kind.stand(counter, state, now)
       counter.as_of = now
       if not state then
         return
       end
-      local units, parts
-      local since, at = read(value, state.at)
-      units, at = read(value, at)
-      parts = read(value, at)
-      local as_of = state.ends - since
-      counter.units, counter.parts = leak(counter, units, parts, now - as_of)
+      local as_of = state.ends - state.first
+      counter.units, counter.parts = leak(counter, state.second, state.third, now - as_of)
       if counter.units > 0 or counter.parts > 0 then
         counter.as_of = max(as_of, now)
       end
@@ -116,16 +112,13 @@ local function levels(number)
     end
 
     -- The level at present, and that of the last take.
-    function kind.stand(counter, state, value, now)
+    function kind.stand(counter, state, now)
       counter.now, counter.as_of = now, now
       if not state then
         return
       end
-      local since, at = read(value, state.at)
-      local doubled
-      doubled, at = read(value, at)
-      local last = { as_of = state.ends - since, units = floor(doubled / 2), parts = read(value, at) }
-      last.shared = doubled % 2 == 1
+      local last = { as_of = state.ends - state.first, units = floor(state.second / 2) }
+      last.parts, last.shared = state.third, state.second % 2 == 1
       counter.last = last
       counter.units, counter.parts = leak(counter, last.units, last.parts, now - last.as_of)
       if counter.units > 0 or counter.parts > 0 then

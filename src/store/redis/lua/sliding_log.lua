@@ -14,18 +14,13 @@ local function sliding_log()
 
   -- Cuts off what does not count any more. If the clock ran backwards, nothing
   -- has gone yet.
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now, value)
     counter.now, counter.base, counter.newest = now, now, now
     if not state then
       return
     end
-    local since, span, sum, at
-    since, at = read(value, state.at)
-    span, at = read(value, at)
-    sum, at = read(value, at)
-    at = select(2, read(value, at))
-    local newest = state.ends - since
-    local base = newest - span
+    local newest = state.ends - state.first
+    local base, sum, at = newest - state.second, state.third, state.at
     while at <= state.to do
       local gap, after = read(value, at)
       local units, next = read(value, after)

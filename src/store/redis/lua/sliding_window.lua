@@ -9,7 +9,7 @@ local function sliding_window()
     return { limit = limit, length = length, window = 0, left = 0, current = 0, previous = 0 }, after
   end
 
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now)
     local length = counter.length
     local window = ceil(now / length)
     counter.window, counter.left = window, window * length - now
@@ -17,8 +17,7 @@ local function sliding_window()
     if last * length <= now then
       return
     end
-    local current, at = read(value, state.at)
-    local previous = read(value, at)
+    local current, previous = state.first, state.second
     local stored = current > 0 and last - 1 or last
     if stored < window then
       counter.previous = current

@@ -14,17 +14,15 @@ local function sub_windows()
     return counter, after
   end
 
-  function kind.stand(counter, state, value, now)
+  function kind.stand(counter, state, now, value)
     local newest, buckets = floor(now / counter.length), counter.buckets
     counter.newest = newest
     if not state then
       return
     end
     local latest = floor(state.ends / counter.length) - buckets - 1
-    local later, at = read(value, state.at)
-    at = select(2, read(value, at))
-    newest = max(newest, latest + later)
-    local index = latest
+    newest = max(newest, latest + state.first)
+    local index, at = latest, state.at
     while at <= state.to and index >= newest - buckets do
       local count
       count, at = read(value, at)
