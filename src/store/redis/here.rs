@@ -27,8 +27,8 @@ const MAX_DELTAS: usize = 64;
 pub(super) enum Way {
     /// The store must be asked.
     Ask(codec::Ask),
-    /// It was spent of what was leased.
-    Spent(Verdict),
+    /// It was spent of what was leased, at this time.
+    Spent(Verdict, Timestamp),
     /// What was leased is spent, and there is no more for a while.
     Held(Verdict),
     /// The estimate says so; it is not counted yet.
@@ -63,7 +63,7 @@ impl Here {
         match charge.terms.mode {
             StoreMode::Leased if leased::Ledger::leases(charge.algorithm) => {
                 match self.leases.spend(charge, now) {
-                    Spending::Spent(verdict) => Way::Spent(verdict),
+                    Spending::Spent(verdict) => Way::Spent(verdict, now),
                     Spending::Held(verdict) => Way::Held(verdict),
                     Spending::Ask(ask) => Way::Ask(lease(charge, ask)),
                 }
@@ -84,7 +84,7 @@ impl Here {
     ) -> Option<Answer> {
         let verdict = match way {
             Way::Ask(_) => return None,
-            Way::Spent(spent) => self.leases.put_back(charge, now).unwrap_or(spent),
+            Way::Spent(spent, at) => self.leases.put_back(charge, at, now).unwrap_or(spent),
             Way::Estimated(verdict) if verdict.admitted => self.accounts.peek(charge, now),
             Way::Held(verdict) | Way::Estimated(verdict) => verdict,
         };
@@ -105,7 +105,7 @@ impl Here {
             Way::Estimated(verdict) if verdict.admitted => {
                 self.accounts.count(charge, ledgers, now)
             }
-            Way::Spent(verdict) | Way::Held(verdict) | Way::Estimated(verdict) => verdict,
+            Way::Spent(verdict, _) | Way::Held(verdict) | Way::Estimated(verdict) => verdict,
         };
         Some(Answer::of_store(verdict))
     }
@@ -164,7 +164,7 @@ impl Way {
     pub(super) fn refuses(self) -> bool {
         match self {
             Self::Ask(_) => false,
-            Self::Spent(verdict) | Self::Held(verdict) | Self::Estimated(verdict) => {
+            Self::Spent(verdict, _) | Self::Held(verdict) | Self::Estimated(verdict) => {
                 !verdict.admitted
             }
         }

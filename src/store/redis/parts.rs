@@ -31,7 +31,7 @@ impl<'a> Wanted<'a> {
     pub(super) fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
         match *way {
             Way::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Way::Spent(_) | Way::Held(_) | Way::Estimated(_) => None,
+            Way::Spent(..) | Way::Held(_) | Way::Estimated(_) => None,
         }
     }
 
