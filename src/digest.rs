@@ -76,6 +76,11 @@ impl Secret {
         Self(bytes)
     }
 
+    /// The secret itself, for the store in which all nodes keep it.
+    pub const fn expose(&self) -> &[u8; 16] {
+        &self.0
+    }
+
     /// A new secret from the system's random numbers, for counters that die with the process.
     pub fn random() -> Self {
         // `RandomState` is seeded by the system once a thread and counts up

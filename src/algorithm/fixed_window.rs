@@ -66,6 +66,10 @@ impl FixedWindow {
         Attempt { room, outcome, delay: Span::ZERO }
     }
 
+    pub(super) fn edge(&self, now: Timestamp) -> Timestamp {
+        self.end_of(self.window_at(now))
+    }
+
     pub(super) fn give(
         &self,
         state: Option<&State>,

@@ -191,6 +191,18 @@ impl Algorithm {
         on!(self, it => it.expires_at(state))
     }
 
+    /// When the window or sub-window that counts at `now` ends. Until then it
+    /// makes no difference to the state when in it a unit was taken. None for
+    /// algorithms that count by the time itself.
+    pub fn edge(&self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::SlidingWindow(it) => Some(it.edge(now)),
+            Self::SubWindows(it) => Some(it.edge(now)),
+            Self::FixedWindow(it) => Some(it.edge(now)),
+            _ => None,
+        }
+    }
+
     fn reset_after(&self, state: &State, now: Timestamp) -> Span {
         match self {
             Self::Concurrency(concurrency) => concurrency.reset_after(state),

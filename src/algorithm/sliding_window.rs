@@ -97,6 +97,10 @@ impl SlidingWindow {
         Timestamp::from_micros(window.saturating_mul(self.length_us()))
     }
 
+    pub(super) const fn edge(&self, now: Timestamp) -> Timestamp {
+        self.end_of(self.window_at(now))
+    }
+
     pub(super) fn give(
         &self,
         state: Option<&State>,

@@ -96,6 +96,11 @@ impl SubWindows {
         self.end_of(at.newest, position.unwrap_or(self.before))
     }
 
+    pub(super) fn edge(&self, now: Timestamp) -> Timestamp {
+        let ended = now.as_micros() / self.length_us;
+        Timestamp::from_micros(ended.saturating_add(1).saturating_mul(self.length_us))
+    }
+
     pub(super) fn give(
         &self,
         state: Option<&State>,

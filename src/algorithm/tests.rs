@@ -104,6 +104,27 @@ proptest! {
         assert_within_bound(&algorithm, &admitted);
     }
 
+    /// So units may be taken ahead until there, and change nothing if they are
+    /// spent later.
+    #[test]
+    fn until_the_edge_it_makes_no_difference_when_a_unit_is_taken(
+        algorithm in algorithms(),
+        schedule in schedules(),
+        cost in 1..=4_u64,
+        later in any::<prop::sample::Index>(),
+    ) {
+        let (counter, now) = Counter::after(&algorithm, &schedule);
+        let Some(edge) = algorithm.edge(now) else { return Ok(()) };
+        let left_us = usize::try_from(edge.since(now).as_micros()).unwrap();
+        prop_assert!(edge >= now && left_us <= 1500);
+        let later = later.index(left_us.max(1));
+        let later = now.plus(Span::from_micros(u64::try_from(later).unwrap()));
+        let (next, at_once) = counter.ask(Op::Take(cost), now);
+        if at_once.admitted {
+            prop_assert_eq!(next, counter.ask(Op::Take(cost), later).0);
+        }
+    }
+
     /// What is given back later counts until then, so what is kept stays within the bound.
     #[test]
     fn giving_back_never_lets_more_through_than_the_bound(

@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, StoreSettings};
 use crate::digest::{Secret, SharedSecret};
 use crate::drain::{self, Drain, Stop};
 use crate::limiter::HeaderWriter;
@@ -24,7 +24,8 @@ use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
-use crate::store::{MemoryStore, Store};
+use crate::store::redis::Shared;
+use crate::store::{MemoryStore, SharedStore};
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use worker::Worker;
 
@@ -144,8 +145,8 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let store = Store::Memory(Arc::new(MemoryStore::new(config.max_keys)));
     let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let store = shared_store(&config.store, &secret);
     let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);
     for (index, listeners) in sockets.into_iter().enumerate() {
@@ -162,6 +163,15 @@ fn start_workers(
         threads.push(thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
     Ok(threads)
+}
+
+/// Where all workers count. Of a store of several nodes the secret is learned.
+fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
+    let memory = Arc::new(MemoryStore::new(settings.max_keys));
+    match settings.redis.clone() {
+        None => SharedStore::Memory(memory),
+        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
+    }
 }
 
 /// What all workers share, from a configuration.

@@ -17,7 +17,7 @@ use crate::limiter::RateLimiter;
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::store::Store;
+use crate::store::SharedStore;
 use crate::telemetry::WorkerLog;
 use crate::time::Clock;
 
@@ -29,7 +29,7 @@ const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 pub(super) struct Worker {
     pub(super) listeners: Vec<Listener>,
     pub(super) snapshot: Arc<Snapshot>,
-    pub(super) store: Store,
+    pub(super) store: SharedStore,
     pub(super) echo: Authority,
     pub(super) log: Option<WorkerLog>,
     pub(super) drain: Drain,
@@ -47,7 +47,7 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
-        let limiter = RateLimiter::new(self.store);
+        let limiter = RateLimiter::new(self.store.open(Clock::System));
         let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
         let gateway = Rc::new(gateway);
         // Connections look at a signal of this worker's own: no cache line of
@@ -69,6 +69,7 @@ impl Worker {
         if !stop.finish(self.drain_limit).await {
             warn!("the drain's time is over: connections are cut");
         }
+        gateway.close().await;
         Ok(())
     }
 }

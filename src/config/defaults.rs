@@ -9,8 +9,6 @@ use http::header::{HeaderName, HeaderValue};
 use crate::proxy::{Balance, EndpointSettings, UpstreamSettings};
 use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader};
 
-/// Counters kept in memory.
-pub(super) const MAX_KEYS: usize = 1_000_000;
 /// `Content-Type` of bodies written in the configuration.
 pub(super) const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 

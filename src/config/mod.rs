@@ -23,7 +23,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-pub use model::{Config, Route, RuntimeSettings};
+pub use model::{Config, Route, RuntimeSettings, StoreSettings};
 pub use problem::Report;
 pub use scalar::{Endpoint, KeyWord, ListenAddress, Rate, ScalarError};
 

@@ -12,6 +12,7 @@ use crate::proxy::{EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
 use crate::rules::{self, ClientSettings, KeyExpr, PathPattern, Policy};
 use crate::server::ListenerSettings;
 use crate::snapshot::{Action, Handling};
+use crate::store::redis::RedisSettings;
 use crate::telemetry::TelemetrySettings;
 
 /// A whole configuration that holds together.
@@ -21,8 +22,8 @@ pub struct Config {
     pub listeners: Vec<ListenerSettings>,
     /// Who is asking.
     pub client: ClientSettings,
-    /// Keys that the memory store may hold.
-    pub max_keys: usize,
+    /// Where the counters live.
+    pub store: StoreSettings,
     /// All policies that are not off, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// All routes, in the order of the file: the first match wins.
@@ -64,7 +65,7 @@ impl Config {
         Self {
             listeners: vec![ListenerSettings::new(listen)],
             client: defaults::client(),
-            max_keys: defaults::MAX_KEYS,
+            store: StoreSettings::default(),
             policies: vec![policy],
             routes: vec![route],
             upstreams: vec![defaults::upstream("upstream", vec![endpoint])],
@@ -83,6 +84,21 @@ pub struct Route {
     pub rule: rules::Route,
     /// What becomes of them.
     pub handling: Handling,
+}
+
+/// Where the counters live.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// Keys that the memory of this process may hold.
+    pub max_keys: usize,
+    /// The servers that all nodes share. None: this is the only node.
+    pub redis: Option<RedisSettings>,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self { max_keys: 1_000_000, redis: None }
+    }
 }
 
 /// The process.

@@ -2,6 +2,7 @@
 //! files in `tests/config`.
 
 mod policies;
+mod store;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -47,7 +48,7 @@ fn the_smallest_file_has_safe_defaults_for_all_else() {
     assert_eq!(config.listeners[0].max_head_bytes, 32 * 1024);
     assert_eq!((config.client.ipv4_prefix, config.client.ipv6_prefix), (32, 64));
     assert!(config.client.trusted_proxies.is_empty());
-    assert_eq!(config.max_keys, 1_000_000);
+    assert_eq!(config.store.max_keys, 1_000_000);
     assert_eq!(config.policies[0].missing_key, MissingKey::Ip);
     assert!(matches!(config.policies[0].algorithm, Algorithm::SlidingWindow(_)));
     assert_eq!(&*config.routes[0].rule.name, "1");
@@ -257,8 +258,7 @@ fn the_schema_knows_what_works_and_nothing_else() {
     assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
     assert_eq!(policy["additionalProperties"], false);
     assert_eq!(policy["properties"]["limit"]["description"], "How much.");
-    for planned in ["redis", "store_mode", "on_store_failure", "proxy_protocol", "retries", "otlp"]
-    {
+    for planned in ["read_from", "proxy_protocol", "retries", "otlp"] {
         assert!(!text.contains(planned), "{planned}");
     }
 }

@@ -96,13 +96,19 @@ impl Gateway {
     }
 
     /// What must be done now and then, whether requests come or not: lines of
-    /// the access log that wait for others are written, and connections that
-    /// have been idle for too long are closed.
+    /// the access log that wait for others are written, connections that have
+    /// been idle for too long are closed, and the store keeps its house.
     pub fn housekeep(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
         self.proxy.close_expired();
+        self.limiter.housekeep(self.clock.now());
+    }
+
+    /// Ends this worker's part, when its last request has been answered.
+    pub async fn close(&self) {
+        self.limiter.close(self.clock.now()).await;
     }
 
     /// The life of a request: name it, judge it, refuse it or act on it, answer

@@ -55,6 +55,16 @@ impl RateLimiter {
         &self.store
     }
 
+    /// What must be done now and then, whether requests come or not.
+    pub fn housekeep(&self, now: Timestamp) {
+        self.store.housekeep(now);
+    }
+
+    /// Ends this worker's part of the store.
+    pub async fn close(&self, now: Timestamp) {
+        self.store.close(now).await;
+    }
+
     /// What all policies of the subject's route say, and what becomes of the
     /// request. If it is admitted, every policy that enforces its limit has
     /// counted it; if it is refused, none has.

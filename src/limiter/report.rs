@@ -63,7 +63,8 @@ impl<'r> Report<'r> {
     /// Whether clients are told of it. Of a policy in shadow they are not: it
     /// holds nobody to its limit. Where nobody judged there is nothing to tell.
     pub fn is_told(&self) -> bool {
-        self.policy.mode == Mode::Enforce && self.source != Source::Nobody
+        let is_known = matches!(self.source, Source::Store | Source::Local);
+        is_known && self.policy.mode == Mode::Enforce
     }
 
     /// What metrics and logs call what the policy decides.

@@ -3,20 +3,23 @@
 //!
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
+mod breaker;
+pub mod leased;
 mod memory;
-mod redis;
+pub mod redis;
+pub mod write_back;
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use memory::MemoryStore;
-pub use redis::DenyCache;
+pub use self::memory::MemoryStore;
+use self::redis::RedisStore;
 
 use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;
 use crate::terms::Terms;
-use crate::time::Timestamp;
+use crate::time::{Clock, Timestamp};
 
 /// What one policy asks for one request.
 #[derive(Clone, Copy, Debug)]
@@ -44,12 +47,14 @@ pub enum Source {
     Local,
     /// Nobody: the store is away, and the charge's terms say what becomes of it.
     Nobody,
+    /// Nobody: another charge refuses the request, so there was no need to ask.
+    Unasked,
 }
 
 /// What is said to one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The numbers. Where nobody judged, they are those of a counter never used.
+    /// The numbers. Where nobody judged they are those of a counter never used.
     pub verdict: Verdict,
     /// Whose they are.
     pub source: Source,
@@ -85,25 +90,45 @@ pub struct Correction<'a> {
 /// One verdict for each charge, in their order.
 pub type Verdicts = SmallVec<[Verdict; 4]>;
 
-/// Where states live. Every worker has its own handle; clones of one share what
-/// must be shared.
+/// What the workers of a node share of a store.
 #[derive(Clone, Debug)]
+pub enum SharedStore {
+    /// All of it.
+    Memory(Arc<MemoryStore>),
+    /// What is counted while Redis is away.
+    Redis(Arc<redis::Shared>),
+}
+
+impl SharedStore {
+    /// The store of the worker in whose runtime this is called.
+    pub fn open(&self, clock: Clock) -> Store {
+        match self {
+            Self::Memory(memory) => Store::Memory(Arc::clone(memory)),
+            Self::Redis(shared) => Store::Redis(Box::new(RedisStore::open(shared, clock))),
+        }
+    }
+}
+
+/// Where states live: one worker's way there.
+#[derive(Debug)]
 pub enum Store {
     /// In this process.
     Memory(Arc<MemoryStore>),
+    /// In Redis.
+    Redis(Box<RedisStore>),
 }
 
 impl Store {
     /// Judges all charges in one atomic step. If every binding one is
     /// admitted, all that are admitted are counted. Otherwise nothing is, and
     /// the verdicts of those that were admitted tell what remains without them.
-    #[expect(clippy::unused_async, reason = "stores on other machines are waited for")]
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         match self {
             Self::Memory(memory) => Decided {
                 at: now,
                 answers: memory.apply(charges, now).into_iter().map(Answer::of_store).collect(),
             },
+            Self::Redis(redis) => redis.apply(charges, now).await,
         }
     }
 
@@ -116,6 +141,23 @@ impl Store {
                     memory.correct(charge, *op, now);
                 }
             }
+            Self::Redis(redis) => redis.correct(corrections, now),
+        }
+    }
+
+    /// Ends this worker's part: what others should know of it is told.
+    pub async fn close(&self, now: Timestamp) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(redis) => redis.close(now).await,
+        }
+    }
+
+    /// What must be done now and then, whether requests come or not.
+    pub fn housekeep(&self, now: Timestamp) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(redis) => redis.housekeep(now),
         }
     }
 }

@@ -17,6 +17,7 @@ mod malformed;
 mod modes;
 mod pools;
 mod program;
+mod redis;
 mod refusals;
 mod settlements;
 mod shutdown;

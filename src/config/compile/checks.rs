@@ -120,6 +120,19 @@ impl Compiler<'_> {
         checked.collect()
     }
 
+    /// The text of the file that is named; an error if it cannot be read.
+    pub(super) fn file(&self, path: &Spanned<String>) -> Option<String> {
+        let read = self.around.read(&path.value);
+        read.map_err(|message| {
+            let message = match &path.written {
+                Some(written) => format!("the file that {written:?} stands for cannot be read"),
+                None => message,
+            };
+            self.problems.error(path.span, &message, "");
+        })
+        .ok()
+    }
+
     /// A list that may be left out but not be empty.
     pub(super) fn not_empty<T>(&self, list: &List<T>, message: &str, advice: &str) {
         if let Some(given) = list.given().filter(|given| given.value.is_empty()) {

@@ -71,18 +71,6 @@ impl Compiler<'_> {
         self.file(key)
     }
 
-    fn file(&self, path: &Spanned<String>) -> Option<String> {
-        let read = self.around.read(&path.value);
-        read.map_err(|message| {
-            let message = match &path.written {
-                Some(written) => format!("the file that {written:?} stands for cannot be read"),
-                None => message,
-            };
-            self.problems.error(path.span, &message, "");
-        })
-        .ok()
-    }
-
     fn key_or_problem(
         &self,
         span: Span,

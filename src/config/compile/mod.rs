@@ -20,6 +20,8 @@ mod policies;
 mod process;
 mod responses;
 mod routes;
+mod store;
+mod terms;
 mod unused;
 mod upstreams;
 
@@ -38,13 +40,14 @@ pub(super) fn compile(
 ) -> Option<Config> {
     let compiler = Compiler { problems, around };
     let client = compiler.client(raw.client.value());
-    let policies = compiler.policies(&raw.policies, raw.client.value());
+    let store = compiler.store(raw.store.value());
+    let policies = compiler.policies(raw, &store);
     let upstreams = compiler.upstreams(&raw.upstreams);
     let routes = compiler.routes(raw, &policies);
     let config = Config {
         listeners: compiler.listeners(&raw.listeners),
         client,
-        max_keys: compiler.max_keys(&raw.store),
+        store,
         headers: compiler.headers(raw.headers.value()),
         problem_json: raw.problem_json.value().copied().unwrap_or(true),
         telemetry: compiler.telemetry(raw.telemetry.value()),

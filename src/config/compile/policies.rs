@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use super::Compiler;
 use super::key::{NeededParam, needed_params};
-use crate::config::field::{Entries, Field, Spanned};
-use crate::config::raw::{RawClient, RawExempt, RawMissingKey, RawMode, RawPolicy};
+use crate::config::field::{Field, Spanned};
+use crate::config::model::StoreSettings;
+use crate::config::raw::{RawClient, RawConfig, RawExempt, RawMissingKey, RawMode, RawPolicy};
 use crate::rules::{Cost, Exempt, MissingKey, Mode, Policy};
+use crate::terms::StoreMode;
 
 /// A policy's name, and the policy unless it is broken.
 pub(super) struct Named {
@@ -19,12 +21,10 @@ pub(super) struct Named {
 }
 
 impl Compiler<'_> {
-    pub(super) fn policies(
-        &self,
-        raw: &Field<Entries<RawPolicy>>,
-        client: Option<&RawClient>,
-    ) -> Vec<Named> {
-        let entries = raw.value().map_or(&[][..], |entries| &entries.0);
+    pub(super) fn policies(&self, config: &RawConfig, store: &StoreSettings) -> Vec<Named> {
+        let client = config.client.value();
+        let usual = store.redis.as_ref().map_or_else(StoreMode::default, |redis| redis.mode);
+        let entries = config.policies.value().map_or(&[][..], |entries| &entries.0);
         let named = entries.iter().map(|(name, policy)| {
             self.check_name(name, "policy");
             let raw = policy.value();
@@ -35,7 +35,11 @@ impl Compiler<'_> {
                 name: name.value.clone(),
                 params: keys.flat_map(needed_params).collect(),
                 off: raw.is_some_and(RawPolicy::is_off),
-                compiled: raw.and_then(|raw| self.policy(name, raw, client)).map(Arc::new),
+                compiled: raw.and_then(|raw| {
+                    let terms = self.terms(raw, config, usual);
+                    let policy = self.policy(name, raw, client)?;
+                    Some(Arc::new(Policy { terms, ..policy }))
+                }),
             }
         });
         named.collect()

@@ -1,30 +1,20 @@
-//! `store`, `headers`, `telemetry` and `runtime`.
+//! `headers`, `telemetry` and `runtime`.
 
 use std::time::Duration;
 
 use super::Compiler;
-use crate::config::defaults;
-use crate::config::field::{Either, Field};
+use crate::config::field::Either;
 use crate::config::model::RuntimeSettings;
 use crate::config::raw::{
-    RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawStore, RawTelemetry,
+    RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
 use crate::config::scalar::{Level, OutputPath};
 use crate::limiter::{Dialect, HeaderSettings};
 use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
 
-/// From a toy to a hundred gigabytes.
-const MAX_KEYS: std::ops::RangeInclusive<u64> = 1..=2_000_000_000;
 const MAX_DRAIN: Duration = Duration::from_secs(86_400);
 
 impl Compiler<'_> {
-    pub(super) fn max_keys(&self, raw: &Field<RawStore>) -> usize {
-        let memory = raw.value().and_then(|store| store.memory.value());
-        memory
-            .and_then(|memory| self.count(&memory.max_keys, "max_keys", MAX_KEYS))
-            .unwrap_or(defaults::MAX_KEYS)
-    }
-
     pub(super) fn headers(&self, raw: Option<&RawHeaders>) -> HeaderSettings {
         let mut headers = HeaderSettings::default();
         let Some(raw) = raw else { return headers };

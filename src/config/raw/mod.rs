@@ -11,6 +11,7 @@ mod listener;
 mod policy;
 mod process;
 mod route;
+mod store;
 mod upstream;
 
 use schemars::JsonSchema;
@@ -27,6 +28,7 @@ pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
 pub(super) use route::{RawRespond, RawRoute};
+pub(super) use store::{RawOnFailure, RawRedis, RawRedisTls, RawStore, RawStoreMode};
 pub(super) use upstream::{RawBalance, RawEndpoint, RawUpstream};
 
 use super::field::{Entries, Field};
@@ -70,26 +72,6 @@ pub(super) struct RawConfig {
     /// The process.
     #[serde(default)]
     pub(super) runtime: Field<RawRuntime>,
-}
-
-/// Where the counters live.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename = "store")]
-#[schemars(deny_unknown_fields)]
-pub(super) struct RawStore {
-    /// In the memory of this process.
-    #[serde(default)]
-    pub(super) memory: Field<RawMemory>,
-}
-
-/// In the memory of this process.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(rename = "memory")]
-#[schemars(deny_unknown_fields)]
-pub(super) struct RawMemory {
-    /// How many counters are kept at once. Default: 1_000_000.
-    #[serde(default)]
-    pub(super) max_keys: Field<u64>,
 }
 
 /// What holds for every route that does not say `defaults: false`.

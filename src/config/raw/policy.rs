@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{List, RawCost, RawCount, RawCountAll};
+use super::{List, RawCost, RawCount, RawCountAll, RawOnFailure, RawStoreMode};
 use crate::config::field::{Either, Entries, Field};
 use crate::config::scalar::{
     Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, PlanLimit, Rate,
@@ -43,6 +43,12 @@ pub(in crate::config) struct RawPolicy {
     /// Whether it refuses. Default: enforce.
     #[serde(default)]
     pub(in crate::config) mode: Field<RawMode>,
+    /// How exact its counters are on several nodes. Default: the store's `mode`.
+    #[serde(default)]
+    pub(in crate::config) store_mode: Field<RawStoreMode>,
+    /// What becomes of its requests while the store is away. Default: local.
+    #[serde(default)]
+    pub(in crate::config) on_store_failure: Field<RawOnFailure>,
     /// How much is admitted beyond the limit, with a mark. Default: 0%.
     #[serde(default)]
     pub(in crate::config) soft: Field<Percent>,

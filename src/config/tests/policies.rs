@@ -21,7 +21,7 @@ fn policy(fields: &str) -> Arc<Policy> {
 #[test]
 fn policies_are_as_they_were_written() {
     let config = compile(LARGEST);
-    assert_eq!(config.max_keys, 5000);
+    assert_eq!(config.store.max_keys, 5000);
     let [nested, bucket, fixed, sub, ..] = &config.policies[..] else { panic!("four policies") };
     assert_eq!(
         nested.key,

@@ -8,8 +8,8 @@ use std::ops::DerefMut;
 use smallvec::SmallVec;
 
 use super::shard::{Place, Shard, Slot};
-use super::{judge, keep};
-use crate::algorithm::{Op, Retry, Verdict};
+use super::{judge, keep, unspent};
+use crate::algorithm::Op;
 use crate::store::{Charge, Verdicts};
 use crate::time::Timestamp;
 
@@ -61,7 +61,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
             for (((charge, place), slot), verdict) in placed().zip(&slots).zip(&mut verdicts) {
                 if verdict.admitted {
                     let (_, before) = judge(self.shard(place), place, *slot, charge, Op::Peek, now);
-                    *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+                    *verdict = unspent(before);
                 }
             }
         } else {

@@ -25,7 +25,7 @@ use smallvec::{SmallVec, smallvec};
 use self::locked::Locked;
 use self::shard::{Place, Record, Shard, Slot, WAYS};
 use super::{Charge, Verdicts};
-use crate::algorithm::{Op, Retry, State, Verdict};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
 
@@ -97,6 +97,30 @@ impl MemoryStore {
         keep(&mut shard, &place, slot, charge, next, &verdict, now);
     }
 
+    /// What [`apply`](Self::apply) would say to one charge, if something else
+    /// stopped it from being counted.
+    pub fn look(&self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
+        let place = self.place(charge.key);
+        let shard = self.shards[place.shard].lock();
+        let slot = shard.find(&place);
+        let ask = |op| judge(&shard, &place, slot, charge, op, now).1;
+        match ask(Op::Take(charge.cost)) {
+            verdict if verdict.admitted => unspent(ask(Op::Peek)),
+            verdict => verdict,
+        }
+    }
+
+    /// Forgets a counter, and says how many units counted.
+    pub fn take_out(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
+        let place = self.place(key);
+        let mut shard = self.shards[place.shard].lock();
+        let slot = shard.find(&place);
+        let state = shard.state(&place, slot);
+        let (_, verdict) = algorithm.apply(state.as_deref(), Op::Take(0), now);
+        shard.forget(&place, slot);
+        algorithm.capacity().saturating_sub(verdict.remaining)
+    }
+
     /// Keys whose state has not expired, give or take a second. Looks at every
     /// slot, so ask for it rarely.
     pub fn live_keys(&self, now: Timestamp) -> usize {
@@ -108,6 +132,11 @@ impl MemoryStore {
     pub fn forgiven(&self) -> u64 {
         self.shards.iter().map(|shard| shard.lock().forgiven()).sum()
     }
+}
+
+/// An admission of which nothing was counted, by what remains without it.
+pub(super) fn unspent(before: Verdict) -> Verdict {
+    Verdict { admitted: true, retry: Retry::Now, ..before }
 }
 
 fn judge(

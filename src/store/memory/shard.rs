@@ -159,6 +159,14 @@ impl Shard {
         entries[way] = (place.key, bits.expect("an index always has a form"));
     }
 
+    /// Forgets the key whose slot is `slot`.
+    pub(super) fn forget(&mut self, place: &Place, slot: Option<Slot>) {
+        self.held.remove(&place.key);
+        if let Some(slot) = slot {
+            self.release(slot);
+        }
+    }
+
     /// A free slot of the emptier group, or the one whose state is worth least.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;

@@ -209,6 +209,26 @@ fn what_was_given_back_entirely_takes_no_room() {
 }
 
 #[test]
+fn what_is_looked_at_is_not_counted_and_what_is_taken_out_is_forgotten() {
+    let algorithm = fixed(10);
+    let store = MemoryStore::new(100);
+    let charge = |cost| Charge {
+        key: key(1),
+        algorithm: &algorithm,
+        cost,
+        binding: true,
+        terms: Terms::default(),
+    };
+    store.apply(&[charge(4)], at(0));
+    let fits = store.look(&charge(6), at(0));
+    assert_eq!((fits.admitted, fits.remaining), (true, 6));
+    assert!(!store.look(&charge(7), at(0)).admitted);
+    assert_eq!(store.take_out(key(1), &algorithm, at(0)), 4);
+    assert_eq!(store.take_out(key(1), &algorithm, at(0)), 0);
+    assert_eq!(store.live_keys(at(0)), 0);
+}
+
+#[test]
 fn a_changed_limit_keeps_the_count() {
     let (high, low) = (fixed(10), fixed(5));
     let store = MemoryStore::new(100);

@@ -110,7 +110,10 @@ mod tests {
     fn a_key_is_the_prefix_and_a_number_of_base_36() {
         let layout = Layout::with_buckets("rl", 1 << 16);
         let key = |bits| layout.key(Principal::from_bits(bits));
-        assert_eq!((key(0), key(35), key(36 * 36)), ("rl:0".into(), "rl:z".into(), "rl:100".into()));
+        assert_eq!(
+            (key(0), key(35), key(36 * 36)),
+            ("rl:0".into(), "rl:z".into(), "rl:100".into())
+        );
     }
 
     proptest! {

@@ -1,5 +1,255 @@
-//! States in Redis, shared by all nodes.
+//! Counters in Redis, shared by all nodes.
+//!
+//! A decision over counters in one place is one step of the [`script`] there.
+//! Around it stand, in this order:
+//!
+//! 1. what is known to be refused is refused here ([`deny`]);
+//! 2. counters in several places are asked for at once, and given back where
+//!    one of them refuses ([`parts`]);
+//! 3. connections never make a request wait for longer than its deadline
+//!    ([`link`]);
+//! 4. what the store does not judge in time is judged here, as its terms say
+//!    ([`fallback`]), and told to the store when it is back.
+//!
+//! Each worker has a store of its own, with its own connections. What they share
+//! is [`Shared`].
 
+mod asking;
+mod batch;
+mod clock;
+pub mod codec;
 mod deny;
+mod dial;
+mod errands;
+mod failure;
+mod fallback;
+mod held;
+mod here;
+pub mod layout;
+mod link;
+mod parts;
+mod presence;
+pub mod script;
+mod server;
+mod settings;
+#[cfg(test)]
+mod testing;
+mod url;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
 
 pub use deny::DenyCache;
+pub use failure::{Refusal, StoreError};
+pub use link::Health;
+pub use server::{Place, Servers};
+pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
+pub use url::UrlError;
+
+use self::clock::StoreClock;
+use self::codec::Encoder;
+use self::fallback::Fallback;
+use self::held::Held;
+use self::here::{Here, Way};
+use self::layout::Layout;
+use self::parts::Wanted;
+use self::presence::{Facts, Presence};
+use self::script::SCRIPT;
+use super::{Charge, Correction, Decided, MemoryStore, Source};
+use crate::digest::SharedSecret;
+use crate::terms::StoreMode;
+use crate::time::{Clock, Timestamp};
+
+/// What one worker remembers of clients that are over their limits, in bytes.
+const MAX_DENIED_BYTES: usize = 16 << 20;
+
+/// What the workers of one node share.
+#[derive(Debug)]
+pub struct Shared {
+    settings: RedisSettings,
+    secret: Arc<SharedSecret>,
+    fallback: Fallback,
+    /// What all nodes agree on.
+    facts: watch::Receiver<Facts>,
+    /// For the worker that finds out.
+    publisher: Mutex<Option<watch::Sender<Facts>>>,
+    /// How many have been opened.
+    workers: AtomicU64,
+}
+
+impl Shared {
+    /// A store by these settings. While it is away, `memory` counts. `secret`
+    /// becomes the one that all nodes have as soon as it is known.
+    pub fn new(
+        settings: RedisSettings,
+        memory: Arc<MemoryStore>,
+        secret: Arc<SharedSecret>,
+    ) -> Self {
+        let (sender, facts) = watch::channel(Facts::unknown(&settings));
+        let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
+        Self { settings, secret, fallback, facts, publisher, workers: AtomicU64::new(0) }
+    }
+}
+
+/// One worker's way to the counters.
+#[derive(Debug)]
+pub struct RedisStore {
+    shared: Arc<Shared>,
+    servers: Rc<Servers>,
+    /// What all nodes agree on, as far as this worker goes by it.
+    facts: RefCell<watch::Receiver<Facts>>,
+    encoder: RefCell<Option<Rc<Encoder>>>,
+    nodes: Cell<u64>,
+    clock: Clock,
+    denied: RefCell<DenyCache>,
+    clocks: RefCell<HashMap<Place, StoreClock>>,
+    last_clock: Cell<Option<StoreClock>>,
+    held: RefCell<Held>,
+    here: Rc<RefCell<Here>>,
+}
+
+impl RedisStore {
+    /// Opens a worker's connections, in the background of its runtime.
+    pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
+        shared.workers.fetch_add(1, Ordering::Relaxed);
+        let settings = Rc::new(shared.settings.clone());
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
+        if let Some(facts) = shared.publisher.lock().take() {
+            let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
+            let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
+            spawn_local(Presence::new(servers, &settings, buckets, secret, facts).keep());
+        }
+        let mut facts = shared.facts.clone();
+        facts.mark_changed();
+        Self {
+            servers,
+            facts: RefCell::new(facts),
+            encoder: RefCell::new(None),
+            nodes: Cell::new(1),
+            shared: Arc::clone(shared),
+            clock,
+            denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
+            clocks: RefCell::default(),
+            last_clock: Cell::new(None),
+            held: RefCell::default(),
+            here: Rc::new(RefCell::new(Here::new())),
+        }
+    }
+
+    /// See [`Store::apply`](super::Store::apply).
+    pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
+        if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
+            let wanted: SmallVec<[Wanted<'_>; 4]> = charges.iter().map(Wanted::take).collect();
+            return self.ask_for(&encoder, &wanted, now).await;
+        }
+        let there = self.time_there(now);
+        let plan = self.here.borrow_mut().plan(charges, there);
+        let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
+        let wanted: SmallVec<[Wanted<'_>; 4]> = match stopped {
+            true => SmallVec::new(),
+            false => charges.iter().zip(&plan).filter_map(Wanted::planned).collect(),
+        };
+        let asked = match wanted.is_empty() {
+            true => None,
+            false => Some(self.ask_for(&encoder, &wanted, now).await),
+        };
+        self.combine(&encoder, charges, &plan, &wanted, asked, there)
+    }
+
+    /// One decision of what was planned here and what the store says.
+    fn combine(
+        &self,
+        encoder: &Rc<Encoder>,
+        charges: &[Charge<'_>],
+        plan: &[Way],
+        wanted: &[Wanted<'_>],
+        asked: Option<Decided>,
+        there: Timestamp,
+    ) -> Decided {
+        let asking = wanted.iter().map(|it| &it.charge);
+        let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
+        let refused = charges.iter().zip(plan).any(|(it, way)| it.binding && way.refuses())
+            || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let ledgers = self.nodes.get() * self.shared.workers.load(Ordering::Relaxed);
+        let (mut said, mut here) = (said.iter(), self.here.borrow_mut());
+        let answer = |(charge, way): (&Charge<'_>, &Way)| {
+            let decided = match refused {
+                true => here.withdraw(charge, *way, there),
+                false => here.count(charge, *way, ledgers, there),
+            };
+            decided.unwrap_or_else(|| {
+                said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
+            })
+        };
+        let answers = charges.iter().zip(plan).map(answer).collect();
+        drop(here);
+        self.tell(encoder, there);
+        Decided { at: asked.map_or(there, |asked| asked.at), answers }
+    }
+
+    /// The earliest that it may be by the store's clock.
+    fn time_there(&self, now: Timestamp) -> Timestamp {
+        self.last_clock.get().map_or(now, |clock| clock.bounds(now).0)
+    }
+
+    fn encoder(&self) -> Option<Rc<Encoder>> {
+        self.encoder.borrow().clone()
+    }
+
+    /// Judges while it is not known where the counters are.
+    fn judge_alone(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let nodes = self.nodes.get();
+        Decided { at: now, answers: self.shared.fallback.judge(charges, false, false, nodes, now) }
+    }
+
+    /// See [`Store::correct`](super::Store::correct).
+    pub fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
+        for correction in corrections {
+            let Correction { charge, source, op } = correction;
+            match source {
+                Source::Local => {
+                    self.shared.fallback.correct(correction, self.nodes.get(), now);
+                }
+                Source::Nobody | Source::Unasked => {}
+                Source::Store => self.correct_there(charge, *op, now),
+            }
+        }
+    }
+
+    /// Goes by what all nodes agree on. Between requests only: a key must not be
+    /// made under one secret and looked for under another.
+    fn go_by_facts(&self) {
+        let mut receiver = self.facts.borrow_mut();
+        if !receiver.has_changed().unwrap_or(false) {
+            return;
+        }
+        let Facts { nodes_alive, secret, buckets } = *receiver.borrow_and_update();
+        self.nodes.set(nodes_alive.into());
+        let (Some(secret), Some(buckets)) = (secret, buckets) else { return };
+        self.shared.secret.set(secret);
+        let mut encoder = self.encoder.borrow_mut();
+        if encoder.as_ref().is_none_or(|encoder| encoder.layout().buckets() != buckets) {
+            let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
+            // Each worker counts for itself what it has in flight.
+            *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
+        }
+    }
+
+    /// What must be done now and then: what all nodes agree on is gone by, and
+    /// what the store is to be told it is told.
+    pub fn housekeep(&self, now: Timestamp) {
+        self.go_by_facts();
+        if let Some(encoder) = self.encoder() {
+            self.run_errands(&encoder, now);
+        }
+    }
+}

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use super::{Client, Origin, PATIENCE, eventually, now};
+use super::{Client, Origin, PATIENCE, eventually, now, signal};
 
 /// The program's executable, for commands that end by themselves.
 pub(crate) struct Program;
@@ -174,9 +174,7 @@ impl Gateway {
 
     /// Sends the signal of this name.
     pub(crate) fn signal(&self, name: &str) {
-        let pid = self.process.id().to_string();
-        let status = Command::new("kill").args(["-s", name, &pid]).status();
-        assert!(status.expect("kill is there").success());
+        signal(&self.process, name);
     }
 
     /// Waits until the process has ended by itself.

@@ -6,7 +6,9 @@
 
 mod client;
 mod gateway;
+pub(crate) mod load;
 mod origin;
+pub(crate) mod redis;
 mod response;
 
 pub(crate) use client::Client;
@@ -14,6 +16,7 @@ pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Nobody, Origin, Received};
 pub(crate) use response::Response;
 
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 /// Nothing on this machine takes longer, unless it hangs.
@@ -32,4 +35,10 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
 #[expect(clippy::disallowed_methods, reason = "tests of a real program live in real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// Sends the signal of this name to a process that a test has started.
+pub(crate) fn signal(process: &Child, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &process.id().to_string()]).status();
+    assert!(status.expect("kill is there").success());
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::body::{Steps, kind};
+use super::body::{kind, step_us};
 use super::wire::{EPOCH_US, Reader};
 use super::{Ask, Asked, order};
 use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
@@ -46,12 +46,15 @@ pub struct Answered {
     pub refused: bool,
     /// One for each that was asked, in their order.
     pub findings: SmallVec<[Finding; 4]>,
+    /// The states as they were before, likewise.
+    pub before: SmallVec<[Option<State>; 4]>,
 }
 
 /// What became of one thing that was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The verdict, as the memory store would give it.
+    /// The verdict, as the memory store would give it. What is given back of
+    /// units in flight counts here as if all of them were this node's.
     pub verdict: Verdict,
     /// The units that were leased beside the cost.
     pub extra: u64,
@@ -86,14 +89,44 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
     if refused {
         // Nothing was consumed, so no verdict may say that it was.
         for (finding, (asked, state)) in findings.iter_mut().zip(judged()) {
-            if finding.verdict.admitted {
-                let (_, before) = asked.algorithm.apply(state.as_ref(), Op::Peek, at);
-                let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-                *finding = Finding { verdict, extra: 0 };
-            }
+            finding.withdraw(asked, state.as_ref(), at);
         }
     }
-    Ok(Answered { at, refused, findings })
+    Ok(Answered { at, refused, findings, before: states })
+}
+
+impl Answered {
+    /// The same if all that was taken is given back at once, because the
+    /// request is refused elsewhere.
+    pub fn withdraw(&mut self, asked: &[Asked<'_>]) {
+        for (finding, (asked, state)) in
+            self.findings.iter_mut().zip(asked.iter().zip(&self.before))
+        {
+            finding.withdraw(asked, state.as_ref(), self.at);
+        }
+    }
+
+    /// The states as they are now.
+    pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
+        let after = |(asked, before): (&Asked<'_>, &Option<State>)| match asked.ask {
+            Ask::Take(cost) if !self.refused => {
+                let (next, _) = asked.algorithm.apply(before.as_ref(), Op::Take(cost), self.at);
+                next.or_else(|| before.clone())
+            }
+            _ => before.clone(),
+        };
+        asked.iter().zip(&self.before).map(after).collect()
+    }
+}
+
+impl Finding {
+    fn withdraw(&mut self, asked: &Asked<'_>, before: Option<&State>, at: Timestamp) {
+        if self.verdict.admitted {
+            let (_, before) = asked.algorithm.apply(before, Op::Peek, at);
+            let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+            *self = Self { verdict, extra: 0 };
+        }
+    }
 }
 
 impl Asked<'_> {
@@ -145,7 +178,7 @@ fn state(
             counts(reader, windows(end, it.length()), u64::from(it.buckets()))?
         }
         Algorithm::FixedWindow(it) => {
-            let step_us = Steps::of(it, at).step_us;
+            let step_us = step_us(it, algorithm);
             let edge_us = end.as_micros() / step_us * step_us;
             let inside = Timestamp::from_micros(edge_us.saturating_sub(1));
             State::Fixed { window: it.window_at(inside), current: reader.number()? }
@@ -221,7 +254,8 @@ fn in_flight(reader: &mut Reader<'_>, end: Timestamp, at: Timestamp) -> Result<S
     let (mut block, mut units) = (reader.block()?, 0_u64);
     while !block.is_empty() {
         let (_node, held, sooner_s) = (block.number()?, block.number()?, block.number()?);
-        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default()) {
+        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default())
+        {
             units = units.saturating_add(held);
         }
     }

@@ -44,7 +44,8 @@ impl Encoder {
     /// this node's time, by which it tells the windows of a calendar.
     pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
         let order = order(asked);
-        let one_principal = |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
+        let one_principal =
+            |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
         let mut keys = SmallVec::new();
         let mut body = Vec::with_capacity(2 + asked.len() * CHARGE_BYTES);
         body.push(0);
@@ -104,7 +105,7 @@ impl Encoder {
                 put::<1>(it.buckets().into(), body);
             }
             Algorithm::FixedWindow(it) => {
-                let Steps { step_us, edge, length } = Steps::of(it, now);
+                let Steps { step_us, edge, length } = Steps::of(it, algorithm, now);
                 [step_us, edge, length].into_iter().for_each(|number| put::<6>(number, body));
             }
             Algorithm::TokenBucket(it) => {
@@ -148,9 +149,8 @@ fn head(algorithm: &Algorithm) -> u8 {
     let window = match algorithm {
         Algorithm::SubWindows(it) => it.length(),
         Algorithm::FixedWindow(it) if it.zone().is_some() => Span::SECOND,
-        // Leases end on a second.
-        Algorithm::Concurrency(_) => Span::SECOND,
-        Algorithm::Ban(it) => it.first(),
+        // What a node holds ends on a second; a ban has no window.
+        Algorithm::Concurrency(_) | Algorithm::Ban(_) => Span::SECOND,
         _ => algorithm.window(),
     };
     let third = window.as_micros().max(1).ilog2() / 3;
@@ -158,9 +158,9 @@ fn head(algorithm: &Algorithm) -> u8 {
 }
 
 /// The windows of a [`FixedWindow`] as the script counts them.
-pub(super) struct Steps {
+struct Steps {
     /// Windows end at multiples of this.
-    pub(super) step_us: u64,
+    step_us: u64,
     /// When the present window ends, in steps.
     edge: u64,
     /// How long the next one is, in steps.
@@ -168,17 +168,22 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    pub(super) fn of(window: &FixedWindow, now: Timestamp) -> Self {
+    fn of(window: &FixedWindow, algorithm: &Algorithm, now: Timestamp) -> Self {
+        let step_us = step_us(window, algorithm);
         if window.zone().is_none() {
             // All are alike, so the script counts them from the first one on.
-            let step_us = Algorithm::FixedWindow(window.clone()).window().as_micros();
             return Self { step_us, edge: 0, length: 1 };
         }
         let (edge, next) = (window.end_at(now), window.end_at(window.end_at(now)));
-        let steps = |time: Timestamp| time.as_secs().min(END_US / Span::SECOND.as_micros());
+        let steps = |time: Timestamp| time.as_micros().min(END_US) / step_us;
         let length = steps(next).saturating_sub(steps(edge)).max(1);
-        Self { step_us: Span::SECOND.as_micros(), edge: steps(edge), length }
+        Self { step_us, edge: steps(edge), length }
     }
+}
+
+/// Windows end at multiples of this: their length, or a second in a calendar.
+pub(super) fn step_us(window: &FixedWindow, algorithm: &Algorithm) -> u64 {
+    window.zone().map_or(algorithm.window(), |_| Span::SECOND).as_micros()
 }
 
 /// Where a state counts what was taken at `time`: its window's number, or end,
@@ -189,7 +194,7 @@ fn place(algorithm: &Algorithm, time: Timestamp) -> u64 {
         Algorithm::SlidingWindow(it) => it.window_at(Timestamp::from_micros(time_us)),
         Algorithm::SubWindows(it) => time_us / it.length().as_micros(),
         Algorithm::FixedWindow(it) => {
-            it.end_at(Timestamp::from_micros(time_us)).as_micros() / Steps::of(it, time).step_us
+            it.end_at(Timestamp::from_micros(time_us)).as_micros() / step_us(it, algorithm)
         }
         _ => time_us,
     }

@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{Concurrency, FixedWindow, Quota, SubWindows};
-use crate::digest::Secret;
+use crate::digest::{Counter, Principal};
+use crate::terms::Terms;
 
 const ROOMY: usize = 1 << 20;
 
@@ -17,13 +18,11 @@ fn at(us: u64) -> Timestamp {
 }
 
 fn key(number: u64) -> Key {
-    let mut digest = Secret::from_bytes([9; 16]).digest();
-    digest.value(&number.to_le_bytes());
-    digest.finish()
+    Key { principal: Principal::from_bits(number.into()), counter: Counter::from_bits(7) }
 }
 
 fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge { key: key(number), algorithm, cost, binding: true }
+    Charge { key: key(number), algorithm, cost, binding: true, terms: Terms::default() }
 }
 
 fn fixed(limit: u64) -> Algorithm {

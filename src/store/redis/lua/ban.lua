@@ -6,45 +6,43 @@ local function ban()
   -- What passes when no ban lasts is not counted here.
   local UNLIMITED = 549755813887
 
-  function kind.read(charge, body, at)
-    charge.first, charge.longest, at = unpack_bytes('<I6I6', body, at)
-    return at
+  function kind.read(body, at)
+    local first, longest, after = unpack_bytes('<I6I6', body, at)
+    return { first = first, longest = longest, now = 0, over = 0, bans = 0 }, after
   end
 
-  function kind.stand(charge, value, now)
-    local state = charge.state
-    charge.now, charge.over, charge.bans = now, 0, 0
+  function kind.stand(counter, state, now)
+    counter.now = now
     if state then
-      local since, at = read(value, state.at)
-      charge.over, charge.bans = state.ends - since, read(value, at)
+      counter.over, counter.bans = state.ends - state.first, state.second
     end
   end
 
-  function kind.room(charge)
-    return charge.now < charge.over and 0 or UNLIMITED
+  function kind.room(counter)
+    return counter.now < counter.over and 0 or UNLIMITED
   end
 
   function kind.take() end
 
   function kind.give() end
 
-  function kind.owe(charge, units)
-    if units == 0 or charge.now < charge.over then
+  function kind.owe(counter, units)
+    if units == 0 or counter.now < counter.over then
       return
     end
-    if charge.now >= charge.over + charge.longest then
-      charge.bans = 0
+    if counter.now >= counter.over + counter.longest then
+      counter.bans = 0
     end
-    charge.over = charge.now + min(charge.longest, charge.first * 2 ^ charge.bans)
-    charge.bans = min(charge.bans + 1, 255)
+    counter.over = counter.now + min(counter.longest, counter.first * 2 ^ counter.bans)
+    counter.bans = min(counter.bans + 1, 255)
   end
 
-  function kind.ends(charge)
-    return charge.bans > 0 and charge.over + charge.longest or nil
+  function kind.ends(counter)
+    return counter.bans > 0 and counter.over + counter.longest or nil
   end
 
-  function kind.numbers(charge, ends)
-    return write(ends - charge.over) .. write(charge.bans)
+  function kind.numbers(counter, ends)
+    return write(ends - counter.over) .. write(counter.bans)
   end
 
   return kind

@@ -3,29 +3,26 @@
 
 local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL = 0, 1, 2, 3, 4, 5, 6, 7
 
+-- Made when first needed: a script seldom needs more than one.
 local MAKERS = {
-  sliding_window, sub_windows, fixed_window, sliding_log, token_bucket, leaky_bucket, concurrency, ban,
+  sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, concurrency, ban,
 }
 local kinds = {}
 
--- Made when first needed: most scripts need one kind.
-local function kind_of(number)
-  local kind = kinds[number]
-  if not kind then
-    kind = MAKERS[number]()
-    kinds[number] = kind
-  end
-  return kind
-end
-
--- One charge of a body, as far as it does not depend on the state.
+-- One charge of a body, and the counter that its kind makes of the numbers of
+-- its policy. Tables are made with all that they will hold: to grow is slow.
 local function read_charge(body, at)
-  local id, head, op, binding, units
-  id, head, op, binding, units, at = unpack_bytes('<c3BBBI6', body, at)
-  local number = floor(head / 16)
-  local charge = { id = id, head = head, op = op, binding = binding == 1, units = units }
-  charge.number, charge.kind, charge.unit = number, kind_of(number), 8 ^ (head % 16)
-  at = charge.kind.read(charge, body, at)
+  local number = floor(byte(body, at + 3) / 16)
+  local kind = kinds[number] or MAKERS[number](number)
+  kinds[number] = kind
+  local prefix, counter = sub(body, at, at + 3), nil
+  local op, binding, cost
+  op, binding, cost, at = unpack_bytes('<BBI6', body, at + 4)
+  counter, at = kind.read(body, at)
+  local charge = {
+    prefix = prefix, kind = kind, counter = counter, state = nil,
+    op = op, binding = binding == 1, cost = cost, room = 0,
+  }
   if op == LEASE then
     charge.extra, charge.reserve, charge.share, at = unpack_bytes('<I6I6I2', body, at)
   elseif op == GIVE then
@@ -34,113 +31,104 @@ local function read_charge(body, at)
   return charge, at
 end
 
--- Whether a charge fits. One of nothing always does.
-local function fits(charge)
-  if charge.op ~= TAKE and charge.op ~= LEASE then
-    return true
+-- Reads and judges the charges of one principal; one that does not fit changes
+-- nothing. It tells where they end, whether a binding one does not fit, and the
+-- states that they found, without their ids, or zeros.
+local function judge(field, body, at, now)
+  local charges, found, refused = {}, '', false
+  for i = 1, byte(body, at) do
+    local charge
+    charge, at = read_charge(body, i == 1 and at + 1 or at)
+    for j = 1, #field.states do
+      local state = field.states[j]
+      if state.prefix == charge.prefix then
+        charge.state = state
+      end
+    end
+    local state = charge.state
+    found = found .. (state and sub(field.value, state.from + 3, state.to) or '\0')
+    charge.kind.stand(charge.counter, state, now, field.value)
+    if charge.op == TAKE or charge.op == LEASE then
+      charge.room = max(0, charge.kind.room(charge.counter))
+      if charge.cost > charge.room then
+        refused = refused or charge.binding
+        charge.op = PEEK
+      end
+    end
+    charges[i] = charge
   end
-  charge.room = max(0, charge.kind.room(charge))
-  return charge.units <= charge.room
+  field.charges = charges
+  return at, refused, found
 end
 
--- What a lease takes beside its cost: a share of the room that is left, in
--- 1024ths, without the reserve.
-local function extra(charge)
-  local share = floor((charge.room - charge.units - charge.reserve) * charge.share / 1024)
-  return max(0, min(share, charge.extra))
-end
-
--- Does what the charge asks to how its counter stands.
+-- Does what a charge asks to how its counter stands.
 local function perform(charge)
-  local kind, op = charge.kind, charge.op
+  local kind, counter, op, cost = charge.kind, charge.counter, charge.op, charge.cost
   if op == TAKE then
-    kind.take(charge, charge.units)
+    kind.take(counter, cost)
   elseif op == LEASE then
-    kind.take(charge, charge.units + extra(charge))
+    -- Beside the cost a share of the room that is left without the reserve, in 1024ths.
+    local share = floor((charge.room - cost - charge.reserve) * charge.share / 1024)
+    kind.take(counter, cost + max(0, min(share, charge.extra)))
   elseif op == GIVE then
-    kind.give(charge, charge.units, charge.taken)
+    kind.give(counter, cost, charge.taken)
   elseif op == OWE then
-    kind.owe(charge, charge.units)
+    kind.owe(counter, cost)
   elseif op == RENEW then
-    kind.renew(charge, charge.units)
+    kind.renew(counter, cost)
   end
 end
 
--- The charge's next state, in the place of the one before.
+-- Puts the next state of a charge in the place of the one that it found.
 local function store(field, charge, now)
-  perform(charge)
-  local ends = charge.op ~= RESET and charge.kind.ends(charge)
-  local state = charge.state
+  local state, prefix = charge.state, charge.prefix
   if not state then
-    state = { id = charge.id, kind = charge.number, ends = 0 }
+    state = { prefix = prefix, ends = 0, bytes = nil }
     field.states[#field.states + 1] = state
   end
-  if not ends or ends <= now then
+  local ends = charge.op ~= RESET and charge.kind.ends(charge.counter) or 0
+  if ends <= now then
     state.bytes = false
     return
   end
-  local units = max(0, ceil((ends - EPOCH) / charge.unit))
-  state.ends = EPOCH + units * charge.unit
-  state.bytes = concat({
-    charge.id,
-    char(charge.head),
-    write(units),
-    charge.kind.numbers(charge, state.ends),
-  })
-end
-
--- Reads and judges the charges of one principal.
-local function judge(field, body, at, now, replies)
-  local count, refused = byte(body, at), false
-  field.charges = {}
-  at = at + 1
-  for i = 1, count do
-    local charge
-    charge, at = read_charge(body, at)
-    local state = state_of(field, charge.id, charge.number)
-    charge.state = state
-    replies[#replies + 1] = state and sub(field.value, state.from + 3, state.to) or '\0'
-    charge.kind.stand(charge, field.value, now)
-    charge.fits = fits(charge)
-    refused = refused or charge.binding and not charge.fits
-    field.charges[i] = charge
-  end
-  return at, refused
+  local unit = 8 ^ (byte(prefix, 4) % 16)
+  local units = max(0, ceil((ends - EPOCH) / unit))
+  state.ends = EPOCH + units * unit
+  state.bytes = prefix .. write(units) .. charge.kind.numbers(charge.counter, state.ends)
 end
 
 -- Keeps what the charges of one principal change.
 local function settle(field, now)
-  local before = end_of(field.states)
   for i = 1, #field.charges do
     local charge = field.charges[i]
     if charge.op == RESET_ALL then
       field.states = {}
-    elseif charge.fits and charge.op ~= PEEK then
+    elseif charge.op ~= PEEK then
+      perform(charge)
       store(field, charge, now)
     end
   end
-  close(field, before, now)
+  close(field, now)
 end
 
--- Decides one body, whose keys follow the first `keys_before`. It answers with
--- one byte, whether it was refused; the time; and the state that each charge
--- found, without its id, or a zero.
-local function decide(body, keys_before, now, time)
-  local count, at, refused = byte(body, 1), 2, false
-  local fields, replies = {}, { '', time }
+-- Decides one body, whose keys follow the first `before`. It answers with one
+-- byte, whether it was refused; the time; and the states that were found.
+local function decide(body, before, now, time)
+  local count, at, refused, answer = byte(body), 2, false, time
+  local fields = {}
   for i = 1, count do
-    local field = open(KEYS[keys_before + i], sub(body, at, at + 6))
-    local refuses
-    at, refuses = judge(field, body, at + 7, now, replies)
-    fields[i], refused = field, refused or refuses
+    local field = open(KEYS[before + i], sub(body, at, at + 6))
+    local refuses, found
+    at, refuses, found = judge(field, body, at + 7, now)
+    fields[i], refused, answer = field, refused or refuses, answer .. found
   end
-  replies[1] = refused and '\1' or '\0'
-  if not refused then
-    for i = 1, count do
-      settle(fields[i], now)
-    end
+  if refused then
+    return '\1' .. answer, before + count
   end
-  return concat(replies), keys_before + count
+  for i = 1, count do
+    settle(fields[i], now)
+  end
+  return '\0' .. answer, before + count
 end
 
 local now = tonumber(ARGV[1])
@@ -148,8 +136,8 @@ if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local answers, keys_before, time = {}, 0, pack_bytes('<I7', now)
+local answers, before, time = {}, 0, pack_bytes('<I7', now)
 for i = 2, #ARGV do
-  answers[i - 1], keys_before = decide(ARGV[i], keys_before, now, time)
+  answers[i - 1], before = decide(ARGV[i], before, now, time)
 end
 return answers

@@ -17,81 +17,78 @@ local LINGER = 3600000
 local CLEAN_EVERY = 32
 local CLEAN_AT_MOST = 128
 
--- How many numbers a state of each kind has after its end, and whether the last
--- of them is the length of a block.
-local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2 }
-local HAS_BLOCK = { [2] = true, [4] = true, [7] = true }
--- So many numbers, up to the last.
-local UP_TO_LAST = {
-  '^', '^[\128-\255]*.', '^[\128-\255]*.[\128-\255]*.', '^[\128-\255]*.[\128-\255]*.[\128-\255]*.',
+-- By kind times 16, how many numbers a state has after its end.
+local NUMBERS = {
+  [16] = 2, [32] = 2, [48] = 1, [64] = 4, [80] = 3, [96] = 3, [112] = 1, [128] = 2,
 }
+-- The kinds of which the last number is the length of a block.
+local HAS_BLOCK = { [32] = true, [64] = true, [112] = true }
 
--- The state that begins at `from`, or nothing if none does. Its numbers begin
--- at `at`, and it ends at `to`.
-local function state_at(value, from)
-  local head = byte(value, from + 3)
-  local kind = floor((head or 0) / 16)
-  if not NUMBERS[kind] then
-    return nil
-  end
-  local units, at = read(value, from + 4)
-  local _, before = find(value, UP_TO_LAST[NUMBERS[kind]], at)
-  if not before then
-    return nil
-  end
-  local last, after = read(value, before + 1)
-  return {
-    id = sub(value, from, from + 2),
-    kind = kind,
-    ends = EPOCH + units * 8 ^ (head % 16),
-    from = from,
-    at = at,
-    to = after - 1 + (HAS_BLOCK[kind] and last or 0),
-  }
-end
-
--- All states of a value. What cannot be read counts as none.
+-- The states of a value, and the time from which none of them counts. A state's
+-- numbers have names, `last` is the last of them; its block begins at `at`, and
+-- all of it is in `from` to `to`. What cannot be read counts as none.
 local function states_of(value)
-  local states, state = {}, state_at(value, 1)
-  while state do
-    states[#states + 1] = state
-    state = state_at(value, state.to + 1)
+  local states, latest, from, size = {}, 0, 1, #value
+  while from < size do
+    local head = byte(value, from + 3) or 0
+    local exponent = head % 16
+    local numbers = NUMBERS[head - exponent]
+    if not numbers then
+      break
+    end
+    local units, first, second, third, last, at
+    units, at = read(value, from + 4)
+    first, at = read(value, at)
+    last = first
+    if numbers > 1 then
+      second, at = read(value, at)
+      last = second
+    end
+    if numbers > 2 then
+      third, at = read(value, at)
+      last = third
+    end
+    if numbers > 3 then
+      last, at = read(value, at)
+    end
+    local to = HAS_BLOCK[head - exponent] and at + last - 1 or at - 1
+    local prefix, ends = sub(value, from, from + 3), EPOCH + units * 8 ^ exponent
+    states[#states + 1] = {
+      prefix = prefix, ends = ends, first = first, second = second, third = third,
+      at = at, from = from, to = to,
+    }
+    latest, from = max(latest, ends), to + 1
   end
-  return states
-end
-
--- The time from which none of them counts any more.
-local function end_of(states)
-  local latest = 0
-  for i = 1, #states do
-    latest = max(latest, states[i].ends)
-  end
-  return latest
+  return states, latest
 end
 
 -- What is kept of the principal `name` in the bucket `key`.
 local function open(key, name)
-  local value = redis.call('HGET', key, name)
-  return { key = key, name = name, value = value, states = value and states_of(value) or {} }
+  local field = { key = key, name = name, value = redis.call('HGET', key, name), states = nil, ends = 0 }
+  if field.value then
+    field.states, field.ends = states_of(field.value)
+  else
+    field.states = {}
+  end
+  return field
 end
 
--- The state of a counter, if there is one of this kind.
-local function state_of(field, id, kind)
-  for i = 1, #field.states do
-    local state = field.states[i]
-    if state.id == id and state.kind == kind then
-      return state
-    end
+-- Makes sure that a bucket lives until `ends`. When nobody uses it any more, it
+-- goes as a whole.
+local function live_until(key, ends, now)
+  local needed = ceil((ends - now) / 1000)
+  if redis.call('PTTL', key) < needed + LINGER / 2 then
+    redis.call('PEXPIRE', key, needed + LINGER)
   end
 end
 
 -- Removes fields of which nothing counts any more. It looks at a bounded number
 -- of them, at others each time: a script must not take long.
 local function clean(key, now)
-  local found = redis.call('HRANDFIELD', key, CLEAN_AT_MOST, 'WITHVALUES')
-  local over = {}
+  local found, over = redis.call('HRANDFIELD', key, CLEAN_AT_MOST, 'WITHVALUES'), {}
   for i = 1, #found, 2 do
-    if end_of(states_of(found[i + 1])) + GRACE <= now then
+    local _, ends = states_of(found[i + 1])
+    if ends + GRACE <= now then
       over[#over + 1] = found[i]
     end
   end
@@ -100,41 +97,31 @@ local function clean(key, now)
   end
 end
 
--- A bucket that nobody uses any more goes as a whole.
-local function live_until(key, ends, now)
-  local needed = ceil((ends - now) / 1000)
-  if redis.call('PTTL', key) < needed + LINGER / 2 then
-    redis.call('PEXPIRE', key, needed + LINGER)
-  end
-end
-
 -- Keeps a field: of the states that were changed their new bytes, if there are
 -- any; the others as they are, unless they are over.
-local function close(field, before, now)
-  local kept, ends = {}, 0
+local function close(field, now)
+  local value, ends, before = '', 0, field.value
   for i = 1, #field.states do
     local state = field.states[i]
     local bytes = state.bytes
     if bytes == nil and state.ends + GRACE > now then
-      bytes = sub(field.value, state.from, state.to)
+      bytes = sub(before, state.from, state.to)
     end
     if bytes then
-      kept[#kept + 1] = bytes
-      ends = max(ends, state.ends)
+      value, ends = value .. bytes, max(ends, state.ends)
     end
   end
-  local value = concat(kept)
-  if value == (field.value or '') then
+  if value == (before or '') then
     return
   elseif value == '' then
     redis.call('HDEL', field.key, field.name)
     return
   end
   redis.call('HSET', field.key, field.name, value)
-  if ends > before then
+  if ends > field.ends then
     live_until(field.key, ends, now)
   end
-  if not field.value and (now + byte(field.name)) % CLEAN_EVERY == 0 then
+  if not before and (now + byte(field.name)) % CLEAN_EVERY == 0 then
     clean(field.key, now)
   end
 end

@@ -6,48 +6,47 @@
 local function fixed_window()
   local kind = {}
 
-  function kind.read(charge, body, at)
-    charge.limit, charge.step, charge.edge, charge.length, at = unpack_bytes('<I6I6I6I6', body, at)
-    return at
+  function kind.read(body, at)
+    local limit, step, edge, length, after = unpack_bytes('<I6I6I6I6', body, at)
+    return { limit = limit, step = step, edge = edge, length = length, window = 0, current = 0 }, after
   end
 
-  function kind.stand(charge, value, now)
-    local present, edge = floor(now / charge.step), charge.edge
+  function kind.stand(counter, state, now)
+    local present, edge = floor(now / counter.step), counter.edge
     if present >= edge then
-      edge = edge + (floor((present - edge) / charge.length) + 1) * charge.length
+      edge = edge + (floor((present - edge) / counter.length) + 1) * counter.length
     end
-    charge.window, charge.current = edge, 0
-    local state = charge.state
-    local stored = state and floor(state.ends / charge.step) or 0
+    counter.window = edge
+    local stored = state and floor(state.ends / counter.step) or 0
     if stored >= edge then
-      charge.window, charge.current = stored, read(value, state.at)
+      counter.window, counter.current = stored, state.first
     end
   end
 
-  function kind.room(charge)
-    return charge.limit - charge.current
+  function kind.room(counter)
+    return counter.limit - counter.current
   end
 
-  function kind.take(charge, units)
-    charge.current = charge.current + units
+  function kind.take(counter, units)
+    counter.current = counter.current + units
   end
 
-  function kind.owe(charge, units)
-    charge.current = charge.current + min(units, max(0, 2 * charge.limit - charge.current))
+  function kind.owe(counter, units)
+    counter.current = counter.current + min(units, max(0, 2 * counter.limit - counter.current))
   end
 
-  function kind.give(charge, units, taken)
-    if charge.window == taken then
-      charge.current = max(0, charge.current - units)
+  function kind.give(counter, units, taken)
+    if counter.window == taken then
+      counter.current = max(0, counter.current - units)
     end
   end
 
-  function kind.ends(charge)
-    return charge.current > 0 and charge.window * charge.step or nil
+  function kind.ends(counter)
+    return counter.current > 0 and counter.window * counter.step or nil
   end
 
-  function kind.numbers(charge)
-    return write(charge.current)
+  function kind.numbers(counter)
+    return write(counter.current)
   end
 
   return kind

@@ -3,178 +3,177 @@
 -- window has microseconds. A level of whole units and parts is kept as these two
 -- numbers, the parts less than a unit's.
 
--- `units` and `parts` without others; never less than nothing.
-local function less(units, parts, other_units, other_parts, unit)
-  units, parts = units - other_units, parts - other_parts
-  if parts < 0 then
-    units, parts = units - 1, parts + unit
-  end
-  if units < 0 then
-    return 0, 0
-  end
-  return units, parts
-end
-
--- What is left of a level after it has leaked for so long.
-local function leak(charge, units, parts, elapsed)
-  local window, limit = charge.length, charge.limit
-  if elapsed <= 0 then
+local function levels(number)
+  -- `units` and `parts` without others; never less than nothing.
+  local function less(units, parts, other_units, other_parts, unit)
+    units, parts = units - other_units, parts - other_parts
+    if parts < 0 then
+      units, parts = units - 1, parts + unit
+    end
+    if units < 0 then
+      return 0, 0
+    end
     return units, parts
-  elseif elapsed / window * limit > units + 2 then
-    return 0, 0
-  end
-  local windows = floor(elapsed / window)
-  local gone, rest = product_over(limit, elapsed - windows * window, window)
-  return less(units, parts, windows * limit + gone, rest, window)
-end
-
-local function level_room(charge)
-  return charge.capacity - charge.units - (charge.parts > charge.capacity_parts and 1 or 0)
-end
-
--- Raises a level, but not above twice the capacity.
-local function raise(charge, units)
-  local most, most_parts = 2 * charge.capacity, 2 * charge.capacity_parts
-  if most_parts >= charge.length then
-    most, most_parts = most + 1, most_parts - charge.length
-  end
-  local room, room_parts = less(most, most_parts, charge.units, charge.parts, charge.length)
-  if units <= room then
-    charge.units = charge.units + units
-  elseif room > 0 or room_parts > 0 then
-    charge.units, charge.parts = most, most_parts
-  end
-end
-
--- When a level will be zero, or a little later.
-local function level_end(charge)
-  local time = (charge.units * charge.length + charge.parts) / charge.limit
-  return min(charge.as_of + ceil(time * (1 + 2 ^ -50)) + 1, 2 ^ 52)
-end
-
-local function token_bucket()
-  local kind = { room = level_room, owe = raise }
-
-  function kind.read(charge, body, at)
-    charge.limit, charge.length, charge.capacity, at = unpack_bytes('<I6I6I6', body, at)
-    charge.capacity_parts = 0
-    return at
   end
 
-  function kind.stand(charge, value, now)
-    local state = charge.state
-    charge.as_of, charge.units, charge.parts = now, 0, 0
-    if not state then
-      return
+  -- What is left of a level after it has leaked for so long.
+  local function leak(counter, units, parts, elapsed)
+    local window, limit = counter.length, counter.limit
+    if elapsed <= 0 then
+      return units, parts
+    elseif elapsed / window * limit > units + 2 then
+      return 0, 0
     end
-    local since, at = read(value, state.at)
-    local units, parts
-    units, at = read(value, at)
-    parts = read(value, at)
-    local as_of = state.ends - since
-    charge.units, charge.parts = leak(charge, units, parts, now - as_of)
-    if charge.units > 0 or charge.parts > 0 then
-      charge.as_of = max(as_of, now)
+    local windows = floor(elapsed / window)
+    local gone, rest = product_over(limit, elapsed - windows * window, window)
+    return less(units, parts, windows * limit + gone, rest, window)
+  end
+
+  local function new_level(limit, length, capacity, capacity_parts)
+    return {
+      limit = limit, length = length, capacity = capacity, capacity_parts = capacity_parts,
+      as_of = 0, units = 0, parts = 0,
+    }
+  end
+
+  local function level_room(counter)
+    return counter.capacity - counter.units - (counter.parts > counter.capacity_parts and 1 or 0)
+  end
+
+  -- Raises a level, but not above twice the capacity.
+  local function raise(counter, units)
+    local most, most_parts = 2 * counter.capacity, 2 * counter.capacity_parts
+    if most_parts >= counter.length then
+      most, most_parts = most + 1, most_parts - counter.length
+    end
+    local room, room_parts = less(most, most_parts, counter.units, counter.parts, counter.length)
+    if units <= room then
+      counter.units = counter.units + units
+    elseif room > 0 or room_parts > 0 then
+      counter.units, counter.parts = most, most_parts
     end
   end
 
-  function kind.take(charge, units)
-    charge.units = charge.units + units
+  -- When a level will be zero, or a little later.
+  local function level_end(counter)
+    local time = (counter.units * counter.length + counter.parts) / counter.limit
+    return min(counter.as_of + ceil(time * (1 + 2 ^ -50)) + 1, 2 ^ 52)
   end
 
-  -- What cannot have leaked out since.
-  function kind.give(charge, units, taken)
-    local given, given_parts = leak(charge, units, 0, charge.as_of - taken)
-    charge.units, charge.parts = less(charge.units, charge.parts, given, given_parts, charge.length)
-  end
+  local function token_bucket()
+    local kind = { room = level_room, owe = raise }
 
-  function kind.ends(charge)
-    return (charge.units > 0 or charge.parts > 0) and level_end(charge) or nil
-  end
-
-  function kind.numbers(charge, ends)
-    return write(ends - charge.as_of) .. write(charge.units) .. write(charge.parts)
-  end
-
-  return kind
-end
-
--- Its units are stored doubled, and one more if several takes may have happened
--- at the same time, so that none can be told to be the last.
-local function leaky_bucket()
-  local kind = { room = level_room }
-
-  function kind.read(charge, body, at)
-    charge.limit, charge.length, charge.capacity, charge.capacity_parts, at =
-      unpack_bytes('<I6I6I6I6', body, at)
-    return at
-  end
-
-  -- The level at present, and that of the last take.
-  function kind.stand(charge, value, now)
-    local state = charge.state
-    charge.now, charge.moved, charge.last = now, false, nil
-    charge.as_of, charge.units, charge.parts = now, 0, 0
-    if not state then
-      return
+    function kind.read(body, at)
+      local limit, length, capacity, after = unpack_bytes('<I6I6I6', body, at)
+      return new_level(limit, length, capacity, 0), after
     end
-    local since, at = read(value, state.at)
-    local doubled
-    doubled, at = read(value, at)
-    local last = { as_of = state.ends - since, units = floor(doubled / 2), parts = read(value, at) }
-    last.shared = doubled % 2 == 1
-    charge.last = last
-    charge.units, charge.parts = leak(charge, last.units, last.parts, now - last.as_of)
-    if charge.units > 0 or charge.parts > 0 then
-      charge.as_of = max(last.as_of, now)
-    end
-  end
 
-  local function move(charge)
-    charge.moved = true
-    charge.shared = charge.last ~= nil and charge.last.as_of >= charge.now
-  end
-
-  function kind.take(charge, units)
-    if units > 0 then
-      charge.units = charge.units + units
-      move(charge)
-    end
-  end
-
-  function kind.owe(charge, units)
-    raise(charge, units)
-    move(charge)
-  end
-
-  -- The slots of the last take, and of no other: those behind it are promised.
-  function kind.give(charge, units, taken)
-    local last = charge.last
-    if last and last.as_of == taken and not last.shared then
-      last.units, last.parts = less(last.units, last.parts, units, 0, charge.length)
-    end
-  end
-
-  function kind.ends(charge)
-    local last = charge.last
-    if not charge.moved then
-      local units, parts = 0, 0
-      if last then
-        units, parts = leak(charge, last.units, last.parts, charge.now - last.as_of)
+    function kind.stand(counter, state, now)
+      counter.as_of = now
+      if not state then
+        return
       end
-      if units == 0 and parts == 0 then
-        return nil
+      local as_of = state.ends - state.first
+      counter.units, counter.parts = leak(counter, state.second, state.third, now - as_of)
+      if counter.units > 0 or counter.parts > 0 then
+        counter.as_of = max(as_of, now)
       end
-      charge.as_of, charge.units, charge.parts = last.as_of, last.units, last.parts
-      charge.shared = last.shared
     end
-    return level_end(charge)
+
+    function kind.take(counter, units)
+      counter.units = counter.units + units
+    end
+
+    -- What cannot have leaked out since.
+    function kind.give(counter, units, taken)
+      local given, given_parts = leak(counter, units, 0, counter.as_of - taken)
+      counter.units, counter.parts = less(counter.units, counter.parts, given, given_parts, counter.length)
+    end
+
+    function kind.ends(counter)
+      return (counter.units > 0 or counter.parts > 0) and level_end(counter) or nil
+    end
+
+    function kind.numbers(counter, ends)
+      return write(ends - counter.as_of) .. write(counter.units) .. write(counter.parts)
+    end
+
+    return kind
   end
 
-  function kind.numbers(charge, ends)
-    local doubled = charge.units * 2 + (charge.shared and 1 or 0)
-    return write(ends - charge.as_of) .. write(doubled) .. write(charge.parts)
+  -- Its units are stored doubled, and one more if several takes may have happened
+  -- at the same time, so that none can be told to be the last.
+  local function leaky_bucket()
+    local kind = { room = level_room }
+
+    function kind.read(body, at)
+      local limit, length, capacity, capacity_parts, after = unpack_bytes('<I6I6I6I6', body, at)
+      return new_level(limit, length, capacity, capacity_parts), after
+    end
+
+    -- The level at present, and that of the last take.
+    function kind.stand(counter, state, now)
+      counter.now, counter.as_of = now, now
+      if not state then
+        return
+      end
+      local last = { as_of = state.ends - state.first, units = floor(state.second / 2) }
+      last.parts, last.shared = state.third, state.second % 2 == 1
+      counter.last = last
+      counter.units, counter.parts = leak(counter, last.units, last.parts, now - last.as_of)
+      if counter.units > 0 or counter.parts > 0 then
+        counter.as_of = max(last.as_of, now)
+      end
+    end
+
+    local function move(counter)
+      counter.moved = true
+      counter.shared = counter.last ~= nil and counter.last.as_of >= counter.now
+    end
+
+    function kind.take(counter, units)
+      if units > 0 then
+        counter.units = counter.units + units
+        move(counter)
+      end
+    end
+
+    function kind.owe(counter, units)
+      raise(counter, units)
+      move(counter)
+    end
+
+    -- The slots of the last take, and of no other: those behind it are promised.
+    function kind.give(counter, units, taken)
+      local last = counter.last
+      if last and last.as_of == taken and not last.shared then
+        last.units, last.parts = less(last.units, last.parts, units, 0, counter.length)
+      end
+    end
+
+    function kind.ends(counter)
+      local last = counter.last
+      if not counter.moved then
+        local units, parts = 0, 0
+        if last then
+          units, parts = leak(counter, last.units, last.parts, counter.now - last.as_of)
+        end
+        if units == 0 and parts == 0 then
+          return nil
+        end
+        counter.as_of, counter.units, counter.parts = last.as_of, last.units, last.parts
+        counter.shared = last.shared
+      end
+      return level_end(counter)
+    end
+
+    function kind.numbers(counter, ends)
+      local doubled = counter.units * 2 + (counter.shared and 1 or 0)
+      return write(ends - counter.as_of) .. write(doubled) .. write(counter.parts)
+    end
+
+    return kind
   end
 
-  return kind
+  return number == 5 and token_bucket() or leaky_bucket()
 end

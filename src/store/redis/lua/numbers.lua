@@ -4,36 +4,48 @@
 -- Up to 2^52 a quotient can be rounded down without a thought: floor(a / b) is
 -- exact, because what the division rounds is less than 1 / b.
 
-local byte, char, sub, find, concat = string.byte, string.char, string.sub, string.find, table.concat
+local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local unpack_bytes, pack_bytes = struct.unpack, struct.pack
 
 -- A number of variable length (LEB128: seven bits a byte, the lowest first)
--- and where it ends. A text that ends too early reads as if zeros followed.
+-- and where the next begins. A text that ends too early reads as if zeros followed.
 local function read(text, at)
-  local digit = byte(text, at) or 0
-  if digit < 128 then
-    return digit, at + 1
+  local first, second, third, fourth = byte(text, at, at + 3)
+  if not second or first < 128 then
+    return first or 0, at + 1
   end
-  local number, place = digit - 128, 128
-  repeat
-    at = at + 1
-    digit = byte(text, at) or 0
-    number = number + digit % 128 * place
-    place = place * 128
-  until digit < 128
-  return number, at + 1
+  local number = first - 128 + second % 128 * 128
+  if second < 128 or not third then
+    return number, at + 2
+  end
+  number = number + third % 128 * 16384
+  if third < 128 or not fourth then
+    return number, at + 3
+  end
+  number, at = number + fourth % 128 * 2097152, at + 4
+  local place = 268435456
+  while fourth and fourth >= 128 do
+    fourth = byte(text, at) or 0
+    number, place, at = number + fourth % 128 * place, place * 128, at + 1
+  end
+  return number, at
 end
 
 -- The same number as bytes.
 local function write(number)
   if number < 128 then
     return char(number)
-  elseif number < 16384 then
-    return char(number % 128 + 128, floor(number / 128))
   end
-  local high = floor(number / 16384)
-  return char(number % 128 + 128, floor(number / 128) % 128 + 128) .. write(high)
+  local second = floor(number / 128)
+  if second < 128 then
+    return char(number % 128 + 128, second)
+  end
+  local third = floor(second / 128)
+  if third < 128 then
+    return char(number % 128 + 128, second % 128 + 128, third)
+  end
+  return char(number % 128 + 128, second % 128 + 128, third % 128 + 128) .. write(floor(third / 128))
 end
 
 -- Quotient and remainder of a * b / divisor, for a < 2^42, b and the divisor

@@ -4,68 +4,66 @@
 local function sliding_window()
   local kind = {}
 
-  function kind.read(charge, body, at)
-    charge.limit, charge.length, at = unpack_bytes('<I6I6', body, at)
-    return at
+  function kind.read(body, at)
+    local limit, length, after = unpack_bytes('<I6I6', body, at)
+    return { limit = limit, length = length, window = 0, left = 0, current = 0, previous = 0 }, after
   end
 
-  function kind.stand(charge, value, now)
-    local length, state = charge.length, charge.state
+  function kind.stand(counter, state, now)
+    local length = counter.length
     local window = ceil(now / length)
-    charge.window, charge.left = window, window * length - now
-    charge.current, charge.previous = 0, 0
+    counter.window, counter.left = window, window * length - now
     local last = state and floor(state.ends / length) or 0
     if last * length <= now then
       return
     end
-    local current, at = read(value, state.at)
-    local previous = read(value, at)
+    local current, previous = state.first, state.second
     local stored = current > 0 and last - 1 or last
     if stored < window then
-      charge.previous = current
+      counter.previous = current
     else
-      charge.current, charge.previous = current, previous
+      counter.current, counter.previous = current, previous
     end
     if stored > window then -- The clock ran backwards: nothing has faded yet.
-      charge.window, charge.left = stored, length
+      counter.window, counter.left = stored, length
     end
   end
 
-  local function counted(charge)
-    local fading, rest = product_over(charge.previous, charge.left, charge.length)
-    return charge.current + fading + (rest > 0 and 1 or 0)
+  local function counted(counter)
+    local fading, rest = product_over(counter.previous, counter.left, counter.length)
+    return counter.current + fading + (rest > 0 and 1 or 0)
   end
 
-  function kind.room(charge)
-    return charge.limit - counted(charge)
+  function kind.room(counter)
+    return counter.limit - counted(counter)
   end
 
-  function kind.take(charge, units)
-    charge.current = charge.current + units
+  function kind.take(counter, units)
+    counter.current = counter.current + units
   end
 
-  function kind.owe(charge, units)
-    charge.current = charge.current + min(units, max(0, 2 * charge.limit - counted(charge)))
+  function kind.owe(counter, units)
+    counter.current = counter.current + min(units, max(0, 2 * counter.limit - counted(counter)))
   end
 
-  function kind.give(charge, units, taken)
-    if charge.window == taken then
-      charge.current = max(0, charge.current - units)
-    elseif charge.window == taken + 1 then
-      charge.previous = max(0, charge.previous - units)
+  function kind.give(counter, units, taken)
+    if counter.window == taken then
+      counter.current = max(0, counter.current - units)
+    elseif counter.window == taken + 1 then
+      counter.previous = max(0, counter.previous - units)
     end
   end
 
-  function kind.ends(charge)
-    if charge.current > 0 then
-      return (charge.window + 1) * charge.length
-    elseif charge.previous > 0 then
-      return charge.window * charge.length
+  function kind.ends(counter)
+    if counter.current > 0 then
+      return (counter.window + 1) * counter.length
+    elseif counter.previous > 0 then
+      return counter.window * counter.length
     end
   end
 
-  function kind.numbers(charge)
-    return write(charge.current) .. write(charge.previous)
+  function kind.numbers(counter)
+    return write(counter.current) .. write(counter.previous)
   end
 
   return kind

@@ -1,0 +1,185 @@
+//! One node: how a mode uses what it knows, and when it calls the store.
+
+use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate::store::leased::{self, Ask, Return, Spending};
+use tollgate::store::redis::DenyCache;
+use tollgate::store::write_back::{self, Delta};
+use tollgate::store::{Charge, MemoryStore};
+use tollgate::time::{Span, Timestamp};
+
+const MAX_KEYS: usize = 10_000;
+const DENY_CACHE_BYTES: usize = 1 << 20;
+const INTERVAL: Span = Span::SECOND;
+/// After so many failures in a row the store is not asked for a while.
+const FAILURES: u32 = 3;
+const BACK_OFF: Span = Span::from_millis(100);
+
+/// How exact the counters are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Exact,
+    Leased,
+    WriteBack,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 3] = [Self::Exact, Self::Leased, Self::WriteBack];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "`exact`",
+            Self::Leased => "`leased`",
+            Self::WriteBack => "`write_back`",
+        }
+    }
+}
+
+/// What becomes of a request at its node.
+pub(crate) enum Step {
+    Judged { admitted: bool },
+    Ask(Ask),
+}
+
+/// What a node tells the store in the background.
+pub(crate) enum Report {
+    Return(Return),
+    Delta(Delta),
+}
+
+pub(crate) struct Node {
+    mode: Mode,
+    nodes: u64,
+    deny: DenyCache,
+    leases: leased::Ledger,
+    /// Of the mode `write_back`, and what others owe when the store was away.
+    sums: write_back::Ledger,
+    /// Judges while the store is away, by this node's part of the limit.
+    local: MemoryStore,
+    part: Algorithm,
+    failures: u32,
+    away_until: Timestamp,
+}
+
+impl Node {
+    /// One of so many.
+    pub(crate) fn new(mode: Mode, nodes: u64, algorithm: &Algorithm) -> Result<Self, QuotaError> {
+        Ok(Self {
+            mode,
+            nodes,
+            deny: DenyCache::new(DENY_CACHE_BYTES),
+            leases: leased::Ledger::new(MAX_KEYS),
+            sums: write_back::Ledger::new(MAX_KEYS, INTERVAL),
+            local: MemoryStore::new(MAX_KEYS),
+            part: algorithm.with_limit(algorithm.limit().div_ceil(nodes))?,
+            failures: 0,
+            away_until: Timestamp::default(),
+        })
+    }
+
+    pub(crate) fn request(&mut self, charge: &Charge<'_>, now: Timestamp) -> Step {
+        let ask = match self.mode {
+            Mode::Exact => Ask::NOTHING_AHEAD,
+            Mode::Leased => match self.leases.spend(charge, now) {
+                Spending::Spent(_) => return Step::Judged { admitted: true },
+                Spending::Held(_) => return Step::Judged { admitted: false },
+                Spending::Ask(ask) => ask,
+            },
+            Mode::WriteBack => {
+                let away = now < self.away_until;
+                let admitted = self.sums.judge(charge, now).admitted
+                    && (!away || self.judge_alone(charge, now));
+                if admitted {
+                    self.sums.count(charge, self.nodes, now);
+                }
+                return Step::Judged { admitted };
+            }
+        };
+        match self.deny.refuse(&[*charge], now) {
+            Some(_) => Step::Judged { admitted: false },
+            None if now < self.away_until => {
+                let admitted = self.judge_alone(charge, now);
+                if admitted {
+                    self.sums.count(charge, self.nodes, now);
+                }
+                Step::Judged { admitted }
+            }
+            None => Step::Ask(ask),
+        }
+    }
+
+    /// The store has not answered in time, and may have counted the request.
+    pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        let part = Charge { algorithm: &self.part, ..*charge };
+        self.local.apply(&[part], now)[0].admitted
+    }
+
+    /// The store has not answered in time.
+    pub(crate) fn failed(&mut self, now: Timestamp) {
+        self.failures += 1;
+        if self.failures >= FAILURES {
+            self.away_until = now.plus(BACK_OFF);
+        }
+    }
+
+    /// It has not answered to a report.
+    pub(crate) fn unheard(&mut self, report: &Report, now: Timestamp) {
+        self.failed(now);
+        if let Report::Delta(delta) = report {
+            self.sums.lost(delta, now);
+        }
+    }
+
+    /// The store has judged a request at `at`.
+    pub(crate) fn answered(
+        &mut self,
+        charge: &Charge<'_>,
+        ask: Ask,
+        before: Option<&State>,
+        at: Timestamp,
+    ) {
+        self.failures = 0;
+        if self.mode == Mode::Leased {
+            self.leases.answered(charge, ask, before, at);
+        }
+        let after = taken(charge, ask, before, at).or_else(|| before.cloned());
+        self.deny.learn(&[*charge], &[after], at);
+    }
+
+    /// The store has counted a delta at `at`.
+    pub(crate) fn told(&mut self, delta: &Delta, before: Option<&State>, at: Timestamp) {
+        self.failures = 0;
+        self.sums.answered(delta, before, at);
+    }
+
+    /// What there is to tell at `now`.
+    pub(crate) fn reports(&mut self, now: Timestamp) -> Vec<Report> {
+        if now < self.away_until {
+            return Vec::new();
+        }
+        let returns = self.leases.returns(now);
+        for back in &returns {
+            self.deny.forget(&back.key);
+        }
+        let deltas = self.sums.due(now, usize::MAX);
+        returns
+            .into_iter()
+            .map(Report::Return)
+            .chain(deltas.into_iter().map(Report::Delta))
+            .collect()
+    }
+}
+
+/// The state after the store has judged a request; none if it is refused.
+pub(crate) fn taken(
+    charge: &Charge<'_>,
+    ask: Ask,
+    before: Option<&State>,
+    at: Timestamp,
+) -> Option<State> {
+    let take = |units| charge.algorithm.apply(before, Op::Take(units), at);
+    let (next, verdict) = take(charge.cost);
+    match ask.granted(verdict.remaining) {
+        extra @ 1.. if verdict.admitted => take(charge.cost + extra).0,
+        _ => next,
+    }
+}

@@ -1,0 +1,250 @@
+//! Nodes, one store and what is under way between them, in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fastrand::Rng;
+use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate::digest::{Counter, Key, Principal};
+use tollgate::store::Charge;
+use tollgate::store::leased::Ask;
+use tollgate::terms::Terms;
+use tollgate::time::{Span, Timestamp};
+
+use crate::node::{Mode, Node, Report, Step, taken};
+use crate::tally::Tally;
+use crate::traffic::Request;
+
+/// How often a node looks for something to tell the store, beside every request.
+const TICK: Span = Span::from_millis(10);
+
+/// How long a node waits for the store.
+const TIMEOUT: Span = Span::from_millis(20);
+/// When the store goes away and comes back, after the start.
+const AWAY_AFTER: Span = Span::from_secs(12);
+const AWAY_UNTIL: Span = Span::from_secs(14);
+
+/// What goes wrong on the way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// Nothing.
+    None,
+    /// One message in a hundred is lost, in either direction.
+    Losses,
+    /// The store is away for two seconds.
+    Away,
+}
+
+impl Trouble {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Losses => "1 % lost",
+            Self::Away => "away for 2 s",
+        }
+    }
+}
+
+/// What arrives somewhere.
+enum Arrival {
+    /// A request at its node.
+    Request(Request),
+    /// A request at the store.
+    Asked(Request, Ask),
+    /// Nothing, at a node that has waited long enough for what the store said
+    /// to a request, or to a report.
+    Unanswered(Request),
+    Unheard(usize, Report),
+    /// What the store said to it, at its node: when it was judged, and in which state.
+    Answered(Request, Ask, Option<State>, Timestamp),
+    /// A node's report at the store.
+    Reported(usize, Report),
+    /// What the store said to it.
+    Told(usize, Report, Option<State>, Timestamp),
+    /// A node's clock.
+    Tick(usize),
+}
+
+pub(crate) struct World<'a> {
+    algorithm: &'a Algorithm,
+    nodes: Vec<Node>,
+    store: Vec<Option<State>>,
+    /// What arrives when; the number keeps the order of what arrives together.
+    order: BinaryHeap<Reverse<(Timestamp, usize)>>,
+    arrivals: Vec<Option<Arrival>>,
+    random: Rng,
+    trouble: Trouble,
+    start: Timestamp,
+    end: Timestamp,
+    pub(crate) tally: Tally<'a>,
+}
+
+impl Arrival {
+    /// What there is in the place of what does not arrive.
+    fn missed(self) -> Self {
+        match self {
+            Self::Asked(request, _) | Self::Answered(request, ..) => Self::Unanswered(request),
+            Self::Reported(node, report) | Self::Told(node, report, ..) => {
+                Self::Unheard(node, report)
+            }
+            other => other,
+        }
+    }
+}
+
+impl<'a> World<'a> {
+    /// Lets all requests be judged in this mode.
+    pub(crate) fn run(
+        algorithm: &'a Algorithm,
+        mode: Mode,
+        nodes: usize,
+        trouble: Trouble,
+        requests: &[Request],
+        seed: u64,
+    ) -> Result<Tally<'a>, QuotaError> {
+        let count = u64::try_from(nodes).expect("a few nodes");
+        let clients = requests.iter().map(|request| request.client + 1).max().unwrap_or(0);
+        let start = requests.first().map_or(Timestamp::default(), |first| first.at);
+        let built: Result<_, _> = (0..nodes).map(|_| Node::new(mode, count, algorithm)).collect();
+        let mut world = Self {
+            algorithm,
+            nodes: built?,
+            store: vec![None; clients],
+            order: BinaryHeap::new(),
+            arrivals: Vec::new(),
+            random: Rng::with_seed(seed),
+            trouble,
+            start,
+            end: requests.last().map_or(Timestamp::default(), |last| last.at),
+            tally: Tally::new(algorithm, clients),
+        };
+        for node in 0..nodes {
+            world.plan(start, Arrival::Tick(node));
+        }
+        for &request in requests {
+            world.plan(request.at, Arrival::Request(request));
+        }
+        while let Some(Reverse((now, number))) = world.order.pop() {
+            if let Some(arrival) = world.arrivals[number].take() {
+                world.arrive(arrival, now);
+            }
+        }
+        Ok(world.tally)
+    }
+
+    fn plan(&mut self, at: Timestamp, arrival: Arrival) {
+        self.order.push(Reverse((at, self.arrivals.len())));
+        self.arrivals.push(Some(arrival));
+    }
+
+    /// When what goes between a node and the store arrives: after half of 0.2
+    /// to 1 ms, or never.
+    fn way(&mut self, now: Timestamp) -> Option<Timestamp> {
+        let at = now.plus(Span::from_micros(self.random.u64(100..=500)));
+        let lost = match self.trouble {
+            Trouble::None => false,
+            Trouble::Losses => self.random.u8(0..100) == 0,
+            Trouble::Away => {
+                let since = at.since(self.start);
+                since >= AWAY_AFTER && since < AWAY_UNTIL
+            }
+        };
+        (!lost).then_some(at)
+    }
+
+    /// Sends something to the store, or what it says to that back. Whether it arrives.
+    fn send(&mut self, now: Timestamp, arrival: Arrival) -> bool {
+        let way = self.way(now);
+        match way {
+            Some(at) => self.plan(at, arrival),
+            None => self.plan(now.plus(TIMEOUT), arrival.missed()),
+        }
+        way.is_some()
+    }
+
+    fn arrive(&mut self, arrival: Arrival, now: Timestamp) {
+        match arrival {
+            Arrival::Request(request) => self.request(request, now),
+            Arrival::Asked(request, ask) => self.asked(request, ask, now),
+            Arrival::Unanswered(request) => {
+                let node = &mut self.nodes[request.node];
+                node.failed(now);
+                let admitted = node.judge_alone(&charge(request.client, self.algorithm), now);
+                self.tally.judged(request.client, admitted, now);
+            }
+            Arrival::Answered(request, ask, before, at) => {
+                let charge = charge(request.client, self.algorithm);
+                self.nodes[request.node].answered(&charge, ask, before.as_ref(), at);
+            }
+            Arrival::Reported(node, report) => self.reported(node, report, now),
+            Arrival::Unheard(node, report) => self.nodes[node].unheard(&report, now),
+            Arrival::Told(node, report, before, at) => {
+                if let Report::Delta(delta) = report {
+                    self.nodes[node].told(&delta, before.as_ref(), at);
+                    self.report(node, now);
+                }
+            }
+            Arrival::Tick(node) => {
+                self.report(node, now);
+                if now < self.end {
+                    self.plan(now.plus(TICK), Arrival::Tick(node));
+                }
+            }
+        }
+    }
+
+    /// A request has reached its node.
+    fn request(&mut self, request: Request, now: Timestamp) {
+        self.tally.offered(request.client, now);
+        let charge = charge(request.client, self.algorithm);
+        match self.nodes[request.node].request(&charge, now) {
+            Step::Judged { admitted } => self.tally.judged(request.client, admitted, now),
+            Step::Ask(ask) => {
+                self.send(now, Arrival::Asked(request, ask));
+            }
+        }
+        self.report(request.node, now);
+    }
+
+    /// A request has reached the store.
+    fn asked(&mut self, request: Request, ask: Ask, now: Timestamp) {
+        self.tally.calls += 1;
+        let charge = charge(request.client, self.algorithm);
+        let before = self.store[request.client].clone();
+        let next = taken(&charge, ask, before.as_ref(), now);
+        let admitted = next.is_some();
+        if admitted {
+            self.store[request.client] = next;
+        }
+        if self.send(now, Arrival::Answered(request, ask, before, now)) {
+            self.tally.judged(request.client, admitted, now);
+        }
+    }
+
+    fn report(&mut self, node: usize, now: Timestamp) {
+        for report in self.nodes[node].reports(now) {
+            self.send(now, Arrival::Reported(node, report));
+        }
+    }
+
+    /// A report has reached the store.
+    fn reported(&mut self, node: usize, report: Report, now: Timestamp) {
+        self.tally.calls += 1;
+        let (key, op): (Key, Op) = match &report {
+            Report::Return(back) => (back.key, back.op()),
+            Report::Delta(delta) => (delta.key, delta.op()),
+        };
+        let client = usize::try_from(key.principal.bits()).expect("clients are numbered");
+        let before = self.store[client].clone();
+        if let (Some(next), _) = self.algorithm.apply(before.as_ref(), op, now) {
+            self.store[client] = Some(next);
+        }
+        self.send(now, Arrival::Told(node, report, before, now));
+    }
+}
+
+fn charge(client: usize, algorithm: &Algorithm) -> Charge<'_> {
+    let number = u128::try_from(client).expect("a number of 64 bits");
+    let key = Key { principal: Principal::from_bits(number), counter: Counter::from_bits(0) };
+    Charge { key, algorithm, cost: 1, binding: true, terms: Terms::default() }
+}

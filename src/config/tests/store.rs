@@ -1,0 +1,83 @@
+//! The store becomes what its section says, and policies say on which terms.
+
+use std::fs;
+
+use super::*;
+use crate::store::redis::{Address, RedisSettings, Topology};
+use crate::terms::{OnFailure, StoreMode, Terms};
+
+fn redis(fields: &str) -> RedisSettings {
+    let text = format!("{SMALLEST}store: {{ redis: {{ {fields} }} }}\n");
+    compile(&text).store.redis.unwrap()
+}
+
+#[test]
+fn a_store_that_nodes_share_is_as_it_was_written() {
+    let store = compile(LARGEST).store;
+    assert_eq!(store.max_keys, 5000);
+    let redis = store.redis.unwrap();
+    let sentinels = vec![Address::tcp("10.0.0.1", 26379), Address::tcp("10.0.0.2", 26380)];
+    assert_eq!(redis.topology, Topology::Sentinel { sentinels, master_name: "main".to_owned() });
+    assert_eq!((redis.database, redis.username.as_deref()), (3, Some("ann")));
+    let password = redis.password.unwrap();
+    assert!(password.expose().starts_with("a secret of more than"), "it is the variable's value");
+    assert!(redis.tls.is_some() && redis.secret.is_some());
+    assert_eq!((redis.mode, redis.timeout), (StoreMode::Leased, Duration::from_millis(50)));
+    assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("limits", 5_000_000));
+}
+
+#[test]
+fn a_url_alone_has_the_defaults_and_no_redis_is_none() {
+    assert!(compile(SMALLEST).store.redis.is_none());
+    let redis = redis("url: \"redis://redis\", username: \"${NO_USER:-}\"");
+    assert_eq!(redis.topology, Topology::Standalone(Address::tcp("redis", 6379)));
+    assert_eq!(redis.timeout, Duration::from_millis(20));
+    assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("tollgate", 1_000_000));
+    assert_eq!((redis.username, redis.mode), (None, StoreMode::Exact));
+    assert!(redis.tls.is_none() && redis.secret.is_none() && redis.password.is_none());
+}
+
+#[test]
+fn shards_are_servers_in_the_order_of_the_file() {
+    let redis = redis("shards: [\"redis://:pass@a/1\", \"redis://:pass@b:7000/1\"]");
+    assert_eq!(
+        redis.topology,
+        Topology::Shards(vec![Address::tcp("a", 6379), Address::tcp("b", 7000)])
+    );
+    assert_eq!((redis.database, redis.password.unwrap().expose()), (1, "pass"));
+}
+
+#[test]
+fn files_of_certificates_are_read_beside_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    fs::write(directory.path().join("cert.pem"), &cert).unwrap();
+    fs::write(directory.path().join("key.pem"), &key).unwrap();
+    let text = format!(
+        "{SMALLEST}store: {{ redis: {{ url: \"rediss://a\", \
+         tls: {{ ca: cert.pem, cert: cert.pem, key: key.pem }} }} }}\n"
+    );
+    let name = directory.path().join("gateway.yaml");
+    let parse = |text: &str| Config::parse(text, &name.to_string_lossy(), &|_| None);
+    let tls = parse(&text).unwrap().config.store.redis.unwrap().tls.unwrap();
+    let identity = tls.identity.unwrap();
+    assert_eq!((tls.ca, identity.cert), (Some(cert.clone().into_bytes()), cert.into_bytes()));
+    assert_eq!(identity.key, key.into_bytes());
+    let report = parse(&text.replace("ca: cert.pem", "ca: key.pem")).unwrap_err().to_string();
+    assert!(report.contains("the file \"key.pem\" holds no certificate in PEM"), "{report}");
+}
+
+#[test]
+fn a_policy_has_the_terms_of_the_store_or_its_own() {
+    let config = compile(LARGEST);
+    let terms =
+        |name: &str| config.policies.iter().find(|policy| &*policy.name == name).unwrap().terms;
+    let leased = Terms { mode: StoreMode::Leased, on_failure: OnFailure::Local };
+    assert_eq!(terms("nested"), leased);
+    let own = Terms { mode: StoreMode::WriteBack, on_failure: OnFailure::Deny };
+    assert_eq!(terms("bucket"), own);
+    for exact in ["logged", "queue", "running"] {
+        assert_eq!(terms(exact), Terms::default(), "{exact} can be nothing but exact");
+    }
+}

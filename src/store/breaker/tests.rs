@@ -1,0 +1,142 @@
+//! The breaker on manual time: tables for what must happen, and any order of
+//! events for what must never.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::time::monotonic;
+
+fn breaker() -> Breaker {
+    Breaker::new(fastrand::Rng::with_seed(7))
+}
+
+fn closed() -> Breaker {
+    let mut breaker = breaker();
+    assert_eq!(breaker.succeeded(), Some(Change::Closed));
+    breaker
+}
+
+#[test]
+fn a_server_that_nothing_is_known_of_is_tried_and_opens_at_its_first_failure() {
+    let mut breaker = breaker();
+    assert!(breaker.admits());
+    assert_eq!(breaker.failed(monotonic()), Some(Change::Opened));
+    assert!(!breaker.admits());
+}
+
+#[test]
+fn failures_open_it_only_in_a_row() {
+    let (mut breaker, now) = (closed(), monotonic());
+    for _ in 0..10 {
+        assert_eq!(breaker.failed(now), None);
+        assert_eq!(breaker.failed(now), None);
+        assert_eq!(breaker.succeeded(), None);
+    }
+    assert_eq!(breaker.failed(now), None);
+    assert_eq!(breaker.failed(now), None);
+    assert_eq!(breaker.failed(now), Some(Change::Opened));
+    assert_eq!(breaker.times_opened(), 1);
+}
+
+#[test]
+fn a_broken_connection_is_replaced_once_before_the_server_counts_as_away() {
+    let (mut breaker, now) = (closed(), monotonic());
+    assert_eq!(breaker.disconnected(now), None);
+    assert_eq!(breaker.position(), Position::HalfOpen);
+    assert_eq!(breaker.disconnected(now), Some(Change::Opened));
+}
+
+#[test]
+fn late_answers_do_not_close_an_open_breaker() {
+    let (mut breaker, now) = (breaker(), monotonic());
+    assert_eq!(breaker.failed(now), Some(Change::Opened));
+    assert_eq!(breaker.succeeded(), None);
+    assert_eq!(breaker.failed(now), None);
+    assert_eq!(breaker.position(), Position::Open);
+    assert_eq!(breaker.times_opened(), 1);
+}
+
+#[test]
+fn pauses_double_up_to_a_second_until_a_decision_succeeds() {
+    let (mut breaker, now) = (breaker(), monotonic());
+    assert_eq!(breaker.failed(now), Some(Change::Opened));
+    for pause_ms in [100, 200, 400, 800, 1000, 1000] {
+        let pause = Duration::from_millis(pause_ms);
+        let wait = breaker.probe_at().expect("it is open") - now;
+        assert!(wait >= pause && wait <= pause * 5 / 4, "{wait:?} for {pause:?}");
+        breaker.probed(false, now);
+    }
+    // A probe that is answered is not yet a decision that is.
+    breaker.probed(true, now);
+    assert_eq!(breaker.failed(now), None, "nothing has changed for those who decide");
+    assert!(breaker.probe_at().expect("it is open") - now >= LONGEST_PAUSE);
+    breaker.probed(true, now);
+    assert_eq!(breaker.succeeded(), Some(Change::Closed));
+    assert_eq!(breaker.disconnected(now), None);
+    assert_eq!(breaker.failed(now), Some(Change::Opened));
+    assert!(breaker.probe_at().expect("it is open") - now < FIRST_PAUSE * 2);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Succeeded,
+    Failed,
+    Disconnected,
+    Probed(bool),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        Just(Event::Succeeded),
+        Just(Event::Failed),
+        Just(Event::Disconnected),
+        any::<bool>().prop_map(Event::Probed),
+    ];
+    prop::collection::vec(event, 0..200)
+}
+
+proptest! {
+    /// Whatever happens: opening and closing alternate, only an open breaker
+    /// waits for a probe, and no probe is further away than it may be.
+    #[test]
+    fn changes_are_told_once_and_probes_are_never_far(events in events(), seed: u64) {
+        let mut breaker = Breaker::new(fastrand::Rng::with_seed(seed));
+        let now = monotonic();
+        let mut last = None;
+        let mut opened = 0;
+        for event in events {
+            let before = breaker.position();
+            let change = match event {
+                Event::Succeeded => breaker.succeeded(),
+                Event::Failed => breaker.failed(now),
+                Event::Disconnected => breaker.disconnected(now),
+                Event::Probed(answered) => {
+                    breaker.probed(answered, now);
+                    None
+                }
+            };
+            let open = breaker.position() == Position::Open;
+            prop_assert_eq!(breaker.probe_at().is_some(), open);
+            prop_assert_eq!(breaker.admits(), !open);
+            if let Some(at) = breaker.probe_at() {
+                prop_assert!(at > now && at <= now + LONGEST_PAUSE * 5 / 4);
+            }
+            if open && before != Position::Open {
+                opened += 1;
+            }
+            if before == Position::Open && !open {
+                prop_assert!(matches!(event, Event::Probed(true)));
+            }
+            if let Some(change) = change {
+                prop_assert_ne!(last, Some(change));
+                last = Some(change);
+            }
+            match breaker.position() {
+                Position::Open => prop_assert_eq!(last, Some(Change::Opened)),
+                Position::Closed => prop_assert_eq!(last, Some(Change::Closed)),
+                Position::HalfOpen => {}
+            }
+            prop_assert_eq!(breaker.times_opened(), opened);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The lots of all keys of one worker: a bounded table, and an order in which
+//! leases end.
+//!
+//! A key that finds no room costs what it costs without leases: a call for each
+//! request. What is evicted is given back; what cannot even be remembered as
+//! given back stays counted. Nothing in here makes a unit that was not taken in
+//! the store.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use quick_cache::unsync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
+
+use super::lot::{self, Ask, Lot, Return};
+use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::digest::Key;
+use crate::store::Charge;
+use crate::time::Timestamp;
+
+/// What becomes of a charge here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spending {
+    /// Its units were taken ahead, and are now spent: the store need not know.
+    Spent(Verdict),
+    /// The store has just refused the same, and is not asked so soon again.
+    Held(Verdict),
+    /// The store must be asked.
+    Ask(Ask),
+}
+
+/// The leases of one worker.
+#[derive(Debug)]
+pub struct Ledger {
+    lots: Cache<Key, Lot, UnitWeighter, DefaultHashBuilder, Evictions>,
+    /// When the leases end. A key stands here once at most, so there are no
+    /// more of them than lots.
+    ends: BTreeSet<(Timestamp, Key)>,
+    /// What is to be given back, and has not been asked for yet.
+    returns: Vec<Return>,
+    max_keys: usize,
+}
+
+/// Hands over what is evicted: it may hold units.
+#[derive(Clone, Debug)]
+struct Evictions;
+
+impl Lifecycle<Key, Lot> for Evictions {
+    type RequestState = Vec<(Key, Lot)>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, lot: Lot) {
+        evicted.push((key, lot));
+    }
+}
+
+impl Ledger {
+    /// A ledger that remembers up to `max_keys` keys.
+    pub fn new(max_keys: usize) -> Self {
+        let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
+        Self {
+            lots: Cache::with(
+                max_keys,
+                capacity,
+                UnitWeighter,
+                DefaultHashBuilder::default(),
+                Evictions,
+            ),
+            ends: BTreeSet::new(),
+            returns: Vec::new(),
+            max_keys,
+        }
+    }
+
+    /// Whether units of this algorithm are taken ahead. Others are exact: a log
+    /// holds every unit's own time, a queue hands out slots in their order, and
+    /// what is in flight is taken for no fixed time.
+    pub fn leases(algorithm: &Algorithm) -> bool {
+        lot::length(algorithm).is_some()
+    }
+
+    /// Spends the units of a charge from what was taken ahead, or says why that
+    /// cannot be. `now` is the store's time.
+    pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
+        match self.lots.get_mut(&charge.key) {
+            Some(mut lot) => lot.spend(charge.cost, now),
+            None => Spending::Ask(Ask::NOTHING_AHEAD),
+        }
+    }
+
+    /// Puts back the units that a charge [spent](Spending::Spent) at `spent` for
+    /// a request that another charge stopped. They stay counted if their lease
+    /// has ended meanwhile. The verdict tells what remains without them; none if
+    /// nothing is known of the key any more.
+    pub fn put_back(
+        &mut self,
+        charge: &Charge<'_>,
+        spent: Timestamp,
+        now: Timestamp,
+    ) -> Option<Verdict> {
+        let mut lot = self.lots.get_mut(&charge.key)?;
+        Some(lot.put_back(charge.cost, spent, now))
+    }
+
+    /// Takes note of what the store did at `at`, by its clock, for a charge that
+    /// was asked with `ask`: `before` is its state before. Of a charge that was
+    /// not taken because another one stopped its request, the ledger hears
+    /// nothing. The verdict is the one to tell.
+    pub fn answered(
+        &mut self,
+        charge: &Charge<'_>,
+        ask: Ask,
+        before: Option<&State>,
+        at: Timestamp,
+    ) -> Verdict {
+        let key = charge.key;
+        if self.lots.peek(&key).is_none() {
+            self.make_room_for(charge);
+        }
+        let Some(mut lot) = self.lots.peek_mut(&key) else {
+            return charge.algorithm.apply(before, Op::Take(charge.cost), at).1;
+        };
+        let ended_at = lot.until();
+        let (verdict, ended) = lot.answered(charge, ask, before, at);
+        let ends_at = lot.until();
+        drop(lot);
+        if ends_at != ended_at {
+            self.ends.remove(&(ended_at, key));
+            self.ends.insert((ends_at, key));
+        }
+        self.give_back(ended);
+        verdict
+    }
+
+    /// What is to be given back at `now`: what was left when its lease ended.
+    pub fn returns(&mut self, now: Timestamp) -> Vec<Return> {
+        while let Some(&(end, key)) = self.ends.first()
+            && end <= now
+        {
+            self.ends.pop_first();
+            let ended = self.lots.peek_mut(&key).and_then(|mut lot| lot.end(key, now));
+            self.give_back(ended);
+        }
+        mem::take(&mut self.returns)
+    }
+
+    /// When something will be given back, unless leases begin or are spent meanwhile.
+    pub fn next_return(&self) -> Option<Timestamp> {
+        match self.returns.as_slice() {
+            [] => self.ends.first().map(|&(end, _)| end),
+            _ => Some(Timestamp::default()),
+        }
+    }
+
+    /// Ends all leases, for a node that stops.
+    pub fn close(&mut self, now: Timestamp) -> Vec<Return> {
+        for (_, key) in mem::take(&mut self.ends) {
+            let ended = self.lots.peek_mut(&key).and_then(|mut lot| lot.end(key, now));
+            self.give_back(ended);
+        }
+        mem::take(&mut self.returns)
+    }
+
+    fn make_room_for(&mut self, charge: &Charge<'_>) {
+        let Some(length) = lot::length(charge.algorithm) else { return };
+        let mut evicted = Vec::new();
+        let lot = Lot::new(charge.algorithm, length);
+        self.lots.insert_with_lifecycle(charge.key, lot, &mut evicted);
+        for (key, mut lot) in evicted {
+            self.ends.remove(&(lot.until(), key));
+            let ended = lot.end(key, lot.until());
+            self.give_back(ended);
+        }
+    }
+
+    fn give_back(&mut self, ended: Option<Return>) {
+        if self.returns.len() < self.max_keys {
+            self.returns.extend(ended);
+        }
+    }
+}

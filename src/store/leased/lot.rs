@@ -1,0 +1,286 @@
+//! What one node holds of one key, and how much it asks for.
+
+use std::mem;
+
+use super::ledger::Spending;
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use crate::digest::Key;
+use crate::store::Charge;
+use crate::time::{Span, Timestamp};
+
+/// A lease lasts the window divided by this.
+const LEASES_IN_WINDOW: u64 = 50;
+/// The longest lease.
+const MAX_LENGTH: Span = Span::from_secs(10);
+/// Windows shorter than this are not leased: a lease would be over before the
+/// store's answer pays for itself.
+const MIN_WINDOW: Span = Span::SECOND;
+/// Nothing is taken ahead from this part of the capacity, its last fifth.
+const RESERVE_DIVISOR: u64 = 5;
+/// What is left of a lease goes back if it is at least this part of the
+/// capacity: less is not worth the call.
+const RETURN_DIVISOR: u64 = 200;
+/// After this many lengths without a call a key counts as never seen.
+const IDLE_LENGTHS: u64 = 4;
+/// A whole, in the unit of shares.
+const WHOLE: u16 = 1024;
+
+/// What the store is asked for beside the cost itself: `extra` units at most,
+/// and of what is free beyond the `reserve` at most a share. The store takes,
+/// if the cost fits, `cost + clamp((room - cost - reserve) * share / 1024, 0, extra)`,
+/// with the share rounded down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// How many units more are wanted.
+    pub extra: u64,
+    /// How many units must stay free.
+    pub reserve: u64,
+    /// The share, in 1/1024.
+    pub share_1024: u16,
+}
+
+impl Ask {
+    /// Nothing beside the cost.
+    pub const NOTHING_AHEAD: Self = Self { extra: 0, reserve: 0, share_1024: 0 };
+
+    /// How many units the store takes beside a cost that fits, if `free` units
+    /// are left after it.
+    pub fn granted(&self, free: u64) -> u64 {
+        let free = u128::from(free.saturating_sub(self.reserve));
+        let share = free * u128::from(self.share_1024) / u128::from(WHOLE);
+        u64::try_from(share).unwrap_or(u64::MAX).min(self.extra)
+    }
+}
+
+/// How long a lease lasts. None: units of this algorithm are not leased.
+pub(super) fn length(algorithm: &Algorithm) -> Option<Span> {
+    let leased = matches!(
+        algorithm,
+        Algorithm::SlidingWindow(_)
+            | Algorithm::SubWindows(_)
+            | Algorithm::FixedWindow(_)
+            | Algorithm::TokenBucket(_)
+    );
+    let length = Span::from_micros(algorithm.window().as_micros() / LEASES_IN_WINDOW);
+    (leased && algorithm.window() >= MIN_WINDOW).then_some(length.min(MAX_LENGTH))
+}
+
+/// What one node holds of one key.
+#[derive(Debug)]
+pub(super) struct Lot {
+    algorithm: Algorithm,
+    length: Span,
+    /// Units taken ahead and not spent, when they were taken, and until when
+    /// they may be spent.
+    left: u64,
+    taken: Timestamp,
+    until: Timestamp,
+    /// The store's state after the last call, and when that was.
+    after: Option<State>,
+    asked: Timestamp,
+    /// What that call brought, and what was asked for here since then.
+    brought: u64,
+    demand: u64,
+    /// This node's part of what all nodes take.
+    share_1024: u16,
+    /// Until then the answer to a call that takes ahead is waited for.
+    awaited_until: Timestamp,
+    /// This cost, and any above it, is refused until then.
+    held: (u64, Timestamp),
+}
+
+impl Lot {
+    /// A key that has just been asked for the first time.
+    pub(super) fn new(algorithm: &Algorithm, length: Span) -> Self {
+        Self {
+            algorithm: algorithm.clone(),
+            length,
+            left: 0,
+            taken: Timestamp::default(),
+            until: Timestamp::default(),
+            after: None,
+            asked: Timestamp::default(),
+            brought: 0,
+            demand: 0,
+            share_1024: WHOLE / 2,
+            awaited_until: Timestamp::default(),
+            held: (0, Timestamp::default()),
+        }
+    }
+
+    /// Spends `cost` units of what was taken ahead, or says why not.
+    pub(super) fn spend(&mut self, cost: u64, now: Timestamp) -> Spending {
+        self.demand = self.demand.saturating_add(cost);
+        if now < self.until && cost <= self.left {
+            self.left -= cost;
+            return Spending::Spent(self.verdict(now));
+        }
+        let (held_cost, held_until) = self.held;
+        if now < held_until && cost >= held_cost {
+            let retry = Retry::After(held_until.since(now));
+            let verdict = Verdict { admitted: false, remaining: 0, retry, ..self.verdict(now) };
+            return Spending::Held(verdict);
+        }
+        Spending::Ask(self.ask(cost, now))
+    }
+
+    /// Units that a refused request had spent at `spent` are free again, if they
+    /// are of this lease and there is still time.
+    pub(super) fn put_back(&mut self, cost: u64, spent: Timestamp, now: Timestamp) -> Verdict {
+        if now < self.until && spent >= self.taken {
+            self.left = self.left.saturating_add(cost);
+        }
+        self.verdict(now)
+    }
+
+    /// What a caller is told who spends here: what is left here, and what was
+    /// left in the store as far as is known.
+    fn verdict(&self, now: Timestamp) -> Verdict {
+        let (_, seen) = self.algorithm.apply(self.after.as_ref(), Op::Peek, now);
+        let left = if now < self.until { self.left } else { 0 };
+        let remaining = seen.remaining.saturating_add(left).min(self.algorithm.capacity());
+        Verdict { admitted: true, remaining, retry: Retry::Now, ..seen }
+    }
+
+    fn ask(&mut self, cost: u64, now: Timestamp) -> Ask {
+        let elapsed = now.since(self.asked).as_micros().max(1);
+        let length = self.length.as_micros();
+        // One call that takes ahead is enough at a time.
+        if elapsed > IDLE_LENGTHS * length || now < self.awaited_until {
+            return Ask::NOTHING_AHEAD;
+        }
+        let wanted = (u128::from(self.demand) * u128::from(length)).div_ceil(elapsed.into());
+        let capacity = self.algorithm.capacity();
+        let extra = u64::try_from(wanted).unwrap_or(u64::MAX).min(capacity).saturating_sub(cost);
+        if extra > 0 {
+            self.awaited_until = now.plus(self.length);
+        }
+        let reserve = capacity.div_ceil(RESERVE_DIVISOR);
+        Ask { extra, reserve, share_1024: self.share_1024 / 2 }
+    }
+
+    /// Takes note of the store's answer to `ask`, given at the store's time
+    /// `at` in its state `before`. Returns what the caller is told, and what is
+    /// left of the lease before this one, if there is a new one.
+    pub(super) fn answered(
+        &mut self,
+        charge: &Charge<'_>,
+        ask: Ask,
+        before: Option<&State>,
+        at: Timestamp,
+    ) -> (Verdict, Option<Return>) {
+        let &Charge { key, algorithm, cost, .. } = charge;
+        if self.algorithm != *algorithm {
+            self.algorithm = algorithm.clone();
+        }
+        if ask.extra > 0 {
+            self.awaited_until = Timestamp::default();
+        }
+        let (_, verdict) = algorithm.apply(before, Op::Take(cost), at);
+        if !verdict.admitted {
+            return (self.hold(cost, verdict, before, at), None);
+        }
+        self.infer_share(verdict.remaining.saturating_add(cost), at);
+        let extra = ask.granted(verdict.remaining);
+        let ended = if extra > 0 { self.end(key, at) } else { None };
+        let (next, _) = algorithm.apply(before, Op::Take(cost.saturating_add(extra)), at);
+        self.after = next;
+        (self.asked, self.brought, self.demand) = (at, cost + extra, 0);
+        if extra > 0 {
+            self.begin(extra, at);
+        }
+        (self.verdict(at), ended)
+    }
+
+    /// Begins a lease.
+    fn begin(&mut self, units: u64, at: Timestamp) {
+        let end = at.plus(self.length);
+        self.taken = at;
+        self.until = self.algorithm.edge(at).map_or(end, |edge| end.min(edge));
+        self.left = units;
+    }
+
+    /// Refused: the same is not asked again for half a lease, or nodes that
+    /// compete for the last units would call for every request.
+    fn hold(
+        &mut self,
+        cost: u64,
+        verdict: Verdict,
+        before: Option<&State>,
+        at: Timestamp,
+    ) -> Verdict {
+        (self.after, self.brought) = (before.cloned(), 0);
+        let shortest = Retry::After(Span::from_micros(self.length.as_micros() / 2));
+        if verdict.retry >= shortest {
+            return verdict; // the time is known exactly, and kept elsewhere
+        }
+        self.held = (cost, at.plus(Span::from_micros(self.length.as_micros() / 2)));
+        Verdict { retry: shortest, ..verdict }
+    }
+
+    /// The others took what this node expected to find and did not.
+    fn infer_share(&mut self, room: u64, at: Timestamp) {
+        if self.brought == 0 {
+            return;
+        }
+        let (_, expected) = self.algorithm.apply(self.after.as_ref(), Op::Peek, at);
+        let others = expected.remaining.saturating_sub(room);
+        let all = u128::from(self.brought) + u128::from(others);
+        let share = u128::from(self.brought) * u128::from(WHOLE) / all;
+        self.share_1024 = u16::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
+    }
+
+    /// When the last lease ends or ended.
+    pub(super) const fn until(&self) -> Timestamp {
+        self.until
+    }
+
+    /// Ends the lease. What is left goes back, if it is worth a call.
+    pub(super) fn end(&mut self, key: Key, now: Timestamp) -> Option<Return> {
+        let units = mem::take(&mut self.left);
+        let (algorithm, taken) = (self.algorithm.clone(), self.taken);
+        let back = Return { key, algorithm, units, taken };
+        if !back.is_worth_a_call(now) {
+            return None;
+        }
+        self.after = self.algorithm.apply(self.after.as_ref(), back.op(), now).0;
+        Some(back)
+    }
+}
+
+/// Units that were taken ahead and not spent, for the store to have again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "or nobody can spend the units until they have expired"]
+pub struct Return {
+    /// The counter.
+    pub key: Key,
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// How many.
+    pub units: u64,
+    /// When they were taken, by the store's clock.
+    pub taken: Timestamp,
+}
+
+impl Return {
+    /// What it is to the store.
+    pub const fn op(&self) -> Op {
+        Op::Give { cost: self.units, taken: self.taken }
+    }
+
+    /// A bucket may have refilled some of the units itself, see [`Op::Give`]. It
+    /// would be no use to find out that it was too full of other units for that:
+    /// those may be leases as well, that go back too.
+    fn is_worth_a_call(&self, now: Timestamp) -> bool {
+        let window_us = u128::from(self.algorithm.window().as_micros());
+        let refilled = match &self.algorithm {
+            Algorithm::TokenBucket(_) => {
+                let elapsed_us = now.since(self.taken).as_micros();
+                u128::from(self.algorithm.limit()) * u128::from(elapsed_us) / window_us
+            }
+            _ => 0,
+        };
+        let least = self.algorithm.capacity().div_ceil(RETURN_DIVISOR);
+        u128::from(self.units) >= refilled + u128::from(least)
+    }
+}

@@ -1,0 +1,332 @@
+//! Several ledgers over one central state: nothing is spent that was not taken,
+//! and the bound holds whatever the nodes do.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::lot::length;
+use super::*;
+use crate::algorithm::tests::cases;
+use crate::algorithm::{
+    Algorithm, Concurrency, FixedWindow, Op, Quota, Retry, SlidingLog, SlidingWindow, State,
+    SubWindows, TokenBucket, Verdict,
+};
+use crate::digest::{Counter, Key, Principal};
+use crate::store::Charge;
+use crate::terms::Terms;
+use crate::time::{Span, Timestamp};
+
+const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+
+fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    let key =
+        Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
+    Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
+}
+
+/// 1,000 units in 10 s: leases of 200 ms.
+fn quota() -> Quota {
+    Quota::new(1000, Span::from_secs(10)).unwrap()
+}
+
+fn bucket() -> Algorithm {
+    Algorithm::TokenBucket(TokenBucket::new(quota(), 1000).unwrap())
+}
+
+/// The store, as a node without delay sees it.
+#[derive(Default)]
+struct Central {
+    states: HashMap<Key, State>,
+    calls: u64,
+    /// Units taken and not given back, of all keys.
+    taken: u64,
+}
+
+impl Central {
+    /// A request of one charge at one node.
+    fn request(&mut self, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) -> Verdict {
+        self.take_back(node.returns(now), now);
+        match node.spend(charge, now) {
+            Spending::Spent(verdict) | Spending::Held(verdict) => verdict,
+            Spending::Ask(ask) => self.lend(node, charge, ask, now),
+        }
+    }
+
+    fn lend(
+        &mut self,
+        node: &mut Ledger,
+        charge: &Charge<'_>,
+        ask: Ask,
+        now: Timestamp,
+    ) -> Verdict {
+        self.calls += 1;
+        let before = self.states.get(&charge.key).cloned();
+        let take = |cost| charge.algorithm.apply(before.as_ref(), Op::Take(cost), now);
+        let exactly = take(charge.cost).1;
+        if exactly.admitted {
+            let units = charge.cost + ask.granted(exactly.remaining);
+            self.states.extend(take(units).0.map(|next| (charge.key, next)));
+            self.taken += units;
+        }
+        node.answered(charge, ask, before.as_ref(), now)
+    }
+
+    fn take_back(&mut self, returns: Vec<Return>, now: Timestamp) {
+        for back in returns {
+            self.calls += 1;
+            self.taken -= back.units;
+            let state = self.states.get(&back.key);
+            let next = back.algorithm.apply(state, back.op(), now).0;
+            self.states.extend(next.map(|next| (back.key, next)));
+        }
+    }
+}
+
+/// Algorithms with windows from 1 to 1.5 s: leases of 20 to 30 ms.
+fn algorithms() -> impl Strategy<Value = Algorithm> {
+    let quotas = (1..=300_u64, 1_000_000..=1_500_000_u64)
+        .prop_map(|(limit, us)| Quota::new(limit, Span::from_micros(us)).unwrap());
+    (quotas, 0..4, 1..=300_u64, 1..=60_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
+        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
+        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
+        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
+    })
+}
+
+/// What the mode promises: the algorithm itself, and for a bucket what it
+/// refills during one lease.
+fn promised(algorithm: &Algorithm) -> Algorithm {
+    let Algorithm::TokenBucket(bucket) = algorithm else { return algorithm.clone() };
+    let quota = Quota::new(algorithm.limit(), algorithm.window()).unwrap();
+    let burst = bucket.burst() + algorithm.limit().div_ceil(50);
+    Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
+
+    #[test]
+    fn what_is_spent_was_taken_and_keeps_to_the_promise(
+        algorithm in algorithms(),
+        nodes in 1..4_usize,
+        max_keys in prop_oneof![1..4_usize, Just(1000)],
+        steps in prop::collection::vec(
+            (
+                prop_oneof![8 => 0..4000_u64, 1 => 0..40_000_u64, 1 => 0..1_000_000_u64],
+                0..3_usize,
+                prop_oneof![3 => Just(0), 1 => 0..6_u64],
+                1..4_u64,
+                prop::bool::weighted(0.1),
+            ),
+            1..300,
+        ),
+    ) {
+        let mut store = Central::default();
+        let mut nodes: Vec<_> = (0..nodes).map(|_| Ledger::new(max_keys)).collect();
+        let mut promises: HashMap<u64, Option<State>> = HashMap::new();
+        let (promised, mut now, mut admitted) = (promised(&algorithm), START, 0);
+        for (gap_us, node, client, cost, stopped) in steps {
+            now = now.plus(Span::from_micros(gap_us));
+            let charge = charge(client, &algorithm, cost);
+            let count = nodes.len();
+            let node = &mut nodes[node % count];
+            let (calls, verdict) = (store.calls, store.request(node, &charge, now));
+            if !verdict.admitted {
+                continue;
+            }
+            if stopped && store.calls == calls {
+                node.put_back(&charge, now, now).expect("it has just been spent");
+                continue;
+            }
+            admitted += cost;
+            prop_assert!(admitted <= store.taken);
+            let promise = promises.entry(client).or_default();
+            let (next, kept) = promised.apply(promise.as_ref(), Op::Take(cost), now);
+            prop_assert!(kept.admitted, "{cost} units too many");
+            *promise = next;
+        }
+        for node in &mut nodes {
+            store.take_back(node.close(now), now);
+            prop_assert!(admitted <= store.taken);
+        }
+    }
+
+    #[test]
+    fn a_verdict_never_says_more_than_the_capacity_is_left(
+        algorithm in algorithms(),
+        gaps in prop::collection::vec(0..20_000_u64, 1..200),
+    ) {
+        let (mut store, mut node, mut now) = (Central::default(), Ledger::new(10), START);
+        for gap_us in gaps {
+            now = now.plus(Span::from_micros(gap_us));
+            let verdict = store.request(&mut node, &charge(1, &algorithm, 1), now);
+            prop_assert!(verdict.remaining <= algorithm.capacity());
+            prop_assert_eq!(verdict.limit, algorithm.limit());
+            prop_assert_eq!(verdict.admitted, verdict.retry == Retry::Now);
+        }
+    }
+}
+
+/// Requests of one client, each so long after the one before, to the nodes in turn.
+fn traffic(store: &mut Central, nodes: &mut [Ledger], gap: Span, requests: u64) -> u64 {
+    let (algorithm, mut admitted) = (bucket(), 0);
+    for request in 0..requests {
+        let now = START.plus(Span::from_micros(gap.as_micros() * request));
+        let node = usize::try_from(request).unwrap() % nodes.len();
+        let verdict = store.request(&mut nodes[node], &charge(1, &algorithm, 1), now);
+        admitted += u64::from(verdict.admitted);
+    }
+    admitted
+}
+
+#[test]
+fn a_busy_client_of_one_node_costs_few_calls() {
+    let mut store = Central::default();
+    let admitted = traffic(&mut store, &mut [Ledger::new(10)], Span::from_millis(12), 5000);
+    assert_eq!(admitted, 5000);
+    assert!(store.calls < 5000 / 10, "{} calls", store.calls);
+}
+
+#[test]
+fn a_client_spread_over_nodes_is_refused_nothing_below_its_limit() {
+    let mut store = Central::default();
+    let mut nodes: Vec<_> = (0..16).map(|_| Ledger::new(10)).collect();
+    let admitted = traffic(&mut store, &mut nodes, Span::from_millis(12), 5000);
+    assert_eq!(admitted, 5000);
+}
+
+#[test]
+fn a_client_at_its_limit_gets_what_the_limit_gives() {
+    let mut store = Central::default();
+    let mut nodes = [Ledger::new(10), Ledger::new(10)];
+    // 20 s at twice the rate: the burst, and what is refilled.
+    let admitted = traffic(&mut store, &mut nodes, Span::from_millis(5), 4000);
+    assert!((2980..=3020).contains(&admitted), "{admitted}");
+}
+
+#[test]
+fn the_first_request_and_one_after_a_pause_take_nothing_ahead() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (algorithm, lease) = (bucket(), Span::from_millis(200));
+    for now in [START, START.plus(Span::from_millis(900)), START.plus(Span::from_millis(1800))] {
+        store.request(&mut node, &charge(1, &algorithm, 1), now);
+    }
+    assert_eq!(store.taken, 3);
+    let soon = START.plus(Span::from_millis(1800)).plus(lease);
+    store.request(&mut node, &charge(1, &algorithm, 3), soon);
+    assert!(store.taken >= 6);
+}
+
+#[test]
+fn what_was_not_spent_goes_back_when_the_lease_ends() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
+    for ms in [0, 1] {
+        let now = START.plus(Span::from_millis(ms));
+        store.request(&mut node, &charge(1, &algorithm, 1), now);
+    }
+    assert!(store.taken > 100, "two requests in a millisecond look like many");
+    let end = START.plus(Span::from_millis(201));
+    assert_eq!(node.next_return(), Some(end));
+    assert_eq!(node.returns(end.minus(Span::from_micros(1))), []);
+    store.take_back(node.returns(end), end);
+    assert_eq!(store.taken, 2);
+    assert_eq!(node.next_return(), None);
+}
+
+#[test]
+fn near_the_limit_nothing_is_taken_ahead() {
+    let ask = Ask { extra: 100, reserve: 200, share_1024: 512 };
+    for (free, granted) in [(0, 0), (199, 0), (200, 0), (203, 1), (300, 50), (900, 100)] {
+        assert_eq!(ask.granted(free), granted);
+    }
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = bucket();
+    store.request(&mut node, &charge(1, &algorithm, 801), START);
+    for us in 1..=50 {
+        store.request(&mut node, &charge(1, &algorithm, 1), START.plus(Span::from_micros(us)));
+    }
+    assert_eq!((store.taken, store.calls), (851, 51));
+}
+
+#[test]
+fn one_call_that_takes_ahead_is_under_way_at_a_time() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = bucket();
+    let charge = charge(1, &algorithm, 1);
+    let later = START.plus(Span::from_millis(50));
+    store.request(&mut node, &charge, START);
+    let Spending::Ask(first) = node.spend(&charge, later) else { panic!("nothing is leased") };
+    assert!(first.extra > 0);
+    assert_eq!(node.spend(&charge, later), Spending::Ask(Ask::NOTHING_AHEAD));
+    // An answer that never comes is not waited for longer than its lease.
+    let Spending::Ask(again) = node.spend(&charge, later.plus(Span::from_millis(200))) else {
+        panic!("nothing is leased")
+    };
+    assert!(again.extra > 0);
+}
+
+#[test]
+fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = bucket();
+    store.request(&mut node, &charge(1, &algorithm, 1000), START);
+    let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
+    assert_eq!(refused.retry, Retry::After(Span::from_millis(100)));
+    let calls = store.calls;
+    let soon = START.plus(Span::from_millis(60));
+    let held = store.request(&mut node, &charge(1, &algorithm, 3), soon);
+    assert_eq!(held.retry, Retry::After(Span::from_millis(40)));
+    assert_eq!(store.calls, calls);
+    assert!(store.request(&mut node, &charge(1, &algorithm, 1), soon).admitted);
+    let then = START.plus(Span::from_millis(100));
+    assert!(store.request(&mut node, &charge(1, &algorithm, 2), then).admitted);
+}
+
+#[test]
+fn what_another_policy_stopped_is_put_back() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = bucket();
+    let one = charge(1, &algorithm, 1);
+    store.request(&mut node, &one, START);
+    let now = START.plus(Span::from_millis(50));
+    let leased = store.request(&mut node, &one, now);
+    let Spending::Spent(spent) = node.spend(&one, now) else { panic!("units are left") };
+    assert_eq!(spent.remaining, leased.remaining - 1);
+    let back = node.put_back(&one, now, now);
+    assert_eq!(back.map(|it| it.remaining), Some(leased.remaining));
+    // Not into another lease, which ends later.
+    let again = node.put_back(&one, now.minus(Span::MILLISECOND), now);
+    assert_eq!(again.map(|it| it.remaining), Some(leased.remaining));
+}
+
+#[test]
+fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
+    let windowed =
+        |window| Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(100, window).unwrap()));
+    for (window, lease) in [
+        (Span::from_millis(999), None),
+        (Span::from_secs(1), Some(Span::from_millis(20))),
+        (Span::from_secs(60), Some(Span::from_millis(1200))),
+        (Span::from_secs(3600), Some(Span::from_secs(10))),
+    ] {
+        assert_eq!(length(&windowed(window)), lease, "{window}");
+    }
+    let log = Algorithm::SlidingLog(SlidingLog::new(quota()).unwrap());
+    let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
+    assert!(Ledger::leases(&bucket()));
+    assert!(!Ledger::leases(&log) && !Ledger::leases(&in_flight));
+}
+
+#[test]
+fn keys_that_find_no_room_are_exact() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(0));
+    let algorithm = bucket();
+    for request in 0..100 {
+        let now = START.plus(Span::from_millis(request));
+        assert!(store.request(&mut node, &charge(1, &algorithm, 1), now).admitted);
+    }
+    assert_eq!((store.calls, store.taken), (100, 100));
+}

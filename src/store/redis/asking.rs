@@ -1,0 +1,145 @@
+//! Asking the store, and what is done where it does not say anything.
+
+use futures_util::future::join_all;
+use smallvec::SmallVec;
+
+use super::clock::StoreClock;
+use super::codec::{Answered, Ask, Encoder, Finding, decode};
+use super::parts::{self, Judged, Part, Wanted};
+use super::{Place, RedisStore, StoreError};
+use crate::store::{Answer, Charge, Decided, Source};
+use crate::time::Timestamp;
+
+impl RedisStore {
+    /// Asks for all that is wanted in one step, or as if it were one.
+    pub(super) async fn ask_for(
+        &self,
+        encoder: &Encoder,
+        wanted: &[Wanted<'_>],
+        now: Timestamp,
+    ) -> Decided {
+        let parts = Part::split(wanted, |charge| self.place(encoder, charge));
+        if let [part] = &*parts
+            && let Some(decided) = self.known_refusal(part.place, wanted, now)
+        {
+            return decided;
+        }
+        let asking = parts.into_iter().map(|part| async {
+            let outcome = self.ask(encoder, &part, now).await;
+            (part, outcome)
+        });
+        let mut judged = join_all(asking).await;
+        self.settle(encoder, wanted, &mut judged, now)
+    }
+
+    pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
+        self.servers.place(&encoder.layout().key(charge.key.principal))
+    }
+
+    /// What is known to be refused without asking. By the latest time that it
+    /// may be in the store it must be refused; the numbers told are those of
+    /// the earliest, so that no wait is too short.
+    fn known_refusal(
+        &self,
+        place: Place,
+        wanted: &[Wanted<'_>],
+        now: Timestamp,
+    ) -> Option<Decided> {
+        let (earliest, latest) = self.clocks.borrow().get(&place)?.bounds(now);
+        let denied = self.denied.borrow();
+        let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
+        denied.refuse(&charges, latest)?;
+        let verdicts = denied.refuse(&charges, earliest)?;
+        let answers = verdicts.into_iter().map(Answer::of_store).collect();
+        Some(Decided { at: earliest, answers })
+    }
+
+    async fn ask(
+        &self,
+        encoder: &Encoder,
+        part: &Part<'_>,
+        now: Timestamp,
+    ) -> Result<Answered, StoreError> {
+        let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
+        let answered = decode(&part.asked, &answer)?;
+        let clock = StoreClock::new(answered.at, now, self.clock.now());
+        self.clocks.borrow_mut().insert(part.place, clock);
+        self.last_clock.set(Some(clock));
+        Ok(answered)
+    }
+
+    /// One decision of what all parts say, and of what is said here in place of
+    /// those that say nothing.
+    fn settle(
+        &self,
+        encoder: &Encoder,
+        wanted: &[Wanted<'_>],
+        judged: &mut [Judged<'_>],
+        now: Timestamp,
+    ) -> Decided {
+        let refused = judged.iter().any(|(_, it)| it.as_ref().is_ok_and(|it| it.refused));
+        let (unjudged, sent) = parts::unjudged(wanted, judged);
+        let local = if unjudged.is_empty() {
+            SmallVec::new()
+        } else {
+            let nodes = self.nodes.get();
+            self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
+        };
+        let refused = refused || parts::refuses(&unjudged, &local);
+        let is_whole = judged.len() == 1;
+        for (part, outcome) in judged.iter_mut() {
+            let Ok(answered) = outcome else { continue };
+            if refused && !answered.refused {
+                self.post(encoder, part.place, &part.refund(answered), now);
+                answered.withdraw(&part.asked);
+            } else {
+                self.note_leases(wanted, part, answered);
+                if is_whole {
+                    self.learn(wanted, part, answered);
+                }
+            }
+        }
+        let answers = parts::combine(wanted.len(), judged, local);
+        if !refused {
+            self.hold(wanted, &answers);
+        }
+        Decided { at: parts::decided_at(judged, now), answers }
+    }
+
+    /// Tells the ledger what was leased, or refused. Its verdicts count what it
+    /// holds itself.
+    fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
+        let (refused, at) = (answered.refused, answered.at);
+        let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
+        for (((&index, asked), before), finding) in found.zip(&mut answered.findings) {
+            if let Ask::Lease(lease) = asked.ask
+                && !(refused && finding.verdict.admitted)
+            {
+                let charge = &wanted[index].charge;
+                let mut here = self.here.borrow_mut();
+                finding.verdict = here.leased(charge, lease, before.as_ref(), at);
+            }
+        }
+    }
+
+    /// Remembers what is in flight now.
+    fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer]) {
+        let mut held = self.held.borrow_mut();
+        for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
+            if answer.verdict.admitted && answer.source == Source::Store {
+                held.take(charge);
+            }
+        }
+    }
+
+    /// Remembers who is over a limit now.
+    fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
+        let is_over = |(it, found): (&Wanted<'_>, &Finding)| {
+            !found.verdict.admitted || found.verdict.remaining < it.charge.cost
+        };
+        if wanted.iter().zip(&answered.findings).any(is_over) {
+            let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
+            self.denied.borrow_mut().learn(&charges, &answered.after(&part.asked), answered.at);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The queue: its bounds, and that every call is sent once and in order.
+
+use proptest::prelude::*;
+use smallvec::SmallVec;
+use tokio::sync::oneshot::Receiver;
+
+use super::*;
+
+fn call(body: u64) -> (Call, Receiver<Answer>) {
+    let (answer, receiver) = oneshot::channel();
+    let encoded = Encoded { keys: SmallVec::new(), body: body.to_string().into() };
+    (Call { encoded, group: 0, asking: false, answer }, receiver)
+}
+
+fn bodies(batch: &[Call]) -> Vec<String> {
+    batch.iter().map(|call| String::from_utf8_lossy(&call.encoded.body).into_owned()).collect()
+}
+
+#[test]
+fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch() {
+    let mut queue = Queue::default();
+    let mut receivers = Vec::new();
+    let mut push = |queue: &mut Queue, body| {
+        let (call, receiver) = call(body);
+        queue.push(call);
+        receivers.push(receiver);
+    };
+    for body in 0..2 {
+        push(&mut queue, body);
+        assert_eq!(bodies(&queue.take().expect("there is room")), [body.to_string()]);
+    }
+    push(&mut queue, 2);
+    push(&mut queue, 3);
+    assert!(queue.take().is_none());
+    queue.landed();
+    assert_eq!(bodies(&queue.take().expect("one has landed")), ["2", "3"]);
+    assert!(!queue.is_idle());
+    queue.landed();
+    queue.landed();
+    assert!(queue.is_idle());
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_is_not_sent() {
+    let mut queue = Queue::default();
+    let (gone, receiver) = call(1);
+    drop(receiver);
+    queue.push(gone);
+    assert!(queue.take().is_none());
+    assert!(queue.is_idle());
+}
+
+#[test]
+fn what_waits_is_bounded_and_those_who_gave_up_make_room() {
+    let mut queue = Queue::default();
+    let mut receivers: Vec<_> = (0..4096)
+        .map(|body| {
+            let (call, receiver) = call(body);
+            queue.push(call);
+            receiver
+        })
+        .collect();
+    let (one_too_many, mut receiver) = call(4096);
+    queue.push(one_too_many);
+    assert_eq!(receiver.try_recv(), Ok(Err(StoreError::Overloaded)));
+    receivers.truncate(4000);
+    let (after, mut receiver) = call(4097);
+    queue.push(after);
+    assert!(receiver.try_recv().is_err(), "it waits");
+}
+
+#[test]
+fn all_that_wait_are_told_that_the_server_is_away() {
+    let mut queue = Queue::default();
+    let (call, mut receiver) = call(1);
+    queue.push(call);
+    queue.fail_all(&StoreError::Away);
+    assert_eq!(receiver.try_recv(), Ok(Err(StoreError::Away)));
+    assert!(queue.take().is_none());
+}
+
+proptest! {
+    /// Every call is taken once, in order, in batches that keep the bounds.
+    #[test]
+    fn every_call_is_sent_once_and_in_order(steps in prop::collection::vec(0_u8..4, 0..2000)) {
+        let mut queue = Queue::default();
+        let mut receivers = Vec::new();
+        let (mut pushed, mut in_flight) = (0_u64, 0_usize);
+        let mut taken = Vec::new();
+        for step in steps {
+            match step {
+                0 | 1 => {
+                    let (call, receiver) = call(pushed);
+                    queue.push(call);
+                    receivers.push(receiver);
+                    pushed += 1;
+                }
+                2 => {
+                    if let Some(batch) = queue.take() {
+                        prop_assert!((1..=64).contains(&batch.len()));
+                        taken.extend(bodies(&batch));
+                        in_flight += 1;
+                    }
+                }
+                _ if in_flight > 0 => {
+                    queue.landed();
+                    in_flight -= 1;
+                }
+                _ => {}
+            }
+            prop_assert!(in_flight <= 2);
+        }
+        let sent = u64::try_from(taken.len()).expect("few");
+        prop_assert_eq!(taken, (0..sent).map(|body| body.to_string()).collect::<Vec<_>>());
+    }
+}

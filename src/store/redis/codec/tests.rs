@@ -1,0 +1,193 @@
+//! Bodies ask what they should, and whatever comes back is read without a panic.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::{algorithms, cases};
+use crate::algorithm::{
+    Ban, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
+    TokenBucket,
+};
+use crate::digest::{Counter, Principal};
+use crate::store::redis::layout::Layout;
+use crate::store::redis::script::Encoded;
+use crate::time::Span;
+
+fn quota() -> Quota {
+    Quota::new(100, Span::from_secs(60)).unwrap()
+}
+
+/// One of each kind.
+fn every() -> [Algorithm; 9] {
+    let day = Quota::new(100, Span::DAY).unwrap();
+    [
+        Algorithm::SlidingWindow(SlidingWindow::new(quota())),
+        Algorithm::SubWindows(SubWindows::new(quota(), 6).unwrap()),
+        Algorithm::FixedWindow(FixedWindow::new(quota())),
+        Algorithm::FixedWindow(FixedWindow::calendar(day, "Europe/Berlin").unwrap()),
+        Algorithm::SlidingLog(SlidingLog::new(quota()).unwrap()),
+        Algorithm::TokenBucket(TokenBucket::new(quota(), 20).unwrap()),
+        Algorithm::LeakyBucket(LeakyBucket::new(quota(), Span::SECOND, None).unwrap()),
+        Algorithm::Concurrency(Concurrency::new(100).unwrap()),
+        Algorithm::Ban(Ban::new(Span::SECOND, Span::from_secs(60)).unwrap()),
+    ]
+}
+
+fn asked(algorithm: &Algorithm, principal: u128, counter: u64, ask: Ask) -> Asked<'_> {
+    let principal = Principal::from_bits(principal);
+    let key = Key { principal, counter: Counter::from_bits(counter) };
+    Asked { key, algorithm, ask, binding: true }
+}
+
+fn encoder() -> Encoder {
+    Encoder::new(Layout::with_buckets("rl", 16), 1)
+}
+
+/// 2026-11-21T07:28:46Z.
+const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+
+/// An answer with these states, which begin with their heads.
+fn answer(refused: u8, states: &[&[u8]]) -> Vec<u8> {
+    let mut answer = vec![refused];
+    answer.extend_from_slice(&NOW.as_micros().to_le_bytes()[..7]);
+    states.iter().for_each(|state| answer.extend_from_slice(state));
+    answer
+}
+
+#[test]
+fn what_is_asked_of_one_principal_stands_together() {
+    let policy = &every()[0];
+    let asks =
+        [(7, 1), (8, 2), (7, 3)].map(|(who, counter)| asked(policy, who, counter, Ask::Peek));
+    let Encoded { keys, body } = encoder().encode(&asks, NOW);
+    assert_eq!(keys.to_vec(), ["rl:7", "rl:8"]);
+    let charge = 3 + 1 + 1 + 1 + 6 + 12;
+    assert_eq!(body.len(), 1 + 2 * (7 + 1) + 3 * charge);
+    assert_eq!((body[0], body[8], body[9], body[9 + charge]), (2, 2, 1, 3));
+}
+
+#[test]
+fn the_ends_of_a_window_of_a_minute_are_counted_in_units_of_2_to_the_24() {
+    let body = encoder().encode(&[asked(&every()[0], 0, 0, Ask::Peek)], NOW).body;
+    assert_eq!(body[12], (1 << 4) + 24 / 3);
+}
+
+#[test]
+fn answers_come_back_in_the_order_of_the_questions() {
+    let [sliding, _, fixed, ..] = every();
+    let asks = [
+        asked(&sliding, 7, 1, Ask::Take(1)),
+        asked(&sliding, 8, 2, Ask::Take(1)),
+        asked(&fixed, 7, 3, Ask::Take(1)),
+    ];
+    // The fixed window of the first principal comes before the second principal:
+    // 40 units in the window that ends at 07:29:00, 3,549,847 units of 2^24 us.
+    let fixed_state = [0x38, 0x97, 0xd5, 0xd8, 0x01, 40];
+    let found = decode(&asks, &answer(0, &[&[0], &fixed_state, &[0]])).unwrap();
+    assert_eq!((found.at, found.refused), (NOW, false));
+    let remaining = found.findings.iter().map(|finding| finding.verdict.remaining);
+    assert_eq!(remaining.collect::<Vec<_>>(), [99, 99, 59]);
+}
+
+#[test]
+fn an_answer_that_contradicts_its_states_is_refused() {
+    let policy = &every()[0];
+    let asks = [asked(policy, 0, 0, Ask::Take(1))];
+    assert_eq!(decode(&asks, &answer(1, &[&[0]])), Err(Garbage::Disagrees));
+    let asks = [asked(policy, 0, 0, Ask::Take(101))];
+    assert_eq!(decode(&asks, &answer(0, &[&[0]])), Err(Garbage::Disagrees));
+}
+
+#[test]
+fn what_is_wrong_with_an_answer_is_said() {
+    let [sliding, ..] = every();
+    let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
+    let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
+    assert_eq!(decode(&[]), Garbage::Short);
+    assert_eq!(decode(&[2]), Garbage::Outcome(2));
+    assert_eq!(decode(&[0; 9]), Garbage::Time(0));
+    assert_eq!(decode(&answer(0, &[])), Garbage::Short);
+    assert_eq!(decode(&answer(0, &[&[0, 0, 0]])), Garbage::Long(2));
+    assert_eq!(decode(&answer(0, &[&[0x38, 1, 1]])), Garbage::Kind(3));
+    assert_eq!(decode(&answer(0, &[&[0x18, 1, 1]])), Garbage::Short);
+    assert_eq!(decode(&answer(0, &[&[0x18], &[0xff; 12]])), Garbage::Number);
+}
+
+#[test]
+fn a_settlement_is_what_it_comes_to() {
+    let [sliding, .., concurrency, _] = every();
+    let taken = NOW;
+    let ask = |algorithm, reserved, actual| {
+        let key = asked(algorithm, 0, 0, Ask::Peek).key;
+        Asked::correction(key, algorithm, Op::Settle { reserved, actual, taken }).map(|it| it.ask)
+    };
+    assert_eq!(ask(&sliding, 5, 5), None);
+    assert_eq!(ask(&sliding, 5, 2), Some(Ask::Give { cost: 3, taken }));
+    assert_eq!(ask(&sliding, 5, 9), Some(Ask::Charge(4)));
+    assert_eq!(ask(&concurrency, 5, 9), None);
+}
+
+/// Answers that begin well, so that not all of them fail at once.
+fn answers() -> impl Strategy<Value = Vec<u8>> {
+    let varied = prop_oneof![Just(0x80_u8), Just(0xff), Just(0), Just(1), any::<u8>()];
+    (0..2_u8, 1..=8_u8, prop::collection::vec(varied, 0..40)).prop_map(|(refused, kind, rest)| {
+        let mut answer = answer(refused, &[&rest]);
+        if let Some(head) = answer.get_mut(8) {
+            *head = kind << 4 | *head & 0xf;
+        }
+        answer
+    })
+}
+
+fn asks() -> impl Strategy<Value = Ask> {
+    prop_oneof![
+        Just(Ask::Peek),
+        any::<u64>().prop_map(Ask::Take),
+        (any::<[u64; 3]>(), any::<u16>()).prop_map(|([cost, extra, reserve], share)| {
+            Ask::Lease(Lease { cost, extra, reserve, share })
+        }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(cost, taken)| Ask::Give { cost, taken: Timestamp::from_micros(taken) }),
+        any::<u64>().prop_map(Ask::Charge),
+        any::<u64>().prop_map(Ask::Renew),
+        Just(Ask::Reset),
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn no_answer_makes_reading_it_panic(
+        algorithm in prop_oneof![prop::sample::select(every().to_vec()), algorithms()],
+        ask in asks(),
+        answer in prop_oneof![answers(), prop::collection::vec(any::<u8>(), 0..40)],
+        binding in any::<bool>(),
+    ) {
+        let asked = Asked { binding, ..asked(&algorithm, 1, 1, ask) };
+        if let Ok(answered) = decode(&[asked], &answer) {
+            prop_assert_eq!(answered.findings.len(), 1);
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_asked_makes_writing_it_panic(
+        algorithm in prop_oneof![prop::sample::select(every().to_vec()), algorithms()],
+        ask in asks(),
+        (principal, counter, now_us) in any::<(u128, u64, u64)>(),
+    ) {
+        let now = Timestamp::from_micros(now_us);
+        let body = encoder().encode(&[asked(&algorithm, principal, counter, ask)], now);
+        prop_assert_eq!((body.keys.len(), body.body[0]), (1, 1));
+    }
+
+    #[test]
+    fn a_lease_never_takes_more_than_there_is_room_for(
+        room in any::<u64>(),
+        (cost, extra, reserve) in any::<(u64, u64, u64)>(),
+        share in any::<u16>(),
+    ) {
+        let lease = Lease { cost, extra, reserve, share };
+        prop_assert!(lease.extra_of(room) <= extra.min(room.saturating_sub(cost)));
+    }
+}

@@ -1,0 +1,121 @@
+//! Why Redis gave no answer, shaped by what can be done about it.
+
+use redis::{RedisError, ServerErrorKind};
+use thiserror::Error;
+
+use super::settings::Address;
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StoreError {
+    /// The server is known to be away: nothing was sent.
+    #[error("the server is away")]
+    Away,
+    /// Too many calls wait for the server: nothing was sent.
+    #[error("too many calls wait for the server")]
+    Overloaded,
+    /// No answer within the timeout. It may have been counted.
+    #[error("the server did not answer in time")]
+    Timeout,
+    /// The connection broke before the answer. It may have been counted.
+    #[error("the connection broke before the answer: {0}")]
+    Lost(String),
+    /// The server said no. It did not count the call.
+    #[error("the server refused the call: {1}")]
+    Refused(Refusal, String),
+    /// The answer makes no sense. It may have been counted.
+    #[error("the server's answer makes no sense: {0}")]
+    Garbage(&'static str),
+}
+
+/// Why a server says no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It does not know the script.
+    NoScript,
+    /// The slot lives on another node.
+    Moved(Address),
+    /// The slot is moving to another node, which has this key already.
+    Ask(Address),
+    /// The keys of a call are on their way to another node: some here, some there.
+    TryAgain,
+    /// It is a replica: the master is elsewhere.
+    ReadOnly,
+    /// It reads its data from disk.
+    Loading,
+    /// It has no master, and its own data are old.
+    MasterDown,
+    /// The cluster lacks some of its slots.
+    ClusterDown,
+    /// Its memory is full.
+    OutOfMemory,
+    /// It runs another script that does not end.
+    Busy,
+    /// It did not let us in, or not do this.
+    Unauthorised,
+    /// Anything else: a mistake of ours, or of whoever else writes there.
+    Other,
+}
+
+impl StoreError {
+    /// Whether the server may have counted the call. Such a call is never
+    /// sent again.
+    pub fn may_have_counted(&self) -> bool {
+        match self {
+            Self::Away | Self::Overloaded | Self::Refused(..) => false,
+            Self::Timeout | Self::Lost(_) | Self::Garbage(_) => true,
+        }
+    }
+
+    /// Whether another node of the cluster would have answered.
+    pub(super) fn is_redirection(&self) -> bool {
+        matches!(self, Self::Refused(Refusal::Moved(_) | Refusal::Ask(_), _))
+    }
+}
+
+/// What redis-rs says, in our words.
+impl From<RedisError> for StoreError {
+    fn from(error: RedisError) -> Self {
+        if let Some(refusal) = refusal(&error) {
+            return Self::Refused(refusal, error.to_string());
+        }
+        if error.is_timeout() {
+            return Self::Timeout;
+        }
+        match error.kind() {
+            redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
+                Self::Garbage("it does not follow the protocol")
+            }
+            _ => Self::Lost(error.to_string()),
+        }
+    }
+}
+
+fn refusal(error: &RedisError) -> Option<Refusal> {
+    let code = error.code()?;
+    let to = || {
+        let (node, _slot) = error.redirect_node()?;
+        let (host, port) = node.rsplit_once(':')?;
+        Some(Address::tcp(host, port.parse().ok()?))
+    };
+    Some(match error.kind() {
+        redis::ErrorKind::Server(kind) => match kind {
+            ServerErrorKind::NoScript => Refusal::NoScript,
+            ServerErrorKind::Moved => to().map_or(Refusal::Other, Refusal::Moved),
+            ServerErrorKind::Ask => to().map_or(Refusal::Other, Refusal::Ask),
+            ServerErrorKind::TryAgain => Refusal::TryAgain,
+            ServerErrorKind::ReadOnly => Refusal::ReadOnly,
+            ServerErrorKind::BusyLoading => Refusal::Loading,
+            ServerErrorKind::MasterDown => Refusal::MasterDown,
+            ServerErrorKind::ClusterDown => Refusal::ClusterDown,
+            ServerErrorKind::NoPerm => Refusal::Unauthorised,
+            _ => Refusal::Other,
+        },
+        _ => match code {
+            "OOM" => Refusal::OutOfMemory,
+            "BUSY" => Refusal::Busy,
+            "NOAUTH" | "WRONGPASS" => Refusal::Unauthorised,
+            _ => Refusal::Other,
+        },
+    })
+}

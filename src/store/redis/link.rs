@@ -1,0 +1,277 @@
+//! The connection of one worker to one server, on which no request ever waits
+//! longer than the timeout.
+//!
+//! Calls are put into batches and carried by tasks of their own, so that a
+//! caller who goes away disturbs nobody. What may have been counted is never
+//! sent again; what surely was not (`NOSCRIPT`) is, once. Connecting is the
+//! keeper's job; while the breaker is open calls fail at once.
+
+mod exchange;
+mod keeper;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::{info, warn};
+
+use super::batch::{Answer, Call, Queue};
+use super::dial::Target;
+use super::failure::{Refusal, StoreError};
+use super::script::{Encoded, Script};
+use super::settings::RedisSettings;
+use crate::store::breaker::{Breaker, Change, Position};
+use crate::time::monotonic;
+
+/// A connection to one server, or the attempt to have one.
+#[derive(Debug)]
+pub(super) struct Link {
+    shared: Rc<Shared>,
+    keeper: JoinHandle<()>,
+}
+
+/// What a link has seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The server.
+    pub server: String,
+    /// Whether it is used.
+    pub position: Position,
+    /// How often it was given up.
+    pub times_opened: u64,
+    /// Batches that were answered.
+    pub answered: u64,
+    /// Batches that were not.
+    pub failed: u64,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Rc<RedisSettings>,
+    script: &'static Script,
+    target: Target,
+    state: RefCell<State>,
+    /// Wakes the keeper when there is no connection any more.
+    lost: Notify,
+    /// Whether the first attempt to connect has come to something.
+    settled: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Queue,
+    breaker: Breaker,
+    connection: Option<Connection>,
+    connections: u64,
+    answered: u64,
+    failed: u64,
+    /// Whether the log says why the server is away. That it does not answer in
+    /// time is no reason: it may be an impatient caller who found out.
+    is_explained: bool,
+}
+
+/// One connection, and which one it is: an old one's failure says nothing about its successor.
+#[derive(Clone, Debug)]
+struct Connection {
+    wire: MultiplexedConnection,
+    number: u64,
+}
+
+impl Link {
+    /// Begins to connect, in the background. Must be called within a `LocalRuntime`.
+    pub(super) fn new(
+        settings: Rc<RedisSettings>,
+        script: &'static Script,
+        target: Target,
+    ) -> Self {
+        let state = State {
+            queue: Queue::default(),
+            breaker: Breaker::new(fastrand::Rng::new()),
+            connection: None,
+            connections: 0,
+            answered: 0,
+            failed: 0,
+            is_explained: true,
+        };
+        let shared = Rc::new(Shared {
+            settings,
+            script,
+            target,
+            state: RefCell::new(state),
+            lost: Notify::new(),
+            settled: watch::Sender::new(false),
+        });
+        let keeper = spawn_local(Rc::clone(&shared).keep());
+        Self { shared, keeper }
+    }
+
+    /// Asks the script. The call takes its place in the queue now, before it is
+    /// awaited: calls are sent in the order in which they were made. Calls of
+    /// one `group` may be asked together; `asking` tells a cluster's node that
+    /// another one sent us.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) fn call(
+        &self,
+        encoded: Encoded,
+        group: u16,
+        asking: bool,
+    ) -> impl Future<Output = Answer> + use<> {
+        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
+        let (answer, receiver) = oneshot::channel();
+        let entered = self.shared.enqueue(Call { encoded, group, asking, answer });
+        async move {
+            entered?;
+            match timeout_at(deadline, receiver).await {
+                Ok(Ok(answer)) => answer,
+                // The batch was given up, which it is when its time is over.
+                Ok(Err(_)) | Err(_) => Err(StoreError::Timeout),
+            }
+        }
+    }
+
+    /// Asks something else than the script, beside the batches. Not for the
+    /// path of a request.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) async fn query(&self, commands: &redis::Pipeline) -> Result<Vec<Value>, StoreError> {
+        let connection = self.shared.state.borrow().connection.clone();
+        let mut connection = connection.ok_or(StoreError::Away)?;
+        let answers = connection.wire.send_packed_commands(commands, 0, commands.len());
+        match timeout(self.shared.settings.timeout, answers).await {
+            Ok(answers) => Ok(answers?),
+            Err(_) => Err(StoreError::Timeout),
+        }
+    }
+
+    /// Returns when it is known whether the server can be reached.
+    pub(super) async fn settled(&self) {
+        // The sender lives as long as the link.
+        let _ = self.shared.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// Whether calls reach it.
+    pub(super) fn is_up(&self) -> bool {
+        self.shared.state.borrow().breaker.admits()
+    }
+
+    /// What it has seen.
+    pub(super) fn health(&self) -> Health {
+        let state = self.shared.state.borrow();
+        Health {
+            server: self.shared.target.to_string(),
+            position: state.breaker.position(),
+            times_opened: state.breaker.times_opened(),
+            answered: state.answered,
+            failed: state.failed,
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+impl Shared {
+    fn enqueue(self: &Rc<Self>, call: Call) -> Result<(), StoreError> {
+        {
+            let mut state = self.state.borrow_mut();
+            if !state.breaker.admits() {
+                return Err(StoreError::Away);
+            }
+            state.queue.push(call);
+        }
+        self.pump();
+        Ok(())
+    }
+
+    /// Sends what may be sent. Without a connection calls wait for it: the
+    /// breaker opens when it does not come in time.
+    fn pump(self: &Rc<Self>) {
+        loop {
+            let (connection, batch) = {
+                let mut state = self.state.borrow_mut();
+                let Some(connection) = state.connection.clone() else { return };
+                let Some(batch) = state.queue.take() else { return };
+                (connection, batch)
+            };
+            spawn_local(Rc::clone(self).carry(connection, batch));
+        }
+    }
+
+    async fn carry(self: Rc<Self>, mut connection: Connection, batch: Vec<Call>) {
+        let exchange = exchange::run(&mut connection.wire, self.script, batch);
+        let outcome = timeout(self.settings.timeout, exchange).await;
+        self.state.borrow_mut().queue.landed();
+        self.judge(outcome.unwrap_or(Err(StoreError::Timeout)), connection.number);
+        self.pump();
+    }
+
+    /// Draws the conclusions from how a batch or a probe on a connection ended.
+    fn judge(&self, outcome: Result<(), StoreError>, number: u64) {
+        let mut state = self.state.borrow_mut();
+        let current = state.connection.as_ref().is_some_and(|current| current.number == number);
+        let change = match &outcome {
+            Ok(()) => {
+                state.answered += 1;
+                state.breaker.succeeded()
+            }
+            Err(_) if !current => {
+                state.failed += 1;
+                return;
+            }
+            Err(error) => {
+                state.failed += 1;
+                if is_fatal(error) {
+                    state.connection = None;
+                    state.breaker.disconnected(monotonic())
+                } else {
+                    state.breaker.failed(monotonic())
+                }
+            }
+        };
+        self.conclude(&mut state, change, outcome.err());
+    }
+
+    /// After the breaker was told something.
+    fn conclude(&self, state: &mut State, change: Option<Change>, error: Option<StoreError>) {
+        if !state.breaker.admits() {
+            state.connection = None;
+            state.queue.fail_all(&StoreError::Away);
+        }
+        if state.connection.is_none() {
+            self.lost.notify_one();
+        }
+        let server = &self.target;
+        match (change, error) {
+            (Some(Change::Opened), Some(error)) => {
+                state.is_explained = error != StoreError::Timeout;
+                warn!(%server, %error, "Redis is away; policies do as they say for that case");
+            }
+            (Some(Change::Opened), None) => warn!(%server, "Redis is away"),
+            (Some(Change::Closed), _) => info!(%server, "Redis decides"),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Whether a connection is of no more use.
+fn is_fatal(error: &StoreError) -> bool {
+    match error {
+        StoreError::Lost(_) | StoreError::Garbage(_) => true,
+        // It has become a replica: the sentinels, or a name, lead to the master.
+        StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
+        StoreError::Away | StoreError::Overloaded | StoreError::Timeout => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

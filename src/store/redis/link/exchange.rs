@@ -1,0 +1,174 @@
+//! One batch there and back: one `EVALSHA` for each group of calls, all in one
+//! write, and the answers told to their callers.
+
+use bytes::Bytes;
+use redis::aio::MultiplexedConnection;
+use redis::{Pipeline, Value};
+
+use super::super::batch::Call;
+use super::super::failure::{Refusal, StoreError};
+use super::super::script::Script;
+
+/// Calls that one script can answer.
+type Group = Vec<Call>;
+
+/// Sends a batch and tells its callers. A script that the server does not know
+/// has done nothing: it is loaded, and asked again, once.
+///
+/// # Errors
+/// What the exchange says against the server. That another node has the slot
+/// does not, nor a failure beside which others were answered.
+pub(super) async fn run(
+    wire: &mut MultiplexedConnection,
+    script: &Script,
+    batch: Vec<Call>,
+) -> Result<(), StoreError> {
+    let groups = group(batch);
+    let mut tally = Tally::default();
+    let unknown = send(wire, script, groups, Round::First, &mut tally).await;
+    if !unknown.is_empty() {
+        send(wire, script, unknown, Round::Second, &mut tally).await;
+    }
+    tally.verdict()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    First,
+    /// The script is loaded before.
+    Second,
+}
+
+/// How the groups of a batch ended.
+#[derive(Default)]
+struct Tally {
+    answered: bool,
+    error: Option<StoreError>,
+}
+
+impl Tally {
+    fn verdict(self) -> Result<(), StoreError> {
+        match self.error {
+            Some(error) if !self.answered => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn add(&mut self, error: Option<&StoreError>) {
+        match error {
+            Some(error) if !error.is_redirection() => self.error = Some(error.clone()),
+            _ => self.answered = true,
+        }
+    }
+}
+
+fn group(batch: Vec<Call>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::with_capacity(1);
+    for call in batch {
+        let alike = |group: &&mut Group| {
+            // `ASKING` holds for one command only.
+            group
+                .first()
+                .is_some_and(|first| first.group == call.group && !first.asking && !call.asking)
+        };
+        match groups.iter_mut().find(alike) {
+            Some(group) => group.push(call),
+            None => groups.push(vec![call]),
+        }
+    }
+    groups
+}
+
+/// Sends the groups; returns those whose script was unknown in the first round.
+async fn send(
+    wire: &mut MultiplexedConnection,
+    script: &Script,
+    groups: Vec<Group>,
+    round: Round,
+    tally: &mut Tally,
+) -> Vec<Group> {
+    let (commands, leading) = commands(script, &groups, round);
+    let answers = wire.send_packed_commands(&commands, 0, commands.len()).await;
+    let mut answers = match answers.map_err(StoreError::from) {
+        Ok(answers) => Ok(answers.into_iter().skip(leading)),
+        Err(error) => Err(error),
+    };
+    let mut unknown = Vec::new();
+    for group in groups {
+        let answer = match &mut answers {
+            Ok(answers) => {
+                if group.iter().any(|call| call.asking) {
+                    answers.next();
+                }
+                let missing = StoreError::Garbage("fewer answers than commands");
+                answers.next().ok_or(missing).and_then(|answer| strings(answer, group.len()))
+            }
+            Err(error) => Err(error.clone()),
+        };
+        match answer {
+            Err(StoreError::Refused(Refusal::NoScript, _)) if round == Round::First => {
+                unknown.push(group);
+            }
+            answer => {
+                tally.add(answer.as_ref().err());
+                finish(group, answer);
+            }
+        }
+    }
+    unknown
+}
+
+/// The commands, and how many answers come before those of the first group.
+fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize) {
+    let mut commands = Pipeline::with_capacity(groups.len() + 1);
+    if round == Round::Second {
+        commands.cmd("SCRIPT").arg("LOAD").arg(script.source);
+    }
+    let leading = commands.len();
+    for group in groups {
+        if group.iter().any(|call| call.asking) {
+            commands.cmd("ASKING");
+        }
+        let keys = || group.iter().flat_map(|call| &call.encoded.keys);
+        commands.cmd("EVALSHA").arg(&*script.sha).arg(keys().count());
+        for key in keys() {
+            commands.arg(&key[..]);
+        }
+        // The server's own clock is the one clock of all nodes.
+        commands.arg(0);
+        for call in group {
+            commands.arg(&call.encoded.body[..]);
+        }
+    }
+    (commands, leading)
+}
+
+/// A list of `count` strings.
+fn strings(answer: Value, count: usize) -> Result<Vec<Bytes>, StoreError> {
+    let Value::Array(items) = answer.extract_error()? else {
+        return Err(StoreError::Garbage("it is no list"));
+    };
+    if items.len() != count {
+        return Err(StoreError::Garbage("the list is not as long as the batch"));
+    }
+    let string = |item| match item {
+        Value::BulkString(bytes) => Ok(Bytes::from(bytes)),
+        _ => Err(StoreError::Garbage("the list does not hold strings")),
+    };
+    items.into_iter().map(string).collect()
+}
+
+fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>) {
+    match answer {
+        Ok(strings) => {
+            for (call, string) in group.into_iter().zip(strings) {
+                call.finish(Ok(string));
+            }
+        }
+        Err(error) => {
+            for call in group {
+                call.finish(Err(error.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! A link against a server that misbehaves, and against a real one.
+
+mod fake;
+mod real;
+
+use std::time::Duration;
+
+use super::super::testing::{ECHO, FakeServer, Manner, Process, asked, eventually, run, settings};
+use super::super::testing::{PATIENCE, timed};
+use super::*;
+
+impl Link {
+    async fn ask(&self, key: &str, body: &str) -> Answer {
+        self.call(asked(key, body), 0, false).await
+    }
+
+    fn position(&self) -> Position {
+        self.health().position
+    }
+}
+
+/// The link's timeout where a test wants one to pass.
+const SHORT: Duration = Duration::from_millis(100);
+
+async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {
+    let super::super::Topology::Standalone(address) = topology.clone() else {
+        panic!("these tests have one server");
+    };
+    let link = Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address));
+    link.settled().await;
+    link
+}

@@ -1,0 +1,213 @@
+//! What a link does with a server that does not do what it should. Bounds on
+//! time are upper ones, and generous: the machine may be busy.
+
+use super::super::super::settings::{Address, Topology};
+use super::*;
+
+#[test]
+fn no_call_waits_for_a_server_that_stalls_and_soon_none_is_sent() {
+    run(async {
+        let server = FakeServer::start(Manner::Stall).await;
+        let link = linked(server.topology(), SHORT).await;
+        let mut sent = 0;
+        while link.position() != Position::Open {
+            let (answer, waited) = timed(link.ask("k", "b")).await;
+            assert_eq!(answer, Err(StoreError::Timeout));
+            assert!(waited < SHORT * 2, "{waited:?}");
+            sent += 1;
+            // The batch is given up a moment after its callers.
+            tokio::task::yield_now().await;
+            assert!(sent <= 6, "the breaker never opens");
+        }
+        let before = server.scripts();
+        let (answer, waited) = timed(link.ask("k", "b")).await;
+        assert_eq!(answer, Err(StoreError::Away));
+        assert!(waited < SHORT / 2, "{waited:?}");
+        assert_eq!(server.scripts(), before);
+    });
+}
+
+#[test]
+fn a_server_that_wakes_up_is_used_again() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), SHORT).await;
+        eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+        server.sleep(true);
+        eventually("it is given up", async || {
+            let _ = link.ask("k", "b").await;
+            link.position() == Position::Open
+        })
+        .await;
+        server.sleep(false);
+        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+        assert!(link.is_up());
+    });
+}
+
+#[test]
+fn a_refusal_is_told_as_what_it_is_and_counts_against_the_server() {
+    let cases = [
+        ("LOADING Redis is loading the dataset in memory", Refusal::Loading),
+        ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown),
+        ("MASTERDOWN Link with MASTER is down", Refusal::MasterDown),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Refusal::TryAgain),
+        ("OOM command not allowed when used memory > 'maxmemory'.", Refusal::OutOfMemory),
+        ("BUSY Redis is busy running a script.", Refusal::Busy),
+        ("NOAUTH Authentication required.", Refusal::Unauthorised),
+        ("NOPERM this user has no permissions", Refusal::Unauthorised),
+        ("ERR something else", Refusal::Other),
+    ];
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        for (line, expected) in cases {
+            server.behave(Manner::Echo);
+            let link = linked(server.topology(), PATIENCE).await;
+            assert_eq!(link.ask("k", "b").await, Ok("b".into()));
+            server.behave(Manner::error(line));
+            for _ in 0..3 {
+                assert_eq!(link.position(), Position::Closed, "{line}");
+                match link.ask("k", "b").await {
+                    Err(StoreError::Refused(refusal, _)) => assert_eq!(refusal, expected),
+                    other => panic!("{line}: {other:?}"),
+                }
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(link.position(), Position::Open, "{line}");
+        }
+    });
+}
+
+#[test]
+fn a_redirection_names_the_other_node_and_says_nothing_against_this_one() {
+    run(async {
+        let server = FakeServer::start(Manner::error("MOVED 5 10.0.0.9:7001")).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        let there = Address::tcp("10.0.0.9", 7001);
+        for _ in 0..5 {
+            let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
+                panic!("it was not refused");
+            };
+            assert_eq!(refusal, Refusal::Moved(there.clone()));
+        }
+        server.behave(Manner::error("ASK 5 10.0.0.9:7001"));
+        let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
+            panic!("it was not refused");
+        };
+        assert_eq!(refusal, Refusal::Ask(there));
+        assert_eq!(link.position(), Position::Closed);
+    });
+}
+
+#[test]
+fn an_unknown_script_is_loaded_and_asked_once_more_but_not_twice() {
+    run(async {
+        let server = FakeServer::start(Manner::error("NOSCRIPT No matching script.")).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        let Err(StoreError::Refused(Refusal::NoScript, _)) = link.ask("k", "b").await else {
+            panic!("it was not refused");
+        };
+        assert_eq!(server.scripts(), 2);
+    });
+}
+
+#[test]
+fn garbage_is_a_failure_and_the_connection_is_given_up() {
+    let cases = [
+        ":1\r\n",
+        "$1\r\nb\r\n",
+        "*0\r\n",
+        "*2\r\n$1\r\nb\r\n$1\r\nb\r\n",
+        "*1\r\n:1\r\n",
+        "*1\r\n$-1\r\n",
+        "*1\r\n*0\r\n",
+        "?\r\n",
+        "*1\r\n$x\r\n",
+    ];
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        for garbage in cases {
+            server.behave(Manner::Echo);
+            let link = linked(server.topology(), PATIENCE).await;
+            let before = server.connections();
+            server.behave(Manner::Bytes(garbage.to_owned()));
+            let answer = link.ask("k", "b").await;
+            // What breaks the protocol breaks the connection.
+            let told = matches!(answer, Err(StoreError::Garbage(_) | StoreError::Lost(_)));
+            assert!(told, "{garbage:?}: {answer:?}");
+            server.behave(Manner::Echo);
+            eventually("a new connection", async || server.connections() > before).await;
+            eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+        }
+    });
+}
+
+#[test]
+fn a_connection_that_closes_fails_its_calls_and_is_replaced() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        assert_eq!(link.ask("k", "b").await, Ok("b".into()));
+        server.behave(Manner::Close);
+        let sent = server.scripts();
+        let (answer, waited) = timed(link.ask("k", "b")).await;
+        assert!(matches!(answer, Err(StoreError::Lost(_))), "{answer:?}");
+        assert!(waited < PATIENCE, "{waited:?}");
+        assert_eq!(server.scripts(), sent + 1, "what may have been counted is not sent again");
+        server.behave(Manner::Echo);
+        assert_eq!(link.ask("k", "b").await, Ok("b".into()), "the next waits for a connection");
+        assert_eq!(link.health().times_opened, 0);
+    });
+}
+
+#[test]
+fn a_replica_is_left_and_looked_up_again() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        assert_eq!(link.ask("k", "b").await, Ok("b".into()));
+        let before = server.connections();
+        server.behave(Manner::error("READONLY You can't write against a read only replica."));
+        let Err(StoreError::Refused(Refusal::ReadOnly, _)) = link.ask("k", "b").await else {
+            panic!("it was not refused");
+        };
+        server.behave(Manner::Echo);
+        assert_eq!(link.ask("k", "b").await, Ok("b".into()));
+        assert!(server.connections() > before);
+    });
+}
+
+#[test]
+fn a_server_that_is_away_at_the_start_holds_nobody_up_and_is_used_when_it_comes() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        server.sleep(true);
+        let Address::Tcp { .. } = server.address() else { panic!("it has a port") };
+        let topology = server.topology();
+        let Topology::Standalone(address) = topology.clone() else { panic!("it is one server") };
+        let link = Link::new(settings(topology, SHORT), &ECHO, Target::Fixed(address));
+        let (answer, waited) = timed(link.ask("k", "b")).await;
+        assert!(matches!(answer, Err(StoreError::Timeout | StoreError::Away)), "{answer:?}");
+        assert!(waited < SHORT * 2, "{waited:?}");
+        tokio::task::yield_now().await;
+        link.settled().await;
+        let (answer, waited) = timed(link.ask("k", "b")).await;
+        assert_eq!(answer, Err(StoreError::Away));
+        assert!(waited < SHORT / 2, "{waited:?}");
+        server.sleep(false);
+        eventually("it is used", async || link.ask("k", "b").await.is_ok()).await;
+    });
+}
+
+#[test]
+fn a_connection_that_is_only_half_open_is_found_out_while_nobody_needs_it() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), SHORT).await;
+        eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+        let sent = server.scripts();
+        server.sleep(true);
+        eventually("it is given up", async || link.position() == Position::Open).await;
+        assert_eq!(server.scripts(), sent, "no call was needed to find out");
+    });
+}

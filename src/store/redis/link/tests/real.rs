@@ -1,0 +1,180 @@
+//! What a link does with a real server, in good times and bad.
+
+use std::rc::Rc;
+
+use tokio::task::spawn_local;
+
+use super::super::super::settings::Password;
+use super::*;
+
+async fn count(link: &Rc<Link>, calls: u32) -> u32 {
+    let tasks: Vec<_> = (0..calls)
+        .map(|call| {
+            let link = Rc::clone(link);
+            spawn_local(async move {
+                let body = call.to_string();
+                link.ask("count", &body).await.is_ok_and(|answer| answer == body)
+            })
+        })
+        .collect();
+    let mut answered = 0;
+    for task in tasks {
+        answered += u32::from(task.await.expect("no call panics"));
+    }
+    answered
+}
+
+#[test]
+fn every_call_has_its_own_answer_and_is_counted_once() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
+        assert_eq!(count(&link, 1000).await, 1000);
+        assert_eq!(server.command(&["GET", "count"]), "1000");
+        assert_eq!(link.health().failed, 0);
+        // 1000 calls at once fill batches of 64.
+        assert!(link.health().answered < 100, "{:?}", link.health());
+    });
+}
+
+#[test]
+fn a_caller_who_goes_away_disturbs_nobody() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
+        let hasty: Vec<_> = (0..100)
+            .map(|_| {
+                let link = Rc::clone(&link);
+                spawn_local(async move { link.ask("hasty", "x").await })
+            })
+            .collect();
+        let patient = spawn_local({
+            let link = Rc::clone(&link);
+            async move { count(&link, 100).await }
+        });
+        for caller in hasty {
+            caller.abort();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(patient.await.expect("it does not panic"), 100);
+        assert_eq!(server.command(&["GET", "count"]), "100");
+    });
+}
+
+#[test]
+fn a_flushed_script_is_loaded_again_and_nothing_is_counted_twice() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
+        for _ in 0..5 {
+            server.command(&["SCRIPT", "FLUSH"]);
+            assert_eq!(count(&link, 200).await, 200);
+        }
+        assert_eq!(server.command(&["GET", "count"]), "1000");
+        assert_eq!(link.health().failed, 0);
+    });
+}
+
+#[test]
+fn an_idle_connection_that_the_server_closed_costs_at_most_one_call() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE).await);
+        assert_eq!(count(&link, 1).await, 1);
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        let _ = link.ask("other", "x").await;
+        assert_eq!(count(&link, 10).await, 10);
+        assert_eq!(link.health().times_opened, 0);
+    });
+}
+
+#[test]
+fn a_server_that_dies_is_given_up_at_once_and_used_when_it_is_back() {
+    run(async {
+        let mut server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE).await);
+        assert_eq!(count(&link, 10).await, 10);
+        server.kill();
+        let (_, waited) =
+            timed(async { (link.ask("k", "b").await, link.ask("k", "b").await) }).await;
+        assert!(waited < PATIENCE, "{waited:?}");
+        eventually("it is given up", async || link.position() == Position::Open).await;
+        let (answer, waited) = timed(link.ask("k", "b")).await;
+        assert_eq!(answer, Err(StoreError::Away));
+        assert!(waited < SHORT / 2, "{waited:?}");
+        server.restart();
+        let (_, waited) =
+            timed(eventually("it is back", async || link.ask("k", "b").await.is_ok())).await;
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
+        assert_eq!(link.health().times_opened, 1);
+    });
+}
+
+#[test]
+fn a_frozen_server_holds_nobody_longer_than_the_timeout() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), SHORT).await);
+        eventually("it answers", async || count(&link, 1).await == 1).await;
+        server.signal("STOP");
+        eventually("it is given up", async || {
+            let (answer, waited) = timed(link.ask("k", "b")).await;
+            assert!(answer.is_err());
+            assert!(waited < SHORT * 2, "{waited:?}");
+            link.position() == Position::Open
+        })
+        .await;
+        server.signal("CONT");
+        let (_, waited) =
+            timed(eventually("it is back", async || link.ask("k", "b").await.is_ok())).await;
+        assert!(waited < Duration::from_secs(2), "{waited:?}");
+    });
+}
+
+#[test]
+fn a_master_that_becomes_a_replica_is_not_used_until_it_is_a_master_again() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE).await);
+        assert_eq!(count(&link, 1).await, 1);
+        server.command(&["REPLICAOF", "127.0.0.1", "1"]);
+        eventually("it is given up", async || {
+            assert!(link.ask("k", "b").await.is_err());
+            link.position() == Position::Open
+        })
+        .await;
+        server.command(&["REPLICAOF", "NO", "ONE"]);
+        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+    });
+}
+
+#[test]
+fn a_full_server_is_away() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), PATIENCE).await);
+        assert_eq!(count(&link, 1).await, 1);
+        server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+        let answer = link.ask("k", "b").await;
+        let full = matches!(answer, Err(StoreError::Refused(Refusal::OutOfMemory, _)));
+        assert!(full, "{answer:?}");
+        server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+    });
+}
+
+#[test]
+fn a_password_lets_us_in_and_a_wrong_one_does_not() {
+    run(async {
+        let server = Process::start(&["--requirepass", "open sesame"]);
+        let with = |password: &str| {
+            let mut settings = (*settings(server.topology(), PATIENCE)).clone();
+            settings.password = Some(Password::new(password));
+            Link::new(Rc::new(settings), &ECHO, Target::Fixed(server.address()))
+        };
+        assert_eq!(with("open sesame").ask("k", "b").await, Ok("b".into()));
+        let wrong = with("open wheat");
+        wrong.settled().await;
+        assert_eq!(wrong.ask("k", "b").await, Err(StoreError::Away));
+    });
+}

@@ -1,0 +1,139 @@
+//! One decision over several servers.
+//!
+//! What lies in one place is decided in one step. A request whose counters lie
+//! in several is asked for everywhere at once, and where any place refuses it,
+//! the others get back what they had counted. So no limit is ever exceeded;
+//! another client may be refused within that one round trip.
+
+use smallvec::SmallVec;
+
+use super::codec::{Answered, Ask, Asked, Finding, Lease};
+use super::here::Way;
+use super::{Place, StoreError};
+use crate::algorithm::Op;
+use crate::store::{Answer, Charge};
+use crate::time::Timestamp;
+
+/// What is wanted of the store for one charge.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) charge: Charge<'a>,
+    pub(super) ask: Ask,
+}
+
+impl<'a> Wanted<'a> {
+    /// The charge itself, and nothing beside.
+    pub(super) fn take(charge: &Charge<'a>) -> Self {
+        Self { charge: *charge, ask: Ask::Take(charge.cost) }
+    }
+
+    /// What was planned, if the store has a part in it.
+    pub(super) fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
+        match *way {
+            Way::Ask(ask) => Some(Self { charge: *charge, ask }),
+            Way::Spent(..) | Way::Held(_) | Way::Estimated(_) => None,
+        }
+    }
+
+    fn asked(&self) -> Asked<'a> {
+        let Charge { key, algorithm, binding, .. } = self.charge;
+        Asked { key, algorithm, ask: self.ask, binding }
+    }
+}
+
+/// The charges of a request that lie in one place.
+#[derive(Debug)]
+pub(super) struct Part<'a> {
+    pub(super) place: Place,
+    /// Which of the request's charges.
+    pub(super) indices: SmallVec<[usize; 4]>,
+    pub(super) asked: SmallVec<[Asked<'a>; 4]>,
+}
+
+/// A part, and what became of it.
+pub(super) type Judged<'a> = (Part<'a>, Result<Answered, StoreError>);
+
+impl<'a> Part<'a> {
+    /// The parts of a request, by where its charges lie.
+    pub(super) fn split(
+        wanted: &[Wanted<'a>],
+        place: impl Fn(&Charge<'a>) -> Place,
+    ) -> SmallVec<[Self; 1]> {
+        let mut parts: SmallVec<[Self; 1]> = SmallVec::new();
+        for (index, it) in wanted.iter().enumerate() {
+            let place = place(&it.charge);
+            let part = match parts.iter().position(|part| part.place == place) {
+                Some(known) => &mut parts[known],
+                None => {
+                    parts.push(Self { place, indices: SmallVec::new(), asked: SmallVec::new() });
+                    parts.last_mut().expect("one was pushed")
+                }
+            };
+            part.indices.push(index);
+            part.asked.push(it.asked());
+        }
+        parts
+    }
+
+    /// What gives back all that an answer says was taken.
+    pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
+        let taken = answered.at;
+        let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
+        let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
+            Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) if cost + found.extra > 0 => {
+                let op = Op::Give { cost: cost + found.extra, taken };
+                Asked::correction(asked.key, asked.algorithm, op)
+            }
+            _ => None,
+        };
+        given.filter_map(give).collect()
+    }
+}
+
+/// One answer for each charge, in their order: those of the parts that the store
+/// has judged, and for the others, in their order, those of `local`.
+pub(super) fn combine(
+    charges: usize,
+    parts: &[Judged<'_>],
+    local: SmallVec<[Answer; 4]>,
+) -> SmallVec<[Answer; 4]> {
+    let mut answers: SmallVec<[Option<Answer>; 4]> = SmallVec::from_elem(None, charges);
+    for (part, outcome) in parts {
+        if let Ok(answered) = outcome {
+            for (&index, finding) in part.indices.iter().zip(&answered.findings) {
+                answers[index] = Some(Answer::of_store(finding.verdict));
+            }
+        }
+    }
+    let mut local = local.into_iter();
+    let fill = |answer: Option<Answer>| answer.or_else(|| local.next());
+    answers.into_iter().filter_map(fill).collect()
+}
+
+/// When a request was decided: the latest time that any part says, or `now`.
+pub(super) fn decided_at(parts: &[Judged<'_>], now: Timestamp) -> Timestamp {
+    let times = parts.iter().filter_map(|(_, outcome)| Some(outcome.as_ref().ok()?.at));
+    times.max().unwrap_or(now)
+}
+
+/// Whether a request is refused by one of these answers.
+pub(super) fn refuses(charges: &[Charge<'_>], answers: &[Answer]) -> bool {
+    charges.iter().zip(answers).any(|(charge, it)| charge.binding && !it.verdict.admitted)
+}
+
+/// The request's charges that no store has judged, and whether it may have
+/// counted them all the same.
+pub(super) fn unjudged<'a>(
+    wanted: &[Wanted<'a>],
+    parts: &[Judged<'_>],
+) -> (SmallVec<[Charge<'a>; 4]>, bool) {
+    let failed = parts.iter().filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
+    let mut indices: SmallVec<[usize; 4]> = SmallVec::new();
+    let mut sent = false;
+    for (part, error) in failed {
+        indices.extend_from_slice(&part.indices);
+        sent |= error.may_have_counted();
+    }
+    indices.sort_unstable();
+    (indices.into_iter().map(|index| wanted[index].charge).collect(), sent)
+}

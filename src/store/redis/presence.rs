@@ -1,0 +1,197 @@
+//! What nodes must know of each other, kept in Redis under `{prefix}:meta:`:
+//! how many there are, the secret under which they digest what they count by,
+//! and the number of buckets.
+//!
+//! One presence for each process. What it learns is published to all workers.
+//! While Redis is away, what was known last holds.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use redis::{Value, pipe};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::failure::StoreError;
+use super::server::Servers;
+use super::settings::RedisSettings;
+use crate::digest::Secret;
+
+/// Between two signs of life.
+const INTERVAL: Duration = Duration::from_secs(5);
+/// Between two attempts while Redis is away.
+const RETRY: Duration = Duration::from_millis(200);
+/// After so much silence a node counts as gone.
+const SILENCE_S: u8 = 15;
+const ALIVE: &str = include_str!("presence.lua");
+
+/// What all nodes agree on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// Nodes alive, this one among them.
+    pub(super) nodes_alive: u32,
+    /// The secret. None: not known yet, so that nobody may count in Redis.
+    pub(super) secret: Option<Secret>,
+    /// The number of buckets. None: not known yet, so that nobody may count in Redis.
+    pub(super) buckets: Option<u64>,
+}
+
+impl Facts {
+    /// What is known before anything was heard.
+    pub(super) const fn unknown(settings: &RedisSettings) -> Self {
+        Self { nodes_alive: 1, secret: settings.secret, buckets: None }
+    }
+}
+
+/// This process among the nodes.
+#[derive(Debug)]
+pub(super) struct Presence {
+    servers: Rc<Servers>,
+    prefix: String,
+    /// What this process is called: random, new at every start.
+    node: u64,
+    /// The owner gave the secret: it is neither read from Redis nor written there.
+    is_given: bool,
+    /// What Redis is told if it knows none.
+    secret: Secret,
+    buckets: u64,
+    facts: watch::Sender<Facts>,
+}
+
+impl Presence {
+    /// A presence that nobody knows of yet. `buckets` and `secret` are what this
+    /// node would have; what holds is published as `facts`.
+    pub(super) fn new(
+        servers: Rc<Servers>,
+        settings: &RedisSettings,
+        buckets: u64,
+        secret: Secret,
+        facts: watch::Sender<Facts>,
+    ) -> Self {
+        Self {
+            servers,
+            prefix: settings.prefix.clone(),
+            node: fastrand::u64(..),
+            is_given: settings.secret.is_some(),
+            secret: settings.secret.unwrap_or(secret),
+            buckets,
+            facts,
+        }
+    }
+
+    /// Gives signs of life, for ever.
+    pub(super) async fn keep(mut self) {
+        self.servers.settled().await;
+        self.warn_of_eviction().await;
+        loop {
+            let pause = match self.visit().await {
+                Ok(()) => INTERVAL,
+                // The links have logged it.
+                Err(_) => RETRY,
+            };
+            sleep(pause).await;
+        }
+    }
+
+    /// One sign of life, and a look at what the others have agreed on.
+    ///
+    /// # Errors
+    /// Whatever kept Redis from answering. What was learnt before that holds.
+    async fn visit(&mut self) -> Result<(), StoreError> {
+        if !self.is_given {
+            let secret = self.agree("secret", &hex(*self.secret.expose())).await?;
+            self.secret = secret
+                .as_deref()
+                .and_then(bytes)
+                .map(Secret::from_bytes)
+                .ok_or(StoreError::Garbage("the secret is not 32 hexadecimal digits"))?;
+        }
+        let buckets = self.agree("buckets", &self.buckets.to_string()).await?;
+        let buckets = buckets
+            .and_then(|buckets| buckets.parse().ok())
+            .filter(|buckets: &u64| buckets.is_power_of_two())
+            .ok_or(StoreError::Garbage("the number of buckets is no power of two"))?;
+        if buckets != self.buckets {
+            let (key, ours) = (self.key("buckets"), self.buckets);
+            info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
+            self.buckets = buckets;
+        }
+        let nodes_alive = self.give_sign().await?;
+        let facts = Facts { nodes_alive, secret: Some(self.secret), buckets: Some(buckets) };
+        self.facts.send_replace(facts);
+        Ok(())
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}:meta:{name}", self.prefix)
+    }
+
+    /// Writes `proposal` if nothing is there, and returns what then is there.
+    async fn agree(&self, name: &str, proposal: &str) -> Result<Option<String>, StoreError> {
+        let key = self.key(name);
+        let mut commands = pipe();
+        commands.cmd("SET").arg(&key).arg(proposal).arg("NX");
+        commands.cmd("GET").arg(&key);
+        let mut agreed = None;
+        for answer in self.servers.query(key.as_bytes(), &commands).await? {
+            agreed = Some(answer.extract_error()?);
+        }
+        match agreed {
+            Some(Value::BulkString(agreed)) => Ok(String::from_utf8(agreed).ok()),
+            _ => Ok(None),
+        }
+    }
+
+    async fn give_sign(&self) -> Result<u32, StoreError> {
+        let key = self.key("nodes");
+        let mut commands = pipe();
+        commands.cmd("EVAL").arg(ALIVE).arg(1).arg(&key);
+        commands.arg(format!("{:016x}", self.node)).arg(SILENCE_S);
+        let answers = self.servers.query(key.as_bytes(), &commands).await?;
+        match answers.into_iter().next().map(Value::extract_error).transpose()? {
+            Some(Value::Int(alive)) => Ok(u32::try_from(alive).unwrap_or(1).max(1)),
+            _ => Err(StoreError::Garbage("the number of nodes is no number")),
+        }
+    }
+
+    /// A server that evicts forgets about a hundred clients with each key.
+    /// Users may be forbidden to ask; then nothing is said.
+    async fn warn_of_eviction(&self) {
+        let mut commands = pipe();
+        commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        for (server, answers) in self.servers.query_all(&commands).await {
+            let policy =
+                answers.ok().and_then(|answers| answers.into_iter().next()).and_then(policy);
+            if let Some(policy) = policy
+                && policy != "noeviction"
+            {
+                warn!(
+                    %server, %policy,
+                    "Redis forgets clients when its memory is full; set maxmemory-policy noeviction"
+                );
+            }
+        }
+    }
+}
+
+/// The value in an answer to `CONFIG GET` of one name.
+fn policy(answer: Value) -> Option<String> {
+    let Value::Array(pair) = answer else { return None };
+    match pair.into_iter().nth(1)? {
+        Value::BulkString(policy) => String::from_utf8(policy).ok(),
+        _ => None,
+    }
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(bytes))
+}
+
+fn bytes(hex: &str) -> Option<[u8; 16]> {
+    let digits = hex.len() == 32 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+    digits.then(|| u128::from_str_radix(hex, 16).ok()).flatten().map(u128::to_be_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Several nodes on one real server.
+
+use super::super::testing::{ECHO, PATIENCE, Process, run, settings};
+use super::*;
+
+async fn present(server: &Process, buckets: u64) -> (Presence, watch::Receiver<Facts>) {
+    let settings = settings(server.topology(), PATIENCE);
+    let servers = Rc::new(Servers::connect(&settings, &ECHO));
+    servers.settled().await;
+    let (sender, facts) = watch::channel(Facts::unknown(&settings));
+    (Presence::new(servers, &settings, buckets, Secret::random(), sender), facts)
+}
+
+fn secret(facts: &watch::Receiver<Facts>) -> Option<[u8; 16]> {
+    facts.borrow().secret.map(|secret| *secret.expose())
+}
+
+#[test]
+fn nodes_agree_on_what_the_first_of_them_says() {
+    run(async {
+        let server = Process::start(&[]);
+        let (mut first, first_facts) = present(&server, 16).await;
+        let (mut second, second_facts) = present(&server, 64).await;
+        assert_eq!(secret(&first_facts), None);
+        first.visit().await.expect("Redis is there");
+        second.visit().await.expect("Redis is there");
+        first.visit().await.expect("Redis is there");
+        assert!(secret(&first_facts).is_some());
+        assert_eq!(secret(&first_facts), secret(&second_facts));
+        for facts in [first_facts, second_facts] {
+            assert_eq!(facts.borrow().buckets, Some(16));
+            assert_eq!(facts.borrow().nodes_alive, 2);
+        }
+    });
+}
+
+#[test]
+fn a_redis_that_has_forgotten_everything_is_told_what_was_agreed_on() {
+    run(async {
+        let server = Process::start(&[]);
+        let (mut first, facts) = present(&server, 16).await;
+        first.visit().await.expect("Redis is there");
+        let agreed = secret(&facts);
+        server.command(&["FLUSHALL"]);
+        first.visit().await.expect("Redis is there");
+        let (mut second, second_facts) = present(&server, 64).await;
+        second.visit().await.expect("Redis is there");
+        assert_eq!(secret(&second_facts), agreed);
+        assert_eq!(second_facts.borrow().buckets, Some(16));
+    });
+}
+
+#[test]
+fn a_node_that_is_silent_no_longer_counts() {
+    run(async {
+        let server = Process::start(&[]);
+        let (mut node, facts) = present(&server, 16).await;
+        server.command(&["HSET", "tollgate:meta:nodes", "gone", "1000000"]);
+        node.visit().await.expect("Redis is there");
+        assert_eq!(facts.borrow().nodes_alive, 1);
+        assert_eq!(server.command(&["HLEN", "tollgate:meta:nodes"]), "1");
+        assert_ne!(server.command(&["TTL", "tollgate:meta:nodes"]), "-1");
+    });
+}
+
+#[test]
+fn a_secret_of_the_owner_is_never_written_down() {
+    run(async {
+        let server = Process::start(&[]);
+        let mut given = (*settings(server.topology(), PATIENCE)).clone();
+        given.secret = Some(Secret::from_bytes([7; 16]));
+        let servers = Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO));
+        servers.settled().await;
+        let (sender, facts) = watch::channel(Facts::unknown(&given));
+        let mut node = Presence::new(servers, &given, 16, Secret::random(), sender);
+        assert_eq!(secret(&facts), Some([7; 16]));
+        node.visit().await.expect("Redis is there");
+        assert_eq!(secret(&facts), Some([7; 16]));
+        assert_eq!(server.command(&["EXISTS", "tollgate:meta:secret"]), "0");
+    });
+}
+
+#[test]
+fn what_makes_no_sense_is_an_error_and_changes_nothing() {
+    run(async {
+        let server = Process::start(&[]);
+        let (mut node, facts) = present(&server, 16).await;
+        for (name, value) in [("secret", "x"), ("secret", "+0"), ("buckets", "3"), ("buckets", "")]
+        {
+            server.command(&["FLUSHALL"]);
+            server.command(&["SET", &format!("tollgate:meta:{name}"), value]);
+            let visit = node.visit().await;
+            assert!(matches!(visit, Err(StoreError::Garbage(_))), "{name} {value}: {visit:?}");
+            assert_eq!(secret(&facts), None);
+        }
+    });
+}

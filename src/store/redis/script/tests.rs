@@ -1,0 +1,40 @@
+//! The script on a real server: it agrees with the memory store, and keeps
+//! nothing longer than it counts.
+
+mod conformance;
+mod reference;
+mod schedule;
+mod server;
+mod upkeep;
+
+use redis::Cmd;
+
+use self::server::Server;
+use super::{Encoded, SCRIPT};
+use crate::algorithm::Verdict;
+use crate::store::redis::codec::{Answered, Asked, Encoder, decode};
+use crate::time::Timestamp;
+
+/// The call of a batch of bodies.
+fn call(bodies: &[Encoded], now: Timestamp) -> Cmd {
+    let keys: Vec<_> = bodies.iter().flat_map(|body| &body.keys).collect();
+    let mut call = redis::cmd("EVALSHA");
+    call.arg(&*SCRIPT.sha).arg(keys.len());
+    keys.into_iter().for_each(|key| {
+        call.arg(&key[..]);
+    });
+    call.arg(now.as_micros());
+    bodies.iter().for_each(|body| {
+        call.arg(&body.body[..]);
+    });
+    call
+}
+
+impl Server {
+    /// Asks one thing, by the given time.
+    fn ask(&mut self, encoder: &Encoder, asked: &[Asked<'_>], now: Timestamp) -> Answered {
+        let call = call(&[encoder.encode(asked, now)], now);
+        let answers: Vec<Vec<u8>> = call.query(&mut self.connection).unwrap();
+        decode(asked, &answers[0]).unwrap()
+    }
+}

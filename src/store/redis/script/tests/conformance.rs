@@ -1,0 +1,103 @@
+//! The same random operations on Redis, on the memory store, and on the
+//! algorithms alone: every verdict is the same, to the last number.
+//!
+//! `TOLLGATE_CONFORMANCE_OPERATIONS` says how many, `TOLLGATE_CONFORMANCE_SEED`
+//! where they begin; a failure tells the seed of its schedule.
+
+use std::env;
+
+use super::reference::Reference;
+use super::schedule::{Schedule, policies};
+use super::{Server, call};
+use crate::algorithm::{Op, Verdict};
+use crate::store::redis::codec::{Ask, Asked, Encoder, decode};
+use crate::store::redis::layout::Layout;
+use crate::store::{Charge, MemoryStore};
+use crate::terms::Terms;
+use crate::time::Timestamp;
+
+const STEPS: usize = 24;
+/// Bodies in one call: they are decided one after the other.
+const BATCH: usize = 8;
+/// So many keys that none is ever forgotten.
+const KEYS: usize = 1 << 20;
+
+fn number(name: &str, default: u64) -> u64 {
+    env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
+fn charge<'a>(asked: &Asked<'a>, cost: u64) -> Charge<'a> {
+    let Asked { key, algorithm, binding, .. } = *asked;
+    Charge { key, algorithm, cost, binding, terms: Terms::default() }
+}
+
+/// The verdicts of the memory store, for bodies that it knows.
+fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Option<Vec<Verdict>> {
+    let takes: Vec<_> = asked
+        .iter()
+        .filter_map(|it| match it.ask {
+            Ask::Take(cost) => Some(charge(it, cost)),
+            Ask::Give { cost, taken } => {
+                memory.correct(&charge(it, cost), Op::Give { cost, taken }, now);
+                None
+            }
+            Ask::Charge(actual) => {
+                let op = Op::Settle { reserved: 0, actual, taken: now };
+                memory.correct(&charge(it, 0), op, now);
+                None
+            }
+            _ => unreachable!("a plain schedule asks for nothing else"),
+        })
+        .collect();
+    (takes.len() == asked.len()).then(|| memory.apply(&takes, now).into_vec())
+}
+
+/// Runs one schedule and returns how many operations it had.
+fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) -> usize {
+    let policies = policies(seed);
+    let mut schedule = Schedule::new(seed, &policies);
+    let mut reference = Reference::default();
+    let (mut calls, mut expected) = (redis::pipe(), Vec::new());
+    for step in 0..STEPS {
+        let now = schedule.tick();
+        let batch: Vec<_> = (0..BATCH).map(|_| schedule.next(now)).collect();
+        let bodies: Vec<_> = batch.iter().map(|asked| encoder.encode(asked, now)).collect();
+        calls.add_command(call(&bodies, now));
+        let judged = batch.into_iter().map(|asked| {
+            let findings = reference.ask(&asked, now);
+            if schedule.plain
+                && let Some(verdicts) = in_memory(memory, &asked, now)
+            {
+                let found: Vec<_> = findings.iter().map(|finding| finding.verdict).collect();
+                assert_eq!(verdicts, found, "seed {seed}, step {step}: {asked:?} in memory");
+            }
+            (asked, findings)
+        });
+        expected.push((now, judged.collect::<Vec<_>>()));
+    }
+    let answers: Vec<Vec<Vec<u8>>> = calls.query(&mut server.connection).unwrap();
+    let mut operations = 0;
+    for (step, ((now, bodies), answers)) in expected.iter().zip(answers).enumerate() {
+        for ((asked, findings), answer) in bodies.iter().zip(answers) {
+            let answered = decode(asked, &answer);
+            let found = answered.map(|answered| (answered.at, answered.findings.into_vec()));
+            let expected = Ok((*now, findings.clone()));
+            assert_eq!(found, expected, "seed {seed}, step {step}: {asked:?} in Redis");
+            operations += asked.len();
+        }
+    }
+    operations
+}
+
+#[test]
+fn redis_says_what_memory_says() {
+    let operations = number("TOLLGATE_CONFORMANCE_OPERATIONS", 100_000);
+    let mut seed = number("TOLLGATE_CONFORMANCE_SEED", 1);
+    let (mut server, memory) = (Server::start(), MemoryStore::new(KEYS));
+    let encoder = Encoder::new(Layout::new("conformance", 1 << 10), 7);
+    let mut done = 0;
+    while done < operations {
+        done += u64::try_from(run(&mut server, &memory, &encoder, seed)).unwrap();
+        seed += 1;
+    }
+}

@@ -1,0 +1,69 @@
+//! What the script must do, done by the algorithms themselves on a plain map.
+
+use std::collections::HashMap;
+
+use crate::algorithm::{Op, Retry, State, Verdict};
+use crate::digest::Key;
+use crate::store::redis::codec::{Ask, Asked, Finding};
+use crate::time::Timestamp;
+
+/// States by key. What has expired when it is kept is forgotten, as stores do.
+#[derive(Default)]
+pub(super) struct Reference(HashMap<Key, State>);
+
+impl Reference {
+    /// Judges one body, and keeps what it changes unless it is refused.
+    pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<Finding> {
+        let (findings, nexts): (Vec<_>, Vec<_>) =
+            asked.iter().map(|asked| self.judge(asked, now)).unzip();
+        let refuses = |(asked, finding): (&Asked<'_>, &Finding)| {
+            asked.binding && asked.ask != Ask::Peek && !finding.verdict.admitted
+        };
+        let refused = asked.iter().zip(&findings).any(refuses);
+        if refused {
+            return asked.iter().zip(findings).map(|(a, f)| self.unspent(a, f, now)).collect();
+        }
+        for (asked, next) in asked.iter().zip(nexts) {
+            match next {
+                None => {}
+                Some(next) if asked.algorithm.expires_at(&next) > now => {
+                    self.0.insert(asked.key, next);
+                }
+                Some(_) => {
+                    self.0.remove(&asked.key);
+                }
+            }
+        }
+        findings
+    }
+
+    fn judge(&self, asked: &Asked<'_>, now: Timestamp) -> (Finding, Option<State>) {
+        let apply = |op| asked.algorithm.apply(self.0.get(&asked.key), op, now);
+        let (op, extra) = match asked.ask {
+            Ask::Peek => (Op::Peek, 0),
+            Ask::Take(cost) => (Op::Take(cost), 0),
+            Ask::Lease(lease) => {
+                let room = apply(Op::Take(0)).1.remaining;
+                let extra = if lease.cost > room { 0 } else { lease.extra_of(room) };
+                (Op::Take(lease.cost + extra), extra)
+            }
+            Ask::Give { cost, taken } => (Op::Give { cost, taken }, 0),
+            Ask::Charge(actual) => (Op::Settle { reserved: 0, actual, taken: now }, 0),
+            Ask::Renew(_) | Ask::Reset | Ask::ResetAll => {
+                unreachable!("these have tests of their own")
+            }
+        };
+        let (next, verdict) = apply(op);
+        (Finding { verdict, extra }, next)
+    }
+
+    /// What is said to one charge of a body that was refused.
+    fn unspent(&self, asked: &Asked<'_>, finding: Finding, now: Timestamp) -> Finding {
+        if !finding.verdict.admitted {
+            return finding;
+        }
+        let (_, before) = asked.algorithm.apply(self.0.get(&asked.key), Op::Peek, now);
+        let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+        Finding { verdict, extra: 0 }
+    }
+}

@@ -1,0 +1,248 @@
+//! What is kept, for how long, and what the operations do that no other store has.
+
+use super::*;
+use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use crate::digest::{Counter, Key, Principal};
+use crate::store::redis::codec::{Ask, Lease};
+use crate::store::redis::layout::Layout;
+use crate::time::Span;
+
+/// 2026-11-21T07:28:46Z.
+const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+const BUCKETS: u64 = 16;
+
+fn encoder(node: u32) -> Encoder {
+    Encoder::new(Layout::with_buckets("upkeep", BUCKETS), node)
+}
+
+fn quota(limit: u64, window_s: u64) -> Quota {
+    Quota::new(limit, Span::from_secs(window_s)).unwrap()
+}
+
+fn sliding(limit: u64, window_s: u64) -> Algorithm {
+    Algorithm::SlidingWindow(SlidingWindow::new(quota(limit, window_s)))
+}
+
+/// All in the first bucket, each in a field of its own.
+fn principal(number: u64) -> Principal {
+    Principal::from_bits(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
+}
+
+fn asked(algorithm: &Algorithm, client: u64, counter: u64, ask: Ask) -> Asked<'_> {
+    let key = Key { principal: principal(client), counter: Counter::from_bits(counter) };
+    Asked { key, algorithm, ask, binding: true }
+}
+
+fn seconds(s: u64) -> Timestamp {
+    NOW.plus(Span::from_secs(s))
+}
+
+impl Server {
+    fn one(&mut self, node: u32, asked: Asked<'_>, now: Timestamp) -> Verdict {
+        self.ask(&encoder(node), &[asked], now).findings[0].verdict
+    }
+
+    fn remaining(
+        &mut self,
+        algorithm: &Algorithm,
+        client: u64,
+        counter: u64,
+        now: Timestamp,
+    ) -> u64 {
+        self.one(1, asked(algorithm, client, counter, Ask::Peek), now).remaining
+    }
+
+    fn number(&mut self, command: &str) -> i64 {
+        redis::cmd(command).arg("upkeep:0").query(&mut self.connection).unwrap()
+    }
+
+    fn value(&mut self, client: u64) -> Vec<u8> {
+        let field = Layout::field(principal(client));
+        redis::cmd("HGET").arg("upkeep:0").arg(&field).query(&mut self.connection).unwrap()
+    }
+}
+
+#[test]
+fn a_sliding_window_takes_10_bytes_beside_its_field_of_7() {
+    let mut server = Server::start();
+    let (minute, hour) = (sliding(100, 60), sliding(1000, 3600));
+    server.one(1, asked(&minute, 1, 0x33_2211, Ask::Take(5)), NOW);
+    // The window after the present one ends at 07:30:00: 3,549,850 units of 2^24 us.
+    let state = [0x11, 0x22, 0x33, 0x18, 0x9a, 0xd5, 0xd8, 0x01, 5, 0];
+    assert_eq!(server.value(1), state);
+    server.one(1, asked(&hour, 1, 2, Ask::Take(1)), NOW);
+    assert_eq!(server.value(1)[..10], state);
+    assert_eq!(server.value(1).len(), 20 - 1);
+}
+
+#[test]
+fn a_refused_body_writes_nothing() {
+    let mut server = Server::start();
+    let (small, large) = (sliding(1, 60), sliding(10, 60));
+    let asks = [asked(&large, 1, 1, Ask::Take(1)), asked(&small, 2, 2, Ask::Take(2))];
+    assert!(server.ask(&encoder(1), &asks, NOW).refused);
+    assert_eq!(server.number("EXISTS"), 0);
+}
+
+#[test]
+fn what_is_over_is_forgotten_when_its_field_is_written() {
+    let mut server = Server::start();
+    let (second, hour) = (sliding(10, 1), sliding(10, 3600));
+    let asks = [asked(&second, 1, 1, Ask::Take(1)), asked(&hour, 1, 2, Ask::Take(1))];
+    server.ask(&encoder(1), &asks, NOW);
+    let both = server.value(1).len();
+    server.one(1, asks[1], seconds(2));
+    assert_eq!(server.value(1).len(), both, "a clock may be set back by a second");
+    server.one(1, asks[1], seconds(5));
+    assert!(server.value(1).len() < both);
+    assert_eq!(server.remaining(&hour, 1, 2, seconds(5)), 7);
+}
+
+#[test]
+fn a_state_that_was_given_back_entirely_leaves_nothing() {
+    let mut server = Server::start();
+    let minute = sliding(10, 60);
+    server.one(1, asked(&minute, 1, 1, Ask::Take(4)), NOW);
+    server.one(1, asked(&minute, 1, 1, Ask::Give { cost: 4, taken: NOW }), NOW);
+    assert_eq!(server.number("EXISTS"), 0);
+}
+
+#[test]
+fn clients_that_never_come_back_do_not_pile_up() {
+    let mut server = Server::start();
+    let second = sliding(10, 1);
+    for client in 0..4000 {
+        // Each counts for two seconds, and so does the grace: about 60 at a time.
+        let now = NOW.plus(Span::from_millis(50 * client));
+        server.one(1, asked(&second, client, 1, Ask::Take(1)), now);
+    }
+    let fields = server.number("HLEN");
+    assert!((40..250).contains(&fields), "{fields} fields");
+}
+
+#[test]
+fn one_who_looks_for_what_is_over_looks_at_a_part_of_a_large_bucket() {
+    let mut server = Server::start();
+    let second = sliding(10, 1);
+    let all: Vec<_> = (0..2000).map(|client| asked(&second, client, 1, Ask::Take(1))).collect();
+    let bodies: Vec<_> = all.iter().map(|it| encoder(1).encode(&[*it], NOW)).collect();
+    for bodies in bodies.chunks(100) {
+        call(bodies, NOW).exec(&mut server.connection).unwrap();
+    }
+    let before = server.number("HLEN");
+    // Among so many that come, one at least looks.
+    for client in 0..200 {
+        server.one(1, asked(&second, 5000 + client, 1, Ask::Take(1)), seconds(60));
+        let removed = before + i64::try_from(client).unwrap() + 1 - server.number("HLEN");
+        if removed > 0 {
+            assert!(removed <= 128, "{removed} fields at once");
+            return;
+        }
+    }
+    panic!("nobody looked");
+}
+
+#[test]
+fn a_bucket_lives_an_hour_longer_than_its_last_state() {
+    const HOUR_MS: i64 = 3_600_000;
+    let mut server = Server::start();
+    let (minute, day) = (sliding(10, 60), sliding(10, 86_400));
+    server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
+    let short = server.number("PTTL");
+    assert!((HOUR_MS..HOUR_MS + 180_000).contains(&short), "{short} ms");
+    server.one(1, asked(&day, 2, 2, Ask::Take(1)), NOW);
+    let long = server.number("PTTL");
+    assert!((25 * HOUR_MS..80 * HOUR_MS).contains(&long), "{long} ms");
+    server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
+    assert!(server.number("PTTL") > 24 * HOUR_MS, "it is never shortened");
+}
+
+#[test]
+fn what_a_node_holds_counts_for_15_seconds_unless_it_renews() {
+    let mut server = Server::start();
+    let most = Algorithm::Concurrency(Concurrency::new(5).unwrap());
+    let mut left_after = |node, ask, s| {
+        server.one(node, asked(&most, 1, 1, ask), seconds(s));
+        server.remaining(&most, 1, 1, seconds(s))
+    };
+    assert_eq!(left_after(1, Ask::Take(2), 0), 3);
+    assert_eq!(left_after(2, Ask::Take(3), 0), 0);
+    assert_eq!(left_after(2, Ask::Renew(3), 10), 0);
+    assert_eq!(left_after(3, Ask::Peek, 14), 0);
+    assert_eq!(left_after(3, Ask::Peek, 15), 2, "the first node said nothing");
+    let give = |cost| Ask::Give { cost, taken: NOW };
+    assert_eq!(left_after(1, give(2), 16), 2, "and has nothing to give");
+    assert_eq!(left_after(2, Ask::Renew(1), 16), 4, "the node says how much it holds");
+    assert_eq!(left_after(2, give(1), 17), 5);
+    assert_eq!(server.number("EXISTS"), 0);
+}
+
+#[test]
+fn a_lease_takes_a_share_of_what_is_left_without_the_reserve() {
+    let mut server = Server::start();
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(quota(100, 60), 100).unwrap());
+    for algorithm in [sliding(100, 60), bucket] {
+        let client = algorithm.name().len().try_into().unwrap();
+        let lease = Lease { cost: 2, extra: 50, reserve: 20, share: 512 };
+        let asked = asked(&algorithm, client, 1, Ask::Lease(lease));
+        let extra: Vec<_> =
+            (0..8).map(|_| server.ask(&encoder(1), &[asked], NOW).findings[0].extra).collect();
+        assert_eq!(extra, [39, 18, 8, 3, 1, 0, 0, 0], "{}", algorithm.name());
+        assert_eq!(server.remaining(&algorithm, client, 1, NOW), 100 - 8 * 2 - 69);
+    }
+}
+
+#[test]
+fn a_counter_is_reset_alone_or_with_all_of_its_principal() {
+    let mut server = Server::start();
+    let minute = sliding(10, 60);
+    let take = |counter| asked(&minute, 1, counter, Ask::Take(4));
+    server.ask(&encoder(1), &[take(1), take(2), take(3)], NOW);
+    server.one(1, asked(&minute, 1, 2, Ask::Reset), NOW);
+    let remaining = [1, 2, 3].map(|counter| server.remaining(&minute, 1, counter, NOW));
+    assert_eq!(remaining, [6, 10, 6]);
+    server.one(1, asked(&minute, 1, 0, Ask::ResetAll), NOW);
+    assert_eq!(server.number("EXISTS"), 0);
+}
+
+#[test]
+fn all_bodies_of_a_call_are_decided_by_one_clock_which_is_the_servers() {
+    let mut server = Server::start();
+    let minute = sliding(10, 60);
+    let asks = [asked(&minute, 1, 1, Ask::Take(1)), asked(&minute, 2, 1, Ask::Take(1))];
+    let bodies = asks.map(|ask| encoder(1).encode(&[ask], NOW));
+    let answers: Vec<Vec<u8>> =
+        call(&bodies, Timestamp::default()).query(&mut server.connection).unwrap();
+    let times = [0, 1].map(|i| decode(&asks[i..=i], &answers[i]).unwrap().at);
+    assert_eq!(times[0], times[1]);
+    let (s, us): (u64, u64) = redis::cmd("TIME").query(&mut server.connection).unwrap();
+    let since = Timestamp::from_micros(s * 1_000_000 + us).since(times[0]);
+    assert!(since < Span::from_secs(60), "{since} ago");
+}
+
+/// By the server's clock the window of who asks is long over, and so is the next.
+#[test]
+fn a_calendar_is_counted_even_if_the_clocks_are_days_apart() {
+    let mut server = Server::start();
+    let day = FixedWindow::calendar(Quota::new(3, Span::DAY).unwrap(), "Europe/Berlin").unwrap();
+    let day = Algorithm::FixedWindow(day);
+    let body = encoder(1).encode(&[asked(&day, 1, 1, Ask::Take(1))], NOW);
+    let bodies = vec![body; 4];
+    let later = NOW.plus(Span::from_secs(10 * 86_400));
+    let answers: Vec<Vec<u8>> = call(&bodies, later).query(&mut server.connection).unwrap();
+    assert_eq!(answers.iter().map(|answer| answer[0]).collect::<Vec<_>>(), [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_value_that_somebody_else_wrote_counts_as_nothing() {
+    let mut server = Server::start();
+    let minute = sliding(10, 60);
+    for value in [&b"x"[..], b"hello, world", &[0xff; 40], &[1, 0, 0, 0x48, 1, 1, 1, 1, 0xff, 0xff]]
+    {
+        let field = Layout::field(principal(1));
+        let mut set = redis::cmd("HSET");
+        set.arg("upkeep:0").arg(&field).arg(value).exec(&mut server.connection).unwrap();
+        assert_eq!(server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW).remaining, 9);
+        assert_eq!(server.value(1).len(), 10, "and is gone");
+    }
+}

@@ -1,0 +1,285 @@
+//! A Redis Cluster: a link to each master, and a map of who keeps which slot.
+//!
+//! The map is read in the background, again whenever a call finds it wrong or
+//! a master away. A call that was sent to the wrong node was not counted there:
+//! it goes to the right one, within its time. Links rather than redis-rs' own
+//! cluster client, so that each node has its breaker and batches, and one dead
+//! node costs the others nothing.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use redis::{Pipeline, Value, pipe};
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tracing::debug;
+
+use super::super::batch::Answer;
+use super::super::dial::{self, Door, Target};
+use super::super::failure::{Refusal, StoreError};
+use super::super::link::Link;
+use super::super::script::{Encoded, Script};
+use super::super::settings::{Address, RedisSettings};
+use super::slots::{self, Range, SLOTS};
+use crate::time::monotonic;
+
+/// Between two looks at the map when nothing seems wrong with it.
+const REFRESH: Duration = Duration::from_secs(10);
+/// Between two looks when something does: a fail-over is noticed this late at worst.
+const SHORTEST_REFRESH: Duration = Duration::from_millis(200);
+
+/// One worker's links to a cluster.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    shared: Rc<Shared>,
+    refresher: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    settings: Rc<RedisSettings>,
+    script: &'static Script,
+    seeds: Vec<Address>,
+    map: RefCell<Map>,
+    /// The map may be wrong.
+    stale: Notify,
+    settled: watch::Sender<bool>,
+    /// The place in the list of nodes to ask first, so that no node is asked always.
+    turn: Cell<usize>,
+}
+
+/// Who keeps which slot.
+#[derive(Debug)]
+struct Map {
+    /// By slot: a place in `nodes`.
+    slots: Vec<Option<usize>>,
+    nodes: Vec<Node>,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    address: Address,
+    link: Rc<Link>,
+}
+
+impl Cluster {
+    pub(super) fn new(
+        settings: Rc<RedisSettings>,
+        script: &'static Script,
+        seeds: Vec<Address>,
+    ) -> Self {
+        let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
+        let shared = Rc::new(Shared {
+            settings,
+            script,
+            seeds,
+            map: RefCell::new(map),
+            stale: Notify::new(),
+            settled: watch::Sender::new(false),
+            turn: Cell::new(0),
+        });
+        let refresher = spawn_local(Rc::clone(&shared).keep());
+        Self { shared, refresher }
+    }
+
+    /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
+    /// the first calls of all wait for the map before they take their place.
+    pub(super) fn call(&self, slot: u16, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
+        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
+        let shared = Rc::clone(&self.shared);
+        let mut begun = shared.begin(slot, &encoded);
+        async move {
+            if begun.is_none() {
+                // If it does not come in time, there still is no node.
+                let _ = timeout_at(deadline, shared.has_settled()).await;
+                begun = shared.begin(slot, &encoded);
+            }
+            let Some((node, answer)) = begun else {
+                shared.stale.notify_one();
+                return Err(StoreError::Away);
+            };
+            let answer = answer.await;
+            let (link, asking) = match &answer {
+                Ok(_) | Err(StoreError::Overloaded) => return answer,
+                Err(error) => {
+                    shared.stale.notify_one();
+                    match shared.redirected(error, slot, &node) {
+                        Some(redirected) => redirected,
+                        None => return answer,
+                    }
+                }
+            };
+            let answer = timeout_at(deadline, link.call(encoded, slot, asking)).await;
+            answer.unwrap_or(Err(StoreError::Timeout))
+        }
+    }
+
+    pub(super) async fn query(
+        &self,
+        slot: u16,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
+        node.link.query(commands).await
+    }
+
+    pub(super) async fn settled(&self) {
+        self.shared.has_settled().await;
+    }
+
+    pub(super) fn links(&self) -> Vec<Rc<Link>> {
+        self.shared.map.borrow().nodes.iter().map(|node| Rc::clone(&node.link)).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.refresher.abort();
+    }
+}
+
+/// A node may leave out the host of another one if it is its own.
+fn from(to: &Address, node: &Node) -> Address {
+    match to {
+        Address::Tcp { host, port } => slots::named(host, *port, &node.address),
+        Address::Unix(_) => to.clone(),
+    }
+}
+
+impl Shared {
+    async fn has_settled(&self) {
+        // The sender lives as long as the cluster.
+        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    fn begin(
+        &self,
+        slot: u16,
+        encoded: &Encoded,
+    ) -> Option<(Node, impl Future<Output = Answer> + use<>)> {
+        let node = self.node_of(slot)?;
+        let answer = node.link.call(encoded.clone(), slot, false);
+        Some((node, answer))
+    }
+
+    /// The node to which another one sends us, and whether it must be told so.
+    fn redirected(&self, error: &StoreError, slot: u16, by: &Node) -> Option<(Rc<Link>, bool)> {
+        let StoreError::Refused(refusal, _) = error else { return None };
+        match refusal {
+            Refusal::Moved(to) => Some((self.moved(slot, &from(to, by)), false)),
+            Refusal::Ask(to) => Some((self.link_to(&from(to, by)), true)),
+            _ => None,
+        }
+    }
+
+    fn node_of(&self, slot: u16) -> Option<Node> {
+        let map = self.map.borrow();
+        let node = (*map.slots.get(usize::from(slot))?)?;
+        map.nodes.get(node).cloned()
+    }
+
+    fn moved(&self, slot: u16, to: &Address) -> Rc<Link> {
+        let link = self.link_to(to);
+        let mut map = self.map.borrow_mut();
+        let node = map.nodes.iter().position(|node| node.address == *to);
+        if let Some(entry) = map.slots.get_mut(usize::from(slot)) {
+            *entry = node;
+        }
+        link
+    }
+
+    /// The link to a node, a new one if there is none. Only nodes of the
+    /// cluster name others, and the next look at the map forgets those that
+    /// keep nothing: so there are never many.
+    fn link_to(&self, address: &Address) -> Rc<Link> {
+        let known = |node: &&Node| node.address == *address;
+        if let Some(node) = self.map.borrow().nodes.iter().find(known) {
+            return Rc::clone(&node.link);
+        }
+        let node = self.node(address.clone());
+        let link = Rc::clone(&node.link);
+        self.map.borrow_mut().nodes.push(node);
+        link
+    }
+
+    fn node(&self, address: Address) -> Node {
+        let target = Target::Fixed(address.clone());
+        let link = Rc::new(Link::new(Rc::clone(&self.settings), self.script, target));
+        Node { address, link }
+    }
+
+    async fn keep(self: Rc<Self>) {
+        loop {
+            match self.read().await {
+                Ok(ranges) => self.adopt(ranges),
+                Err(error) => debug!(%error, "no node of the cluster tells who keeps what"),
+            }
+            self.settled.send_replace(true);
+            sleep(SHORTEST_REFRESH).await;
+            // Either is a reason to look again.
+            let _ = timeout(REFRESH, self.stale.notified()).await;
+        }
+    }
+
+    /// Asks the nodes in turn, those that are connected first.
+    async fn read(&self) -> Result<Vec<Range>, StoreError> {
+        let mut question = pipe();
+        question.cmd("CLUSTER").arg("SLOTS");
+        let nodes = self.map.borrow().nodes.clone();
+        let turn = self.turn.get();
+        self.turn.set(turn.wrapping_add(1));
+        for step in 0..nodes.len() {
+            let node = &nodes[turn.wrapping_add(step) % nodes.len()];
+            if let Ok(answers) = node.link.query(&question).await
+                && let Ok(ranges) = understood(answers, &node.address)
+            {
+                return Ok(ranges);
+            }
+        }
+        let mut error = StoreError::Away;
+        for seed in &self.seeds {
+            let asked = timeout(dial::patience(&self.settings), self.ask(seed, &question)).await;
+            match asked.unwrap_or(Err(StoreError::Timeout)) {
+                Ok(ranges) => return Ok(ranges),
+                Err(why) => error = why,
+            }
+        }
+        Err(error)
+    }
+
+    async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
+        let mut connection = dial::open(&self.settings, seed, Door::Server).await?;
+        let answers = connection.send_packed_commands(question, 0, 1).await?;
+        understood(answers, seed)
+    }
+
+    fn adopt(&self, ranges: Vec<Range>) {
+        let mut map = self.map.borrow_mut();
+        let mut nodes: Vec<Node> = Vec::new();
+        let mut slots = vec![None; SLOTS.into()];
+        for (range, address) in ranges {
+            let known = |node: &Node| node.address == address;
+            let place = nodes.iter().position(known).unwrap_or_else(|| {
+                let old = map.nodes.iter().find(|node| known(node)).cloned();
+                nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
+                nodes.len() - 1
+            });
+            for slot in range {
+                slots[usize::from(slot)] = Some(place);
+            }
+        }
+        *map = Map { slots, nodes };
+    }
+}
+
+/// A map that is of use: it names at least one node.
+fn understood(answers: Vec<Value>, asked: &Address) -> Result<Vec<Range>, StoreError> {
+    let answer = answers.into_iter().next().unwrap_or_default();
+    let ranges = slots::ranges(answer, asked)?;
+    if ranges.is_empty() {
+        return Err(StoreError::Garbage("no slot has a node"));
+    }
+    Ok(ranges)
+}

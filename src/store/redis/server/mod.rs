@@ -1,0 +1,157 @@
+//! The servers as the store sees them: a key has a place, and a call goes to it.
+
+mod cluster;
+mod rendezvous;
+mod slots;
+
+use std::rc::Rc;
+
+use redis::{Pipeline, Value};
+
+use self::cluster::Cluster;
+use self::rendezvous::Rendezvous;
+use super::batch::Answer;
+use super::dial::Target;
+use super::failure::StoreError;
+use super::link::{Health, Link};
+use super::script::{Encoded, Script};
+use super::settings::{RedisSettings, Topology};
+
+/// Where keys are kept together: keys of one place can be charged in one step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place(u16);
+
+/// One worker's connections to all servers.
+#[derive(Debug)]
+pub struct Servers(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    One(Rc<Link>),
+    Shards(Vec<Rc<Link>>, Rendezvous),
+    Cluster(Cluster),
+}
+
+/// A call under way.
+enum Sent<S, C> {
+    ToServer(S),
+    ToCluster(C),
+    Nowhere,
+}
+
+impl Servers {
+    /// Begins to connect, in the background; the servers may be away. Must be
+    /// called within a `LocalRuntime`, by which it is used.
+    pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script) -> Self {
+        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target));
+        Self(match &settings.topology {
+            Topology::Standalone(address) => Kind::One(link(Target::Fixed(address.clone()))),
+            Topology::Sentinel { .. } => Kind::One(link(Target::Master)),
+            Topology::Shards(shards) => Kind::Shards(
+                shards.iter().cloned().map(Target::Fixed).map(link).collect(),
+                Rendezvous::new(shards),
+            ),
+            Topology::Cluster(seeds) => {
+                Kind::Cluster(Cluster::new(Rc::clone(settings), script, seeds.clone()))
+            }
+        })
+    }
+
+    /// Where `key` is kept.
+    pub fn place(&self, key: &[u8]) -> Place {
+        Place(match &self.0 {
+            Kind::One(_) => 0,
+            Kind::Shards(_, rendezvous) => {
+                u16::try_from(rendezvous.place(key)).expect("nobody writes 65,536 servers")
+            }
+            Kind::Cluster(_) => slots::slot(key),
+        })
+    }
+
+    /// Asks the script at `place`, which is the place of all keys of the call.
+    /// The call takes its place in the queue now, before it is awaited: calls to
+    /// one place are sent in the order in which they were made. It is not sent
+    /// if nobody waits for it when its turn comes.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub fn call(&self, place: Place, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
+        let sent = match &self.0 {
+            Kind::One(link) => Sent::ToServer(link.call(encoded, 0, false)),
+            Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
+                Some(link) => Sent::ToServer(link.call(encoded, 0, false)),
+                None => Sent::Nowhere,
+            },
+            Kind::Cluster(cluster) => Sent::ToCluster(cluster.call(place.0, encoded)),
+        };
+        async move {
+            match sent {
+                Sent::ToServer(answer) => answer.await,
+                Sent::ToCluster(answer) => answer.await,
+                Sent::Nowhere => Err(StoreError::Away),
+            }
+        }
+    }
+
+    /// Asks something else than the script where `key` is kept. Not for the
+    /// path of a request.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        let place = self.place(key).0;
+        match &self.0 {
+            Kind::One(link) => link.query(commands).await,
+            Kind::Shards(links, _) => match links.get(usize::from(place)) {
+                Some(link) => link.query(commands).await,
+                None => Err(StoreError::Away),
+            },
+            Kind::Cluster(cluster) => cluster.query(place, commands).await,
+        }
+    }
+
+    /// Asks every server that can be reached the same; each with its name.
+    pub(super) async fn query_all(
+        &self,
+        commands: &Pipeline,
+    ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
+        let mut answers = Vec::new();
+        for link in self.links() {
+            answers.push((link.health().server, link.query(commands).await));
+        }
+        answers
+    }
+
+    /// Returns when it is known of every server whether it can be reached: at
+    /// the latest when the time of a handshake is over.
+    pub async fn settled(&self) {
+        if let Kind::Cluster(cluster) = &self.0 {
+            cluster.settled().await;
+        }
+        for link in self.links() {
+            link.settled().await;
+        }
+    }
+
+    /// Whether all servers answer.
+    pub fn is_up(&self) -> bool {
+        let links = self.links();
+        !links.is_empty() && links.iter().all(|link| link.is_up())
+    }
+
+    /// What is known of each server.
+    pub fn health(&self) -> Vec<Health> {
+        self.links().iter().map(|link| link.health()).collect()
+    }
+
+    fn links(&self) -> Vec<Rc<Link>> {
+        match &self.0 {
+            Kind::One(link) => vec![Rc::clone(link)],
+            Kind::Shards(links, _) => links.clone(),
+            Kind::Cluster(cluster) => cluster.links(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Several servers: shards, a cluster and sentinels.
+
+use std::sync::LazyLock;
+
+use super::super::testing::{ECHO, FakeServer, Manner, PATIENCE, Process};
+use super::super::testing::{asked, eventually, run, settings, timed};
+use super::*;
+use crate::store::breaker::Position;
+
+impl Servers {
+    async fn ask(&self, key: &str) -> Answer {
+        self.call(self.place(key.as_bytes()), asked(key, "body")).await
+    }
+}
+
+async fn connected(topology: Topology) -> Servers {
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO);
+    servers.settled().await;
+    servers
+}
+
+/// Two nodes, each with half of the slots.
+async fn cluster() -> ([FakeServer; 2], Servers) {
+    let nodes = [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
+    for node in &nodes {
+        node.tell(&[(0, 8191, &nodes[0]), (8192, 16_383, &nodes[1])]);
+    }
+    let servers = connected(Topology::Cluster(vec![nodes[0].address()])).await;
+    (nodes, servers)
+}
+
+/// Slots 11,058 and 5,061: the second node's and the first one's.
+const SECOND: &str = "somekey";
+const FIRST: &str = "bar";
+
+#[test]
+fn a_shard_that_is_away_costs_the_others_nothing() {
+    run(async {
+        let mut shards = [Process::start(&[]), Process::start(&[])];
+        let addresses = shards.iter().map(Process::address).collect();
+        let servers = connected(Topology::Shards(addresses)).await;
+        let keys: Vec<String> = (0..20).map(|key| format!("key{key}")).collect();
+        for key in &keys {
+            assert_eq!(servers.ask(key).await, Ok("body".into()));
+        }
+        let kept = |shard: &Process, key: &str| shard.command(&["EXISTS", key]) == "1";
+        let second: Vec<&String> = keys.iter().filter(|key| kept(&shards[1], key)).collect();
+        assert!(!second.is_empty() && second.len() < keys.len(), "both have some");
+        shards[0].kill();
+        eventually("one is given up", async || {
+            for key in &keys {
+                let _ = servers.ask(key).await;
+            }
+            servers.health().iter().any(|health| health.position == Position::Open)
+        })
+        .await;
+        for key in &keys {
+            assert_eq!(servers.ask(key).await.is_ok(), second.contains(&key), "{key}");
+        }
+    });
+}
+
+#[test]
+fn a_call_goes_to_the_node_that_keeps_its_slot() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        assert_ne!(servers.place(FIRST.as_bytes()), servers.place(SECOND.as_bytes()));
+        assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+        assert_eq!((first.scripts(), second.scripts()), (0, 1));
+        assert_eq!(servers.ask(FIRST).await, Ok("body".into()));
+        assert_eq!((first.scripts(), second.scripts()), (1, 1));
+    });
+}
+
+#[test]
+fn a_slot_that_has_moved_is_followed_and_remembered() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let slot = servers.place(SECOND.as_bytes()).0;
+        second.behave(Manner::error(&format!("MOVED {slot} {}", first.address())));
+        assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+        assert_eq!((first.scripts(), second.scripts()), (1, 1));
+        assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+        assert_eq!((first.scripts(), second.scripts()), (2, 1), "nobody asks the old node again");
+        let healthy = servers.health().iter().all(|health| health.position != Position::Open);
+        assert!(healthy, "moving is no failure: {:?}", servers.health());
+    });
+}
+
+#[test]
+fn a_slot_that_is_moving_is_asked_for_there_and_stays_here() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let slot = servers.place(SECOND.as_bytes()).0;
+        second.behave(Manner::error(&format!("ASK {slot} {}", first.address())));
+        for call in 1..=3 {
+            assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+            assert_eq!((first.scripts(), second.scripts()), (call, call));
+            assert_eq!(first.asking(), call);
+        }
+    });
+}
+
+#[test]
+fn two_nodes_that_send_us_to_each_other_do_not_hold_us_up() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        first.behave(Manner::error(&format!("MOVED 1 {}", second.address())));
+        second.behave(Manner::error(&format!("MOVED 1 {}", first.address())));
+        let (answer, waited) = timed(servers.ask(SECOND)).await;
+        assert!(answer.is_err());
+        assert!(waited < PATIENCE * 2, "{waited:?}");
+        assert_eq!(first.scripts() + second.scripts(), 2);
+    });
+}
+
+#[test]
+fn a_fail_over_is_noticed_without_a_redirection() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+        second.sleep(true);
+        first.tell(&[(0, 16_383, &first)]);
+        eventually("the other node is asked", async || servers.ask(SECOND).await.is_ok()).await;
+        assert_eq!(servers.health().len(), 1, "the node that keeps nothing is forgotten");
+    });
+}
+
+#[test]
+fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
+    run(async {
+        let node = FakeServer::start(Manner::Echo).await;
+        node.tell(&[(0, 16_383, &node)]);
+        node.sleep(true);
+        let topology = Topology::Cluster(vec![node.address()]);
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO);
+        let (answer, waited) = timed(servers.ask(FIRST)).await;
+        assert!(answer.is_err());
+        assert!(waited < PATIENCE * 2, "{waited:?}");
+        node.sleep(false);
+        eventually("it is used", async || servers.ask(FIRST).await.is_ok()).await;
+    });
+}
+
+#[test]
+fn sentinels_are_asked_in_turn_and_again_after_a_fail_over() {
+    run(async {
+        let [old, new] =
+            [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
+        let sentinels =
+            [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
+        // The first one knows nothing.
+        sentinels[1].watch(&old);
+        let addresses = sentinels.iter().map(FakeServer::address).collect();
+        let master_name = "mymaster".to_owned();
+        let servers = connected(Topology::Sentinel { sentinels: addresses, master_name }).await;
+        assert_eq!(servers.ask("k").await, Ok("body".into()));
+        assert_eq!((old.scripts(), new.scripts()), (1, 0));
+        old.behave(Manner::error("READONLY You can't write against a read only replica."));
+        sentinels[1].watch(&new);
+        assert!(servers.ask("k").await.is_err());
+        assert_eq!(servers.ask("k").await, Ok("body".into()));
+        assert_eq!((old.scripts(), new.scripts()), (2, 1));
+    });
+}
+
+#[test]
+fn calls_of_many_slots_at_once_have_their_own_answers() {
+    run(async {
+        let ([first, second], servers) = cluster().await;
+        let servers = Rc::new(servers);
+        let tasks: Vec<_> = (0..500)
+            .map(|call| {
+                let servers = Rc::clone(&servers);
+                tokio::task::spawn_local(async move {
+                    let (key, body) = (format!("key{}", call % 100), call.to_string());
+                    let place = servers.place(key.as_bytes());
+                    servers.call(place, asked(&key, &body)).await == Ok(body.into())
+                })
+            })
+            .collect();
+        for task in tasks {
+            assert!(task.await.expect("no call panics"));
+        }
+        assert!(first.scripts() > 0 && second.scripts() > 0);
+    });
+}
+
+/// The answer to a call is how many there were on its key.
+static COUNT: LazyLock<Script> = LazyLock::new(|| {
+    let source = "local answers = {}
+        for i, key in ipairs(KEYS) do answers[i] = tostring(redis.call('INCR', key)) end
+        return answers";
+    Script { source, sha: redis::Script::new(source).get_hash().into() }
+});
+
+#[test]
+fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
+    run(async {
+        let server = Process::start(&[]);
+        let servers = Servers::connect(&settings(server.topology(), PATIENCE), &COUNT);
+        servers.settled().await;
+        let place = servers.place(b"k");
+        let made: Vec<_> = (0..10_u8).map(|_| servers.call(place, asked("k", ""))).collect();
+        for (call, order) in made.into_iter().zip(1..=10_u8).rev() {
+            assert_eq!(call.await, Ok(order.to_string().into()));
+        }
+    });
+}

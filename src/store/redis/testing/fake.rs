@@ -1,0 +1,203 @@
+//! A server that misbehaves on demand. It knows what a connection says to
+//! begin with; how it answers scripts is told to it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::spawn_local;
+
+use super::super::settings::{Address, Topology};
+
+/// How scripts are answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in super::super) enum Manner {
+    /// By their bodies.
+    Echo,
+    /// Never.
+    Stall,
+    /// With these bytes.
+    Bytes(String),
+    /// By closing the connection.
+    Close,
+}
+
+impl Manner {
+    pub(in super::super) fn error(line: &str) -> Self {
+        Self::Bytes(format!("-{line}\r\n"))
+    }
+}
+
+/// The server.
+#[derive(Clone)]
+pub(in super::super) struct FakeServer(Rc<Shared>);
+
+struct Shared {
+    address: Address,
+    manner: RefCell<Manner>,
+    /// What `CLUSTER SLOTS` is answered with.
+    slots: RefCell<String>,
+    /// The master that `SENTINEL` is told of.
+    master: RefCell<Option<Address>>,
+    /// How `ROLE` and all that follows is answered: not, if it sleeps.
+    asleep: Cell<bool>,
+    scripts: Cell<u32>,
+    asking: Cell<u32>,
+    connections: Cell<u32>,
+}
+
+impl FakeServer {
+    pub(in super::super) async fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let server = Self(Rc::new(Shared {
+            address: Address::tcp("127.0.0.1", port),
+            manner: RefCell::new(manner),
+            slots: RefCell::new("*0\r\n".to_owned()),
+            master: RefCell::new(None),
+            asleep: Cell::new(false),
+            scripts: Cell::new(0),
+            asking: Cell::new(0),
+            connections: Cell::new(0),
+        }));
+        let accepting = server.clone();
+        spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                accepting.0.connections.set(accepting.0.connections.get() + 1);
+                spawn_local(accepting.clone().talk(stream));
+            }
+        });
+        server
+    }
+
+    pub(in super::super) fn address(&self) -> Address {
+        self.0.address.clone()
+    }
+
+    pub(in super::super) fn topology(&self) -> Topology {
+        Topology::Standalone(self.address())
+    }
+
+    pub(in super::super) fn behave(&self, manner: Manner) {
+        self.0.manner.replace(manner);
+    }
+
+    /// Whether it answers nothing at all, not even who it is.
+    pub(in super::super) fn sleep(&self, asleep: bool) {
+        self.0.asleep.set(asleep);
+    }
+
+    /// The slots in a row and the nodes that keep them.
+    pub(in super::super) fn tell(&self, ranges: &[(u16, u16, &FakeServer)]) {
+        let mut slots = format!("*{}\r\n", ranges.len());
+        for (first, last, node) in ranges {
+            let Address::Tcp { host, port } = node.address() else { continue };
+            let length = host.len();
+            slots +=
+                &format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${length}\r\n{host}\r\n:{port}\r\n");
+        }
+        self.0.slots.replace(slots);
+    }
+
+    /// Makes it a sentinel that knows `master`.
+    pub(in super::super) fn watch(&self, master: &FakeServer) {
+        self.0.master.replace(Some(master.address()));
+    }
+
+    /// How many scripts it was asked to run.
+    pub(in super::super) fn scripts(&self) -> u32 {
+        self.0.scripts.get()
+    }
+
+    pub(in super::super) fn asking(&self) -> u32 {
+        self.0.asking.get()
+    }
+
+    pub(in super::super) fn connections(&self) -> u32 {
+        self.0.connections.get()
+    }
+
+    async fn talk(self, mut stream: TcpStream) {
+        let mut received = Vec::new();
+        while stream.read_buf(&mut received).await.is_ok_and(|count| count > 0) {
+            while let Some((command, length)) = command(&received) {
+                received.drain(..length);
+                if self.0.asleep.get() {
+                    continue;
+                }
+                let Some(answer) = self.answer(&command) else { return };
+                if stream.write_all(answer.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn answer(&self, command: &[String]) -> Option<String> {
+        let name = command.first().map(String::as_str).unwrap_or_default();
+        Some(match name {
+            "ROLE" => "*1\r\n$6\r\nmaster\r\n".to_owned(),
+            "PING" => "+PONG\r\n".to_owned(),
+            "CLUSTER" => self.0.slots.borrow().clone(),
+            "SENTINEL" => self.master(),
+            "EVALSHA" => return self.run(command),
+            "ASKING" => {
+                self.0.asking.set(self.0.asking.get() + 1);
+                "+OK\r\n".to_owned()
+            }
+            _ => "+OK\r\n".to_owned(),
+        })
+    }
+
+    fn master(&self) -> String {
+        match &*self.0.master.borrow() {
+            Some(Address::Tcp { host, port }) => {
+                let port = port.to_string();
+                let (host_length, port_length) = (host.len(), port.len());
+                format!("*2\r\n${host_length}\r\n{host}\r\n${port_length}\r\n{port}\r\n")
+            }
+            _ => "*-1\r\n".to_owned(),
+        }
+    }
+
+    fn run(&self, command: &[String]) -> Option<String> {
+        self.0.scripts.set(self.0.scripts.get() + 1);
+        match &*self.0.manner.borrow() {
+            Manner::Stall => Some(String::new()),
+            Manner::Close => None,
+            Manner::Bytes(bytes) => Some(bytes.clone()),
+            Manner::Echo => {
+                let keys: usize = command[2].parse().expect("the number of keys");
+                let bodies = &command[3 + keys + 1..];
+                let mut answer = format!("*{}\r\n", bodies.len());
+                for body in bodies {
+                    answer += &format!("${}\r\n{body}\r\n", body.len());
+                }
+                Some(answer)
+            }
+        }
+    }
+}
+
+/// The first command in `received` and its length, when it is whole.
+fn command(received: &[u8]) -> Option<(Vec<String>, usize)> {
+    let mut at = 0;
+    let count = number(received, &mut at)?;
+    let mut words = Vec::new();
+    for _ in 0..count {
+        let length = number(received, &mut at)?;
+        let word = received.get(at..at + length + 2)?;
+        words.push(String::from_utf8_lossy(&word[..length]).into_owned());
+        at += length + 2;
+    }
+    Some((words, at))
+}
+
+/// The number on the line at `at`, behind its sign.
+fn number(received: &[u8], at: &mut usize) -> Option<usize> {
+    let rest = received.get(*at..)?;
+    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
+    *at += end + 2;
+    std::str::from_utf8(&rest[1..end]).ok()?.parse().ok()
+}

@@ -1,0 +1,307 @@
+//! Redis in trouble while requests come: no request fails that no policy wants
+//! to fail, none waits for long, nothing is counted twice, and everything is as
+//! it was soon after the trouble is over.
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{node_of, wait_for_store};
+use crate::support::load::{Load, Plan, Sample, is_local, percentile, who};
+use crate::support::redis::{Cluster, Fault, Options, Redis, Sentinels, Wire};
+use crate::support::{Gateway, eventually, now};
+
+/// The most that a decision may wait for the store, as configured.
+const TIMEOUT: Duration = Duration::from_millis(50);
+/// The same where it is to be seen that the store is never given up.
+const PATIENT: Duration = Duration::from_secs(2);
+/// What this machine may add: threads of clients wait for a core, too.
+const NOISE: Duration = Duration::from_millis(50);
+/// How soon the store must be used again.
+const RECOVERY: Duration = Duration::from_secs(2);
+/// How long each part of a trial lasts.
+const PART: Duration = Duration::from_millis(1500);
+const LIMIT: u64 = 1_000_000;
+const CLIENTS: usize = 40;
+
+/// One at a time: other load would be taken for waits.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A gateway under load, and what became of it.
+struct Trial {
+    gateway: Gateway,
+    load: Load,
+    timeout: Duration,
+    began: Instant,
+    _alone: MutexGuard<'static, ()>,
+}
+
+/// What a trial has shown.
+struct Outcome {
+    gateway: Gateway,
+    samples: Vec<Sample>,
+    timeout: Duration,
+    /// When the trouble began.
+    broken: Instant,
+    /// When it was over.
+    mended: Instant,
+}
+
+impl Trial {
+    /// Lets requests come for a while.
+    fn start(store: &str) -> Self {
+        Self::start_waiting(store, TIMEOUT)
+    }
+
+    /// The same with decisions that wait for the store so long.
+    fn start_waiting(store: &str, timeout: Duration) -> Self {
+        let alone = alone();
+        let store = format!("{store}, timeout: {}ms", timeout.as_millis());
+        let counts = format!("limit: {LIMIT}/day, algorithm: fixed_window");
+        let policy = format!("each: {{ key: \"header:x-who\", {counts} }}");
+        let gateway = node_of(&store, &policy, "[each]", 1);
+        wait_for_store(&gateway);
+        let load = Load::start(&Plan {
+            addresses: vec![gateway.address()],
+            connections: 8,
+            path: "/",
+            clients: CLIENTS,
+            rest: Duration::from_millis(4),
+        });
+        thread::sleep(PART);
+        Self { gateway, load, timeout, began: now(), _alone: alone }
+    }
+
+    /// Waits until trouble that has just begun and ended again is over, and some more.
+    fn end(self, mended: Instant) -> Outcome {
+        wait_for_store(&self.gateway);
+        thread::sleep(PART);
+        let Self { gateway, load, timeout, began: broken, .. } = self;
+        let outcome = Outcome { gateway, samples: load.stop(), timeout, broken, mended };
+        outcome.check_answers();
+        outcome
+    }
+
+    /// Trouble that lasts.
+    fn through(self, begin: impl FnOnce(), end: impl FnOnce()) -> Outcome {
+        begin();
+        thread::sleep(PART);
+        end();
+        self.end(now())
+    }
+}
+
+impl Outcome {
+    /// What holds whatever happens.
+    fn check_answers(&self) {
+        let failed = self.samples.iter().find(|sample| sample.status != 200);
+        assert!(failed.is_none(), "nothing is refused or fails: {failed:?}");
+        let trouble = self.between(self.broken..self.mended + RECOVERY);
+        let most = self.timeout + NOISE;
+        let p99 = percentile(&trouble, 99);
+        assert!(p99 <= most, "the longest wait of 99 % was {p99:?}");
+        let late = self.samples.iter().rfind(|sample| sample.is_local);
+        let delay = late.map(|late| late.sent.saturating_duration_since(self.mended));
+        assert!(delay.unwrap_or_default() <= RECOVERY, "the store is used again after {delay:?}");
+    }
+
+    /// While the store is known to be away nobody waits for it.
+    fn check_breaker(&self) {
+        let usual = percentile(&self.between(self.broken - PART..self.broken), 50);
+        let open = self.between(self.broken + PART / 3..self.mended);
+        let local = open.iter().filter(|sample| sample.is_local).count();
+        assert!(local * 10 > open.len() * 9, "{local} of {} judged alone", open.len());
+        let median = percentile(&open, 50);
+        assert!(median < usual + Duration::from_millis(1), "{median:?} without, {usual:?} with it");
+    }
+
+    /// The store was never given up.
+    fn check_never_alone(&self) {
+        let alone = self.samples.iter().filter(|sample| sample.is_local).count();
+        assert_eq!(alone, 0, "so many of {} were judged without the store", self.samples.len());
+    }
+
+    fn between(&self, times: Range<Instant>) -> Vec<Sample> {
+        self.samples.iter().filter(|sample| times.contains(&sample.sent)).copied().collect()
+    }
+
+    /// Nobody is counted for more than was admitted. Where the store has lost
+    /// nothing, it also counts all but what it was not known to have counted.
+    fn check_counts(&self, has_lost: bool) {
+        let mut connection = self.gateway.client();
+        for client in 0..CLIENTS {
+            let own = || self.samples.iter().filter(|sample| sample.client == client);
+            let sent = u64::try_from(own().count()).expect("few");
+            let doubtful = own().filter(|sample| sample.is_local).count();
+            let doubtful = u64::try_from(doubtful).expect("few");
+            let (mut asked, mut counted) = (0, 0);
+            eventually("the store judges", || {
+                let response = connection.get("/", &[&who(client)]);
+                // This question is counted, too.
+                asked += 1;
+                counted = LIMIT - response.number("X-Ratelimit-Remaining");
+                !is_local(&response)
+            });
+            let sent = sent + asked;
+            assert!(counted <= sent, "client {client}: {counted} counted for {sent} requests");
+            let least = if has_lost { 0 } else { sent - doubtful - (asked - 1) };
+            assert!(counted >= least, "client {client}: {counted} counted for {sent} requests");
+        }
+    }
+}
+
+fn url(redis: &Redis) -> String {
+    format!("url: \"{}\"", redis.url())
+}
+
+/// A trial on a wire.
+fn on_wire(fault: Fault) {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let trial = Trial::start(&format!("url: \"{}\"", wire.url()));
+    let outcome = trial.through(|| wire.set(fault), || wire.set(Fault::None));
+    outcome.check_breaker();
+    outcome.check_counts(false);
+}
+
+#[test]
+fn a_crash() {
+    let mut redis = Redis::start(Options::default());
+    let trial = Trial::start(&url(&redis));
+    redis.kill();
+    thread::sleep(PART);
+    redis.restart();
+    let outcome = trial.end(now());
+    outcome.check_breaker();
+    outcome.check_counts(true);
+}
+
+#[test]
+fn a_restart() {
+    let mut redis = Redis::start(Options::default());
+    let trial = Trial::start(&url(&redis));
+    redis.kill();
+    redis.restart();
+    trial.end(now()).check_counts(true);
+}
+
+#[test]
+fn a_process_that_is_stopped_and_goes_on() {
+    let redis = Redis::start(Options::default());
+    let trial = Trial::start(&url(&redis));
+    let outcome = trial.through(|| redis.stop(), || redis.cont());
+    outcome.check_breaker();
+    outcome.check_counts(false);
+}
+
+#[test]
+fn all_data_are_deleted() {
+    let redis = Redis::start(Options::default());
+    let trial = Trial::start_waiting(&url(&redis), PATIENT);
+    let outcome = trial.through(|| drop(redis.cli(&["FLUSHALL"])), || ());
+    outcome.check_never_alone();
+    outcome.check_counts(true);
+}
+
+#[test]
+fn all_scripts_are_deleted() {
+    let redis = Redis::start(Options::default());
+    let flush = || drop(redis.cli(&["SCRIPT", "FLUSH", "SYNC"]));
+    let outcome = Trial::start_waiting(&url(&redis), PATIENT).through(flush, flush);
+    outcome.check_never_alone();
+    outcome.check_counts(false);
+}
+
+#[test]
+fn clients_are_paused() {
+    let redis = Redis::start(Options::default());
+    let pause = PART.as_millis().to_string();
+    let outcome = Trial::start(&url(&redis))
+        .through(|| drop(redis.cli(&["CLIENT", "PAUSE", &pause, "ALL"])), || ());
+    outcome.check_counts(false);
+}
+
+#[test]
+fn there_is_no_memory_left() {
+    let redis = Redis::start(Options::default());
+    let limit = |bytes: &str| drop(redis.cli(&["CONFIG", "SET", "maxmemory", bytes]));
+    let outcome = Trial::start(&url(&redis)).through(|| limit("1"), || limit("0"));
+    outcome.check_breaker();
+    outcome.check_counts(false);
+}
+
+#[test]
+fn the_server_becomes_a_replica_and_a_master_again() {
+    let redis = Redis::start(Options::default());
+    let follow = |host: &str, port: &str| drop(redis.cli(&["REPLICAOF", host, port]));
+    let outcome =
+        Trial::start(&url(&redis)).through(|| follow("127.0.0.1", "9"), || follow("NO", "ONE"));
+    outcome.check_breaker();
+    outcome.check_counts(false);
+}
+
+#[test]
+fn all_connections_are_closed() {
+    let redis = Redis::start(Options::default());
+    let close = || drop(redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]));
+    Trial::start(&url(&redis)).through(close, close).check_counts(false);
+}
+
+#[test]
+fn a_wire_that_is_slower_than_the_timeout() {
+    on_wire(Fault::Delay(TIMEOUT * 2));
+}
+
+#[test]
+fn a_wire_that_is_slow_but_not_too_slow() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let trial = Trial::start(&format!("url: \"{}\"", wire.url()));
+    let slow = Fault::Delay(TIMEOUT / 5);
+    trial.through(|| wire.set(slow), || wire.set(Fault::None)).check_counts(false);
+}
+
+#[test]
+fn a_wire_that_swallows_everything() {
+    on_wire(Fault::Swallow);
+}
+
+#[test]
+fn a_wire_that_answers_nonsense() {
+    on_wire(Fault::Garbage);
+}
+
+#[test]
+fn a_wire_that_is_cut() {
+    on_wire(Fault::Cut);
+}
+
+#[test]
+fn a_replica_is_promoted_by_sentinels() {
+    let mut sentinels = Sentinels::start();
+    let trial = Trial::start(&format!("url: \"{}\"", sentinels.url()));
+    sentinels.master.kill();
+    sentinels.wait_for_promotion();
+    trial.end(now()).check_counts(true);
+}
+
+#[test]
+fn a_master_of_a_cluster_crashes() {
+    let mut cluster = Cluster::start();
+    let trial = Trial::start(&format!("url: \"{}\"", cluster.url()));
+    cluster.fail_over();
+    trial.end(now()).check_counts(true);
+}
+
+#[test]
+fn slots_of_a_cluster_move() {
+    let cluster = Cluster::start();
+    let trial = Trial::start_waiting(&format!("url: \"{}\"", cluster.url()), PATIENT);
+    let outcome = trial.through(|| cluster.reshard(500), || ());
+    outcome.check_never_alone();
+    outcome.check_counts(false);
+}

@@ -1,0 +1,45 @@
+//! Several gateways on one Redis: what holds over all of them, and what clients
+//! meet while it is away.
+
+mod exactness;
+mod faults;
+mod outages;
+mod sharing;
+mod topologies;
+
+use crate::support::load::is_local;
+use crate::support::{Gateway, eventually};
+
+/// For tests of what the store says: a machine that is busy with other tests
+/// must not look like a store that is away.
+const PATIENT: &str = "timeout: 2s";
+
+/// A node with one worker whose counters are in the Redis that `store`
+/// describes, such as `url: redis://...`. The policy `each` counts by `X-Who`,
+/// and has the fields of `policy` besides, such as `limit: 5/s`.
+fn node(store: &str, policy: &str) -> Gateway {
+    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    node_of(&format!("{store}, {PATIENT}"), &policies, "[each]", 1)
+}
+
+/// A node with these policies, which are named in the list, and so many workers.
+fn node_of(store: &str, policies: &str, names: &str, workers: usize) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         store: {{ redis: {{ {store} }} }}\n\
+         policies: {{ {policies}, probe: {{ key: ip, limit: 1M/day }} }}\n\
+         routes:\n\
+         - {{ path: /probe, policies: [probe], respond: {{ body: ok }} }}\n\
+         - {{ path: \"/*\", policies: {names}, respond: {{ body: ok }} }}\n\
+         runtime: {{ workers: {workers} }}\n"
+    ))
+}
+
+/// Waits until every worker of the gateway judges by its store.
+fn wait_for_store(gateway: &Gateway) {
+    // Connections are spread over the workers by chance.
+    const CONNECTIONS: usize = 8;
+    eventually("the gateway has its store", || {
+        (0..CONNECTIONS).all(|_| !is_local(&gateway.client().get("/probe", &[])))
+    });
+}

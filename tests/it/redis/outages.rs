@@ -1,0 +1,140 @@
+//! What clients meet while Redis is away, and when it comes back: each policy
+//! does as it says, and what was admitted meanwhile is not forgotten.
+
+use super::{node, wait_for_store};
+use crate::support::load::is_local;
+use crate::support::redis::{Fault, Options, Redis, Wire};
+use crate::support::{Client, Gateway, eventually};
+
+/// Nothing listens there.
+const NOWHERE: &str = "url: \"redis://127.0.0.1:9\"";
+
+fn statuses<const COUNT: usize>(client: &mut Client, who: &str) -> [u16; COUNT] {
+    [(); COUNT].map(|()| client.get("/", &[who]).status)
+}
+
+/// A node on a wire that has carried at least one decision.
+fn wired(policy: &str) -> (Redis, Wire, Gateway) {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let gateway = node(&format!("url: \"{}\"", wire.url()), policy);
+    wait_for_store(&gateway);
+    (redis, wire, gateway)
+}
+
+/// Cuts the wire, and waits until the gateway has seen it.
+fn cut(wire: &Wire, gateway: &Gateway) {
+    wire.set(Fault::Cut);
+    let mut client = gateway.client();
+    eventually("the gateway judges alone", || is_local(&client.get("/probe", &[])));
+}
+
+#[test]
+fn a_gateway_starts_without_its_store_and_finds_it_later() {
+    let mut redis = Redis::start(Options::default());
+    redis.kill();
+    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 3/day");
+    let mut client = gateway.client();
+    let response = client.get("/", &["X-Who: ann"]);
+    assert_eq!((response.status, is_local(&response)), (200, true));
+    redis.restart();
+    wait_for_store(&gateway);
+    let response = client.get("/", &["X-Who: bob"]);
+    assert_eq!((response.status, response.number("X-Ratelimit-Remaining")), (200, 2));
+}
+
+#[test]
+fn without_its_store_a_gateway_holds_limits_alone_and_says_so() {
+    let gateway = node(NOWHERE, "limit: 3/day");
+    let mut client = gateway.client();
+    for remaining in [2, 1, 0] {
+        let response = client.get("/", &["X-Who: ann"]);
+        assert_eq!((response.status, is_local(&response)), (200, true));
+        assert_eq!(response.number("X-Ratelimit-Remaining"), remaining);
+    }
+    let refused = client.get("/", &["X-Who: ann"]);
+    assert_eq!((refused.status, is_local(&refused)), (429, true));
+}
+
+#[test]
+fn without_its_store_a_gateway_admits_what_a_policy_wants_admitted() {
+    let gateway = node(NOWHERE, "limit: 3/day, on_store_failure: allow");
+    let mut client = gateway.client();
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 9]);
+}
+
+#[test]
+fn without_its_store_a_gateway_refuses_what_a_policy_wants_refused() {
+    let gateway = node(NOWHERE, "limit: 3/day, on_store_failure: deny");
+    let refused = gateway.client().get("/", &["X-Who: ann"]);
+    assert_eq!(refused.status, 503);
+    assert!(refused.number("Retry-After") >= 1);
+}
+
+#[test]
+fn without_their_store_two_gateways_hold_half_of_a_limit_each() {
+    let mut redis = Redis::start(Options::default());
+    let gateways = [(); 2].map(|()| {
+        let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 10/day");
+        wait_for_store(&gateway);
+        gateway
+    });
+    redis.kill();
+    // The second has met the first at its start; the first learns of it later.
+    let mut client = gateways[1].client();
+    let admitted = statuses::<9>(&mut client, "X-Who: ann").iter().filter(|s| **s == 200).count();
+    assert_eq!(admitted, 5);
+}
+
+#[test]
+fn what_is_known_to_be_over_its_limit_stays_refused_when_the_store_goes() {
+    let (_redis, wire, gateway) = wired("limit: 3/day");
+    let mut client = gateway.client();
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [200, 200, 200, 429]);
+    cut(&wire, &gateway);
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [429; 3]);
+}
+
+#[test]
+fn what_was_admitted_without_the_store_is_owed_to_it() {
+    let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
+    let mut client = gateway.client();
+    let mut admitted = 0;
+    let mut ask = |client: &mut Client| {
+        let response = client.get("/", &["X-Who: ann"]);
+        admitted += u64::from(response.status == 200);
+        (response, admitted)
+    };
+    for _ in 0..4 {
+        ask(&mut client);
+    }
+    cut(&wire, &gateway);
+    for _ in 0..6 {
+        assert!(is_local(&ask(&mut client).0));
+    }
+    wire.set(Fault::None);
+    wait_for_store(&gateway);
+    let (response, admitted) = {
+        let mut last = ask(&mut client);
+        eventually("the store knows of everything", || {
+            last = ask(&mut client);
+            last.0.number("X-Ratelimit-Remaining") <= 1000 - last.1
+        });
+        last
+    };
+    assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
+}
+
+#[test]
+fn every_change_is_logged_once() {
+    let (_redis, wire, gateway) = wired("limit: 1000/day");
+    cut(&wire, &gateway);
+    let mut client = gateway.client();
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 50]);
+    wire.set(Fault::None);
+    wait_for_store(&gateway);
+    let log = gateway.log();
+    let warnings = log.lines().filter(|line| line.contains("WARN")).count();
+    assert!((1..=3).contains(&warnings), "{log}");
+    assert!(!log.contains("ERROR"), "{log}");
+}

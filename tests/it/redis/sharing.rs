@@ -1,0 +1,181 @@
+//! Limits over two gateways on one Redis are those of one gateway.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use super::{PATIENT, node, node_of, wait_for_store};
+use crate::support::load::is_local;
+use crate::support::redis::{Options, Redis};
+use crate::support::{Client, Gateway, Origin, eventually};
+
+/// Two nodes on one Redis, the first of which has created all that they share.
+fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
+    [(); 2].map(|()| {
+        let gateway = node(&format!("url: \"{}\"", redis.url()), policy);
+        wait_for_store(&gateway);
+        gateway
+    })
+}
+
+#[test]
+fn what_one_gateway_admits_counts_on_the_other() {
+    let redis = Redis::start(Options::default());
+    for algorithm in [
+        "sliding_window",
+        "sliding_window, buckets: 10",
+        "sliding_log",
+        "fixed_window",
+        "token_bucket",
+    ] {
+        let gateways = pair(&redis, &format!("limit: 6/day, algorithm: {algorithm}"));
+        let mut clients = gateways.each_ref().map(Gateway::client);
+        let who = format!("X-Who: {}", algorithm.replace(", ", " "));
+        for remaining in (0..6).rev() {
+            let response = clients[remaining % 2].get("/", &[&who]);
+            assert_eq!(response.status, 200, "{algorithm}");
+            assert!(!is_local(&response));
+            assert_eq!(response.number("X-Ratelimit-Remaining"), remaining as u64, "{algorithm}");
+        }
+        assert_eq!(clients.each_mut().map(|client| client.get("/", &[&who]).status), [429, 429]);
+    }
+}
+
+#[test]
+fn whoever_waits_as_long_as_one_gateway_says_passes_on_the_other() {
+    let redis = Redis::start(Options::default());
+    for algorithm in ["sliding_window", "sliding_log", "fixed_window", "token_bucket"] {
+        let gateways = pair(&redis, &format!("limit: 5/s, algorithm: {algorithm}"));
+        let mut clients = gateways.each_ref().map(Gateway::client);
+        let who = format!("X-Who: {algorithm}");
+        let refused = (0..10_000).map(|turn| clients[turn % 2].get("/", &[&who]));
+        let refused = refused.enumerate().find(|(_, response)| response.status == 429);
+        let (turn, refused) = refused.expect("nobody is as slow as the limit");
+        let wait_ms = refused.json()["retry-after-ms"].as_u64().expect("a number");
+        thread::sleep(Duration::from_millis(wait_ms));
+        let status = clients[(turn + 1) % 2].get("/", &[&who]).status;
+        assert_eq!(status, 200, "{algorithm} after {wait_ms} ms");
+    }
+}
+
+#[test]
+fn what_one_policy_refuses_costs_nothing_in_the_others() {
+    let redis = Redis::start(Options::default());
+    let store = format!("url: \"{}\", {PATIENT}", redis.url());
+    let policies = "all: { key: global, limit: 5/day }, \
+                    each: { key: \"header:x-who\", limit: 2/day }";
+    let gateways = [(); 2].map(|()| node_of(&store, policies, "[all, each]", 2));
+    gateways.iter().for_each(wait_for_store);
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    let mut statuses = |who: &str| [0, 1, 0, 1].map(|node| clients[node].get("/", &[who]).status);
+    assert_eq!(statuses("X-Who: ann"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Who: bob"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Who: eve"), [200, 429, 429, 429]);
+}
+
+#[test]
+fn a_gateway_that_starts_again_finds_all_that_was_counted() {
+    let redis = Redis::start(Options::default());
+    let policy = "limit: 3/day";
+    let [first, second] = pair(&redis, policy);
+    assert_eq!([0; 2].map(|_| first.client().get("/", &["X-Who: ann"]).status), [200, 200]);
+    drop((first, second));
+    let [again, _] = pair(&redis, policy);
+    let mut client = again.client();
+    assert_eq!([0; 2].map(|_| client.get("/", &["X-Who: ann"]).status), [200, 429]);
+}
+
+#[test]
+fn nothing_in_redis_shows_who_the_clients_are() {
+    let redis = Redis::start(Options::default());
+    let [first, second] = pair(&redis, "limit: 3/day");
+    for gateway in [&first, &second] {
+        assert_eq!(gateway.client().get("/", &["X-Who: a-very-secret-name"]).status, 200);
+    }
+    for key in redis.cli(&["KEYS", "*"]).lines() {
+        assert!(key.starts_with("tollgate:"), "{key} has no prefix");
+        assert!(!key.contains("secret-name"), "{key}");
+        let dump = redis.cli(&["DUMP", key]);
+        assert!(!dump.contains("secret-name"), "{key}: {dump}");
+    }
+}
+
+#[test]
+fn gateways_with_other_prefixes_share_nothing() {
+    let redis = Redis::start(Options::default());
+    let clients = ["one", "two"].map(|prefix| {
+        let gateway = node(&format!("url: \"{}\", prefix: {prefix}", redis.url()), "limit: 1/day");
+        wait_for_store(&gateway);
+        let mut client: Client = gateway.client();
+        let statuses = [0; 2].map(|_| client.get("/", &["X-Who: ann"]).status);
+        assert_eq!(statuses, [200, 429], "{prefix}");
+        gateway
+    });
+    drop(clients);
+    let keys = redis.cli(&["KEYS", "*"]);
+    assert!(keys.lines().all(|key| key.starts_with("one:") || key.starts_with("two:")), "{keys}");
+}
+
+/// Two nodes that let one request at a time go to this origin.
+fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
+    let store = format!("store: {{ redis: {{ url: \"{}\", {PATIENT} }} }}", redis.url());
+    [(); 2].map(|()| {
+        let gateway =
+            Gateway::limiting_with(origin, "key: ip, limit: 1, algorithm: concurrency", &store);
+        let mut client = gateway.client();
+        eventually("the gateway has its store", || {
+            let response = client.get("/", &[]);
+            response.status == 200 && !is_local(&response)
+        });
+        gateway
+    })
+}
+
+/// An origin whose answers to a `POST` never end.
+fn endless_for_posts() -> Origin {
+    Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let length = if request.line().starts_with("POST") { 9 } else { 2 };
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nok");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    })
+}
+
+/// A client with a request in flight, as soon as those before it are known to have ended.
+fn in_flight(gateway: &Gateway) -> Client {
+    let mut admitted = None;
+    eventually("a request is in flight", || {
+        let mut client = gateway.client();
+        client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        if client.head().status == 200 {
+            admitted = Some(client);
+        }
+        admitted.is_some()
+    });
+    admitted.expect("it is in flight")
+}
+
+#[test]
+fn what_is_in_flight_on_one_gateway_counts_on_the_other() {
+    let redis = Redis::start(Options::default());
+    let origin = endless_for_posts();
+    let [first, second] = one_at_a_time(&redis, &origin);
+    let leaving = in_flight(&first);
+    let mut client = second.client();
+    assert_eq!(client.get("/", &[]).status, 429);
+    drop(leaving);
+    eventually("its place is free", || client.get("/", &[]).status == 200);
+}
+
+#[test]
+fn what_was_in_flight_on_a_gateway_that_crashed_is_free_after_a_while() {
+    let redis = Redis::start(Options::default());
+    let origin = endless_for_posts();
+    let [first, second] = one_at_a_time(&redis, &origin);
+    let _lost = in_flight(&first);
+    first.signal("KILL");
+    let mut client = second.client();
+    assert_eq!(client.get("/", &[]).status, 429, "nobody knows yet");
+    eventually("its place is free", || client.get("/", &[]).status == 200);
+}

@@ -1,0 +1,113 @@
+//! Every way to reach Redis that the configuration offers: two gateways share
+//! the limits of many clients by it.
+
+use super::{node, wait_for_store};
+use crate::support::load::who;
+use crate::support::redis::{Cluster, Options, Redis, Sentinels};
+use crate::support::{Gateway, eventually};
+
+/// More than there are servers or slots' owners, so that each has some.
+const CLIENTS: usize = 60;
+
+/// Two nodes that reach their store so admit three requests of everybody.
+fn holds(store: &str) {
+    let gateways = [(); 2].map(|()| node(store, "limit: 3/day"));
+    gateways.iter().for_each(wait_for_store);
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    for client in 0..CLIENTS {
+        let statuses = [0, 1, 0, 1].map(|node| clients[node].get("/", &[&who(client)]).status);
+        assert_eq!(statuses, [200, 200, 200, 429], "client {client} by {store}");
+    }
+}
+
+#[test]
+fn a_server_with_a_password_in_a_database_of_its_own() {
+    let redis = Redis::start(Options { password: Some("p@ss:w/ord"), ..Options::default() });
+    holds(&format!("url: \"redis://127.0.0.1:{}/7\", password: \"p@ss:w/ord\"", redis.port()));
+    let keyspace = redis.cli(&["INFO", "keyspace"]);
+    assert!(keyspace.contains("db7:") && !keyspace.contains("db0:"), "{keyspace}");
+}
+
+#[test]
+fn a_user_who_may_do_no_more_than_the_documentation_says() {
+    let lines = vec![format!("user {}", acl_of_documentation())];
+    let redis = Redis::start(Options { password: Some("admin"), lines, ..Options::default() });
+    holds(&format!("url: \"redis://tollgate:secret@127.0.0.1:{}\"", redis.port()));
+    let denied = redis.cli(&["ACL", "LOG"]);
+    assert!(!denied.contains("reason\ncommand"), "{denied}");
+}
+
+/// The rules that docs/redis.md tells a user to give to the gateway.
+fn acl_of_documentation() -> String {
+    let text = std::fs::read_to_string("docs/redis.md").expect("tests run in the project");
+    let line = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
+    line.expect("docs/redis.md shows ACL SETUSER").to_owned()
+}
+
+#[test]
+fn a_server_behind_tls_that_asks_for_certificates() {
+    let redis = Redis::start(Options { tls: true, ..Options::default() });
+    let made = redis.certificates();
+    holds(&format!(
+        "url: \"{}\", tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}",
+        redis.url(),
+        made.ca(),
+        made.client(),
+        made.client_key()
+    ));
+}
+
+#[test]
+fn a_server_behind_tls_that_is_not_to_be_trusted_is_no_store() {
+    let redis = Redis::start(Options { tls: true, ..Options::default() });
+    let other = Redis::start(Options { tls: true, ..Options::default() });
+    let made = redis.certificates();
+    let gateway = node(
+        &format!(
+            "url: \"{}\", tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}",
+            redis.url(),
+            other.certificates().ca(),
+            made.client(),
+            made.client_key()
+        ),
+        "limit: 3/day",
+    );
+    assert_eq!(
+        gateway.client().get("/", &["X-Who: ann"]).field("X-Ratelimit-Source"),
+        Some("local")
+    );
+    eventually("the log says why", || gateway.log().to_lowercase().contains("certificate"));
+}
+
+#[test]
+fn a_unix_socket() {
+    let redis = Redis::start(Options::default());
+    holds(&format!("url: \"redis+unix://{}\"", redis.socket().display()));
+}
+
+#[test]
+fn servers_that_do_not_know_of_each_other() {
+    let shards = [(); 3].map(|()| Redis::start(Options::default()));
+    let urls = shards.each_ref().map(|shard| format!("\"{}\"", shard.url()));
+    holds(&format!("shards: [{}]", urls.join(", ")));
+    for shard in &shards {
+        let calls = shard.cli(&["INFO", "commandstats"]);
+        assert!(calls.contains("cmdstat_evalsha"), "a shard has nothing to do:\n{calls}");
+    }
+}
+
+#[test]
+fn a_master_that_sentinels_know() {
+    let sentinels = Sentinels::start();
+    holds(&format!("url: \"{}\"", sentinels.url()));
+}
+
+#[test]
+fn a_cluster() {
+    let cluster = Cluster::start();
+    holds(&format!("url: \"{}\"", cluster.url()));
+    for master in cluster.masters() {
+        let calls = master.cli(&["INFO", "commandstats"]);
+        assert!(calls.contains("cmdstat_evalsha"), "a master has nothing to do:\n{calls}");
+    }
+}

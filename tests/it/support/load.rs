@@ -1,0 +1,102 @@
+//! Load: many clients that ask without end, and what became of every request.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::{Client, Response, now};
+
+/// Who asks whom for what.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The gateways.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Connections to each of them.
+    pub(crate) connections: usize,
+    /// What they ask for.
+    pub(crate) path: &'static str,
+    /// Requests come from so many clients in turn, who name themselves in `X-Who`.
+    pub(crate) clients: usize,
+    /// How long a connection rests between two requests.
+    pub(crate) rest: Duration,
+}
+
+/// A request, and how it was answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) client: usize,
+    pub(crate) sent: Instant,
+    pub(crate) wait: Duration,
+    pub(crate) status: u16,
+    /// Whether a gateway has judged alone, without its store.
+    pub(crate) is_local: bool,
+}
+
+/// Clients that ask until they are told to stop.
+pub(crate) struct Load {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Vec<Sample>>>,
+}
+
+impl Load {
+    pub(crate) fn start(plan: &Plan) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let addresses = plan.addresses.iter().flat_map(|to| vec![*to; plan.connections]);
+        let threads = addresses.enumerate().map(|(first, address)| {
+            let (stop, plan) = (Arc::clone(&stop), plan.clone());
+            thread::spawn(move || ask(address, first, &plan, &stop))
+        });
+        Self { threads: threads.collect(), stop }
+    }
+
+    /// Every request in the order in which they were sent. One that was not
+    /// answered, or not by HTTP, fails the test.
+    pub(crate) fn stop(self) -> Vec<Sample> {
+        self.stop.store(true, Ordering::Relaxed);
+        let samples =
+            self.threads.into_iter().map(|thread| thread.join().expect("all are answered"));
+        let mut samples: Vec<Sample> = samples.flatten().collect();
+        samples.sort_by_key(|sample| sample.sent);
+        samples
+    }
+}
+
+fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec<Sample> {
+    let mut connection = Client::connect(address);
+    let mut samples = Vec::new();
+    // Connections begin at clients of their own, so that no two go in step.
+    let mut client = first * 31 % plan.clients;
+    while !stop.load(Ordering::Relaxed) {
+        client = (client + 1) % plan.clients;
+        let sent = now();
+        let response = connection.get(plan.path, &[&who(client)]);
+        samples.push(Sample {
+            client,
+            sent,
+            wait: sent.elapsed(),
+            status: response.status,
+            is_local: is_local(&response),
+        });
+        thread::sleep(plan.rest);
+    }
+    samples
+}
+
+/// The field by which a client of [`Plan::clients`] names itself.
+pub(crate) fn who(client: usize) -> String {
+    format!("X-Who: client-{client}")
+}
+
+/// Whether the gateway says that it has judged alone, without its store.
+pub(crate) fn is_local(response: &Response) -> bool {
+    response.field("X-Ratelimit-Source") == Some("local")
+}
+
+/// The wait that so many percent of the samples do not exceed.
+pub(crate) fn percentile(samples: &[Sample], percent: usize) -> Duration {
+    let mut waits: Vec<Duration> = samples.iter().map(|sample| sample.wait).collect();
+    waits.sort_unstable();
+    waits[(waits.len() * percent / 100).min(waits.len() - 1)]
+}

@@ -1,0 +1,64 @@
+//! Certificates for servers and clients on the loopback, made anew for each test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+
+/// Files in PEM: an authority, and what it has signed for a server and a client.
+#[derive(Clone, Debug)]
+pub(crate) struct Certificates {
+    directory: PathBuf,
+}
+
+impl Certificates {
+    /// Makes them in this directory.
+    pub(crate) fn make(directory: &Path) -> Self {
+        let mut params = CertificateParams::new([]).expect("no names are good names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "the authority of a test");
+        let key = KeyPair::generate().expect("a key");
+        let authority = params.self_signed(&key).expect("a certificate");
+        let made = Self { directory: directory.to_owned() };
+        fs::write(made.ca(), authority.pem()).expect("a file");
+        let issuer = Issuer::new(params, key);
+        for (name, certificate, key) in [
+            ("localhost", made.server(), made.server_key()),
+            ("client", made.client(), made.client_key()),
+        ] {
+            sign(&issuer, name, &certificate, &key);
+        }
+        made
+    }
+
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.directory.join("ca.pem")
+    }
+
+    pub(super) fn server(&self) -> PathBuf {
+        self.directory.join("server.pem")
+    }
+
+    pub(super) fn server_key(&self) -> PathBuf {
+        self.directory.join("server-key.pem")
+    }
+
+    pub(crate) fn client(&self) -> PathBuf {
+        self.directory.join("client.pem")
+    }
+
+    pub(crate) fn client_key(&self) -> PathBuf {
+        self.directory.join("client-key.pem")
+    }
+}
+
+/// A certificate for `name` and the loopback's address, and its key.
+fn sign(issuer: &Issuer<'_, KeyPair>, name: &str, certificate: &Path, key: &Path) {
+    let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
+    let mut params = CertificateParams::new(names).expect("these are names");
+    params.distinguished_name.push(DnType::CommonName, name);
+    let pair = KeyPair::generate().expect("a key");
+    let signed = params.signed_by(&pair, issuer).expect("a certificate");
+    fs::write(certificate, signed.pem()).expect("a file");
+    fs::write(key, pair.serialize_pem()).expect("a file");
+}

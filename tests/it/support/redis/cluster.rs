@@ -1,0 +1,101 @@
+//! Three masters with a replica each, as one Redis Cluster.
+
+use super::{Options, Redis};
+use crate::support::eventually;
+
+/// How many nodes there are.
+const NODES: usize = 6;
+/// So long may a node be silent until the others take it for dead.
+const NODE_TIMEOUT_MS: u32 = 1000;
+
+/// A cluster that covers all slots.
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Redis>,
+}
+
+impl Cluster {
+    /// Starts the nodes, and waits until all of them agree that all is well.
+    pub(crate) fn start() -> Self {
+        let lines = vec![
+            "cluster-enabled yes".to_owned(),
+            format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
+            "cluster-replica-validity-factor 0".to_owned(),
+            "cluster-allow-replica-migration no".to_owned(),
+            "repl-diskless-sync-delay 0".to_owned(),
+        ];
+        let options = Options { lines, ..Options::default() };
+        let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start(options.clone())).collect();
+        let addresses: Vec<String> = nodes.iter().map(address).collect();
+        let mut create = vec!["--cluster", "create"];
+        create.extend(addresses.iter().map(String::as_str));
+        create.extend(["--cluster-replicas", "1", "--cluster-yes"]);
+        nodes[0].cli(&create);
+        let cluster = Self { nodes };
+        cluster.wait_until_whole();
+        for replica in cluster.nodes.iter().filter(|node| !is_master(node)) {
+            eventually("a replica has all that its master has", || {
+                replica.info("master_link_status").as_deref() == Some("up")
+            });
+        }
+        cluster
+    }
+
+    /// The URL as a user would write it.
+    pub(crate) fn url(&self) -> String {
+        format!("redis+cluster://{},{}", address(&self.nodes[0]), address(&self.nodes[1]))
+    }
+
+    /// Those that are masters now.
+    pub(crate) fn masters(&self) -> impl Iterator<Item = &Redis> {
+        self.nodes.iter().filter(|node| is_master(node))
+    }
+
+    /// Kills the first master, waits until its replica has taken its place, and
+    /// returns the index of the one that was killed.
+    pub(crate) fn fail_over(&mut self) -> usize {
+        let dead = self.nodes.iter().position(is_master).expect("a cluster has masters");
+        let masters = self.masters().count();
+        self.nodes[dead].kill();
+        eventually("a replica takes the place of its master", || self.masters().count() == masters);
+        self.wait_until_whole();
+        dead
+    }
+
+    /// Moves so many slots from the first master to the last, with what is in them.
+    pub(crate) fn reshard(&self, slots: usize) {
+        let masters: Vec<&Redis> = self.masters().collect();
+        let ids =
+            [masters[0], masters[masters.len() - 1]].map(|node| node.cli(&["CLUSTER", "MYID"]));
+        masters[0].cli(&[
+            "--cluster",
+            "reshard",
+            &address(masters[0]),
+            "--cluster-from",
+            &ids[0],
+            "--cluster-to",
+            &ids[1],
+            "--cluster-slots",
+            &slots.to_string(),
+            "--cluster-yes",
+        ]);
+    }
+
+    /// Waits until every node that runs serves all slots.
+    fn wait_until_whole(&self) {
+        for node in &self.nodes {
+            eventually("a node finds its cluster whole", || {
+                let info = node.try_cli(&["CLUSTER", "INFO"]);
+                info.map_or(true, |info| info.contains("cluster_state:ok"))
+            });
+        }
+    }
+}
+
+fn address(node: &Redis) -> String {
+    format!("127.0.0.1:{}", node.port())
+}
+
+/// Whether it runs and is a master.
+fn is_master(node: &Redis) -> bool {
+    node.info("role").as_deref() == Some("master")
+}

@@ -1,0 +1,19 @@
+//! Real Redis servers for the tests, and a wire to them that can break.
+//!
+//! Every server listens on a free port of the loopback, keeps nothing on disk
+//! but what a cluster needs, and ends with the value that stands for it, also
+//! when a test panics. Whatever starts here is waited for until it answers.
+
+mod certificates;
+mod cluster;
+mod port;
+mod sentinels;
+mod server;
+mod tests;
+mod wire;
+
+use certificates::Certificates;
+pub(crate) use cluster::Cluster;
+pub(crate) use sentinels::Sentinels;
+pub(crate) use server::{Options, Redis};
+pub(crate) use wire::{Fault, Wire};

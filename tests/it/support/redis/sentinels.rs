@@ -1,0 +1,71 @@
+//! A master, its replica, and three Sentinels that watch them.
+
+use super::{Options, Redis};
+use crate::support::eventually;
+
+/// By this name the Sentinels know the master.
+const NAME: &str = "mymaster";
+/// So long may the master be silent until a Sentinel takes it for dead.
+const DOWN_AFTER_MS: u32 = 500;
+
+/// All five of them.
+pub(crate) struct Sentinels {
+    pub(crate) master: Redis,
+    pub(crate) replica: Redis,
+    sentinels: Vec<Redis>,
+}
+
+impl Sentinels {
+    /// Starts them, and waits until the Sentinels know each other and the replica.
+    pub(crate) fn start() -> Self {
+        let master = Redis::start(Options {
+            lines: vec!["repl-diskless-sync-delay 0".to_owned()],
+            ..Options::default()
+        });
+        let replica = Redis::start(Options {
+            lines: vec![
+                format!("replicaof 127.0.0.1 {}", master.port()),
+                "repl-diskless-sync-delay 0".to_owned(),
+            ],
+            ..Options::default()
+        });
+        // A Sentinel looks for replicas when it starts, and then rarely.
+        eventually("the master has its replica", || {
+            master.info("slave0").is_some_and(|replica| replica.contains("state=online"))
+        });
+        let lines = vec![
+            format!("sentinel monitor {NAME} 127.0.0.1 {} 2", master.port()),
+            format!("sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}"),
+            format!("sentinel failover-timeout {NAME} 5000"),
+        ];
+        let options = Options { is_sentinel: true, lines, ..Options::default() };
+        let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start(options.clone())).collect();
+        for sentinel in &sentinels {
+            eventually("a Sentinel knows the others", || {
+                let known = |what| sentinel.cli(&["SENTINEL", what, NAME]).matches("runid").count();
+                (known("SENTINELS"), known("REPLICAS")) == (2, 1)
+            });
+        }
+        Self { master, replica, sentinels }
+    }
+
+    /// The URL as a user would write it.
+    pub(crate) fn url(&self) -> String {
+        let ports = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
+        format!("redis+sentinel://{}/{NAME}", ports.collect::<Vec<_>>().join(","))
+    }
+
+    /// Waits until the Sentinels name the replica as the master, and it is one.
+    pub(crate) fn wait_for_promotion(&self) {
+        let port = self.replica.port().to_string();
+        for sentinel in &self.sentinels {
+            eventually("the replica is promoted", || {
+                let named = sentinel.cli(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME]);
+                named.lines().nth(1) == Some(&port)
+            });
+        }
+        eventually("the replica is a master", || {
+            self.replica.info("role").as_deref() == Some("master")
+        });
+    }
+}

@@ -1,0 +1,193 @@
+//! One Redis server: started for one test, and gone with it.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use super::Certificates;
+use super::port::free_port;
+use crate::support::{eventually, signal};
+
+/// How often a port may turn out to be taken.
+const ATTEMPTS: usize = 5;
+
+/// What is not as in any Redis.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    /// What every client must say.
+    pub(crate) password: Option<&'static str>,
+    /// TLS instead of plain TCP; clients must show a certificate.
+    pub(crate) tls: bool,
+    /// Whether it is a Sentinel.
+    pub(crate) is_sentinel: bool,
+    /// Further lines of its configuration file.
+    pub(crate) lines: Vec<String>,
+}
+
+/// A running server, or one that was killed and may come back.
+pub(crate) struct Redis {
+    options: Options,
+    port: u16,
+    process: Child,
+    certificates: Option<Certificates>,
+    directory: tempfile::TempDir,
+}
+
+impl Redis {
+    /// Starts a server, which answers when this returns.
+    pub(crate) fn start(options: Options) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let certificates = options.tls.then(|| Certificates::make(directory.path()));
+        let process = Command::new("true").spawn().expect("`true` is there");
+        let mut redis = Self { options, port: 0, process, certificates, directory };
+        for _ in 0..ATTEMPTS {
+            redis.port = free_port();
+            fs::write(redis.file("redis.conf"), redis.configuration()).expect("a file");
+            if redis.run() {
+                return redis;
+            }
+        }
+        panic!("redis-server does not start:\n{}", redis.log());
+    }
+
+    /// What stands in its configuration file.
+    fn configuration(&self) -> String {
+        let port = self.port;
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", self.directory.path().display()),
+            format!("logfile {}", self.file("log").display()),
+        ];
+        if !self.options.is_sentinel {
+            let socket = self.socket();
+            lines.push("save \"\"\nappendonly no\nenable-debug-command yes".to_owned());
+            lines.push(format!("unixsocket {}", socket.display()));
+        }
+        match &self.certificates {
+            None => lines.push(format!("port {port}")),
+            Some(made) => {
+                lines.push(format!("port 0\ntls-port {port}\ntls-auth-clients yes"));
+                lines.push(format!("tls-ca-cert-file {}", made.ca().display()));
+                lines.push(format!("tls-cert-file {}", made.server().display()));
+                lines.push(format!("tls-key-file {}", made.server_key().display()));
+            }
+        }
+        lines.extend(self.options.password.map(|password| format!("requirepass {password}")));
+        lines.extend(self.options.lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+
+    /// Runs the server until it answers; false if it ends instead.
+    fn run(&mut self) -> bool {
+        let mut command = Command::new("redis-server");
+        command.arg(self.file("redis.conf"));
+        if self.options.is_sentinel {
+            command.arg("--sentinel");
+        }
+        let errors = File::create(self.file("errors")).expect("a file");
+        command.stdin(Stdio::null()).stdout(errors.try_clone().expect("a file")).stderr(errors);
+        self.process = command.spawn().expect("redis-server is installed: see scripts/test");
+        let mut is_ready = false;
+        eventually("a Redis server answers", || {
+            is_ready = self.try_cli(&["PING"]).is_ok_and(|answer| answer == "PONG");
+            is_ready || self.process.try_wait().expect("it is our child").is_some()
+        });
+        is_ready
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// What it and the system had to say.
+    fn log(&self) -> String {
+        let read = |name| fs::read_to_string(self.file(name)).unwrap_or_default();
+        read("log") + &read("errors")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL as a user would write it, without user and password.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.options.tls { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// The path of its Unix socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.file("redis.sock")
+    }
+
+    /// The certificates that it shows and trusts.
+    pub(crate) fn certificates(&self) -> &Certificates {
+        self.certificates.as_ref().expect("it was started with TLS")
+    }
+
+    /// Runs a command that must not fail, and returns the answer as text.
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
+        self.try_cli(arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+    }
+
+    /// The same, where it may fail.
+    pub(crate) fn try_cli(&self, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("redis-cli");
+        command.args(["-e", "-p", &self.port.to_string()]);
+        if let Some(password) = self.options.password {
+            command.env("REDISCLI_AUTH", password);
+        }
+        if let Some(made) = &self.certificates {
+            command.arg("--tls").arg("--cacert").arg(made.ca());
+            command.arg("--cert").arg(made.client()).arg("--key").arg(made.client_key());
+        }
+        let output = command.args(arguments).output().expect("redis-cli is installed");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end().to_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        Err(text(&output.stdout) + &text(&output.stderr))
+    }
+
+    /// A value of `INFO`, if there is such a one.
+    pub(crate) fn info(&self, name: &str) -> Option<String> {
+        let info = self.try_cli(&["INFO", "all"]).ok()?;
+        let value =
+            |line: &str| Some(line.strip_prefix(name)?.strip_prefix(':')?.trim().to_owned());
+        info.lines().find_map(value)
+    }
+
+    /// Ends it at once, as a crash does. What it held is lost.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().expect("it is our child");
+        self.process.wait().expect("it is our child");
+    }
+
+    /// Stops it in the middle of whatever it does. Its connections stay open.
+    pub(crate) fn stop(&self) {
+        signal(&self.process, "STOP");
+    }
+
+    /// Lets it go on.
+    pub(crate) fn cont(&self) {
+        signal(&self.process, "CONT");
+    }
+
+    /// Starts it again on the same port, after [`Self::kill`].
+    pub(crate) fn restart(&mut self) {
+        assert!(self.run(), "redis-server does not start again:\n{}", self.log());
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // SIGKILL also ends a process that is stopped.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        if thread::panicking() {
+            let _ = writeln!(io::stderr(), "Redis on port {}:\n{}", self.port, self.log());
+        }
+    }
+}
