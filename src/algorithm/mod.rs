@@ -236,6 +236,20 @@ impl Algorithm {
         })
     }
 
+    /// The same counter that admits so many units at once and, where that is not
+    /// the same, no more in the long run: a bucket that is larger refills no
+    /// faster. So the own limit and this one count alike, and are always as far
+    /// apart.
+    ///
+    /// # Errors
+    /// If the capacity is out of range.
+    pub fn with_capacity(&self, capacity: u64) -> Result<Self, QuotaError> {
+        match self {
+            Self::TokenBucket(it) => it.with_burst(capacity).map(Self::TokenBucket),
+            _ => self.with_limit(capacity),
+        }
+    }
+
     /// The quota's limit in units.
     pub const fn limit(&self) -> u64 {
         on!(self, it => it.limit())

@@ -49,6 +49,10 @@ impl TokenBucket {
         Self::new(self.quota.with_limit(limit)?, burst)
     }
 
+    pub(super) fn with_burst(&self, burst: u64) -> Result<Self, QuotaError> {
+        Self::new(self.quota, burst)
+    }
+
     pub(super) const fn limit(&self) -> u64 {
         self.quota.limit()
     }

@@ -1,9 +1,10 @@
 //! What a policy does beside refusing: marking, watching, banning, stretching.
 
+use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, Response};
+use crate::support::{Gateway, Origin, Response, eventually};
 
 const TRUSTING: &str = "client: { trusted_proxies: [127.0.0.0/8] }";
 
@@ -96,6 +97,53 @@ fn who_is_refused_too_often_is_banned_and_told_for_how_long() {
     assert!(waits[2..].iter().all(|wait| (21_590..=21_600).contains(wait)), "{waits:?} s");
     assert_eq!(client.get("/", &["X-Who: bob"]).status, 200, "others are not banned");
     assert_eq!(gateway.access_lines(6)[4]["outcome"], "banned");
+}
+
+#[test]
+fn each_ban_is_twice_as_long_as_the_one_before() {
+    let origin = Origin::hello();
+    let policy = "key: ip, limit: 1/s, algorithm: fixed_window, \
+                  penalty: { after: 1/s, ban: 1s, max_ban: 3s }";
+    let gateway = Gateway::limiting(&origin, policy);
+    let mut client = gateway.client();
+    let mut refused = || {
+        let mut responses = std::iter::repeat_with(|| client.get("/", &[]));
+        responses.find(|response| response.status == 429).expect("it is endless")
+    };
+    let bans = [0; 3].map(|_| {
+        let wait_ms = refused().json()["retry-after-ms"].as_u64().expect("a ban ends");
+        thread::sleep(Duration::from_millis(wait_ms));
+        wait_ms.div_ceil(1000)
+    });
+    assert_eq!(bans, [1, 2, 3], "s: doubled, but never longer than the longest");
+}
+
+#[test]
+fn an_elastic_limit_gives_way_while_few_requests_are_in_flight() {
+    let origin = Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            let stuck = request.line().contains("/stuck");
+            let body = if stuck { "hel" } else { "hello" };
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 5";
+            let _ = write!(stream, "{head}\r\n\r\n{body}");
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"], max_in_flight: 2 }} }}\n\
+         policies:\n  per-client: {{ key: ip, limit: 1/day, \
+         elastic: {{ limit: 9/day, when: {{ upstream_in_flight_below: 50% }} }} }}\n\
+         routes: [{{ path: \"/*\", policies: [per-client], upstream: app }}]\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    assert_eq!([0; 2].map(|_| client.get("/", &[]).status), [200, 200]);
+    let mut stuck = gateway.client();
+    stuck.send(b"GET /stuck HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(stuck.head().status, 200);
+    assert_eq!(client.get("/", &[]).status, 429, "half of what there may be is in flight");
+    drop(stuck);
+    eventually("there is room again", || client.get("/", &[]).status == 200);
 }
 
 #[test]

@@ -123,20 +123,23 @@ impl Compiler<'_> {
         units: u64,
         place: Place,
     ) -> Option<Algorithm> {
-        let made = own.with_limit(units);
+        self.valid(own.with_limit(units), place)
+    }
+
+    fn valid(&self, made: Result<Algorithm, QuotaError>, place: Place) -> Option<Algorithm> {
         made.map_err(|error| self.problems.error(place, &error.to_string(), "")).ok()
     }
 
     /// `own` with what is admitted beyond it, if it is anything.
     pub(super) fn soft(&self, raw: &Field<Percent>, own: &Algorithm) -> Option<Algorithm> {
         let Spanned { value: Percent(percent @ 1..), span, .. } = raw.given()? else { return None };
-        let beyond = own.limit() * u64::from(*percent) / 100;
+        let beyond = own.capacity() * u64::from(*percent) / 100;
         if beyond == 0 {
             let message = "so small a part of the limit is less than one, and admits nothing";
             self.problems.warning(*span, message, "write a higher percentage, or leave it out");
             return None;
         }
-        self.with_limit(own, own.limit() + beyond, *span)
+        self.valid(own.with_capacity(own.capacity() + beyond), *span)
     }
 }
 

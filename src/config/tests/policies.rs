@@ -122,12 +122,12 @@ fn a_cost_by_header_is_one_without_it_and_never_more_than_can_pass() {
 }
 
 #[test]
-fn a_soft_limit_is_rounded_down_and_a_burst_grows_with_it() {
+fn a_soft_limit_is_rounded_down_and_a_bucket_grows_but_refills_no_faster() {
     let soft = |fields| policy(fields).soft.clone();
     assert_eq!(soft("limit: 100/s, soft: 0%"), None);
     assert_eq!(soft("limit: 19/s, soft: 10%").unwrap().limit(), 20);
     assert_eq!(soft("limit: 7, algorithm: concurrency, soft: 100%").unwrap().limit(), 14);
-    let quota = Quota::new(110, Span::SECOND).unwrap();
+    let quota = Quota::new(100, Span::SECOND).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 22).unwrap());
     let fields = "limit: 100/s, algorithm: token_bucket, burst: 20, soft: 10%";
     assert_eq!(soft(fields), Some(bucket));
