@@ -3,13 +3,13 @@
 //! A decision over counters in one place is one step of the [`script`] there.
 //! Around it stand, in this order:
 //!
-//! 1. what is known to be refused is refused here ([`deny`]);
+//! 1. what is known to be refused is refused here (`deny`);
 //! 2. counters in several places are asked for at once, and given back where
-//!    one of them refuses ([`parts`]);
+//!    one of them refuses (`parts`);
 //! 3. connections never make a request wait for longer than its deadline
-//!    ([`link`]);
+//!    (`link`);
 //! 4. what the store does not judge in time is judged here, as its terms say
-//!    ([`fallback`]), and told to the store when it is back.
+//!    (`fallback`), and told to the store when it is back.
 //!
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].
