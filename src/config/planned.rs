@@ -10,7 +10,7 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "listener" => &["tls", "proxy_protocol", "http2"],
         "listener timeouts" => &["handshake"],
         "jwks" => &["url"],
-        "redis" => &["read_from", "connections", "lease", "interval"],
+        "redis" => &["read_from", "connections", "lease"],
         "route" => &["redirect", "rewrite", "request_headers", "response_headers", "retries"],
         "upstream" => &["health", "eject", "tls"],
         "telemetry" => &["traces"],

@@ -18,6 +18,8 @@ use crate::time::Span;
 const MAX_KEYS: RangeInclusive<u64> = 1..=2_000_000_000;
 /// A request that waits longer is better off refused.
 const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
+/// Below, it is no better than asking each time; above, nodes know too little of each other.
+const INTERVAL: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
 /// Everybody on earth, and their telephones.
 const EXPECTED_CLIENTS: RangeInclusive<u64> = 1..=10_000_000_000;
 /// The prefix is part of every key.
@@ -40,6 +42,7 @@ impl Compiler<'_> {
         let servers = self.servers(raw);
         let raw = &raw.value;
         let timeout = self.span(&raw.timeout, "timeout", TIMEOUT).map(Duration::from);
+        let interval = self.span(&raw.interval, "interval", INTERVAL);
         let clients = self.number(&raw.expected_clients, "expected_clients", EXPECTED_CLIENTS);
         let prefix = raw.prefix.given().map(|prefix| self.key_prefix(prefix));
         let secret = raw.secret.given().and_then(|secret| self.store_secret(secret));
@@ -56,6 +59,7 @@ impl Compiler<'_> {
         settings.password = password.map(Password::new).or(settings.password);
         settings.tls = tls.or(settings.tls);
         settings.timeout = timeout.unwrap_or(settings.timeout);
+        settings.interval = interval.unwrap_or(settings.interval);
         settings.expected_clients = clients.unwrap_or(settings.expected_clients);
         settings.prefix = prefix.unwrap_or(settings.prefix);
         settings.mode = raw.mode.value().map_or(settings.mode, |mode| mode.meant());

@@ -58,6 +58,9 @@ pub(in crate::config) struct RawRedis {
     /// The most that a decision waits for Redis: up to 10s. Default: 20ms.
     #[serde(default)]
     pub(in crate::config) timeout: Field<Period>,
+    /// How long counters in write_back may wait before Redis is told of them: 10ms to 60s. Default: 1s.
+    #[serde(default)]
+    pub(in crate::config) interval: Field<Period>,
     /// What the names of all keys begin with. Default: tollgate.
     #[serde(default)]
     pub(in crate::config) prefix: Field<String>,

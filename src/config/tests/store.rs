@@ -24,6 +24,7 @@ fn a_store_that_nodes_share_is_as_it_was_written() {
     assert!(redis.tls.is_some() && redis.secret.is_some());
     assert_eq!((redis.mode, redis.timeout), (StoreMode::Leased, Duration::from_millis(50)));
     assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("limits", 5_000_000));
+    assert_eq!(redis.interval, Span::from_millis(250));
 }
 
 #[test]
@@ -34,6 +35,7 @@ fn a_url_alone_has_the_defaults_and_no_redis_is_none() {
     assert_eq!(redis.timeout, Duration::from_millis(20));
     assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("tollgate", 1_000_000));
     assert_eq!((redis.username, redis.mode), (None, StoreMode::Exact));
+    assert_eq!(redis.interval, Span::SECOND);
     assert!(redis.tls.is_none() && redis.secret.is_none() && redis.password.is_none());
 }
 

@@ -17,8 +17,6 @@ use crate::time::{Span, Timestamp};
 
 /// What one worker remembers of keys that are leased, and of those told later.
 const MAX_KEYS: usize = 100_000;
-/// How long the store may have to wait for what was counted here.
-const INTERVAL: Span = Span::SECOND;
 /// How many counters the store is told of at a time.
 const MAX_DELTAS: usize = 64;
 
@@ -46,10 +44,11 @@ pub(super) struct Here {
 }
 
 impl Here {
-    pub(super) fn new() -> Self {
+    /// The store may have to wait so long for what was counted here.
+    pub(super) fn new(interval: Span) -> Self {
         Self {
             leases: leased::Ledger::new(MAX_KEYS),
-            accounts: write_back::Ledger::new(MAX_KEYS, INTERVAL),
+            accounts: write_back::Ledger::new(MAX_KEYS, interval),
         }
     }
 

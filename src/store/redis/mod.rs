@@ -140,7 +140,7 @@ impl RedisStore {
             clocks: RefCell::default(),
             last_clock: Cell::new(None),
             held: RefCell::default(),
-            here: Rc::new(RefCell::new(Here::new())),
+            here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::digest::Secret;
 use crate::terms::StoreMode;
+use crate::time::Span;
 
 /// How to reach Redis, and how counters are kept in it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,9 @@ pub struct RedisSettings {
     pub expected_clients: u64,
     /// How exact the counters are where a policy does not say.
     pub mode: StoreMode,
+    /// How long what was counted here may wait in [`StoreMode::WriteBack`] before
+    /// Redis is told of it.
+    pub interval: Span,
     /// The secret under which all nodes digest what they count by. None: made
     /// by the first node and kept in Redis.
     pub secret: Option<Secret>,
@@ -50,6 +54,7 @@ impl RedisSettings {
             prefix: "tollgate".to_owned(),
             expected_clients: 1_000_000,
             mode: StoreMode::default(),
+            interval: Span::SECOND,
             secret: None,
         }
     }
