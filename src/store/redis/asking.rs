@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::clock::StoreClock;
 use super::codec::{Answered, Ask, Encoder, Finding, decode};
+use super::held::Held;
 use super::parts::{self, Judged, Part, Wanted};
 use super::{Place, RedisStore, StoreError};
 use crate::store::{Answer, Charge, Decided, Source};
@@ -28,8 +29,11 @@ impl RedisStore {
             let outcome = self.ask(encoder, &part, now).await;
             (part, outcome)
         });
+        let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
         let mut judged = join_all(asking).await;
-        self.settle(encoder, wanted, &mut judged, now)
+        let decided = self.settle(encoder, wanted, &mut judged, now);
+        drop(awaited);
+        decided
     }
 
     pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {

@@ -3,6 +3,7 @@
 
 mod exactness;
 mod faults;
+mod handing_over;
 mod outages;
 mod sharing;
 mod topologies;

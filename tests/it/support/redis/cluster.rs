@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// Waits until every node that runs serves all slots.
-    fn wait_until_whole(&self) {
+    pub(crate) fn wait_until_whole(&self) {
         for node in &self.nodes {
             eventually("a node finds its cluster whole", || {
                 let info = node.try_cli(&["CLUSTER", "INFO"]);
