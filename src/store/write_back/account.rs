@@ -69,7 +69,8 @@ impl Account {
     /// give back, because it was told of them.
     pub(super) fn give(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> Option<Op> {
         self.relieve(cost, taken, now);
-        let is_sent = self.told.is_some_and(|told| taken <= told);
+        // What could not be sent is here again.
+        let is_sent = self.told.is_some_and(|told| taken <= told && self.not_before <= told);
         let unsent = if is_sent { 0 } else { cost.min(self.unsent) };
         self.unsent -= unsent;
         let sent = cost - unsent;

@@ -1,6 +1,7 @@
 //! Several gateways on one Redis: what holds over all of them, and what clients
 //! meet while it is away.
 
+mod conformance;
 mod exactness;
 mod faults;
 mod handing_over;

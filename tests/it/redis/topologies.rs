@@ -37,9 +37,25 @@ fn a_user_who_may_do_no_more_than_the_documentation_says() {
     assert!(!denied.contains("reason\ncommand"), "{denied}");
 }
 
+#[test]
+fn a_user_of_a_cluster_who_may_do_no_more_than_the_documentation_says() {
+    let more = "+cluster|slots +asking";
+    assert!(documentation().contains(&format!("In a cluster it also needs `{more}`")));
+    let cluster = Cluster::start_with(Some(format!("user {} {more}", acl_of_documentation())));
+    holds(&format!("url: \"{}\", username: tollgate, password: secret", cluster.url()));
+    for master in cluster.masters() {
+        let denied = master.cli(&["ACL", "LOG"]);
+        assert!(!denied.contains("reason\ncommand"), "{denied}");
+    }
+}
+
+fn documentation() -> String {
+    std::fs::read_to_string("docs/redis.md").expect("tests run in the project")
+}
+
 /// The rules that docs/redis.md tells a user to give to the gateway.
 fn acl_of_documentation() -> String {
-    let text = std::fs::read_to_string("docs/redis.md").expect("tests run in the project");
+    let text = documentation();
     let line = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
     line.expect("docs/redis.md shows ACL SETUSER").to_owned()
 }

@@ -2,9 +2,15 @@
 //! places: tests of limits run once in each.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use super::redis::{shared_cluster, shared_server, shared_shards};
+use tollgate::store::redis::RedisSettings;
+
+use super::redis::{Redis, shared_cluster, shared_server, shared_shards};
 use super::{Gateway, Origin};
+
+/// A machine that is busy must not look like a Redis that is away.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,9 +48,8 @@ impl Place {
     }
 
     /// The fields of `store.redis`, with a prefix that nobody else has, if there
-    /// is a Redis. A machine that is busy must not look like a Redis that is away.
+    /// is a Redis.
     pub(crate) fn redis(self) -> Option<String> {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
         let servers = match self {
             Self::Memory => return None,
             Self::Standalone => format!("url: \"{}\"", shared_server().url()),
@@ -54,9 +59,30 @@ impl Place {
                 format!("shards: [{}]", urls.join(", "))
             }
         };
-        let prefix = NEXT.fetch_add(1, Ordering::Relaxed);
-        Some(format!("{servers}, prefix: t{prefix}, timeout: 2s"))
+        Some(format!("{servers}, prefix: {}, timeout: {}s", prefix(), PATIENCE.as_secs()))
     }
+
+    /// The same for the library.
+    pub(crate) fn settings(self) -> Option<RedisSettings> {
+        let parsed = match self {
+            Self::Memory => return None,
+            Self::Standalone => RedisSettings::parse_url(&shared_server().url()),
+            Self::Cluster => RedisSettings::parse_url(&shared_cluster().url()),
+            Self::Sharded => {
+                let urls = shared_shards().each_ref().map(Redis::url);
+                RedisSettings::parse_shards(urls.iter().map(String::as_str))
+            }
+        };
+        let mut settings = parsed.expect("they are good URLs");
+        (settings.prefix, settings.timeout) = (prefix(), PATIENCE);
+        Some(settings)
+    }
+}
+
+/// A prefix that nobody else has.
+fn prefix() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Makes tests of functions that take a [`Place`]: one for each place.
