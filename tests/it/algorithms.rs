@@ -77,7 +77,8 @@ fn an_hour_of_the_calendar_begins_when_its_clocks_say_so(place: Place) {
     let reset_s = response.number("X-Ratelimit-Reset");
     // Like `Sat, 21 Nov 2026 09:55:12 GMT`.
     let date = response.field("Date").expect("a response has a date");
-    let clock: Vec<u64> = date[17..25].split(':').map(|part| part.parse().unwrap()).collect();
+    let clock: Vec<u64> =
+        date[17..25].split(':').map(|part| part.parse().expect("a number")).collect();
     let end_s = (clock[1] * 60 + clock[2] + reset_s) % 3_600;
     // India is half an hour off, and what is rounded may be a second off.
     assert!((1_797..=1_803).contains(&end_s), "{reset_s} s from {date}");

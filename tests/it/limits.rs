@@ -89,7 +89,8 @@ fn all_policies_that_refuse_are_named_and_the_longest_wait_counts(place: Place) 
     }
     let refused = client.get("/", &["X-Who: ann"]);
     let problem = refused.json();
-    let mut names: Vec<_> = problem["violated-policies"].as_array().unwrap().iter().collect();
+    let mut names: Vec<_> =
+        problem["violated-policies"].as_array().expect("a list").iter().collect();
     names.sort_by_key(|name| name.as_str());
     assert_eq!(names, ["all", "each"]);
     let waits = client.get("/", &["X-Who: new"]).number("Retry-After");

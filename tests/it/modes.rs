@@ -36,7 +36,8 @@ fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides(place: Place) 
     let marks: Vec<_> = received.iter().map(|request| request.fields("x-ratelimit-soft")).collect();
     assert_eq!(marks, [vec![], vec![], vec!["over"]]);
     let lines = gateway.access_lines(4);
-    let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
+    let outcomes: Vec<_> =
+        lines.iter().map(|line| line["outcome"].as_str().expect("text")).collect();
     assert_eq!(outcomes, ["admitted", "admitted", "soft", "refused"]);
 }
 

@@ -25,6 +25,9 @@ use tollgate::time::{Clock, Span, Timestamp};
 
 use crate::support::Place;
 
+/// Why what these tests choose is never refused.
+const FITS: &str = "it is within the bounds";
+const FEW: &str = "there are few";
 const PLACES: [Place; 3] = [Place::Standalone, Place::Cluster, Place::Sharded];
 const PRINCIPALS: u64 = 12;
 const REQUESTS: usize = 1500;
@@ -34,22 +37,22 @@ const SLACK_US: u64 = 1_000_000;
 /// One policy of each kind, with limits that are soon reached and windows that
 /// do not end meanwhile.
 fn policies() -> Vec<Algorithm> {
-    let quota = |limit| Quota::new(limit, Span::DAY).unwrap();
+    let quota = |limit| Quota::new(limit, Span::DAY).expect(FITS);
     vec![
         Algorithm::SlidingWindow(SlidingWindow::new(quota(9))),
-        Algorithm::SubWindows(SubWindows::new(quota(8), 10).unwrap()),
-        Algorithm::SlidingLog(SlidingLog::new(quota(7)).unwrap()),
+        Algorithm::SubWindows(SubWindows::new(quota(8), 10).expect(FITS)),
+        Algorithm::SlidingLog(SlidingLog::new(quota(7)).expect(FITS)),
         Algorithm::FixedWindow(FixedWindow::new(quota(10))),
-        Algorithm::TokenBucket(TokenBucket::new(quota(20), 6).unwrap()),
-        Algorithm::LeakyBucket(LeakyBucket::new(quota(20), Span::DAY, Some(5)).unwrap()),
-        Algorithm::Concurrency(Concurrency::new(5).unwrap()),
+        Algorithm::TokenBucket(TokenBucket::new(quota(20), 6).expect(FITS)),
+        Algorithm::LeakyBucket(LeakyBucket::new(quota(20), Span::DAY, Some(5)).expect(FITS)),
+        Algorithm::Concurrency(Concurrency::new(5).expect(FITS)),
     ]
 }
 
-fn key(principal: u64, policy: usize) -> Key {
+pub(super) fn key(principal: u64, policy: usize) -> Key {
     // Spread, as digests are.
-    let bits = u128::from(principal + 1) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c834;
-    let counter = u64::try_from(policy).unwrap() * 0x0001_2345;
+    let bits = u128::from(principal + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let counter = u64::try_from(policy).expect(FEW) * 0x0001_2345;
     Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(counter) }
 }
 
@@ -58,7 +61,7 @@ fn memory() -> Arc<MemoryStore> {
 }
 
 /// One worker of a node of its own.
-async fn open(settings: &RedisSettings) -> Store {
+pub(super) async fn open(settings: &RedisSettings) -> Store {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let shared = Shared::new(settings.clone(), memory(), secret);
     let store = SharedStore::Redis(Arc::new(shared)).open(Clock::System);
@@ -66,19 +69,19 @@ async fn open(settings: &RedisSettings) -> Store {
     store
 }
 
-fn run(test: impl Future<Output = ()>) {
+pub(super) fn run(test: impl Future<Output = ()>) {
     let runtime = Builder::new_current_thread().enable_all().build_local(Default::default());
-    runtime.unwrap().block_on(test);
+    runtime.expect("a runtime").block_on(test);
 }
 
 /// Some charges, no two of them of one counter.
 fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
-    let places = 0..policies.len() * usize::try_from(PRINCIPALS).unwrap();
+    let places = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
     let count = random.usize(1..=4);
     let chosen = random.choose_multiple(places, count).into_iter();
     let charge = |place: usize| {
         let policy = place % policies.len();
-        let principal = u64::try_from(place / policies.len()).unwrap();
+        let principal = u64::try_from(place / policies.len()).expect(FEW);
         let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
         let binding = random.u32(..4) > 0;
         Charge { key: key(principal, policy), algorithm, cost, binding, terms: Terms::default() }
@@ -123,7 +126,8 @@ fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correc
 }
 
 async fn redis_says_what_memory_says(place: Place, seed: u64) {
-    let (redis, memory) = (open(&place.settings().unwrap()).await, Store::Memory(memory()));
+    let (redis, memory) =
+        (open(&place.settings().expect("it is Redis")).await, Store::Memory(memory()));
     let (mut random, policies, mut taken) = (Rng::with_seed(seed), policies(), Vec::new());
     let (mut admitted, mut several) = (0, 0);
     for request in 0..REQUESTS {
@@ -179,7 +183,7 @@ const CONTENDED_LIMIT: u64 = 100;
 const REQUESTS_OF_A_TASK: usize = 40;
 
 fn one_of_the_contended() -> Algorithm {
-    let quota = Quota::new(CONTENDED_LIMIT, Span::DAY).unwrap();
+    let quota = Quota::new(CONTENDED_LIMIT, Span::DAY).expect(FITS);
     Algorithm::SlidingWindow(SlidingWindow::new(quota))
 }
 
@@ -191,16 +195,16 @@ fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
 fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
     run(async {
         for place in PLACES {
-            let settings = place.settings().unwrap();
+            let settings = place.settings().expect("it is Redis");
             let stores = [Rc::new(open(&settings).await), Rc::new(open(&settings).await)];
             let ask = |seed: u64| {
-                let store = &stores[usize::try_from(seed % 2).unwrap()];
+                let store = &stores[usize::try_from(seed % 2).expect(FEW)];
                 spawn_local(ask_together(Rc::clone(store), seed))
             };
             let tasks: Vec<JoinHandle<_>> = (0..40).map(ask).collect();
             let mut admitted = Vec::new();
             for task in tasks {
-                admitted.extend(task.await.unwrap());
+                admitted.extend(task.await.expect("no task fails"));
             }
             assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{place:?}: nothing was refused");
             // What is given back is on its way until here.
@@ -213,7 +217,7 @@ fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
                 let charge = contended(principal, &algorithm, 0);
                 let decided = fresh.apply(&[charge], Clock::System.now()).await;
                 let left = decided.answers[0].verdict.remaining;
-                let counted = usize::try_from(CONTENDED_LIMIT - left).unwrap();
+                let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);
                 assert_eq!(counted, units, "{place:?}, principal {principal}");
             }
         }

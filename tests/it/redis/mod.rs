@@ -8,6 +8,7 @@ mod handing_over;
 mod outages;
 mod sharing;
 mod topologies;
+mod waits;
 
 use crate::support::load::is_local;
 use crate::support::{Gateway, eventually};

@@ -12,7 +12,7 @@ struct Caller(TcpStream);
 
 impl Caller {
     fn new(wire: &Wire) -> Self {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, wire.port)).expect("it listens");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, wire.port())).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_millis(300))).expect("it is not zero");
         Self(stream)
     }
