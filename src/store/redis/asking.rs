@@ -100,6 +100,8 @@ impl RedisStore {
                 self.note_leases(wanted, part, answered);
                 if is_whole {
                     self.learn(wanted, part, answered);
+                } else if !refused {
+                    self.forget(part);
                 }
             }
         }
@@ -136,14 +138,23 @@ impl RedisStore {
         }
     }
 
-    /// Remembers who is over a limit now.
+    /// What was known of these counters is out of date.
+    fn forget(&self, part: &Part<'_>) {
+        let mut denied = self.denied.borrow_mut();
+        part.asked.iter().for_each(|asked| denied.forget(&asked.key));
+    }
+
+    /// Remembers who is over a limit now, and brings up to date what is known.
     fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
         let is_over = |(it, found): (&Wanted<'_>, &Finding)| {
             !found.verdict.admitted || found.verdict.remaining < it.charge.cost
         };
-        if wanted.iter().zip(&answered.findings).any(is_over) {
+        let mut denied = self.denied.borrow_mut();
+        if wanted.iter().zip(&answered.findings).any(is_over)
+            || wanted.iter().any(|it| denied.knows(&it.charge.key))
+        {
             let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
-            self.denied.borrow_mut().learn(&charges, &answered.after(&part.asked), answered.at);
+            denied.learn(&charges, &answered.after(&part.asked), answered.at);
         }
     }
 }

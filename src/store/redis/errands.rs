@@ -70,9 +70,7 @@ impl RedisStore {
         let (ledgers, there) = (self.ledgers(), self.time_there(now));
         let Some(op) = self.here.borrow_mut().correct(charge, op, ledgers, there) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
-        if matches!(asked.ask, Ask::Give { .. }) {
-            self.denied.borrow_mut().forget(&charge.key);
-        }
+        self.denied.borrow_mut().forget(&charge.key);
         if let Some(encoder) = self.encoder() {
             self.post(&encoder, self.place(&encoder, charge), &[asked], now);
         }
