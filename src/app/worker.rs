@@ -47,7 +47,10 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
-        let limiter = RateLimiter::new(self.store.open(Clock::System));
+        let store = self.store.open(Clock::System);
+        // Clients wait meanwhile, so that the first of them are judged by it.
+        store.ready().await;
+        let limiter = RateLimiter::new(store);
         let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
         let gateway = Rc::new(gateway);
         // Connections look at a signal of this worker's own: no cache line of

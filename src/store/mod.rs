@@ -119,6 +119,15 @@ pub enum Store {
 }
 
 impl Store {
+    /// Returns when the store can judge, or when that must not be waited for any
+    /// longer: whoever opens it may wait for this, but need not.
+    pub async fn ready(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(redis) => redis.ready().await,
+        }
+    }
+
     /// Judges all charges in one atomic step. If every binding one is
     /// admitted, all that are admitted are counted. Otherwise nothing is, and
     /// the verdicts of those that were admitted tell what remains without them.

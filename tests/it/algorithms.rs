@@ -3,15 +3,21 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, eventually};
+use crate::support::{Origin, Place, eventually, on_every_store};
+
+on_every_store!(
+    a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long,
+    who_leaves_while_held_never_reaches_the_origin,
+    a_log_of_requests_admits_exactly_the_limit,
+    an_hour_of_the_calendar_begins_when_its_clocks_say_so,
+);
 
 /// One request in two seconds, and none is held for longer than three.
 const QUEUE: &str = "key: ip, limit: 1/2s, algorithm: leaky_bucket, max_delay: 3s";
 
-#[test]
-fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long() {
+fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, QUEUE);
+    let gateway = place.limiting(&origin, QUEUE);
     assert_eq!(gateway.client().get("/", &[]).status, 200);
     // Of two that come together one is held, and for the other there is no time.
     let mut got = thread::scope(|scope| {
@@ -31,10 +37,9 @@ fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long() {
     assert_eq!(outcomes, ["admitted", "delayed", "refused"]);
 }
 
-#[test]
-fn who_leaves_while_held_never_reaches_the_origin() {
+fn who_leaves_while_held_never_reaches_the_origin(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, QUEUE);
+    let gateway = place.limiting(&origin, QUEUE);
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
     eventually("somebody leaves while held, and not before", || {
@@ -50,10 +55,9 @@ fn who_leaves_while_held_never_reaches_the_origin() {
     assert!(origin.received().iter().all(|request| !request.line().contains("left")));
 }
 
-#[test]
-fn a_log_of_requests_admits_exactly_the_limit() {
+fn a_log_of_requests_admits_exactly_the_limit(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 3/day, algorithm: sliding_log");
+    let gateway = place.limiting(&origin, "key: ip, limit: 3/day, algorithm: sliding_log");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| {
         let response = client.get("/", &[]);
@@ -65,9 +69,8 @@ fn a_log_of_requests_admits_exactly_the_limit() {
     assert!((86_390..=86_400).contains(&refused.number("Retry-After")), "{refused:#?}");
 }
 
-#[test]
-fn an_hour_of_the_calendar_begins_when_its_clocks_say_so() {
-    let gateway = Gateway::start(
+fn an_hour_of_the_calendar_begins_when_its_clocks_say_so(place: Place) {
+    let gateway = place.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies:\n  \
            p: { key: ip, limit: 2/hour, algorithm: fixed_window, calendar: Asia/Kolkata }\n\
@@ -78,7 +81,8 @@ fn an_hour_of_the_calendar_begins_when_its_clocks_say_so() {
     let reset_s = response.number("X-Ratelimit-Reset");
     // Like `Sat, 21 Nov 2026 09:55:12 GMT`.
     let date = response.field("Date").expect("a response has a date");
-    let clock: Vec<u64> = date[17..25].split(':').map(|part| part.parse().unwrap()).collect();
+    let clock: Vec<u64> =
+        date[17..25].split(':').map(|part| part.parse().expect("a number")).collect();
     let end_s = (clock[1] * 60 + clock[2] + reset_s) % 3_600;
     // India is half an hour off, and what is rounded may be a second off.
     assert!((1_797..=1_803).contains(&end_s), "{reset_s} s from {date}");

@@ -6,7 +6,14 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Nobody, Origin, eventually};
+use crate::support::{Nobody, Origin, Place, eventually, on_every_store};
+
+on_every_store!(
+    a_request_is_in_flight_until_its_body_has_ended,
+    a_client_that_goes_is_no_longer_in_flight,
+    what_fails_upstream_is_no_longer_in_flight,
+    there_are_never_more_in_flight_than_the_limit,
+);
 
 const ONE: &str = "key: ip, limit: 1, algorithm: concurrency";
 
@@ -25,8 +32,7 @@ fn unfinished() -> Origin {
     })
 }
 
-#[test]
-fn a_request_is_in_flight_until_its_body_has_ended() {
+fn a_request_is_in_flight_until_its_body_has_ended(place: Place) {
     let (end, ends) = mpsc::channel();
     let ends = Mutex::new(ends);
     let origin = Origin::serving(move |stream, read| {
@@ -36,7 +42,7 @@ fn a_request_is_in_flight_until_its_body_has_ended() {
             let _ = stream.write_all(b"lo");
         }
     });
-    let gateway = Gateway::limiting(&origin, ONE);
+    let gateway = place.limiting(&origin, ONE);
     let mut first = gateway.client();
     first.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(first.head().number("X-Ratelimit-Remaining"), 0);
@@ -50,10 +56,9 @@ fn a_request_is_in_flight_until_its_body_has_ended() {
     eventually("its place is free", || second.get("/", &[]).status == 200);
 }
 
-#[test]
-fn a_client_that_goes_is_no_longer_in_flight() {
+fn a_client_that_goes_is_no_longer_in_flight(place: Place) {
     let origin = unfinished();
-    let gateway = Gateway::limiting(&origin, ONE);
+    let gateway = place.limiting(&origin, ONE);
     let mut client = gateway.client();
     for (count, path) in ["/silent", "/stuck"].into_iter().enumerate() {
         let mut leaving = gateway.client();
@@ -67,11 +72,10 @@ fn a_client_that_goes_is_no_longer_in_flight() {
     }
 }
 
-#[test]
-fn what_fails_upstream_is_no_longer_in_flight() {
+fn what_fails_upstream_is_no_longer_in_flight(place: Place) {
     let (nobody, closing) = (Nobody::new(), Origin::serving(|_, read| drop(read())));
     for address in [nobody.address(), closing.address()] {
-        let gateway = Gateway::start(&format!(
+        let gateway = place.start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
              upstreams: {{ app: {{ endpoints: [\"http://{address}\"] }} }}\n\
              policies: {{ p: {{ {ONE} }} }}\n\
@@ -86,8 +90,7 @@ fn what_fails_upstream_is_no_longer_in_flight() {
     }
 }
 
-#[test]
-fn there_are_never_more_in_flight_than_the_limit() {
+fn there_are_never_more_in_flight_than_the_limit(place: Place) {
     const CLIENTS: usize = 8;
     const LIMIT: usize = 3;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -99,7 +102,7 @@ fn there_are_never_more_in_flight_than_the_limit() {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned()
     });
     let policy = format!("key: ip, limit: {LIMIT}, algorithm: concurrency");
-    let gateway = Gateway::limiting(&origin, &policy);
+    let gateway = place.limiting(&origin, &policy);
     let admitted: usize = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {

@@ -1,51 +1,55 @@
 //! What a request costs, where that is known before it is answered, and what
 //! is not counted at all for how it was answered.
 
-use crate::support::{Gateway, Origin, Response};
+use crate::support::{Origin, Place, Response, on_every_store};
+
+on_every_store!(
+    a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused,
+    a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed,
+    nobody_else_names_the_cost_of_their_own_requests,
+    a_body_costs_what_it_declares_and_in_the_end_what_came_of_it,
+    wrong_passwords_are_counted_and_logins_are_not,
+);
 
 /// The status, and what remains.
 fn seen(response: &Response) -> (u16, u64) {
     (response.status, response.number("X-Ratelimit-Remaining"))
 }
 
-#[test]
-fn a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused() {
+fn a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 10/day, cost: 4");
+    let gateway = place.limiting(&origin, "key: ip, limit: 10/day, cost: 4");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| seen(&client.get("/", &[])));
     assert_eq!(got, [(200, 6), (200, 2), (429, 2), (429, 2)]);
     assert_eq!(origin.received().len(), 2);
 }
 
-#[test]
-fn a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed() {
+fn a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [127.0.0.0/8] }";
-    let gateway = Gateway::limiting_with(&origin, policy, top);
+    let gateway = place.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     let costs: [&[&str]; 4] = [&["X-Cost: 3"], &["X-Cost: 900"], &[], &["X-Cost: -1"]];
     let got = costs.map(|cost| seen(&client.get("/", cost)));
     assert_eq!(got, [(200, 17), (200, 12), (200, 10), (200, 8)]);
 }
 
-#[test]
-fn nobody_else_names_the_cost_of_their_own_requests() {
+fn nobody_else_names_the_cost_of_their_own_requests(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [192.0.2.0/24] }";
-    let gateway = Gateway::limiting_with(&origin, policy, top);
+    let gateway = place.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     let got = ["X-Cost: 0", "X-Cost: 1"].map(|cost| seen(&client.get("/", &[cost])));
     assert_eq!(got, [(200, 18), (200, 16)]);
 }
 
-#[test]
-fn a_body_costs_what_it_declares_and_in_the_end_what_came_of_it() {
+fn a_body_costs_what_it_declares_and_in_the_end_what_came_of_it(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 100/day, cost: { body_bytes: 1KiB }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     let body = [b'x'; 2_500];
     assert_eq!(seen(&client.request("POST", "/", &[], &body)), (200, 97));
@@ -60,13 +64,12 @@ fn a_body_costs_what_it_declares_and_in_the_end_what_came_of_it() {
     assert!(origin.received().iter().take(2).all(|request| request.body == body));
 }
 
-#[test]
-fn wrong_passwords_are_counted_and_logins_are_not() {
+fn wrong_passwords_are_counted_and_logins_are_not(place: Place) {
     let origin = Origin::answering(|request| {
         let status = if request.line().contains("wrong") { "401 Unauthorized" } else { "200 OK" };
         format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
     });
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 2/day, count: { status: [401] }");
+    let gateway = place.limiting(&origin, "key: ip, limit: 2/day, count: { status: [401] }");
     let mut client = gateway.client();
     let mut status = |path: &str| client.get(path, &[]).status;
     assert_eq!([0; 5].map(|_| status("/right")), [200; 5]);

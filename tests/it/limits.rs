@@ -3,12 +3,22 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin};
+use crate::support::{Gateway, Origin, Place, on_every_store};
+
+on_every_store!(
+    remaining_falls_to_nothing_and_then_requests_are_refused,
+    whoever_waits_as_long_as_they_are_told_passes,
+    what_one_policy_refuses_costs_nothing_in_the_others,
+    all_policies_that_refuse_are_named_and_the_longest_wait_counts,
+    a_limit_is_exact_however_many_ask_at_once,
+    default_policies_judge_every_route_that_does_not_decline,
+    a_bucket_gives_its_burst_at_once_and_no_more,
+);
 
 /// Two policies that all requests of one `X-Who` have in common with others,
 /// and for themselves.
-fn with_two_policies(origin: &Origin) -> Gateway {
-    Gateway::start(&format!(
+fn with_two_policies(place: Place, origin: &Origin) -> Gateway {
+    place.start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          policies:\n  \
@@ -19,10 +29,9 @@ fn with_two_policies(origin: &Origin) -> Gateway {
     ))
 }
 
-#[test]
-fn remaining_falls_to_nothing_and_then_requests_are_refused() {
+fn remaining_falls_to_nothing_and_then_requests_are_refused(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 3/day");
+    let gateway = place.limiting(&origin, "key: ip, limit: 3/day");
     let mut client = gateway.client();
     for remaining in [2, 1, 0] {
         let response = client.get("/", &[]);
@@ -40,8 +49,7 @@ fn remaining_falls_to_nothing_and_then_requests_are_refused() {
     assert_eq!(origin.received().len(), 3, "what is refused does not reach the origin");
 }
 
-#[test]
-fn whoever_waits_as_long_as_they_are_told_passes() {
+fn whoever_waits_as_long_as_they_are_told_passes(place: Place) {
     let origin = Origin::hello();
     for algorithm in [
         "sliding_window",
@@ -51,7 +59,7 @@ fn whoever_waits_as_long_as_they_are_told_passes() {
         "token_bucket",
     ] {
         let policy = format!("key: ip, limit: 5/s, algorithm: {algorithm}");
-        let gateway = Gateway::limiting(&origin, &policy);
+        let gateway = place.limiting(&origin, &policy);
         let mut client = gateway.client();
         let refused = (0..10_000).map(|_| client.get("/", &[])).find(|got| got.status == 429);
         let refused = refused.expect("nobody is as slow as the limit");
@@ -61,10 +69,9 @@ fn whoever_waits_as_long_as_they_are_told_passes() {
     }
 }
 
-#[test]
-fn what_one_policy_refuses_costs_nothing_in_the_others() {
+fn what_one_policy_refuses_costs_nothing_in_the_others(place: Place) {
     let origin = Origin::hello();
-    let gateway = with_two_policies(&origin);
+    let gateway = with_two_policies(place, &origin);
     let mut client = gateway.client();
     let mut statuses = |who: &str| [0; 4].map(|_| client.get("/", &[who]).status);
     assert_eq!(statuses("X-Who: ann"), [200, 200, 429, 429]);
@@ -73,28 +80,27 @@ fn what_one_policy_refuses_costs_nothing_in_the_others() {
     assert_eq!(origin.received().len(), 5);
 }
 
-#[test]
-fn all_policies_that_refuse_are_named_and_the_longest_wait_counts() {
+fn all_policies_that_refuse_are_named_and_the_longest_wait_counts(place: Place) {
     let origin = Origin::hello();
-    let gateway = with_two_policies(&origin);
+    let gateway = with_two_policies(place, &origin);
     let mut client = gateway.client();
     for who in ["X-Who: ann", "X-Who: ann", "X-Who: bob", "X-Who: bob", "X-Who: eve"] {
         assert_eq!(client.get("/", &[who]).status, 200);
     }
     let refused = client.get("/", &["X-Who: ann"]);
     let problem = refused.json();
-    let mut names: Vec<_> = problem["violated-policies"].as_array().unwrap().iter().collect();
+    let mut names: Vec<_> =
+        problem["violated-policies"].as_array().expect("a list").iter().collect();
     names.sort_by_key(|name| name.as_str());
     assert_eq!(names, ["all", "each"]);
     let waits = client.get("/", &["X-Who: new"]).number("Retry-After");
     assert!(refused.number("Retry-After") >= waits, "{waits} s are too short for {refused:#?}");
 }
 
-#[test]
-fn a_limit_is_exact_however_many_ask_at_once() {
+fn a_limit_is_exact_however_many_ask_at_once(place: Place) {
     const CONNECTIONS: usize = 8;
     const REQUESTS: usize = 50;
-    let gateway = Gateway::start(
+    let gateway = place.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { p: { key: ip, limit: 60/hour } }\n\
          routes: [{ path: \"/*\", policies: [p], respond: { body: ok } }]\n\
@@ -123,9 +129,8 @@ fn a_request_without_a_policy_is_told_of_no_limit() {
     assert_eq!((response.status, told), (200, None));
 }
 
-#[test]
-fn default_policies_judge_every_route_that_does_not_decline() {
-    let gateway = Gateway::start(
+fn default_policies_judge_every_route_that_does_not_decline(place: Place) {
+    let gateway = place.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { p: { key: ip, limit: 1/day } }\n\
          defaults: { policies: [p] }\n\
@@ -138,11 +143,10 @@ fn default_policies_judge_every_route_that_does_not_decline() {
     assert_eq!(statuses, [200, 429, 200, 200]);
 }
 
-#[test]
-fn a_bucket_gives_its_burst_at_once_and_no_more() {
+fn a_bucket_gives_its_burst_at_once_and_no_more(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 10/day, algorithm: token_bucket, burst: 4";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     let statuses = [0; 6].map(|_| client.get("/", &[]).status);
     assert_eq!(statuses, [200, 200, 200, 200, 429, 429]);

@@ -4,7 +4,18 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, Response, eventually};
+use crate::support::{Gateway, Origin, Place, Response, eventually, on_every_store};
+
+on_every_store!(
+    what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides,
+    a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse,
+    a_policy_that_is_off_does_nothing,
+    the_plan_that_a_trusted_proxy_names_sets_the_limit,
+    who_comes_around_the_trusted_proxies_cannot_choose_a_plan,
+    who_is_refused_too_often_is_banned_and_told_for_how_long,
+    each_ban_is_twice_as_long_as_the_one_before,
+    an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then,
+);
 
 const TRUSTING: &str = "client: { trusted_proxies: [127.0.0.0/8] }";
 
@@ -13,10 +24,9 @@ fn is_told(response: &Response) -> bool {
     response.fields.iter().any(|(name, _)| name.to_lowercase().contains("ratelimit"))
 }
 
-#[test]
-fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides() {
+fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 2/day, soft: 50%");
+    let gateway = place.limiting(&origin, "key: ip, limit: 2/day, soft: 50%");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| {
         // A client cannot say it of itself.
@@ -28,14 +38,14 @@ fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides() {
     let marks: Vec<_> = received.iter().map(|request| request.fields("x-ratelimit-soft")).collect();
     assert_eq!(marks, [vec![], vec![], vec!["over"]]);
     let lines = gateway.access_lines(4);
-    let outcomes: Vec<_> = lines.iter().map(|line| line["outcome"].as_str().unwrap()).collect();
+    let outcomes: Vec<_> =
+        lines.iter().map(|line| line["outcome"].as_str().expect("text")).collect();
     assert_eq!(outcomes, ["admitted", "admitted", "soft", "refused"]);
 }
 
-#[test]
-fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse() {
+fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 1/day, mode: shadow");
+    let gateway = place.limiting(&origin, "key: ip, limit: 1/day, mode: shadow");
     let mut client = gateway.client();
     for _ in 0..3 {
         let response = client.get("/", &[]);
@@ -46,10 +56,9 @@ fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse() {
     assert_eq!(refused_by, [None, Some("per-client"), Some("per-client")]);
 }
 
-#[test]
-fn a_policy_that_is_off_does_nothing() {
+fn a_policy_that_is_off_does_nothing(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 1/day, mode: off");
+    let gateway = place.limiting(&origin, "key: ip, limit: 1/day, mode: off");
     let mut client = gateway.client();
     for _ in 0..3 {
         let response = client.get("/", &[]);
@@ -59,12 +68,11 @@ fn a_policy_that_is_off_does_nothing() {
     assert_eq!(line.get("shadow_refused_by"), None);
 }
 
-#[test]
-fn the_plan_that_a_trusted_proxy_names_sets_the_limit() {
+fn the_plan_that_a_trusted_proxy_names_sets_the_limit(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, \
                   plans: { from: \"header:x-plan\", limits: { gold: 3/day, staff: unlimited } }";
-    let gateway = Gateway::limiting_with(&origin, policy, TRUSTING);
+    let gateway = place.limiting_with(&origin, policy, TRUSTING);
     let mut client = gateway.client();
     let mut status = |plan: &str| client.get("/", &[plan]).status;
     assert_eq!([0; 5].map(|_| status("X-Plan: staff")), [200; 5]);
@@ -74,22 +82,20 @@ fn the_plan_that_a_trusted_proxy_names_sets_the_limit() {
     assert_eq!(got, [200, 429, 200, 200, 429, 200, 429]);
 }
 
-#[test]
-fn who_comes_around_the_trusted_proxies_cannot_choose_a_plan() {
+fn who_comes_around_the_trusted_proxies_cannot_choose_a_plan(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, \
                   plans: { from: \"header:x-plan\", limits: { staff: unlimited } }";
     let top = "client: { trusted_proxies: [192.0.2.0/24] }";
-    let gateway = Gateway::limiting_with(&origin, policy, top);
+    let gateway = place.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     assert_eq!([0; 2].map(|_| client.get("/", &["X-Plan: staff"]).status), [200, 429]);
 }
 
-#[test]
-fn who_is_refused_too_often_is_banned_and_told_for_how_long() {
+fn who_is_refused_too_often_is_banned_and_told_for_how_long(place: Place) {
     let origin = Origin::hello();
     let policy = "key: \"header:x-who\", limit: 1/minute, penalty: { after: 3/minute, ban: 6h }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!(client.get("/", &["X-Who: ann"]).status, 200);
     let waits = [0; 4].map(|_| client.get("/", &["X-Who: ann"]).number("Retry-After"));
@@ -99,12 +105,11 @@ fn who_is_refused_too_often_is_banned_and_told_for_how_long() {
     assert_eq!(gateway.access_lines(6)[4]["outcome"], "banned");
 }
 
-#[test]
-fn each_ban_is_twice_as_long_as_the_one_before() {
+fn each_ban_is_twice_as_long_as_the_one_before(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/s, algorithm: fixed_window, \
                   penalty: { after: 1/s, ban: 1s, max_ban: 3s }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     let mut refused = || {
         let mut responses = std::iter::repeat_with(|| client.get("/", &[]));
@@ -146,8 +151,7 @@ fn an_elastic_limit_gives_way_while_few_requests_are_in_flight() {
     eventually("there is room again", || client.get("/", &[]).status == 200);
 }
 
-#[test]
-fn an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then() {
+fn an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then(place: Place) {
     for (delay_ms, latency, expected) in
         [(0, "10s", [200, 200, 200, 429]), (20, "2ms", [200, 429, 429, 429])]
     {
@@ -159,7 +163,7 @@ fn an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then() {
             "key: ip, limit: 1/day, \
              elastic: {{ limit: 3/day, when: {{ upstream_latency_below: {latency} }} }}"
         );
-        let gateway = Gateway::limiting(&origin, &policy);
+        let gateway = place.limiting(&origin, &policy);
         let mut client = gateway.client();
         let responses = [0; 4].map(|_| client.get("/", &[]));
         assert_eq!(responses.each_ref().map(|response| response.status), expected, "{latency}");

@@ -1,12 +1,17 @@
 //! How a refusal looks to those who do not read problem documents, and whom it
 //! never meets.
 
-use crate::support::{Gateway, Origin};
+use crate::support::{Origin, Place, on_every_store};
 
-#[test]
-fn a_preflight_is_not_counted_but_other_options_are() {
+on_every_store!(
+    a_preflight_is_not_counted_but_other_options_are,
+    a_policy_can_refuse_in_its_own_words,
+    a_grpc_call_is_refused_in_grpcs_own_terms,
+);
+
+fn a_preflight_is_not_counted_but_other_options_are(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 1/day");
+    let gateway = place.limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();
     let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: PUT"];
     let mut status = |fields: &[&str]| client.request("OPTIONS", "/", fields, b"").status;
@@ -15,14 +20,13 @@ fn a_preflight_is_not_counted_but_other_options_are() {
     assert_eq!(status(&preflight), 200);
 }
 
-#[test]
-fn a_policy_can_refuse_in_its_own_words() {
+fn a_policy_can_refuse_in_its_own_words(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, response: { status: 503, \
                   content_type: application/json, \
                   body: '{\"by\":\"{policy}\",\"of\":{limit},\"left\":{remaining},\
                   \"wait\":{retry_after}}' }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
     let refused = client.get("/", &[]);
@@ -36,10 +40,9 @@ fn a_policy_can_refuse_in_its_own_words() {
     assert_eq!(said["wait"], refused.number("Retry-After"));
 }
 
-#[test]
-fn a_grpc_call_is_refused_in_grpcs_own_terms() {
+fn a_grpc_call_is_refused_in_grpcs_own_terms(place: Place) {
     let origin = Origin::hello();
-    let gateway = Gateway::limiting(&origin, "key: ip, limit: 1/day");
+    let gateway = place.limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();
     let mut call = || {
         client.request("POST", "/shop.Orders/List", &["Content-Type: application/grpc+proto"], b"x")

@@ -4,7 +4,15 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use crate::support::{Client, Gateway, Origin};
+use crate::support::{Client, Origin, Place, on_every_store};
+
+on_every_store!(
+    a_field_or_a_document_of_the_response_settles_the_cost,
+    who_has_spent_more_than_there_was_is_in_debt,
+    a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged,
+    what_ends_before_it_tells_its_cost_stays_charged,
+    a_response_costs_by_its_length,
+);
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
                       Transfer-Encoding: chunked\r\n\r\n";
@@ -33,28 +41,26 @@ fn telling() -> Origin {
     })
 }
 
-#[test]
-fn a_field_or_a_document_of_the_response_settles_the_cost() {
+fn a_field_or_a_document_of_the_response_settles_the_cost(place: Place) {
     let origin = telling();
-    for place in ["header: x-tokens", "json: /usage/total_tokens"] {
+    for told in ["header: x-tokens", "json: /usage/total_tokens"] {
         let policy =
-            format!("key: ip, limit: 1000/day, cost: {{ reserve: 50, settle: {{ {place} }} }}");
-        let gateway = Gateway::limiting(&origin, &policy);
+            format!("key: ip, limit: 1000/day, cost: {{ reserve: 50, settle: {{ {told} }} }}");
+        let gateway = place.limiting(&origin, &policy);
         let mut client = gateway.client();
         let left = [7, 70, 0, 50].map(|tokens| {
             let response = client.get(&format!("/{tokens}"), &[]);
             assert_eq!(response.json()["usage"]["total_tokens"], tokens);
             response.number("X-Ratelimit-Remaining")
         });
-        assert_eq!(left, [950, 943, 873, 873], "{place}");
+        assert_eq!(left, [950, 943, 873, 873], "{told}");
     }
 }
 
-#[test]
-fn who_has_spent_more_than_there_was_is_in_debt() {
+fn who_has_spent_more_than_there_was_is_in_debt(place: Place) {
     let origin = telling();
     let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { header: x-tokens } }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!(client.get("/150", &[]).status, 200);
     let refused = client.get("/1", &[]);
@@ -62,8 +68,7 @@ fn who_has_spent_more_than_there_was_is_in_debt() {
     assert_eq!(origin.received().len(), 1);
 }
 
-#[test]
-fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged() {
+fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged(place: Place) {
     let (seen, sees) = mpsc::channel();
     let sees = Mutex::new(sees);
     let first = "data: {\"text\":\"a\",\"usage\":{\"total_tokens\":5}}\n\n";
@@ -79,7 +84,7 @@ fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged() {
             let _ = stream.write_all(end.as_bytes());
         }
     });
-    let gateway = Gateway::limiting(&origin, TOKENS);
+    let gateway = place.limiting(&origin, TOKENS);
     let mut client = gateway.client();
     for left in [8_000, 7_679, 7_358] {
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n");
@@ -98,8 +103,7 @@ fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged() {
     }
 }
 
-#[test]
-fn what_ends_before_it_tells_its_cost_stays_charged() {
+fn what_ends_before_it_tells_its_cost_stays_charged(place: Place) {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             let _ = stream.write_all(format!("{STREAM}{}", chunk("data: {}\n\n")).as_bytes());
@@ -111,7 +115,7 @@ fn what_ends_before_it_tells_its_cost_stays_charged() {
             }
         }
     });
-    let gateway = Gateway::limiting(&origin, TOKENS);
+    let gateway = place.limiting(&origin, TOKENS);
     let mut leaving = gateway.client();
     leaving.send(b"GET /hangs HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(leaving.head().number("X-Ratelimit-Remaining"), 8_000);
@@ -125,13 +129,12 @@ fn what_ends_before_it_tells_its_cost_stays_charged() {
     assert_eq!([0; 2].map(|_| remaining(&mut client)), [4_000, 2_000]);
 }
 
-#[test]
-fn a_response_costs_by_its_length() {
+fn a_response_costs_by_its_length(place: Place) {
     let origin = Origin::answering(|_| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{}", "x".repeat(3_000))
     });
     let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { response_bytes: 1KiB } }";
-    let gateway = Gateway::limiting(&origin, policy);
+    let gateway = place.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!([0; 3].map(|_| remaining(&mut client)), [99, 96, 93]);
 }

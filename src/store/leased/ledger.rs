@@ -131,6 +131,13 @@ impl Ledger {
         verdict
     }
 
+    /// Takes note that the store corrects what it has counted under this key.
+    pub fn corrected(&mut self, key: Key, op: Op, now: Timestamp) {
+        if let Some(mut lot) = self.lots.peek_mut(&key) {
+            lot.corrected(op, now);
+        }
+    }
+
     /// What is to be given back at `now`: what was left when its lease ended.
     pub fn returns(&mut self, now: Timestamp) -> Vec<Return> {
         while let Some(&(end, key)) = self.ends.first()

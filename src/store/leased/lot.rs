@@ -230,6 +230,18 @@ impl Lot {
         self.share_1024 = u16::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
     }
 
+    /// The store corrects what it has counted.
+    pub(super) fn corrected(&mut self, op: Op, now: Timestamp) {
+        let (next, verdict) = self.algorithm.apply(self.after.as_ref(), op, now);
+        if next.is_some() {
+            self.after = next;
+        }
+        if verdict.remaining > 0 {
+            // There is room again for what was refused.
+            self.held = (0, Timestamp::default());
+        }
+    }
+
     /// When the last lease ends or ended.
     pub(super) const fn until(&self) -> Timestamp {
         self.until

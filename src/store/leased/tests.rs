@@ -330,3 +330,19 @@ fn keys_that_find_no_room_are_exact() {
     }
     assert_eq!((store.calls, store.taken), (100, 100));
 }
+
+#[test]
+fn what_the_store_corrects_is_told_without_asking_it() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
+    let at = |ms| START.plus(Span::from_millis(ms));
+    let charge = charge(1, &algorithm, 10);
+    for ms in 0..2 {
+        store.request(&mut node, &charge, at(ms));
+    }
+    let calls = store.calls;
+    let told = store.request(&mut node, &charge, at(2)).remaining;
+    node.corrected(charge.key, Op::Give { cost: 7, taken: at(1) }, at(3));
+    assert_eq!(store.request(&mut node, &charge, at(3)).remaining, told - 10 + 7);
+    assert_eq!(store.calls, calls, "all of it is spent from a lease");
+}

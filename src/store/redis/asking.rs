@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 
 use super::clock::StoreClock;
 use super::codec::{Answered, Ask, Encoder, Finding, decode};
+use super::held::Held;
 use super::parts::{self, Judged, Part, Wanted};
 use super::{Place, RedisStore, StoreError};
 use crate::store::{Answer, Charge, Decided, Source};
@@ -28,8 +29,11 @@ impl RedisStore {
             let outcome = self.ask(encoder, &part, now).await;
             (part, outcome)
         });
+        let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
         let mut judged = join_all(asking).await;
-        self.settle(encoder, wanted, &mut judged, now)
+        let decided = self.settle(encoder, wanted, &mut judged, now);
+        drop(awaited);
+        decided
     }
 
     pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
@@ -96,6 +100,8 @@ impl RedisStore {
                 self.note_leases(wanted, part, answered);
                 if is_whole {
                     self.learn(wanted, part, answered);
+                } else if !refused {
+                    self.forget(part);
                 }
             }
         }
@@ -132,14 +138,23 @@ impl RedisStore {
         }
     }
 
-    /// Remembers who is over a limit now.
+    /// What was known of these counters is out of date.
+    fn forget(&self, part: &Part<'_>) {
+        let mut denied = self.denied.borrow_mut();
+        part.asked.iter().for_each(|asked| denied.forget(&asked.key));
+    }
+
+    /// Remembers who is over a limit now, and brings up to date what is known.
     fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
         let is_over = |(it, found): (&Wanted<'_>, &Finding)| {
             !found.verdict.admitted || found.verdict.remaining < it.charge.cost
         };
-        if wanted.iter().zip(&answered.findings).any(is_over) {
+        let mut denied = self.denied.borrow_mut();
+        if wanted.iter().zip(&answered.findings).any(is_over)
+            || wanted.iter().any(|it| denied.knows(&it.charge.key))
+        {
             let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
-            self.denied.borrow_mut().learn(&charges, &answered.after(&part.asked), answered.at);
+            denied.learn(&charges, &answered.after(&part.asked), answered.at);
         }
     }
 }

@@ -96,7 +96,13 @@ impl DenyCache {
         }
     }
 
-    /// Forgets a counter from which units are taken away.
+    /// Whether anything is remembered of a counter.
+    pub fn knows(&self, key: &Key) -> bool {
+        self.seen.contains_key(key)
+    }
+
+    /// Forgets a counter that has changed otherwise: above all one from which
+    /// units are taken away.
     pub fn forget(&mut self, key: &Key) {
         self.seen.remove(key);
     }

@@ -83,6 +83,9 @@ impl From<RedisError> for StoreError {
             return Self::Timeout;
         }
         match error.kind() {
+            redis::ErrorKind::AuthenticationFailed => {
+                Self::Refused(Refusal::Unauthorised, error.to_string())
+            }
             redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
                 Self::Garbage("it does not follow the protocol")
             }

@@ -5,7 +5,12 @@
 //! that lives says every 5 s how much it still holds, which also mends what a
 //! store that was emptied has lost.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::mem;
+
+use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 use crate::digest::Key;
@@ -23,40 +28,113 @@ pub(super) struct Held {
     renewed: Timestamp,
 }
 
-/// Units in flight under one key.
+/// Units under one key.
 #[derive(Debug)]
-pub(super) struct Holding {
+struct Holding {
+    algorithm: Algorithm,
+    /// In flight.
+    units: u64,
+    /// The store was asked for them and has not answered: it may count them.
+    asked: u64,
+    /// The last renewal was put off because of them.
+    is_late: bool,
+}
+
+/// What the store is told to count for this worker, in place of what it does.
+#[derive(Debug)]
+pub(super) struct Renewal {
+    pub(super) key: Key,
     pub(super) algorithm: Algorithm,
     pub(super) units: u64,
 }
 
+/// Charges that the store was asked for, until this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Awaited<'h> {
+    held: &'h RefCell<Held>,
+    charges: SmallVec<[(Key, u64); 1]>,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        let mut held = self.held.borrow_mut();
+        for (key, units) in &self.charges {
+            held.change(*key, |holding| holding.asked = holding.asked.saturating_sub(*units));
+        }
+    }
+}
+
 impl Held {
+    /// The store is asked for these charges.
+    pub(super) fn ask<'h, 'a: 'c, 'c>(
+        held: &'h RefCell<Self>,
+        charges: impl Iterator<Item = &'c Charge<'a>>,
+    ) -> Awaited<'h> {
+        let in_flight = charges.filter(|it| is_in_flight(it));
+        let asked = in_flight.map(|charge| {
+            held.borrow_mut().holding(charge).asked += charge.cost;
+            (charge.key, charge.cost)
+        });
+        Awaited { held, charges: asked.collect() }
+    }
+
     /// The store has admitted this charge.
     pub(super) fn take(&mut self, charge: &Charge<'_>) {
-        if matches!(charge.algorithm, Algorithm::Concurrency(_)) && charge.cost > 0 {
-            let fresh = || Holding { algorithm: charge.algorithm.clone(), units: 0 };
-            self.counters.entry(charge.key).or_insert_with(fresh).units += charge.cost;
+        if is_in_flight(charge) {
+            self.holding(charge).units += charge.cost;
         }
     }
 
     /// So many units are given back.
     pub(super) fn give(&mut self, key: Key, units: u64) {
-        if let Some(held) = self.counters.get_mut(&key) {
-            held.units = held.units.saturating_sub(units);
-            if held.units == 0 {
-                self.counters.remove(&key);
+        self.change(key, |holding| holding.units = holding.units.saturating_sub(units));
+    }
+
+    /// All that is held, which from now on is not.
+    pub(super) fn release(&mut self) -> Vec<Renewal> {
+        let all = mem::take(&mut self.counters).into_iter();
+        all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0 }).collect()
+    }
+
+    /// What the store is told if it is time to. A renewal says how many units
+    /// there are, so it would take away those that are being asked for. It is
+    /// put off while there are any; the next time it counts them as held.
+    pub(super) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
+        if now.since(self.renewed) < RENEWAL {
+            return Vec::new();
+        }
+        self.renewed = now;
+        let renewal = |(key, it): (&Key, &mut Holding)| {
+            it.is_late = it.asked > 0 && !it.is_late;
+            let is_due = it.units > 0 && !it.is_late;
+            let (key, algorithm, units) = (*key, it.algorithm.clone(), it.units + it.asked);
+            is_due.then_some(Renewal { key, algorithm, units })
+        };
+        self.counters.iter_mut().filter_map(renewal).collect()
+    }
+
+    fn holding(&mut self, charge: &Charge<'_>) -> &mut Holding {
+        self.counters.entry(charge.key).or_insert_with(|| Holding {
+            algorithm: charge.algorithm.clone(),
+            units: 0,
+            asked: 0,
+            is_late: false,
+        })
+    }
+
+    fn change(&mut self, key: Key, change: impl FnOnce(&mut Holding)) {
+        if let Entry::Occupied(mut entry) = self.counters.entry(key) {
+            change(entry.get_mut());
+            if entry.get().units == 0 && entry.get().asked == 0 {
+                entry.remove();
             }
         }
     }
+}
 
-    /// All that is held, if it is time to say so.
-    pub(super) fn due(&mut self, now: Timestamp) -> Option<impl Iterator<Item = (Key, &Holding)>> {
-        if now.since(self.renewed) < RENEWAL {
-            return None;
-        }
-        self.renewed = now;
-        Some(self.counters.iter().map(|(key, held)| (*key, held)))
-    }
+fn is_in_flight(charge: &Charge<'_>) -> bool {
+    matches!(charge.algorithm, Algorithm::Concurrency(_)) && charge.cost > 0
 }
 
 #[cfg(test)]
@@ -66,24 +144,55 @@ mod tests {
     use crate::digest::{Counter, Principal};
     use crate::terms::Terms;
 
+    const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
+
+    fn algorithm() -> Algorithm {
+        Algorithm::Concurrency(Concurrency::new(9).unwrap())
+    }
+
+    fn charge(algorithm: &Algorithm) -> Charge<'_> {
+        Charge { key: KEY, algorithm, cost: 2, binding: true, terms: Terms::default() }
+    }
+
+    fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
+        let at = Timestamp::default().plus(Span::from_secs(100 + secs));
+        held.borrow_mut().due(at).into_iter().map(|renewal| renewal.units).collect()
+    }
+
     #[test]
     fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
-        let algorithm = Algorithm::Concurrency(Concurrency::new(9).unwrap());
-        let key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
-        let charge =
-            Charge { key, algorithm: &algorithm, cost: 2, binding: true, terms: Terms::default() };
-        let at = |secs: u64| Timestamp::default().plus(Span::from_secs(100 + secs));
-        let due = |held: &mut Held, secs| {
-            held.due(at(secs)).map(|it| it.map(|(_, holding)| holding.units).collect::<Vec<_>>())
-        };
-        let mut held = Held::default();
-        held.take(&charge);
-        held.take(&charge);
-        assert_eq!(due(&mut held, 0), Some(vec![4]));
-        assert_eq!(due(&mut held, 4), None);
-        held.give(key, 3);
-        assert_eq!(due(&mut held, 5), Some(vec![1]));
-        held.give(key, 3);
-        assert_eq!(due(&mut held, 10), Some(vec![]));
+        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+        held.borrow_mut().take(&charge(&algorithm));
+        held.borrow_mut().take(&charge(&algorithm));
+        assert_eq!(due(&held, 0), [4]);
+        assert!(due(&held, 4).is_empty());
+        held.borrow_mut().give(KEY, 3);
+        assert_eq!(due(&held, 5), [1]);
+        held.borrow_mut().give(KEY, 3);
+        assert!(due(&held, 10).is_empty());
+        assert!(held.borrow().counters.is_empty());
+    }
+
+    #[test]
+    fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
+        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+        held.borrow_mut().take(&charge(&algorithm));
+        let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+        assert!(due(&held, 0).is_empty(), "it is put off");
+        assert_eq!(due(&held, 5), [4], "not for ever: what is asked for may be counted");
+        held.borrow_mut().take(&charge(&algorithm));
+        drop(awaited);
+        assert_eq!(due(&held, 10), [4]);
+        drop(Held::ask(&held, [charge(&algorithm)].iter()));
+        assert_eq!(due(&held, 15), [4], "who was refused, or went away, holds nothing");
+    }
+
+    #[test]
+    fn what_is_released_is_held_no_more() {
+        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+        held.borrow_mut().take(&charge(&algorithm));
+        let released = held.borrow_mut().release();
+        assert_eq!(released.iter().map(|it| (it.key, it.units)).collect::<Vec<_>>(), [(KEY, 0)]);
+        assert!(due(&held, 0).is_empty());
     }
 }

@@ -109,6 +109,27 @@ impl Here {
         Some(Answer::of_store(verdict))
     }
 
+    /// Corrects what was counted, as far as it is known here. Returns what the
+    /// store must correct. There are `ledgers` as in [`Self::count`].
+    pub(super) fn correct(
+        &mut self,
+        charge: &Charge<'_>,
+        op: Op,
+        ledgers: u64,
+        now: Timestamp,
+    ) -> Option<Op> {
+        match charge.terms.mode {
+            StoreMode::Leased => {
+                self.leases.corrected(charge.key, op, now);
+                Some(op)
+            }
+            StoreMode::WriteBack if write_back::Ledger::counts(charge.algorithm) => {
+                self.accounts.correct(charge, op, ledgers, now)
+            }
+            StoreMode::WriteBack | StoreMode::Exact => Some(op),
+        }
+    }
+
     /// Takes note of what the store did for a leased charge.
     pub(super) fn leased(
         &mut self,

@@ -46,6 +46,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 
 pub use deny::DenyCache;
 pub use failure::{Refusal, StoreError};
@@ -56,6 +57,7 @@ pub use url::UrlError;
 
 use self::clock::StoreClock;
 use self::codec::Encoder;
+use self::errands::Errands;
 use self::fallback::Fallback;
 use self::held::Held;
 use self::here::{Here, Way};
@@ -114,6 +116,7 @@ pub struct RedisStore {
     last_clock: Cell<Option<StoreClock>>,
     held: RefCell<Held>,
     here: Rc<RefCell<Here>>,
+    errands: Errands,
 }
 
 impl RedisStore {
@@ -141,7 +144,22 @@ impl RedisStore {
             last_clock: Cell::new(None),
             held: RefCell::default(),
             here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),
+            errands: Errands::new(),
         }
+    }
+
+    /// See [`Store::ready`](super::Store::ready).
+    pub async fn ready(&self) {
+        let known = async {
+            self.servers.settled().await;
+            if self.servers.is_up() {
+                let mut facts = self.facts.borrow().clone();
+                // The sender lives as long as the presence.
+                let _ = facts.wait_for(Facts::are_known).await;
+            }
+        };
+        let _ = timeout(dial::patience(&self.shared.settings), known).await;
+        self.go_by_facts();
     }
 
     /// See [`Store::apply`](super::Store::apply).
@@ -179,7 +197,7 @@ impl RedisStore {
         let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
         let refused = charges.iter().zip(plan).any(|(it, way)| it.binding && way.refuses())
             || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
-        let ledgers = self.nodes.get() * self.shared.workers.load(Ordering::Relaxed);
+        let ledgers = self.ledgers();
         let (mut said, mut here) = (said.iter(), self.here.borrow_mut());
         let answer = |(charge, way): (&Charge<'_>, &Way)| {
             let decided = match refused {
@@ -194,6 +212,11 @@ impl RedisStore {
         drop(here);
         self.tell(encoder, there);
         Decided { at: asked.map_or(there, |asked| asked.at), answers }
+    }
+
+    /// How many ledgers there are on all nodes, if each has as many workers.
+    fn ledgers(&self) -> u64 {
+        self.nodes.get() * self.shared.workers.load(Ordering::Relaxed)
     }
 
     /// The earliest that it may be by the store's clock.

@@ -17,6 +17,8 @@ pub(super) struct Account {
     unsent: u64,
     /// Whether something was sent, and not answered.
     under_way: bool,
+    /// Of what is under way, given back meanwhile, and when that had been taken.
+    given: (u64, Timestamp),
     /// When the store was last told, if ever.
     told: Option<Timestamp>,
     /// When it is to be told again, if it is, and when that makes sense at all.
@@ -32,6 +34,7 @@ impl Account {
             estimate: None,
             unsent: 0,
             under_way: false,
+            given: (0, Timestamp::default()),
             told: None,
             due: None,
             not_before: Timestamp::default(),
@@ -60,6 +63,29 @@ impl Account {
             self.estimate = next;
         }
         verdict
+    }
+
+    /// Gives units back that were counted at `taken`. Returns what the store must
+    /// give back, because it was told of them.
+    pub(super) fn give(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> Option<Op> {
+        self.relieve(cost, taken, now);
+        // What could not be sent is here again.
+        let is_sent = self.told.is_some_and(|told| taken <= told && self.not_before <= told);
+        let unsent = if is_sent { 0 } else { cost.min(self.unsent) };
+        self.unsent -= unsent;
+        let sent = cost - unsent;
+        if self.under_way && sent > 0 {
+            self.given = (self.given.0.saturating_add(sent), taken);
+        }
+        (sent > 0).then_some(Op::Give { cost: sent, taken })
+    }
+
+    fn relieve(&mut self, cost: u64, taken: Timestamp, now: Timestamp) {
+        let op = Op::Give { cost, taken };
+        let (next, _) = self.algorithm.apply(self.estimate.as_ref(), op, now);
+        if next.is_some() {
+            self.estimate = next;
+        }
     }
 
     /// Whether what is not sent could matter to the other ledgers: the key is
@@ -112,6 +138,11 @@ impl Account {
         self.under_way = false;
         self.estimate = before.cloned();
         self.charge(delta.units, at);
+        // The store hears of it after the delta.
+        let (cost, taken) = mem::take(&mut self.given);
+        if cost > 0 {
+            self.relieve(cost, taken, at);
+        }
         self.charge(self.unsent, at);
     }
 
@@ -119,6 +150,7 @@ impl Account {
     /// before `again`.
     pub(super) fn failed(&mut self, kept: u64, again: Timestamp) {
         self.under_way = false;
+        self.given = (0, Timestamp::default());
         self.unsent = self.unsent.saturating_add(kept);
         self.not_before = again;
         if self.unsent > 0 {

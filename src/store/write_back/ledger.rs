@@ -176,6 +176,29 @@ impl Ledger {
         verdict
     }
 
+    /// Corrects what was counted here. Returns what the store must correct: what
+    /// it was told of before, or what nothing is known of here.
+    pub fn correct(
+        &mut self,
+        charge: &Charge<'_>,
+        op: Op,
+        ledgers: u64,
+        now: Timestamp,
+    ) -> Option<Op> {
+        let (reserved, actual, taken) = match op {
+            Op::Give { cost, taken } => (cost, 0, taken),
+            Op::Settle { reserved, actual, taken } => (reserved, actual, taken),
+            Op::Take(_) | Op::Peek => return None,
+        };
+        let Some(mut account) = self.accounts.peek_mut(&charge.key) else { return Some(op) };
+        if actual <= reserved {
+            return account.give(reserved - actual, taken, now);
+        }
+        drop(account);
+        let _ = self.count(&Charge { cost: actual - reserved, ..*charge }, ledgers, now);
+        None
+    }
+
     /// What the store is to be told at `now`, `most` deltas at a time.
     pub fn due(&mut self, now: Timestamp, most: usize) -> Vec<Delta> {
         let again = |orphan: &Delta| orphan.sent.plus(self.pause()) <= now;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::tests::cases;
 use crate::algorithm::{
-    Algorithm, FixedWindow, LeakyBucket, Quota, Retry, State, TokenBucket, Verdict,
+    Algorithm, FixedWindow, LeakyBucket, Op, Quota, Retry, State, TokenBucket, Verdict,
 };
 use crate::digest::{Counter, Key, Principal};
 use crate::store::Charge;
@@ -51,6 +51,13 @@ impl Central {
         let (next, _) = delta.algorithm.apply(before.as_ref(), delta.op(), now);
         self.states.extend(next.map(|next| (delta.key, next)));
         before
+    }
+
+    /// Corrects what was counted.
+    fn correct(&mut self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        let before = self.states.get(&charge.key).cloned();
+        let (next, _) = charge.algorithm.apply(before.as_ref(), op, now);
+        self.states.extend(next.map(|next| (charge.key, next)));
     }
 
     /// Tells the store all that is due at this node.
@@ -125,6 +132,58 @@ proptest! {
         if max_keys > 100 {
             prop_assert_eq!(node.forgotten_units(), 0);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
+
+    #[test]
+    fn what_is_corrected_comes_to_the_sum_of_what_it_has_cost(
+        steps in prop::collection::vec(
+            (0..1500_u64, 1..9_u64, prop::option::of(0..12_u64), 0..4_u32, prop::bool::ANY),
+            1..100,
+        ),
+    ) {
+        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let algorithm = fixed(1_000_000);
+        let (mut now, mut sum, mut under_way, mut taken) = (START, 0, Vec::new(), Vec::new());
+        for (gap_ms, reserved, actual, fate, is_quick) in steps {
+            now = now.plus(Span::from_millis(gap_ms));
+            node.count(&charge(1, &algorithm, reserved), 4, now);
+            sum += reserved;
+            taken.push((reserved, now));
+            // The store has counted what is sent before it hears of what comes later.
+            for delta in node.due(now, ALL) {
+                match fate {
+                    0 => node.not_sent(delta, now),
+                    _ => under_way.push((store.count(&delta, now), delta)),
+                }
+            }
+            if let Some(actual) = actual {
+                let (reserved, taken) = taken.swap_remove(usize::try_from(actual).unwrap() % taken.len());
+                let op = Op::Settle { reserved, actual, taken };
+                if let Some(left) = node.correct(&charge(1, &algorithm, reserved), op, 4, now) {
+                    store.correct(&charge(1, &algorithm, reserved), left, now);
+                }
+                sum = sum + actual - reserved;
+            }
+            if is_quick {
+                for (before, delta) in under_way.drain(..) {
+                    node.answered(&delta, before.as_ref(), now);
+                    let told = node.peek(&charge(1, &algorithm, 1), now);
+                    prop_assert_eq!(told.remaining, 1_000_000 - sum);
+                }
+            }
+        }
+        for (before, delta) in under_way {
+            node.answered(&delta, before.as_ref(), now);
+        }
+        for delta in node.close(now) {
+            store.count(&delta, now);
+        }
+        let state = store.states.values().next();
+        prop_assert_eq!(algorithm.apply(state, Op::Peek, now).1.remaining, 1_000_000 - sum);
     }
 }
 

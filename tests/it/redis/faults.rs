@@ -180,6 +180,27 @@ fn a_crash() {
     outcome.check_counts(true);
 }
 
+/// Units taken in advance are spent as before, and what is counted later is
+/// still counted here: the same holds as where every request waits for Redis.
+fn a_crash_of_what_decides_alone(mode: &str) {
+    let mut redis = Redis::start(Options::default());
+    let trial = Trial::start(&format!("{}, mode: {mode}", url(&redis)));
+    redis.kill();
+    thread::sleep(PART);
+    redis.restart();
+    trial.end(now()).check_counts(true);
+}
+
+#[test]
+fn a_crash_while_units_are_leased() {
+    a_crash_of_what_decides_alone("leased");
+}
+
+#[test]
+fn a_crash_while_units_are_counted_later() {
+    a_crash_of_what_decides_alone("write_back");
+}
+
 #[test]
 fn a_restart() {
     let mut redis = Redis::start(Options::default());
@@ -254,6 +275,18 @@ fn all_connections_are_closed() {
 #[test]
 fn a_wire_that_is_slower_than_the_timeout() {
     on_wire(Fault::Delay(TIMEOUT * 2));
+}
+
+#[test]
+fn a_wire_of_fifty_milliseconds_where_twenty_are_waited_for() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let store = format!("url: \"{}\"", wire.url());
+    let trial = Trial::start_waiting(&store, Duration::from_millis(20));
+    let slow = Fault::Delay(Duration::from_millis(50));
+    let outcome = trial.through(|| wire.set(slow), || wire.set(Fault::None));
+    outcome.check_breaker();
+    outcome.check_counts(false);
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Several gateways on one Redis: what holds over all of them, and what clients
 //! meet while it is away.
 
+mod conformance;
 mod exactness;
 mod faults;
+mod handing_over;
 mod outages;
 mod sharing;
 mod topologies;
+mod waits;
 
 use crate::support::load::is_local;
 use crate::support::{Gateway, eventually};

@@ -1,10 +1,10 @@
 //! What clients meet while Redis is away, and when it comes back: each policy
 //! does as it says, and what was admitted meanwhile is not forgotten.
 
-use super::{node, wait_for_store};
-use crate::support::load::is_local;
-use crate::support::redis::{Fault, Options, Redis, Wire};
-use crate::support::{Client, Gateway, eventually};
+use super::{node, node_of, wait_for_store};
+use crate::support::load::{is_local, who};
+use crate::support::redis::{Cluster, Fault, Options, Redis, Wire};
+use crate::support::{Client, Gateway, Place, eventually};
 
 /// Nothing listens there.
 const NOWHERE: &str = "url: \"redis://127.0.0.1:9\"";
@@ -41,6 +41,30 @@ fn a_gateway_starts_without_its_store_and_finds_it_later() {
     wait_for_store(&gateway);
     let response = client.get("/", &["X-Who: bob"]);
     assert_eq!((response.status, response.number("X-Ratelimit-Remaining")), (200, 2));
+}
+
+#[test]
+fn a_gateway_starts_without_its_cluster_and_finds_it_later() {
+    let mut cluster = Cluster::start();
+    cluster.nodes.iter_mut().for_each(Redis::kill);
+    let gateway = node(&format!("url: \"{}\"", cluster.url()), "limit: 3/day");
+    let response = gateway.client().get("/", &["X-Who: ann"]);
+    assert_eq!((response.status, is_local(&response)), (200, true));
+    cluster.nodes.iter_mut().for_each(Redis::restart);
+    cluster.wait_until_whole();
+    wait_for_store(&gateway);
+}
+
+#[test]
+fn a_gateway_that_starts_with_its_store_judges_by_it_from_the_first_request() {
+    for place in [Place::Standalone, Place::Cluster, Place::Sharded] {
+        let store = place.redis().expect("it is Redis");
+        let policy = "each: { key: \"header:x-who\", limit: 3/day }";
+        let gateway = node_of(&store, policy, "[each]", 4);
+        for client in 0..20 {
+            assert!(!is_local(&gateway.client().get("/", &[&who(client)])), "{place:?}");
+        }
+    }
 }
 
 #[test]

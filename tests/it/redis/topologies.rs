@@ -3,7 +3,7 @@
 
 use super::{node, wait_for_store};
 use crate::support::load::who;
-use crate::support::redis::{Cluster, Options, Redis, Sentinels};
+use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
 use crate::support::{Gateway, eventually};
 
 /// More than there are servers or slots' owners, so that each has some.
@@ -37,52 +37,90 @@ fn a_user_who_may_do_no_more_than_the_documentation_says() {
     assert!(!denied.contains("reason\ncommand"), "{denied}");
 }
 
+#[test]
+fn a_user_of_a_cluster_who_may_do_no_more_than_the_documentation_says() {
+    let more = "+cluster|slots +asking";
+    assert!(documentation().contains(&format!("In a cluster it also needs `{more}`")));
+    let cluster = Cluster::start_with(Some(format!("user {} {more}", acl_of_documentation())));
+    holds(&format!("url: \"{}\", username: tollgate, password: secret", cluster.url()));
+    for master in cluster.masters() {
+        let denied = master.cli(&["ACL", "LOG"]);
+        assert!(!denied.contains("reason\ncommand"), "{denied}");
+    }
+}
+
+fn documentation() -> String {
+    std::fs::read_to_string("docs/redis.md").expect("tests run in the project")
+}
+
 /// The rules that docs/redis.md tells a user to give to the gateway.
 fn acl_of_documentation() -> String {
-    let text = std::fs::read_to_string("docs/redis.md").expect("tests run in the project");
+    let text = documentation();
     let line = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
     line.expect("docs/redis.md shows ACL SETUSER").to_owned()
 }
 
+fn over_tls(name: &'static str) -> Redis {
+    Redis::start(Options { tls: Some(name), ..Options::default() })
+}
+
+/// The fields that lead to a server which shows certificates of `trusted`'s
+/// authority, with our own of `known`'s if there is one.
+fn by_tls(redis: &Redis, trusted: &Redis, known: Option<&Redis>) -> String {
+    let own = known.map(|known| known.certificates());
+    let own = own.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
+    let (ca, own) = (trusted.certificates().ca(), own.unwrap_or_default());
+    format!("url: \"{}\", tls: {{ ca: {ca:?}{own} }}", redis.url())
+}
+
 #[test]
 fn a_server_behind_tls_that_asks_for_certificates() {
-    let redis = Redis::start(Options { tls: true, ..Options::default() });
-    let made = redis.certificates();
-    holds(&format!(
-        "url: \"{}\", tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}",
-        redis.url(),
-        made.ca(),
-        made.client(),
-        made.client_key()
-    ));
+    let redis = over_tls(LOOPBACK);
+    holds(&by_tls(&redis, &redis, Some(&redis)));
+}
+
+/// A gateway serves without the store that these fields lead to, and its log says why.
+fn is_no_store(store: &str, why: &str) {
+    let gateway = node(store, "limit: 3/day");
+    let response = gateway.client().get("/", &["X-Who: ann"]);
+    assert_eq!((response.status, response.field("X-Ratelimit-Source")), (200, Some("local")));
+    eventually("the log says why", || gateway.log().to_lowercase().contains(why));
 }
 
 #[test]
 fn a_server_behind_tls_that_is_not_to_be_trusted_is_no_store() {
-    let redis = Redis::start(Options { tls: true, ..Options::default() });
-    let other = Redis::start(Options { tls: true, ..Options::default() });
-    let made = redis.certificates();
-    let gateway = node(
-        &format!(
-            "url: \"{}\", tls: {{ ca: {:?}, cert: {:?}, key: {:?} }}",
-            redis.url(),
-            other.certificates().ca(),
-            made.client(),
-            made.client_key()
-        ),
-        "limit: 3/day",
-    );
-    assert_eq!(
-        gateway.client().get("/", &["X-Who: ann"]).field("X-Ratelimit-Source"),
-        Some("local")
-    );
-    eventually("the log says why", || gateway.log().to_lowercase().contains("certificate"));
+    let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
+    is_no_store(&by_tls(&redis, &other, Some(&redis)), "certificate");
+}
+
+#[test]
+fn a_server_behind_tls_with_the_certificate_of_another_is_no_store() {
+    let redis = over_tls("elsewhere.test");
+    is_no_store(&by_tls(&redis, &redis, Some(&redis)), "certificate");
+}
+
+#[test]
+fn a_server_behind_tls_that_does_not_know_us_is_no_store() {
+    let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
+    for known in [None, Some(&other)] {
+        is_no_store(&by_tls(&redis, &redis, known), "redis is away");
+    }
+}
+
+#[test]
+fn a_wrong_password_opens_no_store_and_is_not_logged() {
+    let redis = Redis::start(Options { password: Some("right"), ..Options::default() });
+    let store = format!("url: \"{}\", password: wrong-one", redis.url());
+    is_no_store(&store, "password");
+    let gateway = node(&store, "limit: 3/day");
+    assert!(!gateway.log().contains("wrong-one"), "{}", gateway.log());
 }
 
 #[test]
 fn a_unix_socket() {
     let redis = Redis::start(Options::default());
-    holds(&format!("url: \"redis+unix://{}\"", redis.socket().display()));
+    holds(&format!("url: \"redis+unix://{}?db=5\"", redis.socket().display()));
+    assert!(redis.cli(&["INFO", "keyspace"]).contains("db5:"));
 }
 
 #[test]
@@ -100,6 +138,12 @@ fn servers_that_do_not_know_of_each_other() {
 fn a_master_that_sentinels_know() {
     let sentinels = Sentinels::start();
     holds(&format!("url: \"{}\"", sentinels.url()));
+}
+
+#[test]
+fn a_master_that_sentinels_with_a_password_know() {
+    let sentinels = Sentinels::start_with(Some("watchword"));
+    holds(&format!("url: \"{}\", password: watchword", sentinels.url()));
 }
 
 #[test]

@@ -8,12 +8,14 @@ mod client;
 mod gateway;
 pub(crate) mod load;
 mod origin;
+mod place;
 pub(crate) mod redis;
 mod response;
 
 pub(crate) use client::Client;
 pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Nobody, Origin, Received};
+pub(crate) use place::{Place, on_every_store};
 pub(crate) use response::Response;
 
 use std::process::{Child, Command};

@@ -12,8 +12,8 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them in this directory.
-    pub(crate) fn make(directory: &Path) -> Self {
+    /// Makes them in this directory; the server's is for this name or address.
+    pub(crate) fn make(directory: &Path, server: &str) -> Self {
         let mut params = CertificateParams::new([]).expect("no names are good names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
@@ -23,7 +23,7 @@ impl Certificates {
         fs::write(made.ca(), authority.pem()).expect("a file");
         let issuer = Issuer::new(params, key);
         for (name, certificate, key) in [
-            ("localhost", made.server(), made.server_key()),
+            (server, made.server(), made.server_key()),
             ("client", made.client(), made.client_key()),
         ] {
             sign(&issuer, name, &certificate, &key);
@@ -52,10 +52,9 @@ impl Certificates {
     }
 }
 
-/// A certificate for `name` and the loopback's address, and its key.
+/// A certificate for `name`, and its key.
 fn sign(issuer: &Issuer<'_, KeyPair>, name: &str, certificate: &Path, key: &Path) {
-    let names = vec![name.to_owned(), "127.0.0.1".to_owned()];
-    let mut params = CertificateParams::new(names).expect("these are names");
+    let mut params = CertificateParams::new([name.to_owned()]).expect("it is a name");
     params.distinguished_name.push(DnType::CommonName, name);
     let pair = KeyPair::generate().expect("a key");
     let signed = params.signed_by(&pair, issuer).expect("a certificate");

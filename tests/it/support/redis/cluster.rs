@@ -16,13 +16,19 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts the nodes, and waits until all of them agree that all is well.
     pub(crate) fn start() -> Self {
-        let lines = vec![
+        Self::start_with(None)
+    }
+
+    /// The same with one more line in the configuration of each.
+    pub(crate) fn start_with(line: Option<String>) -> Self {
+        let mut lines = vec![
             "cluster-enabled yes".to_owned(),
             format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
             "cluster-replica-validity-factor 0".to_owned(),
             "cluster-allow-replica-migration no".to_owned(),
             "repl-diskless-sync-delay 0".to_owned(),
         ];
+        lines.extend(line);
         let options = Options { lines, ..Options::default() };
         let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start(options.clone())).collect();
         let addresses: Vec<String> = nodes.iter().map(address).collect();
@@ -81,7 +87,7 @@ impl Cluster {
     }
 
     /// Waits until every node that runs serves all slots.
-    fn wait_until_whole(&self) {
+    pub(crate) fn wait_until_whole(&self) {
         for node in &self.nodes {
             eventually("a node finds its cluster whole", || {
                 let info = node.try_cli(&["CLUSTER", "INFO"]);

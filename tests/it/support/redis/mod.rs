@@ -9,11 +9,13 @@ mod cluster;
 mod port;
 mod sentinels;
 mod server;
+mod shared;
 mod tests;
 mod wire;
 
 use certificates::Certificates;
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinels::Sentinels;
-pub(crate) use server::{Options, Redis};
+pub(crate) use server::{LOOPBACK, Options, Redis};
+pub(crate) use shared::{shared_cluster, shared_server, shared_shards};
 pub(crate) use wire::{Fault, Wire};

@@ -1,6 +1,6 @@
 //! A master, its replica, and three Sentinels that watch them.
 
-use super::{Options, Redis};
+use super::{LOOPBACK, Options, Redis};
 use crate::support::eventually;
 
 /// By this name the Sentinels know the master.
@@ -18,27 +18,27 @@ pub(crate) struct Sentinels {
 impl Sentinels {
     /// Starts them, and waits until the Sentinels know each other and the replica.
     pub(crate) fn start() -> Self {
-        let master = Redis::start(Options {
-            lines: vec!["repl-diskless-sync-delay 0".to_owned()],
-            ..Options::default()
-        });
-        let replica = Redis::start(Options {
-            lines: vec![
-                format!("replicaof 127.0.0.1 {}", master.port()),
-                "repl-diskless-sync-delay 0".to_owned(),
-            ],
-            ..Options::default()
-        });
+        Self::start_with(None)
+    }
+
+    /// The same, with a password that all of them want to hear.
+    pub(crate) fn start_with(password: Option<&'static str>) -> Self {
+        let mut lines = vec!["repl-diskless-sync-delay 0".to_owned()];
+        lines.extend(password.map(|password| format!("masterauth {password}")));
+        let master = Redis::start(Options { password, lines: lines.clone(), ..Options::default() });
+        lines.push(format!("replicaof {LOOPBACK} {}", master.port()));
+        let replica = Redis::start(Options { password, lines, ..Options::default() });
         // A Sentinel looks for replicas when it starts, and then rarely.
         eventually("the master has its replica", || {
             master.info("slave0").is_some_and(|replica| replica.contains("state=online"))
         });
-        let lines = vec![
-            format!("sentinel monitor {NAME} 127.0.0.1 {} 2", master.port()),
+        let mut lines = vec![
+            format!("sentinel monitor {NAME} {LOOPBACK} {} 2", master.port()),
             format!("sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}"),
             format!("sentinel failover-timeout {NAME} 5000"),
         ];
-        let options = Options { is_sentinel: true, lines, ..Options::default() };
+        lines.extend(password.map(|password| format!("sentinel auth-pass {NAME} {password}")));
+        let options = Options { is_sentinel: true, password, lines, ..Options::default() };
         let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start(options.clone())).collect();
         for sentinel in &sentinels {
             eventually("a Sentinel knows the others", || {

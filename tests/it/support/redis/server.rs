@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -13,13 +13,17 @@ use crate::support::{eventually, signal};
 /// How often a port may turn out to be taken.
 const ATTEMPTS: usize = 5;
 
+/// Where every server listens.
+pub(crate) const LOOPBACK: &str = "127.0.0.1";
+
 /// What is not as in any Redis.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
     /// What every client must say.
     pub(crate) password: Option<&'static str>,
-    /// TLS instead of plain TCP; clients must show a certificate.
-    pub(crate) tls: bool,
+    /// TLS instead of plain TCP, with a certificate for this name; clients must
+    /// show one, too.
+    pub(crate) tls: Option<&'static str>,
     /// Whether it is a Sentinel.
     pub(crate) is_sentinel: bool,
     /// Further lines of its configuration file.
@@ -39,7 +43,7 @@ impl Redis {
     /// Starts a server, which answers when this returns.
     pub(crate) fn start(options: Options) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let certificates = options.tls.then(|| Certificates::make(directory.path()));
+        let certificates = options.tls.map(|name| Certificates::make(directory.path(), name));
         let process = Command::new("true").spawn().expect("`true` is there");
         let mut redis = Self { options, port: 0, process, certificates, directory };
         for _ in 0..ATTEMPTS {
@@ -56,7 +60,7 @@ impl Redis {
     fn configuration(&self) -> String {
         let port = self.port;
         let mut lines = vec![
-            "bind 127.0.0.1".to_owned(),
+            format!("bind {LOOPBACK}"),
             format!("dir {}", self.directory.path().display()),
             format!("logfile {}", self.file("log").display()),
         ];
@@ -107,14 +111,22 @@ impl Redis {
         read("log") + &read("errors")
     }
 
+    pub(super) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// The URL as a user would write it, without user and password.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.options.tls { "rediss" } else { "redis" };
-        format!("{scheme}://127.0.0.1:{}", self.port)
+        let scheme = if self.options.tls.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{LOOPBACK}:{}", self.port)
     }
 
     /// The path of its Unix socket.

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-use super::{Cluster, Fault, Options, Redis, Sentinels, Wire};
+use super::{Cluster, Fault, LOOPBACK, Options, Redis, Sentinels, Wire};
 use crate::support::{eventually, now};
 
 /// A connection through the wire.
@@ -12,7 +12,7 @@ struct Caller(TcpStream);
 
 impl Caller {
     fn new(wire: &Wire) -> Self {
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, wire.port)).expect("it listens");
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, wire.port())).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_millis(300))).expect("it is not zero");
         Self(stream)
     }
@@ -46,7 +46,8 @@ fn a_server_forgets_when_it_is_killed_and_not_when_it_is_stopped() {
 #[test]
 fn a_server_is_reached_as_its_options_say() {
     let lines = vec!["maxmemory 64mb".to_owned(), "user ann on >pass ~t:* +@all".to_owned()];
-    let options = Options { password: Some("secret"), tls: true, lines, ..Options::default() };
+    let options =
+        Options { password: Some("secret"), tls: Some(LOOPBACK), lines, ..Options::default() };
     let redis = Redis::start(options);
     assert_eq!(redis.cli(&["CONFIG", "GET", "maxmemory"]), "maxmemory\n67108864");
     assert!(redis.cli(&["ACL", "LIST"]).contains("user ann on"));

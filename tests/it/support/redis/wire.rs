@@ -26,7 +26,7 @@ pub(crate) enum Fault {
 
 /// A TCP proxy on a port of its own.
 pub(crate) struct Wire {
-    pub(super) port: u16,
+    port: u16,
     shared: Arc<Mutex<Shared>>,
 }
 
@@ -66,6 +66,10 @@ impl Wire {
             }
         });
         wire
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     /// The URL of what is at the other end.

@@ -1,0 +1,225 @@
+//! The store itself, without a gateway: Redis says what memory says, wherever the
+//! counters of one request lie.
+//!
+//! What is promised where they lie in several places, as a cluster's slots or
+//! shards: a request is counted by all of its counters or, in the end, by none. No
+//! counter ever admits more than its limit. In between, for as long as a question
+//! is under way, a counter may hold units that another place refuses, and so
+//! refuse somebody for whom there was room. Memory never does.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use fastrand::Rng;
+use tokio::runtime::Builder;
+use tokio::task::{JoinHandle, spawn_local};
+use tollgate::algorithm::{
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket, Verdict,
+};
+use tollgate::digest::{Counter, Key, Principal, Secret, SharedSecret};
+use tollgate::store::redis::{RedisSettings, Shared};
+use tollgate::store::{Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store};
+use tollgate::terms::Terms;
+use tollgate::time::{Clock, Span, Timestamp};
+
+use crate::support::Place;
+
+/// Why what these tests choose is never refused.
+const FITS: &str = "it is within the bounds";
+const FEW: &str = "there are few";
+const PLACES: [Place; 3] = [Place::Standalone, Place::Cluster, Place::Sharded];
+const PRINCIPALS: u64 = 12;
+const REQUESTS: usize = 1500;
+/// Clocks of several places differ by as much, and what is told about times.
+const SLACK_US: u64 = 1_000_000;
+
+/// One policy of each kind, with limits that are soon reached and windows that
+/// do not end meanwhile.
+fn policies() -> Vec<Algorithm> {
+    let quota = |limit| Quota::new(limit, Span::DAY).expect(FITS);
+    vec![
+        Algorithm::SlidingWindow(SlidingWindow::new(quota(9))),
+        Algorithm::SubWindows(SubWindows::new(quota(8), 10).expect(FITS)),
+        Algorithm::SlidingLog(SlidingLog::new(quota(7)).expect(FITS)),
+        Algorithm::FixedWindow(FixedWindow::new(quota(10))),
+        Algorithm::TokenBucket(TokenBucket::new(quota(20), 6).expect(FITS)),
+        Algorithm::LeakyBucket(LeakyBucket::new(quota(20), Span::DAY, Some(5)).expect(FITS)),
+        Algorithm::Concurrency(Concurrency::new(5).expect(FITS)),
+    ]
+}
+
+pub(super) fn key(principal: u64, policy: usize) -> Key {
+    // Spread, as digests are.
+    let bits = u128::from(principal + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let counter = u64::try_from(policy).expect(FEW) * 0x0001_2345;
+    Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(counter) }
+}
+
+fn memory() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(1 << 16))
+}
+
+/// One worker of a node of its own.
+pub(super) async fn open(settings: &RedisSettings) -> Store {
+    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let shared = Shared::new(settings.clone(), memory(), secret);
+    let store = SharedStore::Redis(Arc::new(shared)).open(Clock::System);
+    store.ready().await;
+    store
+}
+
+pub(super) fn run(test: impl Future<Output = ()>) {
+    let runtime = Builder::new_current_thread().enable_all().build_local(Default::default());
+    runtime.expect("a runtime").block_on(test);
+}
+
+/// Some charges, no two of them of one counter.
+fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
+    let places = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
+    let count = random.usize(1..=4);
+    let chosen = random.choose_multiple(places, count).into_iter();
+    let charge = |place: usize| {
+        let policy = place % policies.len();
+        let principal = u64::try_from(place / policies.len()).expect(FEW);
+        let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
+        let binding = random.u32(..4) > 0;
+        Charge { key: key(principal, policy), algorithm, cost, binding, terms: Terms::default() }
+    };
+    chosen.map(charge).collect()
+}
+
+/// What must be the same to the unit, and the times, which may differ a little.
+fn parts(verdict: &Verdict) -> ((bool, u64, u64, bool), [Span; 3]) {
+    let Verdict { admitted, limit, remaining, retry, reset_after, delay } = *verdict;
+    let wait = if let Retry::After(wait) = retry { wait } else { Span::ZERO };
+    ((admitted, limit, remaining, retry == Retry::Never), [wait, reset_after, delay])
+}
+
+fn agree(found: &Decided, expected: &Decided) -> bool {
+    found.answers.len() == expected.answers.len()
+        && found.answers.iter().zip(&expected.answers).all(|(found, expected)| {
+            let (found_units, found_times) = parts(&found.verdict);
+            let (expected_units, expected_times) = parts(&expected.verdict);
+            let close = |(a, b): (Span, Span)| a.as_micros().abs_diff(b.as_micros()) <= SLACK_US;
+            found.source == Source::Store
+                && found_units == expected_units
+                && found_times.into_iter().zip(expected_times).all(close)
+        })
+}
+
+/// A charge that was admitted, and when.
+type Taken<'a> = (Charge<'a>, Timestamp);
+
+/// Something of what was taken is given back, or turns out to have cost more.
+fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correction<'a>> {
+    if taken.is_empty() || random.u32(..4) > 0 {
+        return None;
+    }
+    let (charge, taken) = taken.swap_remove(random.usize(..taken.len()));
+    let actual = random.u64(0..=charge.cost + 1);
+    let op = match charge.algorithm {
+        Algorithm::Concurrency(_) => Op::Give { cost: charge.cost, taken },
+        _ => Op::Settle { reserved: charge.cost, actual, taken },
+    };
+    Some(Correction { charge, source: Source::Store, op })
+}
+
+async fn redis_says_what_memory_says(place: Place, seed: u64) {
+    let (redis, memory) =
+        (open(&place.settings().expect("it is Redis")).await, Store::Memory(memory()));
+    let (mut random, policies, mut taken) = (Rng::with_seed(seed), policies(), Vec::new());
+    let (mut admitted, mut several) = (0, 0);
+    for request in 0..REQUESTS {
+        let charges = charges(&mut random, &policies);
+        let found = redis.apply(&charges, Clock::System.now()).await;
+        let expected = memory.apply(&charges, found.at).await;
+        assert!(
+            agree(&found, &expected),
+            "{place:?}, seed {seed}, request {request}: {charges:#?}\n{found:#?}\n{expected:#?}"
+        );
+        let judged = || charges.iter().zip(&found.answers);
+        if judged().all(|(charge, answer)| answer.verdict.admitted || !charge.binding) {
+            (admitted, several) = (admitted + 1, several + usize::from(charges.len() > 1));
+            let counted = judged().filter(|(it, answer)| answer.verdict.admitted && it.cost > 0);
+            taken.extend(counted.map(|(charge, _)| (*charge, found.at)));
+        }
+        if let Some(correction) = correction(&mut random, &mut taken) {
+            redis.correct(&[correction], Clock::System.now());
+            memory.correct(&[correction], Clock::System.now());
+        }
+    }
+    assert!(admitted > REQUESTS / 10 && several > REQUESTS / 20, "{admitted}, {several}");
+    assert!(admitted < REQUESTS * 9 / 10, "{admitted}");
+}
+
+#[test]
+fn redis_says_what_memory_says_wherever_the_counters_of_a_request_lie() {
+    run(async {
+        for place in PLACES {
+            redis_says_what_memory_says(place, 1).await;
+        }
+    });
+}
+
+/// Requests of two policies each, of many tasks at once.
+async fn ask_together(store: Rc<Store>, seed: u64) -> Vec<[u64; 2]> {
+    let (mut random, algorithm) = (Rng::with_seed(seed), one_of_the_contended());
+    let mut admitted = Vec::new();
+    for _ in 0..REQUESTS_OF_A_TASK {
+        let pair = random.choose_multiple(0..PRINCIPALS, 2);
+        let pair = [pair[0], pair[1]];
+        let charges = pair.map(|principal| contended(principal, &algorithm, 1));
+        let decided = store.apply(&charges, Clock::System.now()).await;
+        assert!(decided.answers.iter().all(|answer| answer.source == Source::Store));
+        if decided.answers.iter().all(|answer| answer.verdict.admitted) {
+            admitted.push(pair);
+        }
+    }
+    admitted
+}
+
+const CONTENDED_LIMIT: u64 = 100;
+const REQUESTS_OF_A_TASK: usize = 40;
+
+fn one_of_the_contended() -> Algorithm {
+    let quota = Quota::new(CONTENDED_LIMIT, Span::DAY).expect(FITS);
+    Algorithm::SlidingWindow(SlidingWindow::new(quota))
+}
+
+fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    Charge { key: key(principal, 0), algorithm, cost, binding: true, terms: Terms::default() }
+}
+
+#[test]
+fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
+    run(async {
+        for place in PLACES {
+            let settings = place.settings().expect("it is Redis");
+            let stores = [Rc::new(open(&settings).await), Rc::new(open(&settings).await)];
+            let ask = |seed: u64| {
+                let store = &stores[usize::try_from(seed % 2).expect(FEW)];
+                spawn_local(ask_together(Rc::clone(store), seed))
+            };
+            let tasks: Vec<JoinHandle<_>> = (0..40).map(ask).collect();
+            let mut admitted = Vec::new();
+            for task in tasks {
+                admitted.extend(task.await.expect("no task fails"));
+            }
+            assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{place:?}: nothing was refused");
+            // What is given back is on its way until here.
+            for store in &stores {
+                store.close(Clock::System.now()).await;
+            }
+            let (fresh, algorithm) = (open(&settings).await, one_of_the_contended());
+            for principal in 0..PRINCIPALS {
+                let units = admitted.as_flattened().iter().filter(|it| **it == principal).count();
+                let charge = contended(principal, &algorithm, 0);
+                let decided = fresh.apply(&[charge], Clock::System.now()).await;
+                let left = decided.answers[0].verdict.remaining;
+                let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);
+                assert_eq!(counted, units, "{place:?}, principal {principal}");
+            }
+        }
+    });
+}
