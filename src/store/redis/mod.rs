@@ -29,6 +29,7 @@ pub mod layout;
 mod link;
 mod parts;
 mod presence;
+mod promise;
 pub mod script;
 mod server;
 mod settings;
@@ -141,6 +142,17 @@ impl RedisStore {
             last_clock: Cell::new(None),
             held: RefCell::default(),
             here: Rc::new(RefCell::new(Here::new())),
+        }
+    }
+
+    /// See [`Store::ready`](super::Store::ready).
+    pub async fn ready(&self) {
+        self.servers.settled().await;
+        if self.servers.is_connected() {
+            let mut facts = self.shared.facts.clone();
+            // It fails if nobody looks for them any more: then there is nothing to wait for.
+            let _ = facts.wait_for(Facts::are_known).await;
+            self.go_by_facts();
         }
     }
 

@@ -42,6 +42,11 @@ impl Facts {
     pub(super) const fn unknown(settings: &RedisSettings) -> Self {
         Self { nodes_alive: 1, secret: settings.secret, buckets: None }
     }
+
+    /// Whether it is known where the counters are.
+    pub(super) const fn are_known(&self) -> bool {
+        self.secret.is_some() && self.buckets.is_some()
+    }
 }
 
 /// This process among the nodes.
