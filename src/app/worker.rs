@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::uri::Authority;
 use tokio::task::spawn_local;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{error, warn};
 
 use super::local_runtime;
@@ -24,6 +24,11 @@ use crate::time::Clock;
 /// How long a line of the access log may wait for others, and how much later
 /// than it might an idle connection to an upstream is closed.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long the first requests may wait until the store is found. They wait in
+/// the listeners' backlog. It is enough for a store that is there; without one
+/// the gateway serves all the same.
+const STORE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What one worker is given.
 pub(super) struct Worker {
@@ -47,7 +52,9 @@ impl Worker {
 
     async fn serve(mut self) -> io::Result<()> {
         let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
-        let limiter = RateLimiter::new(self.store.open(Clock::System));
+        let store = self.store.open(Clock::System);
+        let _ = timeout(STORE_PATIENCE, store.ready()).await;
+        let limiter = RateLimiter::new(store);
         let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
         let gateway = Rc::new(gateway);
         // Connections look at a signal of this worker's own: no cache line of

@@ -119,6 +119,15 @@ pub enum Store {
 }
 
 impl Store {
+    /// Returns when it is known where the states are, or that nobody can tell
+    /// now. That may take as long as connecting does.
+    pub async fn ready(&self) {
+        match self {
+            Self::Memory(_) => {}
+            Self::Redis(redis) => redis.ready().await,
+        }
+    }
+
     /// Judges all charges in one atomic step. If every binding one is
     /// admitted, all that are admitted are counted. Otherwise nothing is, and
     /// the verdicts of those that were admitted tell what remains without them.
