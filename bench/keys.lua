@@ -1,18 +1,49 @@
--- wrk: requests of 1,000 clients in turn, and a report for a program to read.
+-- wrk: requests of many clients, and a report for a program to read.
+--
+--   turns N      N clients in turn
+--   sessions N   N clients at a time, each of whom sends 5 to 60 requests and
+--                then makes room for another
 
-local CLIENTS = 1000
-local requests = {}
-local next_client = 0
+local SESSION_CLIENTS = 50000 -- so that who comes again has long been away
+local next_request
 
-function init()
-  for client = 1, CLIENTS do
-    requests[client] = wrk.format("GET", "/orders", { ["X-Api-Key"] = string.format("client-%04d", client) })
+local function request_of(client)
+  return wrk.format("GET", "/orders", { ["X-Api-Key"] = string.format("client-%05d", client) })
+end
+
+local function in_turn(requests)
+  local client = 0
+  return function()
+    client = client % #requests + 1
+    return requests[client]
   end
 end
 
+local function in_sessions(requests, places)
+  local client, place, present, left = 0, 0, {}, {}
+  math.randomseed(1) -- the same for every proxy
+  return function()
+    place = place % places + 1
+    if (left[place] or 0) == 0 then
+      client = client % #requests + 1
+      present[place], left[place] = requests[client], math.random(5, 60)
+    end
+    left[place] = left[place] - 1
+    return present[place]
+  end
+end
+
+function init(arguments)
+  local traffic, count = arguments[1], tonumber(arguments[2])
+  local requests = {}
+  for client = 1, traffic == "turns" and count or SESSION_CLIENTS do
+    requests[client] = request_of(client)
+  end
+  next_request = traffic == "turns" and in_turn(requests) or in_sessions(requests, count)
+end
+
 function request()
-  next_client = next_client % CLIENTS + 1
-  return requests[next_client]
+  return next_request()
 end
 
 function done(summary, latency)

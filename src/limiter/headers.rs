@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -133,9 +133,16 @@ fn write_x_ratelimit(binding: &Report<'_>, retry_after_s: Option<u64>, fields: &
 }
 
 fn write_ietf(decision: &Decision<'_>, fields: &mut HeaderMap) {
-    let value = |list: String| HeaderValue::try_from(list).expect("only printable ASCII");
-    fields.append(RATELIMIT_POLICY, value(Policies(decision).to_string()));
-    fields.append(RATELIMIT, value(Limits(decision).to_string()));
+    fields.append(RATELIMIT_POLICY, value(format_args!("{}", Policies(decision))));
+    fields.append(RATELIMIT, value(format_args!("{}", Limits(decision))));
+}
+
+/// Into a buffer that need not grow for a policy or two: to grow costs more than
+/// to write.
+fn value(list: fmt::Arguments<'_>) -> HeaderValue {
+    let mut text = String::with_capacity(80);
+    text.write_fmt(list).expect("a string can be written to");
+    HeaderValue::try_from(text).expect("only printable ASCII")
 }
 
 /// The list of `RateLimit-Policy`: what each policy allows.
@@ -180,13 +187,22 @@ struct SfString<'a>(&'a str);
 impl fmt::Display for SfString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
-        for byte in self.0.bytes() {
-            match byte {
-                b'"' | b'\\' => write!(f, "\\{}", char::from(byte))?,
-                b' '..=b'~' => write!(f, "{}", char::from(byte))?,
-                _ => write!(f, "%{byte:02X}")?,
+        // Names are plain as a rule, and then written at once.
+        for run in self.0.split_inclusive(is_special) {
+            let plain = run.trim_end_matches(is_special);
+            f.write_str(plain)?;
+            for byte in run[plain.len()..].bytes() {
+                match byte {
+                    b'"' | b'\\' => write!(f, "\\{}", char::from(byte))?,
+                    _ => write!(f, "%{byte:02X}")?,
+                }
             }
         }
         f.write_str("\"")
     }
+}
+
+/// Whether a string of structured fields cannot hold it as it is.
+const fn is_special(character: char) -> bool {
+    matches!(character, '"' | '\\') || !matches!(character, ' '..='~')
 }

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use super::clock::StoreClock;
 use super::codec::{Answered, Ask, Encoder, Finding, decode};
 use super::held::Held;
-use super::parts::{self, Judged, Part, Wanted};
-use super::{Place, RedisStore, StoreError};
+use super::parts::{self, Outcome, Part, Wanted};
+use super::{Place, RedisStore};
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
@@ -25,13 +25,16 @@ impl RedisStore {
         {
             return decided;
         }
-        let asking = parts.into_iter().map(|part| async {
-            let outcome = self.ask(encoder, &part, now).await;
-            (part, outcome)
-        });
         let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
-        let mut judged = join_all(asking).await;
-        let decided = self.settle(encoder, wanted, &mut judged, now);
+        let mut outcomes: SmallVec<[Outcome; 1]> = SmallVec::new();
+        match &*parts {
+            [part] => outcomes.push(self.ask(encoder, part, now).await),
+            parts => {
+                let asking = parts.iter().map(|part| self.ask(encoder, part, now));
+                outcomes.extend(join_all(asking).await);
+            }
+        }
+        let decided = self.settle(encoder, wanted, &parts, &mut outcomes, now);
         drop(awaited);
         decided
     }
@@ -58,12 +61,7 @@ impl RedisStore {
         Some(Decided { at: earliest, answers })
     }
 
-    async fn ask(
-        &self,
-        encoder: &Encoder,
-        part: &Part<'_>,
-        now: Timestamp,
-    ) -> Result<Answered, StoreError> {
+    async fn ask(&self, encoder: &Encoder, part: &Part<'_>, now: Timestamp) -> Outcome {
         let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
         let answered = decode(&part.asked, &answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
@@ -78,11 +76,12 @@ impl RedisStore {
         &self,
         encoder: &Encoder,
         wanted: &[Wanted<'_>],
-        judged: &mut [Judged<'_>],
+        parts: &[Part<'_>],
+        outcomes: &mut [Outcome],
         now: Timestamp,
     ) -> Decided {
-        let refused = judged.iter().any(|(_, it)| it.as_ref().is_ok_and(|it| it.refused));
-        let (unjudged, sent) = parts::unjudged(wanted, judged);
+        let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
+        let (unjudged, sent) = parts::unjudged(wanted, parts, outcomes);
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
@@ -90,8 +89,8 @@ impl RedisStore {
             self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
         };
         let refused = refused || parts::refuses(&unjudged, &local);
-        let is_whole = judged.len() == 1;
-        for (part, outcome) in judged.iter_mut() {
+        let is_whole = parts.len() == 1;
+        for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
             if refused && !answered.refused {
                 self.post(encoder, part.place, &part.refund(answered), now);
@@ -105,11 +104,11 @@ impl RedisStore {
                 }
             }
         }
-        let answers = parts::combine(wanted.len(), judged, local);
+        let answers = parts::combine(wanted.len(), parts, outcomes, local);
         if !refused {
             self.hold(wanted, &answers);
         }
-        Decided { at: parts::decided_at(judged, now), answers }
+        Decided { at: parts::decided_at(outcomes, now), answers }
     }
 
     /// Tells the ledger what was leased, or refused. Its verdicts count what it

@@ -1,17 +1,18 @@
 //! Calls that wait for their turn on one connection, and how they are put
 //! together: self-clocked batches.
 //!
-//! A call goes out at once while few batches are in flight; otherwise it joins
-//! the next one. So nobody waits at low load, and at high load one script
-//! decides many calls, which costs the server less than half as much for each.
-//! The queue is bounded. It sends nothing itself.
+//! While few batches are in flight the next one goes out as soon as the worker
+//! has done what it has at hand, with all calls that were made meanwhile; after
+//! that calls join the one that follows. So nobody waits at low load, and at
+//! high load one script decides many calls, which costs the server less than
+//! half as much for each. The queue is bounded. It sends nothing itself.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
 
 use super::failure::StoreError;
+use super::promise::Promise;
 use super::script::Encoded;
 
 /// Calls in one batch: more save the server nothing, and hold it up.
@@ -34,14 +35,7 @@ pub(super) struct Call {
     /// Whether the server must be told that another sent us (`ASKING`).
     pub(super) asking: bool,
     /// Where the answer goes. Closed when nobody waits for it any more.
-    pub(super) answer: oneshot::Sender<Answer>,
-}
-
-impl Call {
-    /// Tells the caller, if there still is one.
-    pub(super) fn finish(self, answer: Answer) {
-        let _ = self.answer.send(answer);
-    }
+    pub(super) answer: Promise,
 }
 
 /// The calls of one connection.
@@ -49,6 +43,8 @@ impl Call {
 pub(super) struct Queue {
     waiting: VecDeque<Call>,
     in_flight: usize,
+    /// A batch is about to be taken.
+    is_boarding: bool,
 }
 
 impl Queue {
@@ -59,19 +55,29 @@ impl Queue {
             self.waiting.retain(|call| !call.answer.is_closed());
         }
         if self.waiting.len() >= MAX_WAITING {
-            call.finish(Err(StoreError::Overloaded));
+            call.answer.keep(Err(StoreError::Overloaded));
         } else {
             self.waiting.push_back(call);
         }
     }
 
+    /// Whether somebody must come to take the next batch. Until he comes, no
+    /// other need.
+    pub(super) fn begins_to_board(&mut self) -> bool {
+        let begins =
+            !self.is_boarding && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
+        self.is_boarding |= begins;
+        begins
+    }
+
     /// The next batch, if one may go out now. Whoever takes it must say when it
     /// has landed. Calls that nobody waits for any more are not sent.
     pub(super) fn take(&mut self) -> Option<Vec<Call>> {
+        self.is_boarding = false;
         if self.in_flight >= MAX_IN_FLIGHT {
             return None;
         }
-        let mut batch = Vec::new();
+        let mut batch = Vec::with_capacity(self.waiting.len().min(MAX_CALLS));
         while batch.len() < MAX_CALLS
             && let Some(call) = self.waiting.pop_front()
         {
@@ -91,6 +97,11 @@ impl Queue {
         self.in_flight -= 1;
     }
 
+    /// Whoever came for a batch cannot take it.
+    pub(super) fn leave(&mut self) {
+        self.is_boarding = false;
+    }
+
     /// Whether nothing is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.in_flight == 0
@@ -99,7 +110,7 @@ impl Queue {
     /// Tells all that wait the same.
     pub(super) fn fail_all(&mut self, error: &StoreError) {
         for call in self.waiting.drain(..) {
-            call.finish(Err(error.clone()));
+            call.answer.keep(Err(error.clone()));
         }
     }
 }

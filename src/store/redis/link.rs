@@ -14,14 +14,15 @@ use std::rc::Rc;
 
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{sleep_until, timeout};
 use tracing::{info, warn};
 
 use super::batch::{Answer, Call, Queue};
 use super::dial::Target;
 use super::failure::{Refusal, StoreError};
+use super::promise::{Awaited, Deadlines, Promise};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
 use crate::store::breaker::{Breaker, Change, Position};
@@ -57,13 +58,14 @@ struct Shared {
     state: RefCell<State>,
     /// Wakes the keeper when there is no connection any more.
     lost: Notify,
-    /// Whether the first attempt to connect has come to something.
+    /// Whether it was ever connected, or known to be away.
     settled: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct State {
     queue: Queue,
+    deadlines: Deadlines,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
@@ -81,6 +83,17 @@ struct Connection {
     number: u64,
 }
 
+impl State {
+    /// The next batch, and on what it goes.
+    fn departs(&mut self) -> Option<(Connection, Vec<Call>)> {
+        let Some(connection) = self.connection.clone() else {
+            self.queue.leave();
+            return None;
+        };
+        Some((connection, self.queue.take()?))
+    }
+}
+
 impl Link {
     /// Begins to connect, in the background. Must be called within a `LocalRuntime`.
     pub(super) fn new(
@@ -90,6 +103,7 @@ impl Link {
     ) -> Self {
         let state = State {
             queue: Queue::default(),
+            deadlines: Deadlines::default(),
             breaker: Breaker::new(fastrand::Rng::new()),
             connection: None,
             connections: 0,
@@ -122,17 +136,9 @@ impl Link {
         group: u16,
         asking: bool,
     ) -> impl Future<Output = Answer> + use<> {
-        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
-        let (answer, receiver) = oneshot::channel();
-        let entered = self.shared.enqueue(Call { encoded, group, asking, answer });
-        async move {
-            entered?;
-            match timeout_at(deadline, receiver).await {
-                Ok(Ok(answer)) => answer,
-                // The batch was given up, which it is when its time is over.
-                Ok(Err(_)) | Err(_) => Err(StoreError::Timeout),
-            }
-        }
+        let (answer, awaited) = Promise::new();
+        self.shared.enqueue(Call { encoded, group, asking, answer }, &awaited);
+        awaited
     }
 
     /// Asks something else than the script, beside the batches. Not for the
@@ -154,6 +160,11 @@ impl Link {
     pub(super) async fn settled(&self) {
         // The sender lives as long as the link.
         let _ = self.shared.settled.subscribe().wait_for(|settled| *settled).await;
+    }
+
+    /// Whether there is a connection.
+    pub(super) fn is_connected(&self) -> bool {
+        self.shared.state.borrow().connection.is_some()
     }
 
     /// Whether calls reach it.
@@ -181,33 +192,43 @@ impl Drop for Link {
 }
 
 impl Shared {
-    fn enqueue(self: &Rc<Self>, call: Call) -> Result<(), StoreError> {
-        {
+    fn enqueue(self: &Rc<Self>, call: Call, awaited: &Awaited) {
+        let is_first = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
-                return Err(StoreError::Away);
+                return call.answer.keep(Err(StoreError::Away));
             }
             state.queue.push(call);
+            state.deadlines.add(monotonic() + self.settings.timeout, awaited)
+        };
+        if is_first {
+            spawn_local(Rc::clone(self).watch_the_time());
         }
         self.pump();
-        Ok(())
+    }
+
+    /// Lets no call wait for longer than it may, as long as there are any.
+    async fn watch_the_time(self: Rc<Self>) {
+        let pass = || self.state.borrow_mut().deadlines.pass(monotonic());
+        while let Some(next) = pass() {
+            sleep_until(next.into()).await;
+        }
     }
 
     /// Sends what may be sent. Without a connection calls wait for it: the
     /// breaker opens when it does not come in time.
     fn pump(self: &Rc<Self>) {
-        loop {
-            let (connection, batch) = {
-                let mut state = self.state.borrow_mut();
-                let Some(connection) = state.connection.clone() else { return };
-                let Some(batch) = state.queue.take() else { return };
-                (connection, batch)
-            };
-            spawn_local(Rc::clone(self).carry(connection, batch));
+        let mut state = self.state.borrow_mut();
+        if state.connection.is_some() && state.queue.begins_to_board() {
+            // It runs after all that the worker has at hand now, and takes with
+            // it what they ask.
+            spawn_local(Rc::clone(self).carry());
         }
     }
 
-    async fn carry(self: Rc<Self>, mut connection: Connection, batch: Vec<Call>) {
+    async fn carry(self: Rc<Self>) {
+        let Some((mut connection, batch)) = self.state.borrow_mut().departs() else { return };
+        self.pump();
         let exchange = exchange::run(&mut connection.wire, self.script, batch);
         let outcome = timeout(self.settings.timeout, exchange).await;
         self.state.borrow_mut().queue.landed();

@@ -29,6 +29,7 @@ pub mod layout;
 mod link;
 mod parts;
 mod presence;
+mod promise;
 pub mod script;
 mod server;
 mod settings;
@@ -41,6 +42,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -72,6 +74,11 @@ use crate::time::{Clock, Timestamp};
 
 /// What one worker remembers of clients that are over their limits, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
+
+/// How long a worker that begins waits for its store, if a decision may not wait
+/// for longer anyway. It is enough for a store that is there; without one the
+/// gateway serves all the same.
+const START_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the workers of one node share.
 #[derive(Debug)]
@@ -152,13 +159,13 @@ impl RedisStore {
     pub async fn ready(&self) {
         let known = async {
             self.servers.settled().await;
-            if self.servers.is_up() {
+            if self.servers.is_connected() {
                 let mut facts = self.facts.borrow().clone();
-                // The sender lives as long as the presence.
+                // It fails if nobody looks for them any more: then there is nothing to wait for.
                 let _ = facts.wait_for(Facts::are_known).await;
             }
         };
-        let _ = timeout(dial::patience(&self.shared.settings), known).await;
+        let _ = timeout(self.shared.settings.timeout.max(START_PATIENCE), known).await;
         self.go_by_facts();
     }
 

@@ -50,8 +50,8 @@ pub(super) struct Part<'a> {
     pub(super) asked: SmallVec<[Asked<'a>; 4]>,
 }
 
-/// A part, and what became of it.
-pub(super) type Judged<'a> = (Part<'a>, Result<Answered, StoreError>);
+/// What became of a part.
+pub(super) type Outcome = Result<Answered, StoreError>;
 
 impl<'a> Part<'a> {
     /// The parts of a request, by where its charges lie.
@@ -94,11 +94,12 @@ impl<'a> Part<'a> {
 /// has judged, and for the others, in their order, those of `local`.
 pub(super) fn combine(
     charges: usize,
-    parts: &[Judged<'_>],
+    parts: &[Part<'_>],
+    outcomes: &[Outcome],
     local: SmallVec<[Answer; 4]>,
 ) -> SmallVec<[Answer; 4]> {
     let mut answers: SmallVec<[Option<Answer>; 4]> = SmallVec::from_elem(None, charges);
-    for (part, outcome) in parts {
+    for (part, outcome) in parts.iter().zip(outcomes) {
         if let Ok(answered) = outcome {
             for (&index, finding) in part.indices.iter().zip(&answered.findings) {
                 answers[index] = Some(Answer::of_store(finding.verdict));
@@ -111,8 +112,8 @@ pub(super) fn combine(
 }
 
 /// When a request was decided: the latest time that any part says, or `now`.
-pub(super) fn decided_at(parts: &[Judged<'_>], now: Timestamp) -> Timestamp {
-    let times = parts.iter().filter_map(|(_, outcome)| Some(outcome.as_ref().ok()?.at));
+pub(super) fn decided_at(outcomes: &[Outcome], now: Timestamp) -> Timestamp {
+    let times = outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().ok()?.at));
     times.max().unwrap_or(now)
 }
 
@@ -125,9 +126,11 @@ pub(super) fn refuses(charges: &[Charge<'_>], answers: &[Answer]) -> bool {
 /// counted them all the same.
 pub(super) fn unjudged<'a>(
     wanted: &[Wanted<'a>],
-    parts: &[Judged<'_>],
+    parts: &[Part<'_>],
+    outcomes: &[Outcome],
 ) -> (SmallVec<[Charge<'a>; 4]>, bool) {
-    let failed = parts.iter().filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
+    let judged = parts.iter().zip(outcomes);
+    let failed = judged.filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
     let mut indices: SmallVec<[usize; 4]> = SmallVec::new();
     let mut sent = false;
     for (part, error) in failed {

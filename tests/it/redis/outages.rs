@@ -4,7 +4,7 @@
 use super::{node, node_of, wait_for_store};
 use crate::support::load::{is_local, who};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Wire};
-use crate::support::{Client, Gateway, Place, eventually};
+use crate::support::{Client, Gateway, PATIENCE, Place, eventually, now};
 
 /// Nothing listens there.
 const NOWHERE: &str = "url: \"redis://127.0.0.1:9\"";
@@ -52,6 +52,21 @@ fn a_gateway_starts_without_its_cluster_and_finds_it_later() {
     assert_eq!((response.status, is_local(&response)), (200, true));
     cluster.nodes.iter_mut().for_each(Redis::restart);
     cluster.wait_until_whole();
+    wait_for_store(&gateway);
+}
+
+#[test]
+fn a_gateway_starts_though_its_store_says_nothing() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    wire.set(Fault::Swallow);
+    let start = now();
+    let gateway = node(&format!("url: \"{}\"", wire.url()), "limit: 3/day");
+    let response = gateway.client().get("/", &["X-Who: ann"]);
+    assert_eq!((response.status, is_local(&response)), (200, true));
+    // Half a second, and what a busy machine adds. Connecting may take 20 s here.
+    assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
+    wire.set(Fault::None);
     wait_for_store(&gateway);
 }
 

@@ -18,6 +18,21 @@ fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
     })
 }
 
+/// It would judge its first requests alone if it did not wait until it is
+/// connected and knows where the counters are.
+#[test]
+fn a_gateway_asks_its_store_from_the_first_request_on() {
+    let redis = Redis::start(Options::default());
+    let store = format!("url: \"{}\", {PATIENT}", redis.url());
+    for _ in 0..3 {
+        let gateway = node_of(&store, "each: { key: global, limit: 1M/day }", "[each]", 2);
+        let mut clients = [(); 8].map(|()| gateway.client());
+        for client in &mut clients {
+            assert!(!is_local(&client.get("/", &[])));
+        }
+    }
+}
+
 #[test]
 fn what_one_gateway_admits_counts_on_the_other() {
     let redis = Redis::start(Options::default());

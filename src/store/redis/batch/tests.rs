@@ -1,13 +1,14 @@
 //! The queue: its bounds, and that every call is sent once and in order.
 
+use futures_util::FutureExt as _;
 use proptest::prelude::*;
 use smallvec::SmallVec;
-use tokio::sync::oneshot::Receiver;
 
+use super::super::promise::Awaited;
 use super::*;
 
-fn call(body: u64) -> (Call, Receiver<Answer>) {
-    let (answer, receiver) = oneshot::channel();
+fn call(body: u64) -> (Call, Awaited) {
+    let (answer, receiver) = Promise::new();
     let encoded = Encoded { keys: SmallVec::new(), body: body.to_string().into() };
     (Call { encoded, group: 0, asking: false, answer }, receiver)
 }
@@ -41,6 +42,29 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
 }
 
 #[test]
+fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
+    let mut queue = Queue::default();
+    assert!(!queue.begins_to_board(), "nobody waits");
+    let calls: Vec<_> = (0..3).map(call).collect();
+    let (calls, _receivers): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
+    let begins: Vec<_> = calls
+        .into_iter()
+        .map(|call| {
+            queue.push(call);
+            queue.begins_to_board()
+        })
+        .collect();
+    assert_eq!(begins, [true, false, false]);
+    assert_eq!(bodies(&queue.take().expect("there is room")), ["0", "1", "2"]);
+    assert!(!queue.begins_to_board(), "nobody waits");
+    let (fourth, _receiver) = call(3);
+    queue.push(fourth);
+    assert!(queue.begins_to_board());
+    queue.leave();
+    assert!(queue.begins_to_board());
+}
+
+#[test]
 fn a_call_that_nobody_waits_for_is_not_sent() {
     let mut queue = Queue::default();
     let (gone, receiver) = call(1);
@@ -60,22 +84,22 @@ fn what_waits_is_bounded_and_those_who_gave_up_make_room() {
             receiver
         })
         .collect();
-    let (one_too_many, mut receiver) = call(4096);
+    let (one_too_many, receiver) = call(4096);
     queue.push(one_too_many);
-    assert_eq!(receiver.try_recv(), Ok(Err(StoreError::Overloaded)));
+    assert_eq!(receiver.now_or_never(), Some(Err(StoreError::Overloaded)));
     receivers.truncate(4000);
-    let (after, mut receiver) = call(4097);
+    let (after, receiver) = call(4097);
     queue.push(after);
-    assert!(receiver.try_recv().is_err(), "it waits");
+    assert!(receiver.now_or_never().is_none(), "it waits");
 }
 
 #[test]
 fn all_that_wait_are_told_that_the_server_is_away() {
     let mut queue = Queue::default();
-    let (call, mut receiver) = call(1);
+    let (call, receiver) = call(1);
     queue.push(call);
     queue.fail_all(&StoreError::Away);
-    assert_eq!(receiver.try_recv(), Ok(Err(StoreError::Away)));
+    assert_eq!(receiver.now_or_never(), Some(Err(StoreError::Away)));
     assert!(queue.take().is_none());
 }
 

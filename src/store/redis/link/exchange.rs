@@ -162,12 +162,12 @@ fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>) {
     match answer {
         Ok(strings) => {
             for (call, string) in group.into_iter().zip(strings) {
-                call.finish(Ok(string));
+                call.answer.keep(Ok(string));
             }
         }
         Err(error) => {
             for call in group {
-                call.finish(Err(error.clone()));
+                call.answer.keep(Err(error.clone()));
             }
         }
     }

@@ -29,9 +29,14 @@ impl Shared {
                     self.pump();
                     self.watch(connection).await;
                 }
-                Err(error) => self.unreachable(error),
+                Err(error) => {
+                    self.unreachable(error);
+                    let is_away = !self.state.borrow().breaker.admits();
+                    if is_away {
+                        self.settled.send_replace(true);
+                    }
+                }
             }
-            self.settled.send_replace(true);
         }
     }
 
@@ -52,7 +57,6 @@ impl Shared {
                 Ok(result) => return result.unwrap_or(Err(StoreError::Timeout)),
                 Err(_) => self.unreachable(StoreError::Timeout),
             }
-            self.settled.send_replace(true);
         }
         dial.await.unwrap_or(Err(StoreError::Timeout))
     }

@@ -123,7 +123,7 @@ impl Servers {
     }
 
     /// Returns when it is known of every server whether it can be reached: at
-    /// the latest when the time of a handshake is over.
+    /// the latest soon after the time of a handshake is over.
     pub async fn settled(&self) {
         if let Kind::Cluster(cluster) = &self.0 {
             cluster.settled().await;
@@ -131,6 +131,11 @@ impl Servers {
         for link in self.links() {
             link.settled().await;
         }
+    }
+
+    /// Whether there is a connection to any server.
+    pub fn is_connected(&self) -> bool {
+        self.links().iter().any(|link| link.is_connected())
     }
 
     /// Whether all servers answer.
