@@ -35,7 +35,11 @@ impl Held {
     pub(super) fn take(&mut self, charge: &Charge<'_>) {
         if matches!(charge.algorithm, Algorithm::Concurrency(_)) && charge.cost > 0 {
             let fresh = || Holding { algorithm: charge.algorithm.clone(), units: 0 };
-            self.counters.entry(charge.key).or_insert_with(fresh).units += charge.cost;
+            let held = self.counters.entry(charge.key).or_insert_with(fresh);
+            held.units += charge.cost;
+            if held.algorithm != *charge.algorithm {
+                held.algorithm = charge.algorithm.clone();
+            }
         }
     }
 
