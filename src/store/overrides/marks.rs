@@ -59,7 +59,7 @@ impl Marks {
     }
 
     /// When the marks were last asked for with success.
-    pub(super) fn heard(&self) -> Timestamp {
+    pub(in crate::store) fn heard(&self) -> Timestamp {
         Timestamp::from_micros(self.heard_us.load(Ordering::Acquire))
     }
 

@@ -4,6 +4,7 @@
 mod exactness;
 mod faults;
 mod outages;
+mod overrides;
 mod sharing;
 mod topologies;
 
