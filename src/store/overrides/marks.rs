@@ -1,6 +1,6 @@
 //! How changes are noticed.
 //!
-//! All keys are divided into [`PARTS`] parts, and each part has a mark: a random
+//! All keys are divided into 64 parts, and each part has a mark: a random
 //! number that is another one after every change of a limit in it. A node reads
 //! all marks once a second, in one call, and what it knows of a part whose mark
 //! is another one it asks for again. So a change costs the nodes a question for

@@ -3,11 +3,11 @@
 //!
 //! Guarantees: a change is in effect on every node within two seconds. A key
 //! that is known costs no call. A request waits for what is not known for
-//! [the timeout](Overrides::new) at most; if nothing is said until then, or the
+//! the timeout at most; if nothing is said until then, or the
 //! keeper is away, what was known last holds, and else the policy's own limit.
 //! What is remembered, and what is asked for at a time, is bounded.
 //!
-//! How changes are noticed: see [`Marks`].
+//! How changes are noticed: see `marks`.
 
 mod cache;
 mod codec;

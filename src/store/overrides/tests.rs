@@ -164,10 +164,8 @@ fn a_flood_of_new_keys_is_asked_for_up_to_a_bound_and_remembered_up_to_another()
             let keys: Vec<_> = (0..100).map(|n| key(first * 100 + n)).collect();
             overrides.look_up(&keys, at(0)).await;
         }
-        let wanted = overrides.0.wanted.borrow();
-        assert_eq!(wanted.keys.len(), MAX_WANTED);
-        assert!(wanted.waiting.len() <= MAX_WANTED);
-        drop(wanted);
+        assert_eq!(overrides.0.wanted.borrow().keys.len(), MAX_WANTED);
+        assert!(overrides.0.wanted.borrow().waiting.len() <= MAX_WANTED);
         let (overrides, ..) = self::overrides();
         for first in 0..120 {
             let keys: Vec<_> = (0..1000).map(|n| key(first * 1000 + n)).collect();

@@ -131,7 +131,9 @@ fn while_redis_is_away_what_was_known_holds_and_nothing_can_be_set() {
             client.get("/", &["X-Who: ann"]).field("X-Ratelimit-Source") == Some("local")
         })
     });
-    assert_eq!(limits(&mut clients, "X-Who: ann"), [50, 50], "each node's part of it");
+    // Its part of the limit, by how many nodes each has heard of.
+    let parts = limits(&mut clients, "X-Who: ann");
+    assert!(parts.iter().all(|part| [50, 100].contains(part)), "{parts:?}");
     let output = gateways[0].overrides(&["set", "each", "ann", "200"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("Redis cannot be reached"), "{}", output.stderr);
