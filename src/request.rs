@@ -112,6 +112,19 @@ fn host_of(parts: &Parts) -> Result<Cow<'_, str>, Ambiguity> {
     if same { Ok(lower_case(target.host())) } else { Err(Ambiguity::TwoHosts) }
 }
 
+/// A host as rules compare it: as a Host field names it, without port, in lower case.
+///
+/// # Errors
+/// If it is no host, or has a port.
+pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
+    let value = HeaderValue::from_str(host).map_err(|_| Ambiguity::BadHost)?;
+    match host_name(&value) {
+        Ok(named) if named == host && !host.is_empty() => Ok(lower_case(host)),
+        Ok(_) => Err(Ambiguity::BadHost),
+        Err(error) => Err(error),
+    }
+}
+
 /// The host in the value of a Host field, which may be empty (RFC 9110, section 7.2).
 fn host_name(value: &HeaderValue) -> Result<&str, Ambiguity> {
     let text = value.to_str().map_err(|_| Ambiguity::BadHost)?;

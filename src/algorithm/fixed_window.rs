@@ -38,8 +38,11 @@ impl FixedWindow {
         Ok(Self { quota, calendar: Some(Arc::new(calendar)) })
     }
 
-    pub(super) fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
-        Ok(Self { quota: self.quota.with_limit(limit)?, calendar: self.calendar.clone() })
+    pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+        match self.zone() {
+            Some(zone) if quota.window() != self.window() => Self::calendar(quota, zone),
+            _ => Ok(Self { quota, calendar: self.calendar.clone() }),
+        }
     }
 
     pub(super) const fn limit(&self) -> u64 {

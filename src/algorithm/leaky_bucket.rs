@@ -56,8 +56,8 @@ impl LeakyBucket {
         Ok(Self { quota, max_delay, depth, capacity, slots })
     }
 
-    pub(super) fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
-        Self::new(self.quota.with_limit(limit)?, self.max_delay, self.depth)
+    pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+        Self::new(quota, self.max_delay, self.depth)
     }
 
     pub(super) const fn limit(&self) -> u64 {

@@ -218,21 +218,28 @@ impl Algorithm {
     /// # Errors
     /// If the algorithm cannot count this limit.
     pub fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
+        match self {
+            Self::Concurrency(_) => Concurrency::new(limit).map(Self::Concurrency),
+            Self::Ban(it) => Ok(Self::Ban(it.clone())),
+            _ => self.with_quota(Quota::new(limit, self.window())?),
+        }
+    }
+
+    /// The same algorithm with another limit in another window, whose states
+    /// are therefore others. A burst stays as long in time, as it does
+    /// [`with_limit`](Self::with_limit).
+    ///
+    /// # Errors
+    /// If the algorithm cannot count this quota, or counts in no window.
+    pub fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         Ok(match self {
-            Self::SlidingWindow(it) => {
-                Self::SlidingWindow(SlidingWindow::new(it.quota().with_limit(limit)?))
-            }
-            Self::SubWindows(it) => {
-                Self::SubWindows(SubWindows::new(it.quota().with_limit(limit)?, it.buckets())?)
-            }
-            Self::SlidingLog(it) => {
-                Self::SlidingLog(SlidingLog::new(it.quota().with_limit(limit)?)?)
-            }
-            Self::FixedWindow(it) => Self::FixedWindow(it.with_limit(limit)?),
-            Self::TokenBucket(it) => Self::TokenBucket(it.with_limit(limit)?),
-            Self::LeakyBucket(it) => Self::LeakyBucket(it.with_limit(limit)?),
-            Self::Concurrency(_) => Self::Concurrency(Concurrency::new(limit)?),
-            Self::Ban(it) => Self::Ban(it.clone()),
+            Self::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(quota)),
+            Self::SubWindows(it) => Self::SubWindows(SubWindows::new(quota, it.buckets())?),
+            Self::SlidingLog(_) => Self::SlidingLog(SlidingLog::new(quota)?),
+            Self::FixedWindow(it) => Self::FixedWindow(it.with_quota(quota)?),
+            Self::TokenBucket(it) => Self::TokenBucket(it.with_quota(quota)?),
+            Self::LeakyBucket(it) => Self::LeakyBucket(it.with_quota(quota)?),
+            Self::Concurrency(_) | Self::Ban(_) => return Err(QuotaError::Timeless),
         })
     }
 

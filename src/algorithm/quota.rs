@@ -59,6 +59,9 @@ pub enum QuotaError {
         "a ban lasts some time, the longest no less than the first, and none more than {MAX_WINDOW}"
     )]
     Ban,
+    /// A window for what counts in none.
+    #[error("what is in flight is limited by a bare count: leave out the time, like 20")]
+    Timeless,
     /// A window that is no unit of the calendar.
     #[error("a window of the calendar is an hour, a day or a week")]
     CalendarWindow,

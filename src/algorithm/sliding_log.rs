@@ -36,10 +36,6 @@ impl SlidingLog {
         Ok(Self { quota })
     }
 
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
-    }
-
     pub(super) const fn limit(&self) -> u64 {
         self.quota.limit()
     }

@@ -39,10 +39,6 @@ impl SlidingWindow {
         Self { quota }
     }
 
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
-    }
-
     pub(super) const fn limit(&self) -> u64 {
         self.quota.limit()
     }

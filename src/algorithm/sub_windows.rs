@@ -53,10 +53,6 @@ impl SubWindows {
         Ok(Self { quota, buckets, before, length_us })
     }
 
-    pub(super) const fn quota(&self) -> Quota {
-        self.quota
-    }
-
     pub(super) const fn limit(&self) -> u64 {
         self.quota.limit()
     }

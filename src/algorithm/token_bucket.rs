@@ -43,10 +43,13 @@ impl TokenBucket {
         Ok(Self { quota, burst })
     }
 
-    /// The burst is scaled with the limit: it stays as long in time.
-    pub(super) fn with_limit(&self, limit: u64) -> Result<Self, QuotaError> {
-        let burst = ratio::ceil(ratio::product(self.burst, limit), self.quota.limit());
-        Self::new(self.quota.with_limit(limit)?, burst)
+    /// The burst is scaled with the rate: it stays as long in time.
+    pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+        // Limits have 39 bits and windows 45: no product overflows.
+        let ours = ratio::product(self.quota.limit(), quota.window().as_micros());
+        let scaled = ratio::product(self.burst, quota.limit());
+        let burst = (scaled * u128::from(self.window().as_micros())).div_ceil(ours);
+        Self::new(quota, u64::try_from(burst).unwrap_or(u64::MAX))
     }
 
     pub(super) fn with_burst(&self, burst: u64) -> Result<Self, QuotaError> {

@@ -24,6 +24,7 @@ use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
 use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
+use crate::store::overrides::{FileError, OverridesFile, SharedOverrides};
 use crate::store::redis::Shared;
 use crate::store::{MemoryStore, SharedStore};
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
@@ -46,6 +47,9 @@ pub enum RunError {
         /// What the system says.
         source: io::Error,
     },
+    /// The file of overrides cannot be used.
+    #[error(transparent)]
+    Overrides(#[from] FileError),
     /// The system refuses a thread, a runtime or a signal handler.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
@@ -145,7 +149,8 @@ fn start_workers(
         }
     }
     let drain_limit = config.runtime.drain;
-    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let (overrides, secret) = overrides(&config)?;
+    let secret = Arc::new(SharedSecret::new(secret));
     let store = shared_store(&config.store, &secret);
     let snapshot = Arc::new(snapshot(config, secret));
     let mut threads = Vec::with_capacity(workers);
@@ -154,6 +159,7 @@ fn start_workers(
             listeners,
             snapshot: Arc::clone(&snapshot),
             store: store.clone(),
+            overrides: overrides.clone(),
             echo: echo.clone(),
             log: log.map(AccessLog::worker),
             drain: drain.clone(),
@@ -163,6 +169,20 @@ fn start_workers(
         threads.push(thread::Builder::new().name(name).spawn(move || worker.run())?);
     }
     Ok(threads)
+}
+
+/// Where limits of single keys are, if a policy may have any, and under which
+/// secret keys are digested.
+fn overrides(config: &Config) -> Result<(Option<SharedOverrides>, Secret), RunError> {
+    let may_have = config.policies.iter().any(|policy| policy.overrides.is_some());
+    match &config.store.overrides {
+        Some(path) if may_have => {
+            let file = OverridesFile::open(path)?;
+            let secret = file.secret();
+            Ok((Some(SharedOverrides::in_file(file)?), secret))
+        }
+        _ => Ok((may_have.then(SharedOverrides::in_redis), Secret::random())),
+    }
 }
 
 /// Where all workers count. Of a store of several nodes the secret is learned.

@@ -18,6 +18,7 @@ use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
 use crate::store::SharedStore;
+use crate::store::overrides::SharedOverrides;
 use crate::telemetry::WorkerLog;
 use crate::time::Clock;
 
@@ -30,6 +31,7 @@ pub(super) struct Worker {
     pub(super) listeners: Vec<Listener>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) store: SharedStore,
+    pub(super) overrides: Option<SharedOverrides>,
     pub(super) echo: Authority,
     pub(super) log: Option<WorkerLog>,
     pub(super) drain: Drain,
@@ -50,7 +52,8 @@ impl Worker {
         let store = self.store.open(Clock::System);
         // Clients wait meanwhile, so that the first of them are judged by it.
         store.ready().await;
-        let limiter = RateLimiter::new(store);
+        let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
+        let limiter = RateLimiter::new(store).with_overrides(overrides);
         let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
         let gateway = Rc::new(gateway);
         // Connections look at a signal of this worker's own: no cache line of

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::{Config, Endpoint, KeyWord, ListenAddress, Rate};
+use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 
 /// A rate-limiting API gateway whose limits are true.
 #[derive(Debug, Parser)]
@@ -27,6 +27,9 @@ pub(super) enum Command {
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
     },
+    /// See, set or unset the limit of one key, in place of its policy's
+    #[command(after_help = OVERRIDE_EXAMPLES)]
+    Override(OverrideArgs),
     /// Print the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
@@ -50,6 +53,19 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   tollgate check
   tollgate check -c new.yaml && mv new.yaml gateway.yaml";
+const OVERRIDE_EXAMPLES: &str = "\
+KEY is the value that the policy counts by, as it stands in a request. If its
+key is made of several, write each with its name, and %26 for & in a value.
+
+LIMIT is a rate, a bare count in the policy's own window, or unlimited.
+
+Examples, for policies with overrides: true:
+  tollgate override set per-client 192.0.2.7 500/minute
+  tollgate override get per-client 192.0.2.7
+  tollgate override unset per-client 192.0.2.7
+  tollgate override -c /etc/tollgate/gateway.yaml set tokens ann unlimited
+  tollgate override set per-user-and-path 'user=ann&path=/v1/orders' 20
+It is in effect on all gateways within two seconds, and stays until it is unset.";
 const SCHEMA_EXAMPLES: &str = "\
 Example:
   tollgate schema > gateway.schema.json
@@ -76,6 +92,53 @@ pub(super) struct RunArgs {
     /// Without a file: where to listen
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
     listen: ListenAddress,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct OverrideArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(super) config: PathBuf,
+    #[command(subcommand)]
+    pub(super) command: OverrideCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum OverrideCommand {
+    /// Print which limit holds for a key
+    Get {
+        /// The policy
+        policy: String,
+        /// The key
+        key: String,
+    },
+    /// Give a key a limit of its own
+    Set {
+        /// The policy
+        policy: String,
+        /// The key
+        key: String,
+        /// The limit: 500/minute, 500, or unlimited
+        limit: KeyLimit,
+    },
+    /// Take it away again: the policy's own limit holds
+    Unset {
+        /// The policy
+        policy: String,
+        /// The key
+        key: String,
+    },
+}
+
+impl OverrideCommand {
+    /// The policy and the key.
+    pub(super) fn subject(&self) -> (&str, &str) {
+        match self {
+            Self::Get { policy, key }
+            | Self::Set { policy, key, .. }
+            | Self::Unset { policy, key } => (policy, key),
+        }
+    }
 }
 
 impl RunArgs {

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration.
 
 mod args;
+mod overrides;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,6 +24,9 @@ enum Failure {
     /// The gateway could not start.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// An override was neither seen nor changed.
+    #[error(transparent)]
+    Override(#[from] overrides::Problem),
     /// The answer could not be written.
     #[error("cannot write the answer: {0}")]
     Output(#[from] io::Error),
@@ -32,7 +36,8 @@ impl Failure {
     fn exit_code(&self) -> ExitCode {
         match self {
             Self::Config(_) => ExitCode::from(2),
-            Self::Run(_) | Self::Output(_) => ExitCode::from(1),
+            Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Run(_) | Self::Override(_) | Self::Output(_) => ExitCode::from(1),
         }
     }
 }
@@ -42,6 +47,7 @@ pub fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run(args),
         Command::Check { config } => check(&config),
+        Command::Override(args) => overrides::run(&args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 pub use model::{Config, Route, RuntimeSettings, StoreSettings};
 pub use problem::Report;
-pub use scalar::{Endpoint, KeyWord, ListenAddress, Rate, ScalarError};
+pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 
 /// A configuration that holds together, and what in it is most likely not meant.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The compiled configuration: what is true, with every name resolved.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,11 +94,13 @@ pub struct StoreSettings {
     pub max_keys: usize,
     /// The servers that all nodes share. None: this is the only node.
     pub redis: Option<RedisSettings>,
+    /// The file in which limits of single keys are kept without Redis.
+    pub overrides: Option<PathBuf>,
 }
 
 impl Default for StoreSettings {
     fn default() -> Self {
-        Self { max_keys: 1_000_000, redis: None }
+        Self { max_keys: 1_000_000, redis: None, overrides: None }
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Report, Room, Ruling};
-use crate::algorithm::Verdict;
+use crate::algorithm::{Algorithm, Verdict};
 use crate::digest::Key;
-use crate::rules::{Beside, Limit, Mode, Policy};
+use crate::rules::{Beside, Limit, Mode, OverrideLimit, Policy, Subject};
 use crate::store::{Answer, Charge, Source};
 
 /// All charges of a request. Most have few, and then none of these lists is
@@ -20,51 +20,80 @@ pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 pub(super) type Claims<'r> = SmallVec<[Claim<'r>; 4]>;
 
 /// What one policy asks of the store for one request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Claim<'r> {
     pub(super) policy: &'r Arc<Policy>,
-    /// The client's counter.
+    /// The client's counter under the policy's own window.
     pub(super) key: Key,
-    /// The client's limit.
+    /// The client's limit, unless it has an override.
     pub(super) limit: Limit<'r>,
+    /// What holds instead of it.
+    pub(super) instead: Option<Box<OverrideLimit>>,
     /// The units that the request costs.
     pub(super) cost: u64,
 }
 
 impl<'r> Claim<'r> {
-    /// The cost, within all that is admitted on the policy's own counter.
-    pub(super) fn within(&self) -> Charge<'r> {
+    /// What `policy` asks for the subject's request, whose counter is `key`. None
+    /// if the client has no limit. Where single keys may have one, that is not
+    /// known yet: until then the claim stands.
+    pub(super) fn new(
+        subject: &Subject<'r, '_>,
+        policy: &'r Arc<Policy>,
+        key: Key,
+    ) -> Option<Self> {
+        let limit = match (subject.limit(policy), policy.overrides) {
+            (None, None) => return None,
+            (None, Some(_)) => policy.limit(),
+            (Some(limit), _) => limit,
+        };
+        Some(Self { policy, key, limit, instead: None, cost: subject.cost(policy) })
+    }
+
+    /// The cost, within all that is admitted on the client's counter.
+    pub(super) fn within(&self) -> Charge<'_> {
+        let instead = self.instead.as_deref();
         Charge {
-            key: self.key,
-            algorithm: self.limit.widest(),
+            key: instead.map_or(self.key, |it| Key { counter: it.counter, ..self.key }),
+            algorithm: self.widest(),
             cost: self.cost,
             binding: self.policy.mode == Mode::Enforce,
             terms: self.policy.terms,
         }
     }
 
+    /// The limit that the client is told.
+    fn algorithm(&self) -> &Algorithm {
+        self.instead.as_deref().map_or(self.limit.algorithm, |it| &it.algorithm)
+    }
+
+    /// The limit with all that is admitted.
+    fn widest(&self) -> &Algorithm {
+        self.instead.as_deref().map_or_else(|| self.limit.widest(), OverrideLimit::widest)
+    }
+
     /// The cost, beyond the limit.
-    pub(super) fn beyond(&self) -> Option<Charge<'r>> {
+    pub(super) fn beyond(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy.elastic.as_ref()?.beyond;
         Some(Charge { key: Beside::Beyond.key(self.key, algorithm), algorithm, ..self.within() })
     }
 
     /// The question whether the client is banned. It consumes nothing.
-    pub(super) fn ban(&self) -> Option<Charge<'r>> {
+    pub(super) fn ban(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy.penalty.as_ref()?.ban;
         let key = Beside::Ban.key(self.key, algorithm);
         Some(Charge { key, algorithm, cost: 1, ..self.within() })
     }
 
     /// One refusal. It binds nothing: the request is refused anyway.
-    pub(super) fn refusal(&self) -> Option<Charge<'r>> {
+    pub(super) fn refusal(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy.penalty.as_ref()?.after;
         let key = Beside::Refusals.key(self.key, algorithm);
         Some(Charge { key, algorithm, cost: 1, binding: false, ..self.within() })
     }
 
     /// Adds its charges: the cost, and behind it the question about the ban.
-    pub(super) fn charge(&self, charges: &mut Charges<'r>) {
+    pub(super) fn charge<'c>(&'c self, charges: &mut Charges<'c>) {
         charges.push(self.within());
         charges.extend(self.ban());
     }
@@ -86,8 +115,7 @@ impl<'r> Claim<'r> {
     /// What the policy says, by its counter and by its ban, if it has bans.
     pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<'r> {
         let Answer { verdict: ref counted, source } = *counted;
-        let Limit { algorithm, .. } = self.limit;
-        let widest = self.limit.widest();
+        let (algorithm, widest) = (self.algorithm(), self.widest());
         // One counter with two thresholds, so they are always as far apart.
         let margin = widest.capacity().saturating_sub(algorithm.capacity());
         let verdict = Verdict {
@@ -104,7 +132,16 @@ impl<'r> Claim<'r> {
             (true, _) => Ruling::Admitted,
         };
         let used = widest.capacity().saturating_sub(counted.remaining);
-        let report = Report { policy: self.policy, ruling, verdict, source, used, cost: self.cost };
+        let report = Report {
+            policy: self.policy,
+            ruling,
+            verdict,
+            source,
+            used,
+            cost: self.cost,
+            window: algorithm.window(),
+            overridden: self.instead.is_some(),
+        };
         match ban {
             Some(ban) if !ban.verdict.admitted && ban.source != Source::Nobody => {
                 report.banned(&ban.verdict)

@@ -150,13 +150,12 @@ struct Policies<'a, 'r>(&'a Decision<'r>);
 
 impl fmt::Display for Policies<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, Report { policy, verdict, .. }) in self.0.told().enumerate() {
+        for (n, Report { policy, verdict, window, .. }) in self.0.told().enumerate() {
             let comma = if n > 0 { ", " } else { "" };
             write!(f, "{comma}{};q={}", SfString(&policy.name), verdict.limit)?;
             // The field knows whole seconds only. To round a window up is to
             // promise less; below one second that would be far too little.
-            let window = policy.algorithm.window();
-            if window >= Span::SECOND {
+            if *window >= Span::SECOND {
                 write!(f, ";w={}", window.as_secs_ceil())?;
             }
         }

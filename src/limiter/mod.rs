@@ -2,7 +2,8 @@
 //!
 //! Keys, limits and costs come from the rules, states from the store, and what
 //! the verdicts come to is a pure function. Here is only what joins them, in at
-//! most three steps, of which all but the first are rare:
+//! most three steps, of which all but the first are rare. Before them stand the
+//! limits of single keys, where a policy may have such (`overrides`).
 //!
 //! 1. All policies are asked together, and whether the client is banned by one
 //!    of them. If all admit the request, it is counted, otherwise nothing is.
@@ -14,6 +15,7 @@ mod claim;
 mod decision;
 mod headers;
 mod lease;
+mod overrides;
 mod report;
 mod room;
 mod settings;
@@ -32,6 +34,7 @@ pub use settings::{Dialect, HeaderSettings};
 use self::claim::{Charges, Claim, Claims};
 use crate::algorithm::{Op, Retry};
 use crate::rules::{KeyFor, Mode, Subject};
+use crate::store::overrides::Overrides;
 use crate::store::{Answer, Charge, Correction, Store};
 use crate::time::Timestamp;
 
@@ -42,12 +45,18 @@ pub const MAX_POLICIES: usize = 16;
 #[derive(Debug)]
 pub struct RateLimiter {
     store: Store,
+    overrides: Option<Overrides>,
 }
 
 impl RateLimiter {
-    /// Counts in this store.
+    /// Counts in this store. No key has a limit of its own.
     pub const fn new(store: Store) -> Self {
-        Self { store }
+        Self { store, overrides: None }
+    }
+
+    /// Goes by the limits of single keys that are kept there.
+    pub fn with_overrides(self, overrides: Option<Overrides>) -> Self {
+        Self { overrides, ..self }
     }
 
     /// Where it counts.
@@ -79,14 +88,13 @@ impl RateLimiter {
         let mut claims = Claims::new();
         for policy in &subject.route().policies {
             match subject.key(policy) {
-                KeyFor::Key(key) => {
-                    if let Some(limit) = subject.limit(policy) {
-                        claims.push(Claim { policy, key, limit, cost: subject.cost(policy) });
-                    }
-                }
+                KeyFor::Key(key) => claims.extend(Claim::new(subject, policy, key)),
                 KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
                 KeyFor::Exempt | KeyFor::Denied => {}
             }
+        }
+        if let Some(overrides) = &self.overrides {
+            overrides::apply(overrides, &mut claims, subject, now).await;
         }
         let mut reports = Reports::new();
         let at = self.judge(&claims, &mut reports, room, now).await;

@@ -32,6 +32,10 @@ pub struct Report<'r> {
     pub used: u64,
     /// The units that the request costs.
     pub cost: u64,
+    /// The window of the limit; zero where time does not matter.
+    pub window: Span,
+    /// Whether the limit is one of this client alone, in place of the policy's.
+    pub overridden: bool,
 }
 
 /// What a policy decides for its part.
@@ -106,17 +110,18 @@ impl<'r> Report<'r> {
 
     /// Which of two that are otherwise equal binds: the greater one.
     pub(super) fn precedence(&self) -> impl Ord + use<'r> {
-        let Policy { name, algorithm, .. } = self.policy;
-        (algorithm.window(), Reverse(self.verdict.limit), Reverse(name))
+        (self.window, Reverse(self.verdict.limit), Reverse(&self.policy.name))
     }
 }
 
 /// Why, in one line: `per-client: refused, 100 used of 100, costs 1, fits in 12s`.
+/// Of a limit of this client alone it says `of 100 (override)`.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { policy, verdict, used, cost, .. } = self;
         let (name, outcome, limit) = (&policy.name, self.outcome(), verdict.limit);
-        write!(f, "{name}: {outcome}, {used} used of {limit}, costs {cost}")?;
+        let whose = if self.overridden { " (override)" } else { "" };
+        write!(f, "{name}: {outcome}, {used} used of {limit}{whose}, costs {cost}")?;
         match verdict.retry {
             Retry::Now => Ok(()),
             Retry::After(wait) => write!(f, ", fits in {wait}"),

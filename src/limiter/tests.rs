@@ -29,7 +29,9 @@ pub(super) fn policy(name: &str, limit: u64, window: Span) -> Policy {
 pub(super) fn report(policy: &Policy, verdict: Verdict, cost: u64) -> Report<'_> {
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
-    Report { policy, ruling, verdict, source: Source::Store, used, cost }
+    let window = policy.algorithm.window();
+    let (source, overridden) = (Source::Store, false);
+    Report { policy, ruling, verdict, source, used, cost, window, overridden }
 }
 
 /// A limiter and policies, each with one client.
@@ -64,6 +66,7 @@ impl Gate {
                 policy,
                 key: Key { principal: Principal::from_bits(n.into()), counter: policy.counter },
                 limit,
+                instead: None,
                 cost,
             }
         };

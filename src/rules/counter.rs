@@ -40,6 +40,14 @@ pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
     })
 }
 
+/// Under what other limits of a principal are kept for a policy of this name.
+pub(super) fn override_of(name: &str) -> Counter {
+    Counter::of(|digest| {
+        digest.value(b"override");
+        digest.value(name.as_bytes());
+    })
+}
+
 /// How is counted: states of another kind or window would mean something else.
 fn add_kind(digest: &mut Digest, algorithm: &Algorithm) {
     let (kind, buckets) = match algorithm {

@@ -18,6 +18,8 @@ mod forwarded;
 mod host;
 mod jwt;
 mod key;
+mod key_text;
+mod override_limit;
 mod params;
 mod partition;
 mod path;
@@ -37,10 +39,14 @@ pub use counter::Beside;
 pub use host::{HostPattern, HostPatternError};
 pub use jwt::KeyError;
 pub use key::{KeyExpr, KeyExprError};
+pub use key_text::{KeyTextError, KeyTexts};
+pub use override_limit::OverrideLimit;
 pub use params::Params;
 pub use partition::KeyFor;
 pub use path::{MAX_SEGMENTS, PathPattern, PathPatternError, Segment};
 pub use plan::Limit;
-pub use policy::{Cost, Count, Elastic, Exempt, MissingKey, Mode, Penalty, Plan, Plans, Policy};
+pub use policy::{
+    Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
+};
 pub use route::Route;
 pub use subject::{Match, Rules, Subject};

@@ -76,10 +76,7 @@ impl Subject<'_, '_> {
     }
 
     fn with_ip(&self, digest: Digest, tag: Tag) -> Digest {
-        match network_of(self.client_ip(), &self.rules.client) {
-            IpAddr::V4(v4) => with_value(digest, tag, &v4.octets()),
-            IpAddr::V6(v6) => with_value(digest, tag, &v6.octets()),
-        }
+        with_network(digest, tag, self.client_ip(), &self.rules.client)
     }
 
     fn is_exempt(&self, exempt: &Exempt) -> bool {
@@ -103,13 +100,13 @@ impl Subject<'_, '_> {
     }
 }
 
-fn with_value(mut digest: Digest, tag: Tag, value: &[u8]) -> Digest {
+pub(super) fn with_value(mut digest: Digest, tag: Tag, value: &[u8]) -> Digest {
     digest.tag(tag as u8);
     digest.value(value);
     digest
 }
 
-fn with_single(mut digest: Digest, Single { tag, name, value }: &Single<'_>) -> Digest {
+pub(super) fn with_single(mut digest: Digest, Single { tag, name, value }: &Single<'_>) -> Digest {
     digest.tag(*tag as u8);
     if let Some(name) = name {
         digest.value(name.as_bytes());
@@ -127,6 +124,19 @@ fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
         digest.finish()
     };
     digest(one) == digest(other)
+}
+
+/// `digest` with the network in which `address` is.
+pub(super) fn with_network(
+    digest: Digest,
+    tag: Tag,
+    address: IpAddr,
+    settings: &ClientSettings,
+) -> Digest {
+    match network_of(address, settings) {
+        IpAddr::V4(v4) => with_value(digest, tag, &v4.octets()),
+        IpAddr::V6(v6) => with_value(digest, tag, &v6.octets()),
+    }
 }
 
 /// The network that counts as one client.

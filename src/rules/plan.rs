@@ -20,11 +20,18 @@ impl<'p> Limit<'p> {
     }
 }
 
+impl Policy {
+    /// Its own limit.
+    pub fn limit(&self) -> Limit<'_> {
+        Limit { algorithm: &self.algorithm, soft: self.soft.as_ref() }
+    }
+}
+
 impl Subject<'_, '_> {
     /// The limit of `policy` that holds for this client; none: it has no limit.
     pub fn limit<'p>(&self, policy: &'p Policy) -> Option<Limit<'p>> {
         match policy.plans.as_ref().and_then(|plans| self.plan(plans)) {
-            None => Some(Limit { algorithm: &policy.algorithm, soft: policy.soft.as_ref() }),
+            None => Some(policy.limit()),
             Some(Plan::Unlimited) => None,
             Some(Plan::Limited { algorithm, soft }) => {
                 Some(Limit { algorithm, soft: soft.as_ref() })

@@ -49,6 +49,8 @@ pub struct Policy {
     pub penalty: Option<Penalty>,
     /// What is admitted beyond the limit while the upstream has room.
     pub elastic: Option<Elastic>,
+    /// Under what limits of single keys are kept, if there may be any.
+    pub overrides: Option<Overridable>,
 }
 
 impl Policy {
@@ -70,7 +72,25 @@ impl Policy {
             plans: None,
             penalty: None,
             elastic: None,
+            overrides: None,
         }
+    }
+}
+
+/// What a policy must know whose limit may be another one for single keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overridable {
+    /// Under what they are kept of a principal: the policy's name alone, so that
+    /// they outlive a change of its limit, window and algorithm.
+    pub kept_as: Counter,
+    /// How much is admitted beyond such a limit, with a mark.
+    pub soft_percent: u8,
+}
+
+impl Overridable {
+    /// For the policy of this name.
+    pub fn new(policy: &str, soft_percent: u8) -> Self {
+        Self { kept_as: counter::override_of(policy), soft_percent }
     }
 }
 

@@ -39,11 +39,11 @@ pub(super) struct Single<'a> {
 }
 
 impl<'a> Single<'a> {
-    fn new(tag: Tag, value: impl Into<Cow<'a, [u8]>>) -> Self {
+    pub(super) fn new(tag: Tag, value: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { tag, name: None, value: value.into() }
     }
 
-    fn named(tag: Tag, name: &'a str, value: impl Into<Cow<'a, [u8]>>) -> Self {
+    pub(super) fn named(tag: Tag, name: &'a str, value: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { tag, name: Some(name), value: value.into() }
     }
 }

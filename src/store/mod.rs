@@ -6,6 +6,7 @@
 mod breaker;
 pub mod leased;
 mod memory;
+pub mod overrides;
 pub mod redis;
 pub mod write_back;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use self::memory::MemoryStore;
-use self::redis::RedisStore;
+use self::redis::{RedisStore, StoreError};
 
 use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;

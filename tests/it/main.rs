@@ -15,6 +15,7 @@ mod keys;
 mod limits;
 mod malformed;
 mod modes;
+mod overrides;
 mod pools;
 mod program;
 mod redis;

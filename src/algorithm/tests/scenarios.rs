@@ -158,4 +158,14 @@ fn another_limit_changes_nothing_but_the_limit_and_scales_a_burst() {
     assert_eq!(of(&bucket(10, 4), 25), bucket(25, 10));
     assert_eq!(of(&bucket(10, 3), 1), bucket(1, 1));
     assert_eq!(fewer[2].with_limit(MAX_LOG_LIMIT + 1), Err(QuotaError::LogLimit));
+    let hourly = Quota::new(25, Span::from_secs(3600)).unwrap();
+    for algorithm in &fewer {
+        let timeless = matches!(algorithm, Algorithm::Concurrency(_));
+        let window = algorithm.with_quota(hourly).map(|it| (it.limit(), it.window()));
+        let expected = (25, hourly.window());
+        assert_eq!(window, if timeless { Err(QuotaError::Timeless) } else { Ok(expected) });
+    }
+    let faster = Quota::new(20, Span::from_micros(quota.window().as_micros() / 2)).unwrap();
+    let burst = bucket(10, 4).with_quota(faster).unwrap().capacity();
+    assert_eq!(burst, 16, "four times the rate, and as long in time");
 }

@@ -194,6 +194,7 @@ fn place_of(error: QuotaError, raw: &RawPolicy) -> Option<Place> {
         | QuotaError::Window
         | QuotaError::LogLimit
         | QuotaError::CalendarWindow
+        | QuotaError::Timeless
         | QuotaError::Ban => None,
         QuotaError::Burst | QuotaError::BurstInWindow => place(&raw.burst),
         QuotaError::Buckets | QuotaError::SubWindowsLimit => place(&raw.buckets),

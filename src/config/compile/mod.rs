@@ -14,6 +14,7 @@ mod jwt;
 mod key;
 mod listeners;
 mod names;
+mod overrides;
 mod penalties;
 mod plans;
 mod policies;

@@ -37,8 +37,9 @@ impl Compiler<'_> {
                 off: raw.is_some_and(RawPolicy::is_off),
                 compiled: raw.and_then(|raw| {
                     let terms = self.terms(raw, config, usual);
+                    let overrides = self.overridable(&name.value, raw, config);
                     let policy = self.policy(name, raw, client)?;
-                    Some(Arc::new(Policy { terms, ..policy }))
+                    Some(Arc::new(Policy { terms, overrides, ..policy }))
                 }),
             }
         });

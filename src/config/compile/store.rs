@@ -34,6 +34,7 @@ impl Compiler<'_> {
         {
             store.max_keys = most;
         }
+        store.overrides = self.overrides_file(raw);
         store.redis = raw.redis.given().and_then(|redis| self.redis(redis));
         store
     }

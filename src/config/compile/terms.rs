@@ -49,7 +49,7 @@ fn on_failure(raw: &RawOnFailure) -> OnFailure {
 }
 
 /// Whether the store is one that nodes share, or was meant to be one.
-fn shares_store(config: &RawConfig) -> bool {
+pub(super) fn shares_store(config: &RawConfig) -> bool {
     config.store.is_broken() || config.store.value().is_some_and(|store| !store.redis.is_absent())
 }
 

@@ -16,6 +16,7 @@ impl Compiler<'_> {
     /// To be asked only when there are no errors, so that all that was written is in `config`.
     pub(super) fn warn_unused(&self, raw: &RawConfig, config: &Config) {
         self.warn_covered(raw, config);
+        self.warn_unread_overrides(raw);
         let rules = config.routes.iter().map(|route| &route.rule);
         let used: HashSet<&str> =
             rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name)).collect();

@@ -28,7 +28,7 @@ pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
 pub(super) use route::{RawRespond, RawRoute};
-pub(super) use store::{RawOnFailure, RawRedis, RawRedisTls, RawStore, RawStoreMode};
+pub(super) use store::{RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode};
 pub(super) use upstream::{RawBalance, RawEndpoint, RawUpstream};
 
 use super::field::{Entries, Field};

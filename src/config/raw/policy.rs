@@ -67,6 +67,9 @@ pub(in crate::config) struct RawPolicy {
     /// What is admitted beyond the limit while the upstream has room.
     #[serde(default)]
     pub(in crate::config) elastic: Field<RawElastic>,
+    /// Whether single keys may have a limit of their own, set by `tollgate override`. Default: false.
+    #[serde(default)]
+    pub(in crate::config) overrides: Field<bool>,
     /// What a refused client is sent instead of the default answer.
     #[serde(default)]
     pub(in crate::config) response: Field<RawResponse>,

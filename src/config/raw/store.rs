@@ -18,6 +18,18 @@ pub(in crate::config) struct RawStore {
     /// In Redis, for several nodes. Default: in memory alone.
     #[serde(default)]
     pub(in crate::config) redis: Field<RawRedis>,
+    /// The file for limits of single keys where there is no Redis; with Redis they lie there.
+    #[serde(default)]
+    pub(in crate::config) overrides: Field<RawOverrides>,
+}
+
+/// The file for limits of single keys.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "overrides")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawOverrides {
+    /// Where it is; it is made if it is not there.
+    pub(in crate::config) path: Field<String>,
 }
 
 /// In the memory of this process.

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use super::rate::count;
 use super::{Rate, ScalarError, written_as_text};
 use crate::algorithm::Quota;
+use crate::store::overrides::Override;
 use crate::time::Span;
 
 /// How much a policy admits.
@@ -81,5 +82,24 @@ impl FromStr for PlanLimit {
             return Err(ScalarError::new(format!("\"{text}\" is no limit"), advice));
         }
         text.parse().map(Self::Limited)
+    }
+}
+
+/// The limit of a single key: `unlimited`, a rate, or a bare count in its
+/// policy's own window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyLimit(pub Override);
+
+impl FromStr for KeyLimit {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        Ok(Self(match text.parse()? {
+            PlanLimit::Unlimited => Override::Unlimited,
+            PlanLimit::Limited(Limit::Count(units)) => Override::Limited { units, window: None },
+            PlanLimit::Limited(Limit::Rate(quota)) => {
+                Override::Limited { units: quota.limit(), window: Some(quota.window()) }
+            }
+        }))
     }
 }

@@ -26,6 +26,7 @@ pub(super) use duration::Period;
 pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};
 pub use key::KeyWord;
+pub use limit::KeyLimit;
 pub(super) use limit::{Limit, PlanLimit};
 pub(super) use pattern::{HostText, PathText};
 pub(super) use percent::Percent;

@@ -83,3 +83,21 @@ fn a_policy_has_the_terms_of_the_store_or_its_own() {
         assert_eq!(terms(exact), Terms::default(), "{exact} can be nothing but exact");
     }
 }
+
+#[test]
+fn overrides_lie_in_a_file_beside_the_configuration_or_in_redis() {
+    let overridable = "policies: { p: { key: ip, limit: 5/s, soft: 20%, overrides: true } }\n";
+    let of = |store: &str| {
+        let text = "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+                    routes: [{ path: /, policies: [p], respond: { body: ok } }]\n";
+        let text = format!("{text}{overridable}store: {{ {store} }}\n");
+        Config::parse(&text, "/etc/tollgate/gateway.yaml", &|_| None).unwrap().config
+    };
+    let config = of("overrides: { path: overrides.redb }");
+    let path = config.store.overrides.unwrap();
+    assert_eq!(path.to_str(), Some("/etc/tollgate/overrides.redb"));
+    assert_eq!(config.policies[0].overrides.unwrap().soft_percent, 20);
+    let config = of("redis: { url: \"redis://redis\" }");
+    assert!(config.store.overrides.is_none() && config.policies[0].overrides.is_some());
+    assert!(compile(SMALLEST).policies.iter().all(|policy| policy.overrides.is_none()));
+}

@@ -35,7 +35,7 @@ proptest! {
         let (mut state, mut now) = (None, Timestamp::from_micros(1_795_246_126_000_000));
         for (gap_us, cost) in steps {
             now = now.plus(Span::from_micros(gap_us));
-            let claim = Claim { policy: &policy, key: Key { principal: Principal::from_bits(0), counter: policy.counter }, limit, cost };
+            let claim = Claim { policy: &policy, key: Key { principal: Principal::from_bits(0), counter: policy.counter }, limit, instead: None, cost };
             let fits_own = algorithm.apply(state.as_ref(), Op::Take(cost), now).1.admitted;
             let (next, counted) = soft.apply(state.as_ref(), Op::Take(cost), now);
             let report = claim.report(&Answer::of_store(counted), None);

@@ -81,10 +81,16 @@ impl Ledger {
     /// Spends the units of a charge from what was taken ahead, or says why that
     /// cannot be. `now` is the store's time.
     pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
-        match self.lots.get_mut(&charge.key) {
-            Some(mut lot) => lot.spend(charge.cost, now),
-            None => Spending::Ask(Ask::NOTHING_AHEAD),
+        let Some(mut lot) = self.lots.get_mut(&charge.key) else {
+            return Spending::Ask(Ask::NOTHING_AHEAD);
+        };
+        if lot.counts_as(charge.algorithm) {
+            return lot.spend(charge.cost, now);
         }
+        let ended = lot.change(charge.key, charge.algorithm, now);
+        drop(lot);
+        self.give_back(ended);
+        Spending::Ask(Ask::NOTHING_AHEAD)
     }
 
     /// Puts back the units that a charge [spent](Spending::Spent) at `spent` for

@@ -124,6 +124,26 @@ impl Lot {
         Spending::Ask(self.ask(cost, now))
     }
 
+    /// Whether it was asked for under this limit.
+    pub(super) fn counts_as(&self, algorithm: &Algorithm) -> bool {
+        self.algorithm == *algorithm
+    }
+
+    /// The key has another limit now: what was refused or taken under the one
+    /// before says nothing any more. What is left goes back.
+    pub(super) fn change(
+        &mut self,
+        key: Key,
+        algorithm: &Algorithm,
+        now: Timestamp,
+    ) -> Option<Return> {
+        let ended = self.end(key, now);
+        self.algorithm = algorithm.clone();
+        self.held = (0, Timestamp::default());
+        self.brought = 0;
+        ended
+    }
+
     /// Units that a refused request had spent at `spent` are free again, if they
     /// are of this lease and there is still time.
     pub(super) fn put_back(&mut self, cost: u64, spent: Timestamp, now: Timestamp) -> Verdict {

@@ -286,6 +286,28 @@ fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
 }
 
 #[test]
+fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
+    store.request(&mut node, &charge(1, &low, 1000), START);
+    let soon = START.plus(Span::from_millis(20));
+    assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
+    assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Held(_)));
+    assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "it was raised");
+
+    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    for ms in [0, 1] {
+        let now = START.plus(Span::from_millis(ms));
+        store.request(&mut node, &charge(2, &high, 1), now);
+    }
+    assert!(store.taken > 100, "two requests in a millisecond look like many");
+    assert_eq!(node.spend(&charge(2, &low, 1), soon), Spending::Ask(Ask::NOTHING_AHEAD));
+    let back = node.returns(soon);
+    assert_eq!(back.len(), 1, "it was lowered: what is left goes back at once");
+    assert_eq!(back[0].units, store.taken - 2);
+}
+
+#[test]
 fn what_another_policy_stopped_is_put_back() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10));
     let algorithm = bucket();

@@ -124,7 +124,12 @@ impl Fallback {
             let known = if sent { charge.cost } else { 0 };
             owing
                 .entry(charge.key)
-                .and_modify(|owing| owing.known = owing.known.saturating_add(known))
+                .and_modify(|owing| {
+                    owing.known = owing.known.saturating_add(known);
+                    if owing.algorithm != *charge.algorithm {
+                        owing.algorithm = charge.algorithm.clone();
+                    }
+                })
                 .or_insert_with(|| Owing { algorithm: charge.algorithm.clone(), known });
         }
     }

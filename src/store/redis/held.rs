@@ -115,12 +115,17 @@ impl Held {
     }
 
     fn holding(&mut self, charge: &Charge<'_>) -> &mut Holding {
-        self.counters.entry(charge.key).or_insert_with(|| Holding {
+        let holding = self.counters.entry(charge.key).or_insert_with(|| Holding {
             algorithm: charge.algorithm.clone(),
             units: 0,
             asked: 0,
             is_late: false,
-        })
+        });
+        // Its limit may be another one by now.
+        if holding.algorithm != *charge.algorithm {
+            holding.algorithm = charge.algorithm.clone();
+        }
+        holding
     }
 
     fn change(&mut self, key: Key, change: impl FnOnce(&mut Holding)) {

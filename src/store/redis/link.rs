@@ -156,6 +156,25 @@ impl Link {
         }
     }
 
+    /// The same for requests that wait for it: what comes of it is told to the
+    /// breaker, and while that is open nothing is sent.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) async fn look_up(
+        &self,
+        commands: &redis::Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let number = {
+            let state = self.shared.state.borrow();
+            let connection = state.connection.as_ref().filter(|_| state.breaker.admits());
+            connection.ok_or(StoreError::Away)?.number
+        };
+        let answers = self.query(commands).await;
+        self.shared.judge(answers.as_ref().map(drop).map_err(Clone::clone), number);
+        answers
+    }
+
     /// Returns when it is known whether the server can be reached.
     pub(super) async fn settled(&self) {
         // The sender lives as long as the link.

@@ -104,6 +104,18 @@ impl Presence {
     /// # Errors
     /// Whatever kept Redis from answering. What was learnt before that holds.
     async fn visit(&mut self) -> Result<(), StoreError> {
+        self.agree_on_facts().await?;
+        let nodes_alive = self.give_sign().await?;
+        self.facts.send_modify(|facts| facts.nodes_alive = nodes_alive);
+        Ok(())
+    }
+
+    /// What all nodes agree on, of which this one is the first to say something
+    /// if nobody has: it is published, and the secret returned.
+    ///
+    /// # Errors
+    /// Whatever kept Redis from answering.
+    pub(super) async fn agree_on_facts(&mut self) -> Result<Secret, StoreError> {
         if !self.is_given {
             let secret = self.agree("secret", &hex(*self.secret.expose())).await?;
             self.secret = secret
@@ -122,10 +134,10 @@ impl Presence {
             info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
             self.buckets = buckets;
         }
-        let nodes_alive = self.give_sign().await?;
-        let facts = Facts { nodes_alive, secret: Some(self.secret), buckets: Some(buckets) };
-        self.facts.send_replace(facts);
-        Ok(())
+        self.facts.send_modify(|facts| {
+            (facts.secret, facts.buckets) = (Some(self.secret), Some(buckets));
+        });
+        Ok(self.secret)
     }
 
     fn key(&self, name: &str) -> String {

@@ -6,6 +6,7 @@ mod exactness;
 mod faults;
 mod handing_over;
 mod outages;
+mod overrides;
 mod sharing;
 mod topologies;
 mod waits;

@@ -43,7 +43,7 @@ pub(crate) struct Gateway {
     addresses: Vec<SocketAddr>,
     log: Arc<Mutex<String>>,
     access_log: PathBuf,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Gateway {
@@ -120,8 +120,7 @@ impl Gateway {
                 seen.push('\n');
             }
         });
-        let mut gateway =
-            Self { process, addresses: Vec::new(), log, access_log, _directory: directory };
+        let mut gateway = Self { process, addresses: Vec::new(), log, access_log, directory };
         let deadline = now() + PATIENCE;
         while gateway.addresses.len() < listeners {
             assert!(now() < deadline, "the gateway does not listen:\n{}", gateway.log());
@@ -129,6 +128,13 @@ impl Gateway {
             thread::sleep(std::time::Duration::from_millis(2));
         }
         gateway
+    }
+
+    /// What `tollgate override` says to these arguments with this gateway's file.
+    pub(crate) fn overrides(&self, arguments: &[&str]) -> Output {
+        let file = self.directory.path().join("gateway.yaml");
+        let file = file.to_str().expect("the path is UTF-8");
+        Program::run(&[&["override", "-c", file], arguments].concat())
     }
 
     /// The address of the first listener.

@@ -125,6 +125,30 @@ impl Cluster {
         node.link.query(commands).await
     }
 
+    /// Asks at the node that keeps `slot`, as [`Link::look_up`] does, or at the one
+    /// to which that node sends us.
+    pub(super) async fn look_up(
+        &self,
+        slot: u16,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
+        let answers = node.link.look_up(commands).await;
+        let error = match &answers {
+            Ok(answers) => match answers.iter().find_map(refused) {
+                Some(error) => error,
+                None => return Ok(answers.clone()),
+            },
+            Err(error) => error.clone(),
+        };
+        self.shared.stale.notify_one();
+        match self.shared.redirected(&error, slot, &node) {
+            Some((link, false)) => link.look_up(commands).await,
+            Some((link, true)) => asking(&link, commands).await,
+            None => answers,
+        }
+    }
+
     pub(super) async fn settled(&self) {
         self.shared.has_settled().await;
     }
@@ -272,6 +296,25 @@ impl Shared {
         }
         *map = Map { slots, nodes };
     }
+}
+
+/// The refusal in an answer.
+fn refused(answer: &Value) -> Option<StoreError> {
+    match answer {
+        Value::ServerError(error) => Some(redis::RedisError::from(error.clone()).into()),
+        _ => None,
+    }
+}
+
+/// Asks a node that another one named, of which the slot is not yet (`ASKING`
+/// holds for one command).
+async fn asking(link: &Link, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+    let mut introduced = pipe();
+    for command in commands.cmd_iter() {
+        introduced.cmd("ASKING").add_command(command.clone());
+    }
+    let answers = link.look_up(&introduced).await?;
+    Ok(answers.into_iter().skip(1).step_by(2).collect())
 }
 
 /// A map that is of use: it names at least one node.

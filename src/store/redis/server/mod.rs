@@ -110,6 +110,27 @@ impl Servers {
         }
     }
 
+    /// Asks something else than the script at `place`, for requests that wait
+    /// for it: what comes of it counts for the breaker, and while that is open it
+    /// is not asked.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) async fn look_up(
+        &self,
+        place: Place,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        match &self.0 {
+            Kind::One(link) => link.look_up(commands).await,
+            Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
+                Some(link) => link.look_up(commands).await,
+                None => Err(StoreError::Away),
+            },
+            Kind::Cluster(cluster) => cluster.look_up(place.0, commands).await,
+        }
+    }
+
     /// Asks every server that can be reached the same; each with its name.
     pub(super) async fn query_all(
         &self,

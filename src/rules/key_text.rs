@@ -1,0 +1,282 @@
+//! Keys that a person writes: `10.0.0.1`, or `user=ann&path=/x` where a key is
+//! made of several.
+//!
+//! Such a text leads to the same principal as a request that has this key. A
+//! key of one word is written as it is. A key of several is written like a
+//! query: each word of the configuration with its value, `&` between them, and
+//! in the values `%26` for `&` and `%25` for `%`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::IpAddr;
+
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Method};
+use percent_encoding::percent_decode_str;
+use thiserror::Error;
+
+use super::partition::{with_network, with_single, with_value};
+use super::value::{Single, Tag};
+use super::{ClientSettings, KeyExpr};
+use crate::digest::{Digest, Principal, Secret};
+use crate::request::{normal_host, normal_path};
+
+/// Reads keys as a configuration means them.
+#[derive(Clone, Copy)]
+pub struct KeyTexts<'a> {
+    /// How clients are recognised.
+    pub client: &'a ClientSettings,
+    /// Under which principals are digested.
+    pub secret: Secret,
+    /// Whether there is a route of this name.
+    pub is_route: &'a dyn Fn(&str) -> bool,
+}
+
+/// Why a text is no such key. All of it is said to whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum KeyTextError {
+    /// No request has an empty value.
+    #[error("the key's {0} is empty, and no request has such a key")]
+    Empty(String),
+    /// No request can have this value.
+    #[error("\"{value}\" cannot be the key's {key}: {why}")]
+    Impossible {
+        /// The word of the configuration.
+        key: String,
+        /// What was written.
+        value: String,
+        /// What it would be.
+        why: &'static str,
+    },
+    /// It is made of several, and not all that is needed is there.
+    #[error("the policy's key is made of several words; write it as {0}")]
+    Composed(String),
+    /// Something is there that the key is not made of.
+    #[error("the policy's key has no \"{word}\"; write it as {form}")]
+    Unknown {
+        /// What was written.
+        word: String,
+        /// The form.
+        form: String,
+    },
+}
+
+impl KeyTexts<'_> {
+    /// Who is counted under `text` by policies whose key is `key`.
+    ///
+    /// # Errors
+    /// If no request can have this key, or it is not written as it should be.
+    pub fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
+        let empty = self.secret.digest();
+        let digest = match key {
+            KeyExpr::First(_) | KeyExpr::All(_) => self.composed(key, text, empty)?,
+            single => self.with(single, text, empty)?,
+        };
+        Ok(Principal::from_bits(digest.finish()))
+    }
+
+    fn composed(&self, key: &KeyExpr, text: &str, empty: Digest) -> Result<Digest, KeyTextError> {
+        let mut pairs = Pairs::read(text);
+        let found = self.with_any(key, &mut pairs, empty)?;
+        let form = || Form(key).to_string();
+        if let Some(word) = pairs.unused() {
+            return Err(KeyTextError::Unknown { word: word.into(), form: form() });
+        }
+        found.ok_or_else(|| KeyTextError::Composed(form()))
+    }
+
+    /// `digest` with what the pairs say of `key`, if they say all of it.
+    fn with_any(
+        &self,
+        key: &KeyExpr,
+        pairs: &mut Pairs<'_>,
+        digest: Digest,
+    ) -> Result<Option<Digest>, KeyTextError> {
+        match key {
+            KeyExpr::First(keys) => {
+                for key in keys {
+                    let before = pairs.clone();
+                    match self.with_any(key, pairs, digest)? {
+                        None => *pairs = before,
+                        found => return Ok(found),
+                    }
+                }
+                Ok(None)
+            }
+            KeyExpr::All(keys) => {
+                let mut digest = with_value(digest, Tag::All, b"");
+                for key in keys {
+                    match self.with_any(key, pairs, digest)? {
+                        Some(next) => digest = next,
+                        None => return Ok(None),
+                    }
+                }
+                Ok(Some(digest))
+            }
+            KeyExpr::Global => self.with(key, "global", digest).map(Some),
+            single => match pairs.take(&Word(single).to_string()) {
+                Some(value) => self.with(single, &value, digest).map(Some),
+                None => Ok(None),
+            },
+        }
+    }
+
+    /// `digest` with the value `text` of a key of one word.
+    fn with(&self, key: &KeyExpr, text: &str, digest: Digest) -> Result<Digest, KeyTextError> {
+        if text.is_empty() {
+            return Err(KeyTextError::Empty(Word(key).to_string()));
+        }
+        let impossible =
+            |why| KeyTextError::Impossible { key: Word(key).to_string(), value: text.into(), why };
+        if let KeyExpr::Ip = key {
+            let address: IpAddr =
+                text.parse().map_err(|_| impossible("write an address, like 192.0.2.7"))?;
+            return Ok(with_network(digest, Tag::Ip, address.to_canonical(), self.client));
+        }
+        let single = self.single(key, text).map_err(impossible)?;
+        Ok(with_single(digest, &single))
+    }
+
+    /// The value in the one form that requests have it in, or what it should be.
+    fn single<'t>(&self, key: &'t KeyExpr, text: &'t str) -> Result<Single<'t>, &'static str> {
+        let plain = || text.as_bytes();
+        let normal = |it: Cow<'t, str>| match it {
+            Cow::Borrowed(same) => Cow::Borrowed(same.as_bytes()),
+            Cow::Owned(changed) => Cow::Owned(changed.into_bytes()),
+        };
+        Ok(match key {
+            KeyExpr::ApiKey => Single::new(Tag::ApiKey, field(text)?),
+            KeyExpr::User => Single::new(Tag::User, plain()),
+            KeyExpr::Cookie(name) => Single::named(Tag::Cookie, name, cookie(text)?),
+            KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
+            KeyExpr::Query(name) => Single::named(Tag::Query, name, plain()),
+            KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
+            KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
+            KeyExpr::Path => Single::new(Tag::Path, normal(path(text)?)),
+            KeyExpr::Method => match Method::from_bytes(plain()) {
+                Ok(_) => Single::new(Tag::Method, plain()),
+                Err(_) => return Err("write a method, like GET"),
+            },
+            KeyExpr::Host => {
+                let host = normal_host(text).map_err(|_| "write a host without a port")?;
+                Single::new(Tag::Host, normal(host))
+            }
+            KeyExpr::Route if (self.is_route)(text) => Single::new(Tag::Route, plain()),
+            KeyExpr::Route => return Err("no route has this name"),
+            KeyExpr::Global if text == "global" => Single::new(Tag::Global, &b""[..]),
+            KeyExpr::Global => return Err("the policy has one counter for all; write global"),
+            KeyExpr::Ip | KeyExpr::First(_) | KeyExpr::All(_) => {
+                return Err("it is no word with one value");
+            }
+        })
+    }
+}
+
+/// The value of a header field: without blanks around it (RFC 9110, section 5.5).
+fn field(text: &str) -> Result<&[u8], &'static str> {
+    match HeaderValue::from_str(text) {
+        Ok(_) if text.trim_matches([' ', '\t']) == text => Ok(text.as_bytes()),
+        _ => Err("no header field can have this value"),
+    }
+}
+
+/// The value of a cookie, without quotes around it.
+fn cookie(text: &str) -> Result<&[u8], &'static str> {
+    if text.contains([';', '"']) {
+        return Err("write the value of a cookie, without quotes");
+    }
+    field(text)
+}
+
+fn path(text: &str) -> Result<Cow<'_, str>, &'static str> {
+    let advice = "write a path as in a URL, like /v1/orders or /a%20b";
+    let is_whole = |it: &PathAndQuery| it.path() == text && it.query().is_none();
+    match text.parse().ok().filter(is_whole).is_some() && text.starts_with('/') {
+        true => normal_path(text).map_err(|_| advice),
+        false => Err(advice),
+    }
+}
+
+/// One segment of a path, in the form that paths have for rules.
+fn segment(text: &str) -> Result<Vec<u8>, &'static str> {
+    let whole = format!("/{text}");
+    match path(&whole) {
+        Ok(normal) if !text.contains('/') => Ok(normal.as_bytes()[1..].to_vec()),
+        _ => Err("write one segment of a path as in a URL, like acme or a%20b"),
+    }
+}
+
+/// What is written of a key of several words.
+#[derive(Clone)]
+struct Pairs<'t>(Vec<(Cow<'t, str>, Cow<'t, str>, bool)>);
+
+impl<'t> Pairs<'t> {
+    fn read(text: &'t str) -> Self {
+        let decoded = |part: &'t str| percent_decode_str(part).decode_utf8_lossy();
+        let pair = |pair: &'t str| {
+            let (word, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(word), decoded(value), false)
+        };
+        Self(text.split('&').map(pair).collect())
+    }
+
+    fn take(&mut self, word: &str) -> Option<Cow<'t, str>> {
+        let (_, value, used) = self.0.iter_mut().find(|(it, _, used)| it == word && !used)?;
+        *used = true;
+        Some(value.clone())
+    }
+
+    fn unused(&self) -> Option<&str> {
+        self.0.iter().find(|(_, _, used)| !used).map(|(word, ..)| &**word)
+    }
+}
+
+/// A key of one word as the configuration writes it.
+struct Word<'k>(&'k KeyExpr);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            KeyExpr::Ip => f.write_str("ip"),
+            KeyExpr::ApiKey => f.write_str("api_key"),
+            KeyExpr::User => f.write_str("user"),
+            KeyExpr::Cookie(name) => write!(f, "cookie:{name}"),
+            KeyExpr::Header(name) => write!(f, "header:{name}"),
+            KeyExpr::Query(name) => write!(f, "query:{name}"),
+            KeyExpr::Jwt(claim) => write!(f, "jwt:{claim}"),
+            KeyExpr::Param(name) => write!(f, "param:{name}"),
+            KeyExpr::Path => f.write_str("path"),
+            KeyExpr::Method => f.write_str("method"),
+            KeyExpr::Host => f.write_str("host"),
+            KeyExpr::Route => f.write_str("route"),
+            KeyExpr::Global => f.write_str("global"),
+            KeyExpr::First(_) => f.write_str("first"),
+            KeyExpr::All(_) => f.write_str("all"),
+        }
+    }
+}
+
+/// How a key is written: `user=...&path=...`, or `api_key=... or ip=...`.
+struct Form<'k>(&'k KeyExpr);
+
+impl fmt::Display for Form<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (keys, between) = match self.0 {
+            KeyExpr::First(keys) => (keys, " or "),
+            KeyExpr::All(keys) => (keys, "&"),
+            KeyExpr::Global => return Ok(()),
+            single => return write!(f, "{}=...", Word(single)),
+        };
+        for (index, key) in keys.iter().filter(|key| **key != KeyExpr::Global).enumerate() {
+            let before = if index > 0 { between } else { "" };
+            match key {
+                KeyExpr::First(_) | KeyExpr::All(_) => write!(f, "{before}({})", Form(key))?,
+                _ => write!(f, "{before}{}", Form(key))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The limit of one key, in place of its policy's: the same algorithm with
+//! other numbers.
+
+use super::{Policy, counter};
+use crate::algorithm::{Algorithm, Quota, QuotaError};
+use crate::digest::Counter;
+use crate::time::Span;
+
+/// The limit that holds for one key instead of its policy's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverrideLimit {
+    /// The limit that the client is told.
+    pub algorithm: Algorithm,
+    /// The same counter with what is admitted beyond it, if anything is.
+    pub soft: Option<Algorithm>,
+    /// Which counter it counts on: the policy's own, unless it has another window.
+    pub counter: Counter,
+}
+
+impl OverrideLimit {
+    /// What decides: the limit with all that is admitted.
+    pub fn widest(&self) -> &Algorithm {
+        self.soft.as_ref().unwrap_or(&self.algorithm)
+    }
+}
+
+impl Policy {
+    /// This policy's limit for a key that has `units` instead, in another
+    /// window if there is one.
+    ///
+    /// # Errors
+    /// If the policy's algorithm cannot count that.
+    pub fn override_limit(
+        &self,
+        units: u64,
+        window: Option<Span>,
+    ) -> Result<OverrideLimit, QuotaError> {
+        let own = &self.algorithm;
+        let (algorithm, counter) = match window.filter(|window| *window != own.window()) {
+            None => (own.with_limit(units)?, self.counter),
+            Some(window) => {
+                let algorithm = own.with_quota(Quota::new(units, window)?)?;
+                let counter = counter::identity(&self.name, &algorithm);
+                (algorithm, counter)
+            }
+        };
+        let percent = self.overrides.map_or(0, |overrides| overrides.soft_percent);
+        let beyond = units * u64::from(percent) / 100;
+        let soft = (beyond > 0).then(|| algorithm.with_limit(units + beyond)).transpose()?;
+        Ok(OverrideLimit { algorithm, soft, counter })
+    }
+}

@@ -1,0 +1,156 @@
+//! What one worker remembers of single keys: that they have another limit, or
+//! that they have none. Bounded; reads no clock.
+
+use quick_cache::unsync;
+
+use super::{Marks, Override};
+use crate::digest::Key;
+use crate::time::{Span, Timestamp};
+
+/// How long something is believed after the last news of changes. Changes are
+/// looked for every second, so that they are known within two.
+const TRUSTED_FOR: Span = Span::from_millis(1500);
+/// How long something is believed in any case: a change of which the news were
+/// lost, as by a fail-over of Redis, is found after this long.
+const MAX_AGE: Span = Span::from_secs(60);
+
+/// What is remembered.
+#[derive(Debug)]
+pub(super) struct Cache(unsync::Cache<Key, Known>);
+
+/// What was said of one key.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    said: Option<Override>,
+    asked: Asked,
+}
+
+/// When something was asked for, and the mark of its part by then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) mark: u64,
+    pub(super) at: Timestamp,
+}
+
+/// What is known of one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// All that there is.
+    Fresh,
+    /// What it was, or nothing.
+    Stale,
+}
+
+impl Cache {
+    /// One that remembers up to `max_keys` keys.
+    pub(super) fn new(max_keys: usize) -> Self {
+        Self(unsync::Cache::new(max_keys))
+    }
+
+    /// Whether what is remembered of a key can be gone by at `now`.
+    pub(super) fn find(&self, key: &Key, marks: &Marks, now: Timestamp) -> Found {
+        let Some(Known { asked, .. }) = self.0.get(key) else { return Found::Stale };
+        let news = asked.at.max(marks.heard());
+        // A clock that was set back makes all stale that was asked for before.
+        let is_fresh = asked.at <= now
+            && now.since(asked.at) < MAX_AGE
+            && now.since(news) < TRUSTED_FOR
+            && marks.of(key) == asked.mark;
+        if is_fresh { Found::Fresh } else { Found::Stale }
+    }
+
+    /// What was last said of a key.
+    pub(super) fn last_known(&self, key: &Key) -> Option<Override> {
+        self.0.peek(key)?.said
+    }
+
+    /// Remembers what is said of a key.
+    pub(super) fn learn(&mut self, key: Key, said: Option<Override>, asked: Asked) {
+        self.0.insert(key, Known { said, asked });
+    }
+
+    /// How many keys are remembered.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::digest::{Counter, Principal};
+
+    fn key(bits: u128) -> Key {
+        Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) }
+    }
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
+    }
+
+    const LIMIT: Option<Override> = Some(Override::Limited { units: 5, window: None });
+
+    #[test]
+    fn what_is_known_is_fresh_while_there_is_news_and_its_mark_is_the_same() {
+        let (marks, mut cache) = (Marks::default(), Cache::new(10));
+        cache.learn(key(7), LIMIT, Asked { mark: marks.of(&key(7)), at: at(0) });
+        let found = |marks: &Marks, ms| cache.find(&key(7), marks, at(ms));
+        assert_eq!(found(&marks, 1499), Found::Fresh);
+        assert_eq!(found(&marks, 1500), Found::Stale, "no news");
+        marks.hear([(9, 3)], at(1400));
+        assert_eq!(found(&marks, 2899), Found::Fresh, "the news are of another part");
+        marks.hear([(7, 3)], at(1400));
+        assert_eq!(found(&marks, 1400), Found::Stale, "it was changed");
+        assert_eq!(cache.last_known(&key(7)), LIMIT);
+        assert_eq!(cache.find(&key(8), &marks, at(0)), Found::Stale, "never asked for");
+    }
+
+    #[test]
+    fn nothing_is_believed_for_longer_than_a_minute_or_before_it_was_asked_for() {
+        let (marks, mut cache) = (Marks::default(), Cache::new(10));
+        cache.learn(key(7), None, Asked { mark: 0, at: at(0) });
+        marks.hear([], at(59_000));
+        assert_eq!(cache.find(&key(7), &marks, at(59_999)), Found::Fresh);
+        marks.hear([], at(60_000));
+        assert_eq!(cache.find(&key(7), &marks, at(60_000)), Found::Stale);
+        assert_eq!(cache.find(&key(7), &marks, Timestamp::default()), Found::Stale);
+    }
+
+    proptest! {
+        #[test]
+        fn a_change_is_never_missed_for_two_seconds(
+            polls in prop::collection::vec(1..3000_u64, 0..20),
+            asked_ms in 0..20_000_u64,
+            changed_ms in 0..20_000_u64,
+        ) {
+            // Asked before the change; polls see it from then on.
+            prop_assume!(asked_ms < changed_ms);
+            let (marks, mut cache) = (Marks::default(), Cache::new(10));
+            cache.learn(key(7), LIMIT, Asked { mark: 0, at: at(asked_ms) });
+            let mut poll_ms = 0;
+            for gap_ms in polls {
+                poll_ms += gap_ms;
+                let mark = u64::from(poll_ms >= changed_ms);
+                marks.hear([(7, mark)], at(poll_ms));
+                for later_ms in [0, 700, 1400, 1999] {
+                    let now_ms = poll_ms + later_ms;
+                    if now_ms >= changed_ms + 1500 {
+                        prop_assert_eq!(cache.find(&key(7), &marks, at(now_ms)), Found::Stale);
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn it_never_remembers_more_than_it_may(keys in prop::collection::vec(0..9999_u128, 0..500)) {
+            let mut cache = Cache::new(50);
+            for bits in keys {
+                cache.learn(key(bits), LIMIT, Asked { mark: 0, at: at(0) });
+                prop_assert!(cache.len() <= 50);
+            }
+        }
+    }
+}

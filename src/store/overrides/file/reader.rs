@@ -1,0 +1,143 @@
+//! The thread that reads the file for all workers: a disk may be slow, and no
+//! worker waits for it longer than its requests do.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tracing::{info, warn};
+
+use super::{Opened, OverridesFile};
+use crate::digest::Key;
+use crate::store::overrides::{Marks, Said};
+use crate::time::{Clock, monotonic};
+
+/// How often changes are looked for.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Batches that may wait. Each worker has one under way, so this is many workers.
+const MAX_WAITING: usize = 1024;
+
+/// The way to the thread. It ends with the last of these.
+#[derive(Clone, Debug)]
+pub(in crate::store::overrides) struct Reader(SyncSender<Question>);
+
+/// What is kept of some keys?
+#[derive(Debug)]
+struct Question {
+    keys: Vec<Key>,
+    answer: oneshot::Sender<Vec<Said>>,
+}
+
+impl Reader {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the system gives none.
+    pub(in crate::store::overrides) fn start(
+        file: OverridesFile,
+        marks: Arc<Marks>,
+    ) -> std::io::Result<Self> {
+        let (sender, questions) = sync_channel(MAX_WAITING);
+        let watch = Watch { file, marks, opened: None, complained: false };
+        thread::Builder::new().name("overrides".into()).spawn(move || watch.run(&questions))?;
+        Ok(Self(sender))
+    }
+
+    /// What is kept of these keys, in their order.
+    pub(in crate::store::overrides) async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+        let (answer, said) = oneshot::channel();
+        let question = Question { keys: keys.to_vec(), answer };
+        match self.0.try_send(question) {
+            Ok(()) => said.await.unwrap_or_else(|_| nothing(keys)),
+            Err(_) => nothing(keys),
+        }
+    }
+}
+
+fn nothing(keys: &[Key]) -> Vec<Said> {
+    vec![None; keys.len()]
+}
+
+/// What the thread does.
+struct Watch {
+    file: OverridesFile,
+    marks: Arc<Marks>,
+    opened: Option<Opened>,
+    /// Whether the log says that the file cannot be read.
+    complained: bool,
+}
+
+impl Watch {
+    fn run(mut self, questions: &Receiver<Question>) {
+        loop {
+            self.look_for_changes();
+            let next = monotonic() + INTERVAL;
+            loop {
+                match questions.recv_timeout(until(next)) {
+                    // Nobody waits for an answer any more: that is no matter.
+                    Ok(question) => drop(question.answer.send(self.answer(&question.keys))),
+                    Err(RecvTimeoutError::Timeout) => break,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+                if monotonic() >= next {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, keys: &[Key]) -> Vec<Said> {
+        match self.opened.as_ref().map(|opened| opened.read(keys)) {
+            Some(Ok(said)) => said,
+            Some(Err(problem)) => {
+                self.give_up(&problem);
+                nothing(keys)
+            }
+            None => nothing(keys),
+        }
+    }
+
+    /// Reads the marks. The file is opened again if it is another one now.
+    fn look_for_changes(&mut self) {
+        let at = Clock::System.now();
+        match self.open().and_then(|opened| opened.marks()) {
+            Ok(marks) => {
+                self.marks.hear(marks, at);
+                if std::mem::take(&mut self.complained) {
+                    info!(file = %self.file.path.display(), "the overrides can be read again");
+                }
+            }
+            Err(problem) => self.give_up(&problem),
+        }
+    }
+
+    fn open(&mut self) -> Result<&Opened, String> {
+        let path = &self.file.path;
+        let opened = match self.opened.take().filter(|opened| opened.is_at(path)) {
+            Some(opened) => opened,
+            None => {
+                let opened = Opened::open(path)?;
+                // All that is counted is filed under the secret.
+                if opened.secret()? != Some(self.file.secret) {
+                    return Err("it is another file than before; start the gateway again".into());
+                }
+                opened
+            }
+        };
+        Ok(self.opened.insert(opened))
+    }
+
+    fn give_up(&mut self, problem: &str) {
+        self.opened = None;
+        if !std::mem::replace(&mut self.complained, true) {
+            let file = self.file.path.display();
+            warn!(%file, %problem, "the overrides cannot be read; what was last known holds");
+        }
+    }
+}
+
+fn until(next: Instant) -> Duration {
+    next.saturating_duration_since(monotonic())
+}

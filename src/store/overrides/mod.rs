@@ -1,0 +1,281 @@
+//! Limits of single keys, in place of their policies' own: kept in Redis or in
+//! a file, for billions of keys, and read through a bounded cache.
+//!
+//! Guarantees: a change is in effect on every node within two seconds. A key
+//! that is known costs no call. A request waits for what is not known for
+//! the timeout at most; if nothing is said until then, or the
+//! keeper is away, what was known last holds, and else the policy's own limit.
+//! What is remembered, and what is asked for at a time, is bounded.
+//!
+//! How changes are noticed: see `marks`.
+
+mod cache;
+mod codec;
+mod file;
+mod marks;
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+pub(super) use codec::{decode, encode};
+pub use file::{FileError, OverridesFile};
+pub(super) use marks::{Marks, PARTS, part};
+
+use self::cache::{Asked, Cache, Found};
+use self::file::Reader;
+use super::{Store, StoreError, redis};
+use crate::digest::Key;
+use crate::time::{Clock, Span, Timestamp};
+
+/// What one worker remembers, overridden or not. An entry takes about 100 bytes.
+const MAX_KNOWN: usize = 100_000;
+/// Keys that one worker asks for at a time, those that wait among them. What is
+/// beyond that has the limit that was known last.
+const MAX_WANTED: usize = 4096;
+/// Keys that are asked for together.
+const MAX_BATCH: usize = 256;
+/// How long a request waits for a file: as long as it does for Redis by default.
+const FILE_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// What holds for one key in place of its policy's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Override {
+    /// No limit at all.
+    Unlimited,
+    /// Another limit.
+    Limited {
+        /// The limit.
+        units: u64,
+        /// Its window, if it has another one than the policy.
+        window: Option<Span>,
+    },
+}
+
+/// Why an override is not read, or not written.
+#[derive(Debug, Error)]
+pub enum OverrideError {
+    /// Redis does not answer, or refuses.
+    #[error("Redis does not do it: {0}; try again when it answers")]
+    Redis(#[from] StoreError),
+    /// It was written, and its change could not be announced.
+    #[error(
+        "it is written, but nobody could be told ({0}): it will be in effect within a minute, \
+         or try again"
+    )]
+    NotAnnounced(StoreError),
+    /// What is kept there was not written by this program, or by a newer one.
+    #[error("what is kept for this key makes no sense: set it again, or unset it")]
+    Garbage,
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+/// What the workers of a node share of the limits of single keys.
+#[derive(Clone, Debug)]
+pub struct SharedOverrides {
+    marks: Arc<Marks>,
+    keeper: SharedKeeper,
+}
+
+#[derive(Clone, Debug)]
+enum SharedKeeper {
+    File(Reader),
+    /// Whether a worker listens already.
+    Redis(Arc<AtomicBool>),
+}
+
+impl SharedOverrides {
+    /// Those in a file, which a thread of its own reads from now on.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn in_file(file: OverridesFile) -> std::io::Result<Self> {
+        let marks = Arc::new(Marks::default());
+        let keeper = SharedKeeper::File(Reader::start(file, Arc::clone(&marks))?);
+        Ok(Self { marks, keeper })
+    }
+
+    /// Those in the Redis in which a node also counts.
+    pub fn in_redis() -> Self {
+        Self { marks: Arc::default(), keeper: SharedKeeper::Redis(Arc::default()) }
+    }
+
+    /// The way there of the worker in whose runtime this is called, and whose
+    /// store this is. None if they are in Redis and the store is not.
+    pub fn open(&self, store: &Store) -> Option<Overrides> {
+        let (keeper, timeout) = match (&self.keeper, store) {
+            (SharedKeeper::File(reader), _) => (Keeper::File(reader.clone()), FILE_TIMEOUT),
+            (SharedKeeper::Redis(listens), Store::Redis(store)) => {
+                let there = store.overrides();
+                if !listens.swap(true, Ordering::Relaxed) {
+                    spawn_local(there.clone().listen(Arc::clone(&self.marks), Clock::System));
+                }
+                let timeout = there.timeout();
+                (Keeper::Redis(there), timeout)
+            }
+            (SharedKeeper::Redis(_), Store::Memory(_)) => return None,
+        };
+        Some(Overrides::new(keeper, Arc::clone(&self.marks), timeout))
+    }
+}
+
+/// Where they are kept.
+#[derive(Clone, Debug)]
+enum Keeper {
+    File(Reader),
+    Redis(redis::Overrides),
+    /// What a test says.
+    #[cfg(test)]
+    Fake(tests::Fake),
+}
+
+/// What the keeper says of one key; none if it does not say.
+pub(super) type Said = Option<Option<Override>>;
+
+impl Keeper {
+    /// What is kept of these keys, in their order.
+    async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+        match self {
+            Self::File(reader) => reader.fetch(keys).await,
+            Self::Redis(there) => there.fetch(keys).await,
+            #[cfg(test)]
+            Self::Fake(fake) => fake.fetch(keys).await,
+        }
+    }
+}
+
+/// One worker's way to the limits of single keys.
+#[derive(Debug)]
+pub struct Overrides(Rc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    keeper: Keeper,
+    marks: Arc<Marks>,
+    timeout: Duration,
+    cache: RefCell<Cache>,
+    wanted: RefCell<Wanted>,
+    /// Told whenever answers have come.
+    landed: watch::Sender<()>,
+}
+
+/// Keys that the keeper is asked for.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// All of them.
+    keys: HashSet<Key>,
+    /// Those that are not on their way yet.
+    waiting: Vec<(Key, Timestamp)>,
+    /// Whether somebody carries the questions.
+    carried: bool,
+}
+
+impl Overrides {
+    fn new(keeper: Keeper, marks: Arc<Marks>, timeout: Duration) -> Self {
+        Self(Rc::new(Inner {
+            keeper,
+            marks,
+            timeout,
+            cache: RefCell::new(Cache::new(MAX_KNOWN)),
+            wanted: RefCell::default(),
+            landed: watch::Sender::new(()),
+        }))
+    }
+
+    /// What holds for these keys in place of their policies' limits, in their
+    /// order. `now` is this node's time.
+    pub async fn look_up(&self, keys: &[Key], now: Timestamp) -> SmallVec<[Option<Override>; 4]> {
+        let inner = &self.0;
+        if !keys.iter().all(|key| inner.knows(key, now)) {
+            let mut landed = inner.landed.subscribe();
+            if Inner::want(inner, keys, now) {
+                let all =
+                    async { while inner.wants_any(keys) && landed.changed().await.is_ok() {} };
+                // What is not there by then is what it was.
+                let _ = timeout(inner.timeout, all).await;
+            }
+        }
+        let cache = inner.cache.borrow();
+        keys.iter().map(|key| cache.last_known(key)).collect()
+    }
+}
+
+impl Inner {
+    fn knows(&self, key: &Key, now: Timestamp) -> bool {
+        matches!(self.cache.borrow().find(key, &self.marks, now), Found::Fresh)
+    }
+
+    fn wants_any(&self, keys: &[Key]) -> bool {
+        let wanted = self.wanted.borrow();
+        keys.iter().any(|key| wanted.keys.contains(key))
+    }
+
+    /// Has those asked for that are not known. Each is asked for once at a
+    /// time, however many requests wait for it. Whether any is on its way.
+    fn want(inner: &Rc<Self>, keys: &[Key], now: Timestamp) -> bool {
+        let mut wanted = inner.wanted.borrow_mut();
+        let mut any = false;
+        for key in keys.iter().filter(|key| !inner.knows(key, now)) {
+            if wanted.keys.contains(key) {
+                any = true;
+            } else if wanted.keys.len() < MAX_WANTED {
+                any = true;
+                wanted.keys.insert(*key);
+                wanted.waiting.push((*key, now));
+            }
+        }
+        if !wanted.waiting.is_empty() && !wanted.carried {
+            wanted.carried = true;
+            spawn_local(Rc::clone(inner).carry());
+        }
+        any
+    }
+
+    /// Carries questions, one batch after the other, until there are no more:
+    /// those that come while one is under way go together with the next. It is
+    /// a task of its own, so that a client who goes away disturbs nobody.
+    async fn carry(self: Rc<Self>) {
+        loop {
+            let batch: Vec<(Key, Timestamp)> = {
+                let mut wanted = self.wanted.borrow_mut();
+                let size = wanted.waiting.len().min(MAX_BATCH);
+                wanted.carried = size > 0;
+                wanted.waiting.drain(..size).collect()
+            };
+            if batch.is_empty() {
+                return;
+            }
+            let asked = |(key, at): &(Key, Timestamp)| Asked { mark: self.marks.of(key), at: *at };
+            let asked: Vec<Asked> = batch.iter().map(asked).collect();
+            let keys: Vec<Key> = batch.iter().map(|(key, _)| *key).collect();
+            let said = self.keeper.fetch(&keys).await;
+            let mut cache = self.cache.borrow_mut();
+            for ((key, asked), said) in keys.iter().zip(asked).zip(said) {
+                if let Some(said) = said {
+                    cache.learn(*key, said, asked);
+                }
+            }
+            drop(cache);
+            let mut wanted = self.wanted.borrow_mut();
+            keys.iter().for_each(|key| {
+                wanted.keys.remove(key);
+            });
+            drop(wanted);
+            self.landed.send_replace(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

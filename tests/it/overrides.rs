@@ -1,0 +1,111 @@
+//! Limits of single keys without Redis: in a file that the command line writes
+//! while gateways read it.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Client, Gateway, Program, eventually};
+
+/// A gateway whose overrides are in this file. `each` counts by `X-Who`.
+fn gateway(file: &Path) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         store: {{ overrides: {{ path: {file:?} }} }}\n\
+         policies:\n  \
+           each: {{ key: \"header:x-who\", limit: 3/day, overrides: true }}\n  \
+           both: {{ key: {{ all: [ip, path] }}, limit: 1M/day, overrides: true }}\n  \
+           plain: {{ key: ip, limit: 1M/day }}\n\
+         routes: [{{ path: \"/*\", policies: [each, both, plain], respond: {{ body: ok }} }}]\n"
+    ))
+}
+
+fn limits(clients: &mut [Client], who: &str) -> Vec<u64> {
+    let limit = |client: &mut Client| client.get("/", &[who]).number("X-Ratelimit-Limit");
+    clients.iter_mut().map(limit).collect()
+}
+
+#[test]
+fn what_is_set_while_gateways_run_is_in_effect_on_all_of_them_until_it_is_unset() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let gateways = [(); 2].map(|()| gateway(&file));
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    let who = "X-Who: ann";
+    let statuses = [(); 4].map(|()| clients[0].get("/", &[who]).status);
+    assert_eq!(statuses, [200, 200, 200, 429]);
+    for (limit, told) in [("500", [500, 500]), ("2", [2, 2]), ("9/hour", [9, 9])] {
+        let output = gateways[0].overrides(&["set", "each", "ann", limit]);
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        eventually("both go by it", || limits(&mut clients, who) == told);
+        assert_eq!(limits(&mut clients, "X-Who: bob"), [3, 3]);
+    }
+    gateways[1].overrides(&["set", "each", "ann", "unlimited"]);
+    eventually("both go by it", || limits(&mut clients, who) == [1_000_000, 1_000_000]);
+    gateways[1].overrides(&["set", "both", "ip=127.0.0.1&path=/", "7"]);
+    eventually("both go by it", || limits(&mut clients, who) == [7, 7]);
+    let response = clients[0].get("/", &[who]);
+    let policies = response.field("RateLimit-Policy").expect("it is there");
+    assert!(policies.contains("\"both\";q=7;w=86400"), "{policies}");
+    gateways[0].overrides(&["unset", "both", "ip=127.0.0.1&path=/"]);
+    gateways[0].overrides(&["unset", "each", "ann"]);
+    eventually("both go by it", || limits(&mut clients, who) == [3, 3]);
+}
+
+#[test]
+fn a_gateway_that_starts_again_goes_by_what_was_set_before() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let first = gateway(&file);
+    first.overrides(&["set", "each", "ann", "50"]);
+    drop(first);
+    let again = gateway(&file);
+    let mut clients = [again.client()];
+    eventually("it goes by it", || limits(&mut clients, "X-Who: ann") == [50]);
+    let output = again.overrides(&["get", "each", "ann"]);
+    assert_eq!(output.stdout, "each ann: 50/1d (the policy's own limit: 3/1d)\n");
+}
+
+#[test]
+fn a_file_that_goes_away_leaves_what_was_known() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let gateway = gateway(&file);
+    let mut clients = [gateway.client()];
+    gateway.overrides(&["set", "each", "ann", "50"]);
+    eventually("it goes by it", || limits(&mut clients, "X-Who: ann") == [50]);
+    std::fs::remove_file(&file).expect("it is there");
+    eventually("the log says so", || gateway.log().contains("the overrides cannot be read"));
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(limits(&mut clients, "X-Who: ann"), [50]);
+    assert_eq!(limits(&mut clients, "X-Who: bob"), [3]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_advice() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let gateway = gateway(&directory.path().join("overrides.redb"));
+    let cases: [(&[&str], &str); 7] = [
+        (
+            &["set", "echo", "ann", "5"],
+            "there is no policy \"echo\"; policies with overrides: each",
+        ),
+        (&["set", "plain", "10.0.0.1", "5"], "write overrides: true under it"),
+        (&["set", "each", "", "5"], "no request has such a key"),
+        (&["get", "both", "10.0.0.1"], "write it as ip=...&path=..."),
+        (&["set", "each", "ann", "lots"], "write a count per time"),
+        (&["set", "each", "ann", "0"], "a limit of 0 would let nothing pass"),
+        (&["set", "each", "ann", "5/fortnight"], "is no unit of time"),
+    ];
+    for (arguments, said) in cases {
+        let output = gateway.overrides(arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(output.stderr.contains(said), "{arguments:?}: {}", output.stderr);
+    }
+}
+
+#[test]
+fn help_has_an_example() {
+    let output = Program::run(&["override", "--help"]);
+    assert!(output.stdout.contains("tollgate override set per-client 192.0.2.7 500/minute"));
+}

@@ -1,0 +1,143 @@
+//! Limits of single keys in Redis: set by the command line while gateways run,
+//! in effect on all of them.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{node, wait_for_store};
+use crate::support::load::who;
+use crate::support::redis::{Cluster, Options, Redis, Sentinels};
+use crate::support::{Client, Gateway, eventually};
+
+/// Within so long a change is in effect everywhere.
+const IN_EFFECT: Duration = Duration::from_secs(2);
+
+fn pair(store: &str, policy: &str) -> [Gateway; 2] {
+    [(); 2].map(|()| {
+        let gateway = node(store, &format!("limit: 3/day, overrides: true, {policy}"));
+        wait_for_store(&gateway);
+        gateway
+    })
+}
+
+fn set(gateway: &Gateway, key: &str, limit: &str) {
+    let output = gateway.overrides(&["set", "each", key, limit]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+}
+
+fn limits(clients: &mut [Client; 2], who: &str) -> [u64; 2] {
+    clients.each_mut().map(|client| client.get("/", &[who]).number("X-Ratelimit-Limit"))
+}
+
+/// Two nodes that reach their store so go by what is set for each of many clients.
+fn holds(store: &str) {
+    let gateways = pair(store, "");
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    for client in 0..12 {
+        assert_eq!(limits(&mut clients, &who(client)), [3, 3], "client {client} by {store}");
+    }
+    for client in 0..12 {
+        let name = who(client);
+        let name = name.strip_prefix("X-Who: ").expect("it is the field");
+        set(&gateways[client % 2], name, &(100 + client).to_string());
+    }
+    thread::sleep(IN_EFFECT);
+    for client in 0..12 {
+        let limit = 100 + u64::try_from(client).expect("it is small");
+        assert_eq!(limits(&mut clients, &who(client)), [limit; 2], "client {client} by {store}");
+    }
+    assert_eq!(limits(&mut clients, "X-Who: somebody else"), [3, 3]);
+}
+
+#[test]
+fn on_one_server_by_a_user_who_may_do_no_more_than_the_documentation_says() {
+    let text = std::fs::read_to_string("docs/redis.md").expect("tests run in the project");
+    let rules = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
+    let lines = vec![format!("user {}", rules.expect("it shows ACL SETUSER"))];
+    let redis = Redis::start(Options { password: Some("admin"), lines, ..Options::default() });
+    holds(&format!("url: \"redis://tollgate:secret@127.0.0.1:{}\"", redis.port()));
+    let denied = redis.cli(&["ACL", "LOG"]);
+    assert!(!denied.contains("reason\ncommand"), "{denied}");
+}
+
+#[test]
+fn on_servers_that_do_not_know_of_each_other() {
+    let shards = [(); 3].map(|()| Redis::start(Options::default()));
+    let urls = shards.each_ref().map(|shard| format!("\"{}\"", shard.url()));
+    holds(&format!("shards: [{}]", urls.join(", ")));
+    let kept = shards.each_ref().map(|shard| shard.cli(&["KEYS", "tollgate:o:*"]).lines().count());
+    assert!(kept.iter().all(|hashes| *hashes > 0), "{kept:?}");
+}
+
+#[test]
+fn in_a_cluster_also_after_slots_have_moved() {
+    let cluster = Cluster::start();
+    let store = format!("url: \"{}\"", cluster.url());
+    holds(&store);
+    let gateways = pair(&store, "");
+    set(&gateways[0], "ann", "50");
+    cluster.reshard(200);
+    set(&gateways[0], "bob", "60");
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    eventually("ann's holds", || limits(&mut clients, "X-Who: ann") == [50, 50]);
+    eventually("bob's holds", || limits(&mut clients, "X-Who: bob") == [60, 60]);
+}
+
+#[test]
+fn on_a_master_that_sentinels_know() {
+    let sentinels = Sentinels::start();
+    holds(&format!("url: \"{}\"", sentinels.url()));
+}
+
+#[test]
+fn a_raised_limit_ends_a_refusal_in_every_mode_and_a_lowered_one_begins_it() {
+    let redis = Redis::start(Options::default());
+    for mode in ["exact", "leased", "write_back"] {
+        let gateways = pair(&format!("url: \"{}\"", redis.url()), &format!("store_mode: {mode}"));
+        let mut clients = gateways.each_ref().map(Gateway::client);
+        let (name, field) = (mode, format!("X-Who: {mode}"));
+        let refused = |clients: &mut [Client; 2]| {
+            clients.each_mut().map(|client| client.get("/", &[&field]).status == 429)
+        };
+        eventually("both refuse", || refused(&mut clients) == [true, true]);
+        set(&gateways[0], name, "100");
+        thread::sleep(IN_EFFECT);
+        assert_eq!(refused(&mut clients), [false, false], "{mode}");
+        assert_eq!(limits(&mut clients, &field), [100, 100], "{mode}");
+        set(&gateways[1], name, "2");
+        thread::sleep(IN_EFFECT);
+        assert_eq!(refused(&mut clients), [true, true], "{mode}");
+        set(&gateways[1], name, "unlimited");
+        thread::sleep(IN_EFFECT);
+        let response = clients[0].get("/", &[&field]);
+        assert_eq!((response.status, response.field("X-Ratelimit-Limit")), (200, None), "{mode}");
+        gateways[0].overrides(&["unset", "each", name]);
+        thread::sleep(IN_EFFECT);
+        assert_eq!(refused(&mut clients), [true, true], "{mode}");
+    }
+}
+
+#[test]
+fn while_redis_is_away_what_was_known_holds_and_nothing_can_be_set() {
+    let redis = Redis::start(Options::default());
+    let gateways = pair(&format!("url: \"{}\"", redis.url()), "");
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    set(&gateways[0], "ann", "100");
+    thread::sleep(IN_EFFECT);
+    assert_eq!(limits(&mut clients, "X-Who: ann"), [100, 100]);
+    redis.stop();
+    eventually("it is away", || {
+        clients.each_mut().iter_mut().all(|client| {
+            client.get("/", &["X-Who: ann"]).field("X-Ratelimit-Source") == Some("local")
+        })
+    });
+    // Its part of the limit, by how many nodes each has heard of.
+    let parts = limits(&mut clients, "X-Who: ann");
+    assert!(parts.iter().all(|part| [50, 100].contains(part)), "{parts:?}");
+    let output = gateways[0].overrides(&["set", "each", "ann", "200"]);
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.contains("Redis cannot be reached"), "{}", output.stderr);
+    redis.cont();
+    set(&gateways[0], "ann", "200");
+    eventually("it is in effect", || limits(&mut clients, "X-Who: ann") == [200, 200]);
+}
