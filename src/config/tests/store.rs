@@ -5,6 +5,7 @@ use std::fs;
 use super::*;
 use crate::store::redis::{Address, RedisSettings, Topology};
 use crate::terms::{OnFailure, StoreMode, Terms};
+use crate::time::Span;
 
 fn redis(fields: &str) -> RedisSettings {
     let text = format!("{SMALLEST}store: {{ redis: {{ {fields} }} }}\n");
