@@ -167,7 +167,7 @@ fn limits(decision: &Decision<'_>) -> List {
 
 /// A list of structured fields (RFC 9651, section 3.1): strings with numbers as
 /// parameters. It is written by hand: every response has two, and to format them
-/// took a tenth of the time of a request.
+/// took a tenth of the instructions of a request.
 struct List(String);
 
 impl Default for List {
