@@ -203,7 +203,9 @@ proptest! {
     /// backslash is escaped, and none stands alone.
     #[test]
     fn any_name_becomes_a_valid_string(name in any::<String>()) {
-        let written = SfString(&name).to_string();
+        let mut list = List::default();
+        list.add(&name);
+        let List(written) = list;
         let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
         let mut bytes = inner.bytes();
         while let Some(byte) = bytes.next() {

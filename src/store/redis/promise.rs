@@ -139,6 +139,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::time::monotonic;
 
     const TIMEOUT: Option<Answer> = Some(Err(StoreError::Timeout));
 
@@ -150,7 +151,7 @@ mod tests {
     fn the_first_answer_holds_and_wakes_who_waits() {
         let (promise, mut awaited) = Promise::new();
         let mut deadlines = Deadlines::default();
-        let now = Instant::now();
+        let now = monotonic();
         deadlines.add(now, &awaited);
         assert_eq!((&mut awaited).now_or_never(), None);
         promise.keep(answer("yes"));
@@ -173,7 +174,7 @@ mod tests {
         assert!(promise.is_closed());
 
         let (promise, awaited) = Promise::new();
-        let (mut deadlines, now) = (Deadlines::default(), Instant::now());
+        let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         deadlines.pass(now);
         assert!(promise.is_closed());
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn deadlines_pass_one_by_one_and_only_of_what_is_still_open() {
-        let (mut deadlines, start) = (Deadlines::default(), Instant::now());
+        let (mut deadlines, start) = (Deadlines::default(), monotonic());
         let at = |ms| start + Duration::from_millis(ms);
         let mut calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
         let firsts: Vec<_> =
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn answered_calls_do_not_pile_up() {
-        let (mut deadlines, now) = (Deadlines::default(), Instant::now());
+        let (mut deadlines, now) = (Deadlines::default(), monotonic());
         for _ in 0..1000 {
             let (promise, awaited) = Promise::new();
             deadlines.add(now, &awaited);
