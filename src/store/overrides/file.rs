@@ -4,9 +4,9 @@
 //! open and read, while the command line writes beside them. A node sees what
 //! was committed, never half of it, and a writer that dies disturbs no reader.
 //!
-//! To open and close it for every batch of questions was tried instead: that
-//! takes 40 to 60 µs a batch, and writers would have to wait for readers. A read
-//! of a file that stays open takes 7 to 13 µs, and nobody waits.
+//! To open and close it for every question was tried with redb alone: that takes
+//! 39 µs among a thousand entries and 56 µs among a million, and a writer would
+//! wait for readers. A file that stays open takes 7 and 13 µs, and nobody waits.
 //!
 //! Keys are digested under a secret that is kept in the file, so that they are
 //! the same for every process that opens it.
