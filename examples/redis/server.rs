@@ -4,12 +4,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use redis::{Client, Cmd, Connection, Value};
+use redis::{Client, Cmd, Connection};
+use tollgate::time::Span;
 
 /// How often one looks whether it has started, 10 ms apart.
 const ATTEMPTS: u32 = 1000;
 /// How often everything is measured.
-const ROUNDS: u32 = 25;
+const ROUNDS: u32 = 15;
 
 /// A server on which one script is loaded. It is stopped when dropped.
 pub(crate) struct Server {
@@ -37,33 +38,66 @@ impl Server {
     }
 
     /// Sends calls at once, and waits for their answers.
-    pub(crate) fn run(&mut self, calls: Vec<Cmd>) -> anyhow::Result<()> {
-        let mut pipe = redis::pipe();
-        for call in calls {
-            pipe.add_command(call);
+    pub(crate) fn run(&mut self, calls: &[Cmd]) -> anyhow::Result<()> {
+        self.send(calls)?;
+        self.receive(calls.len())
+    }
+
+    fn send(&mut self, calls: &[Cmd]) -> anyhow::Result<()> {
+        let packed: Vec<u8> = calls.iter().flat_map(Cmd::get_packed_command).collect();
+        Ok(self.connection.send_packed_command(&packed)?)
+    }
+
+    fn receive(&mut self, answers: usize) -> anyhow::Result<()> {
+        for _ in 0..answers {
+            self.connection.recv_response()?.extract_error()?;
         }
-        pipe.query::<Vec<Value>>(&mut self.connection)?;
         Ok(())
     }
 
-    /// The server's processor time for so many calls, or lists of calls that are
-    /// sent at once, in microseconds: the least of several rounds, because others
-    /// use the machine too.
+    /// The server's processor time for so many groups of calls, in microseconds:
+    /// the least of several rounds, because others use the machine too. So many
+    /// groups are in flight at a time.
     pub(crate) fn least_us(
         &mut self,
-        count: usize,
-        mut calls: impl FnMut(&Self) -> Vec<Cmd>,
+        groups: usize,
+        in_flight: usize,
+        mut group: impl FnMut() -> Vec<Cmd>,
     ) -> anyhow::Result<f64> {
         let mut least_us = f64::INFINITY;
         for _ in 0..ROUNDS {
+            let groups: Vec<_> = (0..groups).map(|_| group()).collect();
             let before_us = self.cpu_us()?;
-            for _ in 0..count {
-                let calls = calls(self);
-                self.run(calls)?;
+            for (index, group) in groups.iter().enumerate() {
+                if index >= in_flight {
+                    self.receive(group.len())?;
+                }
+                self.send(group)?;
+            }
+            for group in &groups[groups.len().saturating_sub(in_flight)..] {
+                self.receive(group.len())?;
             }
             least_us = least_us.min(self.cpu_us()? - before_us);
         }
         Ok(least_us)
+    }
+
+    /// How many fields all keys have, and how many of them those that will
+    /// live for so long if nobody uses them.
+    pub(crate) fn fields_and_those_that_live_for(
+        &mut self,
+        span: Span,
+    ) -> anyhow::Result<(u32, u32)> {
+        let keys: Vec<Vec<u8>> = redis::cmd("KEYS").arg("*").query(&mut self.connection)?;
+        let (mut all, mut living) = (0, 0);
+        for key in keys {
+            let fields: u32 = redis::cmd("HLEN").arg(&key).query(&mut self.connection)?;
+            let lives_ms: i64 = redis::cmd("PTTL").arg(&key).query(&mut self.connection)?;
+            let is_left = u64::try_from(lives_ms).map_or(true, |ms| Span::from_millis(ms) >= span);
+            all += fields;
+            living += if is_left { fields } else { 0 };
+        }
+        Ok((all, living))
     }
 
     fn cpu_us(&mut self) -> anyhow::Result<f64> {

@@ -1,7 +1,7 @@
 //! What the script is asked, and what its answer means.
 //!
 //! The script says yes or no and writes; we explain. Its answer holds the time
-//! and the states as they were before, and from these the [`Algorithm`] itself
+//! and the fields as they were before, and from these the [`Algorithm`] itself
 //! computes every number a client is told. So Redis and memory cannot disagree
 //! on numbers. Should they ever disagree on yes or no, the answer is refused as
 //! [`Garbage`].

@@ -38,10 +38,14 @@ pub struct Script {
 pub static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
 
+/// To define functions takes time in every call, so what only few bodies need is
+/// defined when the first of them comes.
 const SOURCE: &str = concat!(
     include_str!("lua/numbers.lua"),
     include_str!("lua/field.lua"),
     include_str!("lua/sliding_window.lua"),
+    include_str!("lua/plain.lua"),
+    "local function define_decide()\n",
     include_str!("lua/sub_windows.lua"),
     include_str!("lua/fixed_window.lua"),
     include_str!("lua/sliding_log.lua"),
@@ -49,4 +53,6 @@ const SOURCE: &str = concat!(
     include_str!("lua/concurrency.lua"),
     include_str!("lua/ban.lua"),
     include_str!("lua/decide.lua"),
+    "end\n",
+    include_str!("lua/batch.lua"),
 );

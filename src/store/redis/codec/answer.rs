@@ -1,9 +1,9 @@
-//! What the script answers: whether it refused, its time, and the states it found.
+//! What the script answers: whether it refused, its time, and the fields it found.
 
 use smallvec::SmallVec;
 
-use super::body::{kind, step_us};
-use super::wire::{EPOCH_US, Reader};
+use super::body::{head, step_us};
+use super::wire::{EPOCH_US, Reader, shape};
 use super::{Ask, Asked, order};
 use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
 use crate::time::{Span, Timestamp};
@@ -14,9 +14,6 @@ pub enum Garbage {
     /// It ends before all was said.
     #[error("the answer of the script ends too early")]
     Short,
-    /// Something follows the last state.
-    #[error("the answer of the script has {0} bytes too many")]
-    Long(usize),
     /// It neither refuses nor admits.
     #[error("the answer of the script begins with {0}, which is neither yes nor no")]
     Outcome(u8),
@@ -26,9 +23,6 @@ pub enum Garbage {
     /// A number of too many bits.
     #[error("a state has a number of more than 53 bits")]
     Number,
-    /// A state of another kind than was asked for.
-    #[error("a state of kind {0} was found where one of another kind was asked for")]
-    Kind(u8),
     /// A log whose entries cannot be read.
     #[error("a log has entries that cannot be read")]
     Log,
@@ -72,13 +66,7 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
         other => return Err(Garbage::Outcome(other)),
     };
     let at = Timestamp::from_micros(reader.time_us()?);
-    let mut states: SmallVec<[Option<State>; 4]> = asked.iter().map(|_| None).collect();
-    for index in order(asked) {
-        states[index] = state(&mut reader, asked[index].algorithm, at)?;
-    }
-    if !reader.is_empty() {
-        return Err(Garbage::Long(reader.0.len()));
-    }
+    let states = states(reader, asked, at)?;
     let judged = || asked.iter().zip(&states);
     let mut findings: SmallVec<[Finding; 4]> =
         judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
@@ -155,24 +143,75 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
     Finding { verdict, extra: 0 }
 }
 
-/// The next state of an answer, if there is one: a head, its end, and what its
-/// kind has beside. See `field.lua`.
+/// The states that an answer has, in the order of the questions. The rest of it
+/// are the values of the fields, each after its length but the last.
+fn states(
+    mut reader: Reader<'_>,
+    asked: &[Asked<'_>],
+    at: Timestamp,
+) -> Result<SmallVec<[Option<State>; 4]>, Garbage> {
+    let mut states: SmallVec<[Option<State>; 4]> = asked.iter().map(|_| None).collect();
+    let order = order(asked);
+    let mut groups =
+        order.chunk_by(|&a, &b| asked[a].key.principal == asked[b].key.principal).peekable();
+    while let Some(group) = groups.next() {
+        let value = match groups.peek() {
+            Some(_) => reader.block()?,
+            None => Reader(reader.0),
+        };
+        for &index in group {
+            states[index] = state(Reader(value.0), &asked[index], at)?;
+        }
+    }
+    Ok(states)
+}
+
+/// The state of a counter among those of its field, if there is one. See `field.lua`.
 fn state(
-    reader: &mut Reader<'_>,
-    algorithm: &Algorithm,
+    mut reader: Reader<'_>,
+    asked: &Asked<'_>,
     at: Timestamp,
 ) -> Result<Option<State>, Garbage> {
-    let head = reader.byte()?;
-    if head == 0 {
-        return Ok(None);
+    let sought = (asked.key.counter.bits() & 0xff_ffff, head(asked.algorithm));
+    while let (Ok(id), Ok(head)) = (reader.fixed::<3>(), reader.byte()) {
+        if (id, head) == sought {
+            return read(&mut reader, head, asked.algorithm, at).map(Some);
+        }
+        // What somebody else wrote counts as nothing.
+        if skip(&mut reader, head).is_err() {
+            break;
+        }
     }
-    if head >> 4 != kind(algorithm) as u8 {
-        return Err(Garbage::Kind(head >> 4));
+    Ok(None)
+}
+
+/// When a state ends, in microseconds since 2025.
+fn end_us(reader: &mut Reader<'_>, head: u8) -> Result<u64, Garbage> {
+    let third = head & 0xf;
+    let units = if third >= 6 { reader.fixed::<4>() } else { reader.fixed::<6>() }?;
+    Ok(u64::try_from(u128::from(units) << (3 * third)).unwrap_or(u64::MAX))
+}
+
+/// Passes over a state of any kind.
+fn skip(reader: &mut Reader<'_>, head: u8) -> Result<(), Garbage> {
+    let (numbers, has_block) = shape(head >> 4).ok_or(Garbage::Short)?;
+    end_us(reader, head)?;
+    for _ in 1..numbers {
+        reader.number()?;
     }
-    let since_us = u128::from(reader.number()?) << (3 * (head & 0xf));
-    let since_us = u64::try_from(since_us).unwrap_or(u64::MAX);
+    if has_block { reader.block().map(|_| ()) } else { reader.number().map(|_| ()) }
+}
+
+/// The rest of a state with this head.
+fn read(
+    reader: &mut Reader<'_>,
+    head: u8,
+    algorithm: &Algorithm,
+    at: Timestamp,
+) -> Result<State, Garbage> {
+    let since_us = end_us(reader, head)?;
     let end = Timestamp::from_micros(EPOCH_US).plus(Span::from_micros(since_us));
-    Ok(Some(match algorithm {
+    Ok(match algorithm {
         Algorithm::SlidingWindow(_) => sliding(reader, windows(end, algorithm.window()))?,
         Algorithm::SubWindows(it) => {
             counts(reader, windows(end, it.length()), u64::from(it.buckets()))?
@@ -201,7 +240,7 @@ fn state(
             let bans = u8::try_from(reader.number()?).unwrap_or(u8::MAX);
             State::Ban { until, bans }
         }
-    }))
+    })
 }
 
 /// How many windows end until then.

@@ -130,7 +130,7 @@ fn count(charges: usize) -> u8 {
     u8::try_from(charges).expect("a decision has fewer than 256 charges")
 }
 
-pub(super) const fn kind(algorithm: &Algorithm) -> Kind {
+const fn kind(algorithm: &Algorithm) -> Kind {
     match algorithm {
         Algorithm::SlidingWindow(_) => Kind::SlidingWindow,
         Algorithm::SubWindows(_) => Kind::SubWindows,
@@ -145,7 +145,7 @@ pub(super) const fn kind(algorithm: &Algorithm) -> Kind {
 
 /// Kind and a third of the exponent e: ends of states are counted in units of
 /// 2^e microseconds, at most one window, so that they tell windows apart.
-fn head(algorithm: &Algorithm) -> u8 {
+pub(super) fn head(algorithm: &Algorithm) -> u8 {
     let window = match algorithm {
         Algorithm::SubWindows(it) => it.length(),
         Algorithm::FixedWindow(it) if it.zone().is_some() => Span::SECOND,

@@ -5,9 +5,9 @@ use super::Garbage;
 
 /// 2025-01-01, from which stored times count.
 pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
-/// Times end here, in the year 2112: so far all sums and quotients of the
-/// script are exact.
-pub(super) const END_US: u64 = 1 << 52;
+/// Times end here, in the year 2060: so far the ends of windows of a second fit
+/// into four bytes, and all sums and quotients of the script are exact.
+pub(super) const END_US: u64 = EPOCH_US + (1 << (32 + 18));
 
 /// The kinds of states, as a state's head has them. Zero is no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,20 @@ pub(super) enum Kind {
     LeakyBucket = 6,
     Concurrency = 7,
     Ban = 8,
+}
+
+/// How many numbers a state of this kind has after its end, and whether the last
+/// of them is the length of a block.
+pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
+    Some(match kind {
+        1 | 8 => (2, false),
+        2 => (2, true),
+        3 => (1, false),
+        4 => (4, true),
+        5 | 6 => (3, false),
+        7 => (1, true),
+        _ => return None,
+    })
 }
 
 /// Appends the lowest `WIDTH` bytes of a number, the lowest first.
@@ -43,11 +57,18 @@ impl<'b> Reader<'b> {
         Ok(self.bytes(1)?[0])
     }
 
+    /// A number of so many bytes, the lowest first.
+    pub(super) fn fixed<const WIDTH: usize>(&mut self) -> Result<u64, Garbage> {
+        let (digits, rest) = self.0.split_first_chunk::<WIDTH>().ok_or(Garbage::Short)?;
+        self.0 = rest;
+        let mut bytes = [0; 8];
+        bytes[..WIDTH].copy_from_slice(digits);
+        Ok(u64::from_le_bytes(bytes))
+    }
+
     /// A time of seven bytes.
     pub(super) fn time_us(&mut self) -> Result<u64, Garbage> {
-        let mut bytes = [0; 8];
-        bytes[..7].copy_from_slice(self.bytes(7)?);
-        match u64::from_le_bytes(bytes) {
+        match self.fixed::<7>()? {
             time_us @ 1..END_US => Ok(time_us),
             time_us => Err(Garbage::Time(time_us)),
         }

@@ -6,43 +6,46 @@ local function ban()
   -- What passes when no ban lasts is not counted here.
   local UNLIMITED = 549755813887
 
-  function kind.read(body, at)
-    local first, longest, after = unpack_bytes('<I6I6', body, at)
-    return { first = first, longest = longest, now = 0, over = 0, bans = 0 }, after
+  function kind.read(charge, body, at)
+    charge.first, charge.longest, at = unpack_bytes('<I6I6', body, at)
+    return at
   end
 
-  function kind.stand(counter, state, now)
-    counter.now = now
-    if state then
-      counter.over, counter.bans = state.ends - state.first, state.second
+  function kind.stand(charge, now, ends, value, at)
+    charge.now, charge.over, charge.bans = now, 0, 0
+    if ends then
+      local sooner
+      sooner, charge.bans, at = read_two(value, at)
+      charge.over = ends - sooner
     end
+    return at
   end
 
-  function kind.room(counter)
-    return counter.now < counter.over and 0 or UNLIMITED
+  function kind.room(charge)
+    return charge.now < charge.over and 0 or UNLIMITED
   end
 
   function kind.take() end
 
   function kind.give() end
 
-  function kind.owe(counter, units)
-    if units == 0 or counter.now < counter.over then
+  function kind.owe(charge, units)
+    if units == 0 or charge.now < charge.over then
       return
     end
-    if counter.now >= counter.over + counter.longest then
-      counter.bans = 0
+    if charge.now >= charge.over + charge.longest then
+      charge.bans = 0
     end
-    counter.over = counter.now + min(counter.longest, counter.first * 2 ^ counter.bans)
-    counter.bans = min(counter.bans + 1, 255)
+    charge.over = charge.now + min(charge.longest, charge.first * 2 ^ charge.bans)
+    charge.bans = min(charge.bans + 1, 255)
   end
 
-  function kind.ends(counter)
-    return counter.bans > 0 and counter.over + counter.longest or nil
+  function kind.ends(charge)
+    return charge.bans > 0 and charge.over + charge.longest or nil
   end
 
-  function kind.numbers(counter, ends)
-    return write(ends - counter.over) .. write(counter.bans)
+  function kind.numbers(charge, ends)
+    return write_two(ends - charge.over, charge.bans)
   end
 
   return kind

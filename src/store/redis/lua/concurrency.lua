@@ -8,73 +8,76 @@ local function concurrency()
   local kind = {}
   local SECOND, LEASE_S = 1000000, 15
 
-  function kind.read(body, at)
-    local limit, node, after = unpack_bytes('<I6I4', body, at)
-    return { limit = limit, node = node, now = 0, nodes = {}, sum = 0, own = nil, last_s = 0 }, after
+  function kind.read(charge, body, at)
+    charge.limit, charge.node, at = unpack_bytes('<I6I4', body, at)
+    return at
   end
 
-  function kind.stand(counter, state, now, value)
-    counter.now = now
-    if not state then
-      return
-    end
-    local last_s, at = floor(state.ends / SECOND), state.at
-    while at <= state.to do
-      local node, units, sooner_s
-      node, at = read(value, at)
-      units, at = read(value, at)
-      sooner_s, at = read(value, at)
-      local held = { node = node, units = units, ends_s = last_s - sooner_s }
-      if held.ends_s * SECOND > now then
-        counter.nodes[#counter.nodes + 1] = held
-        counter.sum = counter.sum + units
-        counter.own = node == counter.node and held or counter.own
+  function kind.stand(charge, now, ends, value, at)
+    local nodes, sum, own = {}, 0, nil
+    if ends then
+      local last_s, size = floor(ends / SECOND), nil
+      size, at = read(value, at)
+      local after = at + size
+      while at < after do
+        local held, sooner_s = {}, nil
+        held.node, held.units, at = read_two(value, at)
+        sooner_s, at = read(value, at)
+        held.ends_s = last_s - sooner_s
+        if held.ends_s * SECOND > now then
+          nodes[#nodes + 1] = held
+          sum = sum + held.units
+          own = held.node == charge.node and held or own
+        end
       end
+      at = after
     end
+    charge.now, charge.nodes, charge.sum, charge.own = now, nodes, sum, own
+    return at
   end
 
   -- The asking node holds so many units from now on.
-  function kind.renew(counter, units)
-    if not counter.own then
-      counter.own = { node = counter.node }
-      counter.nodes[#counter.nodes + 1] = counter.own
+  function kind.renew(charge, units)
+    if not charge.own then
+      charge.own = { node = charge.node }
+      charge.nodes[#charge.nodes + 1] = charge.own
     end
-    counter.own.units, counter.own.ends_s = units, floor(counter.now / SECOND) + LEASE_S
+    charge.own.units, charge.own.ends_s = units, floor(charge.now / SECOND) + LEASE_S
   end
 
-  function kind.room(counter)
-    return counter.limit - counter.sum
+  function kind.room(charge)
+    return charge.limit - charge.sum
   end
 
-  function kind.take(counter, units)
-    kind.renew(counter, (counter.own and counter.own.units or 0) + units)
+  function kind.take(charge, units)
+    kind.renew(charge, (charge.own and charge.own.units or 0) + units)
   end
 
   -- They are given back one for one, so none are added beside.
   function kind.owe() end
 
-  function kind.give(counter, units)
-    if counter.own then
-      counter.own.units = max(0, counter.own.units - units)
+  function kind.give(charge, units)
+    if charge.own then
+      charge.own.units = max(0, charge.own.units - units)
     end
   end
 
-  function kind.ends(counter)
+  function kind.ends(charge)
     local last_s = 0
-    for _, held in ipairs(counter.nodes) do
+    for _, held in ipairs(charge.nodes) do
       if held.units > 0 then
         last_s = max(last_s, held.ends_s)
       end
     end
-    counter.last_s = last_s
+    charge.last_s = last_s
     return last_s > 0 and last_s * SECOND or nil
   end
 
-  function kind.numbers(counter)
+  function kind.numbers(charge)
     local block = {}
-    for _, held in ipairs(counter.nodes) do
+    for _, held in ipairs(charge.nodes) do
       if held.units > 0 then
-        block[#block + 1] = write(held.node) .. write(held.units) .. write(counter.last_s - held.ends_s)
+        block[#block + 1] = write(held.node) .. write(held.units) .. write(charge.last_s - held.ends_s)
       end
     end
     block = concat(block)

@@ -9,135 +9,169 @@ local MAKERS = {
 }
 local kinds = {}
 
--- One charge of a body, and the counter that its kind makes of the numbers of
--- its policy. Tables are made with all that they will hold: to grow is slow.
-local function read_charge(body, at)
-  local number = floor(byte(body, at + 3) / 16)
-  local kind = kinds[number] or MAKERS[number](number)
-  kinds[number] = kind
-  local prefix, counter = sub(body, at, at + 3), nil
-  local op, binding, cost
-  op, binding, cost, at = unpack_bytes('<BBI6', body, at + 4)
-  counter, at = kind.read(body, at)
-  local charge = {
-    prefix = prefix, kind = kind, counter = counter, state = nil,
-    op = op, binding = binding == 1, cost = cost, room = 0,
+-- The charges of a body, and its fields' keys, names, values and last charges. To
+-- make tables is slow, so the next body uses them again. What a charge says is
+-- set when it is read, and what its kind counts with when it is judged.
+local charges = {}
+local names, values, lasts = {}, {}, {}
+
+local function new_charge()
+  return {
+    prefix = '', kind = nil, third = 0, op = 0, binding = 0, cost = 0, room = 0,
+    from = 0, after = 0, ends = 0,
+    limit = 0, length = 0, window = 0, left = 0, current = 0, previous = 0,
   }
+end
+
+-- Reads a charge of a body, and tells where the next one begins.
+local function read_charge(charge, body, at)
+  local head = byte(body, at + 3)
+  local third = head % 16
+  local number = (head - third) / 16
+  local kind = kinds[number]
+  if not kind then
+    kind = MAKERS[number](number)
+    kinds[number] = kind
+  end
+  local op
+  charge.kind, charge.third = kind, third
+  charge.prefix, op, charge.binding, charge.cost, at = unpack_bytes('<c4BBI6', body, at)
+  charge.op = op
+  at = kind.read(charge, body, at)
   if op == LEASE then
     charge.extra, charge.reserve, charge.share, at = unpack_bytes('<I6I6I2', body, at)
   elseif op == GIVE then
     charge.taken, at = unpack_bytes('<I7', body, at)
   end
-  return charge, at
+  return at
 end
 
--- Reads and judges the charges of one principal; one that does not fit changes
--- nothing. It tells where they end, whether a binding one does not fit, and the
--- states that they found, without their ids, or zeros.
-local function judge(field, body, at, now)
-  local charges, found, refused = {}, '', false
-  for i = 1, byte(body, at) do
-    local charge
-    charge, at = read_charge(body, i == 1 and at + 1 or at)
-    for j = 1, #field.states do
-      local state = field.states[j]
-      if state.prefix == charge.prefix then
-        charge.state = state
-      end
-    end
-    local state = charge.state
-    found = found .. (state and sub(field.value, state.from + 3, state.to) or '\0')
-    charge.kind.stand(charge.counter, state, now, field.value)
-    if charge.op == TAKE or charge.op == LEASE then
-      charge.room = max(0, charge.kind.room(charge.counter))
-      if charge.cost > charge.room then
-        refused = refused or charge.binding
-        charge.op = PEEK
-      end
-    end
+-- Reads and judges the charges of one field; one that does not fit changes
+-- nothing. It tells where they end, and whether a binding one does not fit.
+local function judge(value, body, at, first, last, now)
+  local expected, refused = 1, false
+  for i = first, last do
+    local charge = charges[i] or new_charge()
     charges[i] = charge
+    at = read_charge(charge, body, at)
+    local kind, from = charge.kind, find(value, charge.prefix, expected)
+    if from then
+      local ends, numbers = end_of(value, from, charge.third)
+      charge.ends = ends
+      expected = kind.stand(charge, now, ends, value, numbers)
+      charge.from, charge.after = from, expected
+    else
+      charge.ends, charge.from, charge.after = 0, 0, 0
+      kind.stand(charge, now)
+    end
+    if charge.op == TAKE or charge.op == LEASE then
+      local room = max(0, kind.room(charge))
+      charge.room = room
+      if charge.cost > room then
+        charge.op = PEEK
+        refused = refused or charge.binding == 1
+      end
+    end
   end
-  field.charges = charges
-  return at, refused, found
+  return at, refused
 end
 
 -- Does what a charge asks to how its counter stands.
-local function perform(charge)
-  local kind, counter, op, cost = charge.kind, charge.counter, charge.op, charge.cost
+local function perform(charge, op)
+  local kind, cost = charge.kind, charge.cost
   if op == TAKE then
-    kind.take(counter, cost)
+    kind.take(charge, cost)
   elseif op == LEASE then
     -- Beside the cost a share of the room that is left without the reserve, in 1024ths.
     local share = floor((charge.room - cost - charge.reserve) * charge.share / 1024)
-    kind.take(counter, cost + max(0, min(share, charge.extra)))
+    kind.take(charge, cost + max(0, min(share, charge.extra)))
   elseif op == GIVE then
-    kind.give(counter, cost, charge.taken)
+    kind.give(charge, cost, charge.taken)
   elseif op == OWE then
-    kind.owe(counter, cost)
+    kind.owe(charge, cost)
   elseif op == RENEW then
-    kind.renew(counter, cost)
+    kind.renew(charge, cost)
   end
 end
 
--- Puts the next state of a charge in the place of the one that it found.
-local function store(field, charge, now)
-  local state, prefix = charge.state, charge.prefix
-  if not state then
-    state = { prefix = prefix, ends = 0, bytes = nil }
-    field.states[#field.states + 1] = state
-  end
-  local ends = charge.op ~= RESET and charge.kind.ends(charge.counter) or 0
-  if ends <= now then
-    state.bytes = false
-    return
-  end
-  local unit = 8 ^ (byte(prefix, 4) % 16)
-  local units = max(0, ceil((ends - EPOCH) / unit))
-  state.ends = EPOCH + units * unit
-  state.bytes = prefix .. write(units) .. charge.kind.numbers(charge.counter, state.ends)
-end
-
--- Keeps what the charges of one principal change.
-local function settle(field, now)
-  for i = 1, #field.charges do
-    local charge = field.charges[i]
-    if charge.op == RESET_ALL then
-      field.states = {}
-    elseif charge.op ~= PEEK then
-      perform(charge)
-      store(field, charge, now)
+-- The state of a charge from now on, if there is one, and when it ends.
+local function next_state(charge, value, now)
+  local op = charge.op
+  if op == PEEK then
+    if charge.ends + GRACE <= now then
+      return '', 0
     end
+    return sub(value, charge.from, charge.after - 1), charge.ends
   end
-  close(field, now)
+  perform(charge, op)
+  local ends = op ~= RESET and charge.kind.ends(charge) or 0
+  if ends <= now then
+    return '', 0
+  end
+  local lead, stored = begin_state(charge.prefix, charge.third, ends)
+  return lead .. charge.kind.numbers(charge, stored), stored
 end
 
--- Decides one body, whose keys follow the first `before`. It answers with one
--- byte, whether it was refused; the time; and the states that were found.
-local function decide(body, before, now, time)
-  local count, at, refused, answer = byte(body), 2, false, time
-  local fields = {}
-  for i = 1, count do
-    local field = open(KEYS[before + i], sub(body, at, at + 6))
-    local refuses, found
-    at, refuses, found = judge(field, body, at + 7, now)
-    fields[i], refused, answer = field, refused or refuses, answer .. found
+-- The states of which no charge is, without those that are over, and when the
+-- last of them ends.
+local function others(value, first, last, now)
+  local kept, latest, from = '', 0, 1
+  while from <= #value do
+    local ends, after = skip(value, from)
+    local is_charged = false
+    for i = first, last do
+      is_charged = is_charged or charges[i].from == from
+    end
+    if not is_charged and ends + GRACE > now then
+      kept, latest = kept .. sub(value, from, after - 1), max(latest, ends)
+    end
+    from = after
   end
-  if refused then
-    return '\1' .. answer, before + count
-  end
-  for i = 1, count do
-    settle(fields[i], now)
-  end
-  return '\0' .. answer, before + count
+  return kept, latest
 end
 
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local time = redis.call('TIME')
-  now = time[1] * 1000000 + time[2]
+-- Keeps what the charges of one field change.
+local function settle(key, name, value, first, last, now)
+  local states, ends, ended, charged, changed = '', 0, 0, 0, false
+  for i = first, last do
+    local charge = charges[i]
+    if charge.op == RESET_ALL then
+      keep(key, name, '', value, 0, 0, now)
+      return
+    end
+    changed = changed or charge.op ~= PEEK
+    local state, state_ends = next_state(charge, value, now)
+    states, ends = i == first and state or states .. state, max(ends, state_ends)
+    ended, charged = max(ended, charge.ends), charged + charge.after - charge.from
+  end
+  if charged < #value then
+    local kept, latest = others(value, first, last, now)
+    states, ends, ended = states .. kept, max(ends, latest), max(ended, latest)
+  end
+  if changed then
+    keep(key, name, states, value, ends, ended, now)
+  end
 end
-local answers, before, time = {}, 0, pack_bytes('<I7', now)
-for i = 2, #ARGV do
-  answers[i - 1], before = decide(ARGV[i], before, now, time)
+
+-- Decides one body, whose keys follow the first `before`; the value of its first
+-- field may be known. It tells the values that it found, each after its length
+-- but the last; and whether the body is refused.
+return function(body, before, now, known)
+  local fields, at, refused, last, found = byte(body), 2, false, 0, ''
+  for i = 1, fields do
+    local name = sub(body, at, at + 6)
+    local value = known or call('HGET', KEYS[before + i], name) or ''
+    local first, refuses = last + 1, nil
+    last = last + byte(body, at + 7)
+    at, refuses = judge(value, body, at + 8, first, last, now)
+    refused = refused or refuses
+    names[i], values[i], lasts[i] = name, value, last
+    found = i < fields and found .. write(#value) .. value or found .. value
+  end
+  last = 0
+  for i = 1, refused and 0 or fields do
+    settle(KEYS[before + i], names[i], values[i], last + 1, lasts[i], now)
+    last = lasts[i]
+  end
+  return found, refused
 end
-return answers

@@ -6,47 +6,53 @@
 local function fixed_window()
   local kind = {}
 
-  function kind.read(body, at)
-    local limit, step, edge, length, after = unpack_bytes('<I6I6I6I6', body, at)
-    return { limit = limit, step = step, edge = edge, length = length, window = 0, current = 0 }, after
+  function kind.read(charge, body, at)
+    charge.limit, charge.step, charge.edge, charge.length, at = unpack_bytes('<I6I6I6I6', body, at)
+    return at
   end
 
-  function kind.stand(counter, state, now)
-    local present, edge = floor(now / counter.step), counter.edge
-    if present >= edge then
-      edge = edge + (floor((present - edge) / counter.length) + 1) * counter.length
+  function kind.stand(charge, now, ends, value, at)
+    local present, window, current = floor(now / charge.step), charge.edge, 0
+    if present >= window then
+      window = window + (floor((present - window) / charge.length) + 1) * charge.length
     end
-    counter.window = edge
-    local stored = state and floor(state.ends / counter.step) or 0
-    if stored >= edge then
-      counter.window, counter.current = stored, state.first
+    if ends then
+      local stored = floor(ends / charge.step)
+      current, at = read(value, at)
+      if stored < window then
+        current = 0
+      else
+        window = stored
+      end
+    end
+    charge.window, charge.current = window, current
+    return at
+  end
+
+  function kind.room(charge)
+    return charge.limit - charge.current
+  end
+
+  function kind.take(charge, units)
+    charge.current = charge.current + units
+  end
+
+  function kind.owe(charge, units)
+    charge.current = charge.current + min(units, max(0, 2 * charge.limit - charge.current))
+  end
+
+  function kind.give(charge, units, taken)
+    if charge.window == taken then
+      charge.current = max(0, charge.current - units)
     end
   end
 
-  function kind.room(counter)
-    return counter.limit - counter.current
+  function kind.ends(charge)
+    return charge.current > 0 and charge.window * charge.step or nil
   end
 
-  function kind.take(counter, units)
-    counter.current = counter.current + units
-  end
-
-  function kind.owe(counter, units)
-    counter.current = counter.current + min(units, max(0, 2 * counter.limit - counter.current))
-  end
-
-  function kind.give(counter, units, taken)
-    if counter.window == taken then
-      counter.current = max(0, counter.current - units)
-    end
-  end
-
-  function kind.ends(counter)
-    return counter.current > 0 and counter.window * counter.step or nil
-  end
-
-  function kind.numbers(counter)
-    return write(counter.current)
+  function kind.numbers(charge)
+    return write(charge.current)
   end
 
   return kind

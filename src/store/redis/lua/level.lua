@@ -17,8 +17,8 @@ local function levels(number)
   end
 
   -- What is left of a level after it has leaked for so long.
-  local function leak(counter, units, parts, elapsed)
-    local window, limit = counter.length, counter.limit
+  local function leak(charge, units, parts, elapsed)
+    local window, limit = charge.length, charge.limit
     if elapsed <= 0 then
       return units, parts
     elseif elapsed / window * limit > units + 2 then
@@ -29,73 +29,70 @@ local function levels(number)
     return less(units, parts, windows * limit + gone, rest, window)
   end
 
-  local function new_level(limit, length, capacity, capacity_parts)
-    return {
-      limit = limit, length = length, capacity = capacity, capacity_parts = capacity_parts,
-      as_of = 0, units = 0, parts = 0,
-    }
-  end
-
-  local function level_room(counter)
-    return counter.capacity - counter.units - (counter.parts > counter.capacity_parts and 1 or 0)
+  local function level_room(charge)
+    return charge.capacity - charge.units - (charge.parts > charge.capacity_parts and 1 or 0)
   end
 
   -- Raises a level, but not above twice the capacity.
-  local function raise(counter, units)
-    local most, most_parts = 2 * counter.capacity, 2 * counter.capacity_parts
-    if most_parts >= counter.length then
-      most, most_parts = most + 1, most_parts - counter.length
+  local function raise(charge, units)
+    local most, most_parts = 2 * charge.capacity, 2 * charge.capacity_parts
+    if most_parts >= charge.length then
+      most, most_parts = most + 1, most_parts - charge.length
     end
-    local room, room_parts = less(most, most_parts, counter.units, counter.parts, counter.length)
+    local room, room_parts = less(most, most_parts, charge.units, charge.parts, charge.length)
     if units <= room then
-      counter.units = counter.units + units
+      charge.units = charge.units + units
     elseif room > 0 or room_parts > 0 then
-      counter.units, counter.parts = most, most_parts
+      charge.units, charge.parts = most, most_parts
     end
   end
 
   -- When a level will be zero, or a little later.
-  local function level_end(counter)
-    local time = (counter.units * counter.length + counter.parts) / counter.limit
-    return min(counter.as_of + ceil(time * (1 + 2 ^ -50)) + 1, 2 ^ 52)
+  local function level_end(charge)
+    local time = (charge.units * charge.length + charge.parts) / charge.limit
+    return charge.as_of + ceil(time * (1 + 2 ^ -50)) + 1
   end
 
   local function token_bucket()
     local kind = { room = level_room, owe = raise }
 
-    function kind.read(body, at)
-      local limit, length, capacity, after = unpack_bytes('<I6I6I6', body, at)
-      return new_level(limit, length, capacity, 0), after
+    function kind.read(charge, body, at)
+      charge.limit, charge.length, charge.capacity, at = unpack_bytes('<I6I6I6', body, at)
+      charge.capacity_parts = 0
+      return at
     end
 
-    function kind.stand(counter, state, now)
-      counter.as_of = now
-      if not state then
-        return
+    function kind.stand(charge, now, ends, value, at)
+      local as_of, units, parts = now, 0, 0
+      if ends then
+        local sooner
+        sooner, at = read(value, at)
+        units, parts, at = read_two(value, at)
+        units, parts = leak(charge, units, parts, now - ends + sooner)
+        if units > 0 or parts > 0 then
+          as_of = max(ends - sooner, now)
+        end
       end
-      local as_of = state.ends - state.first
-      counter.units, counter.parts = leak(counter, state.second, state.third, now - as_of)
-      if counter.units > 0 or counter.parts > 0 then
-        counter.as_of = max(as_of, now)
-      end
+      charge.as_of, charge.units, charge.parts = as_of, units, parts
+      return at
     end
 
-    function kind.take(counter, units)
-      counter.units = counter.units + units
+    function kind.take(charge, units)
+      charge.units = charge.units + units
     end
 
     -- What cannot have leaked out since.
-    function kind.give(counter, units, taken)
-      local given, given_parts = leak(counter, units, 0, counter.as_of - taken)
-      counter.units, counter.parts = less(counter.units, counter.parts, given, given_parts, counter.length)
+    function kind.give(charge, units, taken)
+      local given, given_parts = leak(charge, units, 0, charge.as_of - taken)
+      charge.units, charge.parts = less(charge.units, charge.parts, given, given_parts, charge.length)
     end
 
-    function kind.ends(counter)
-      return (counter.units > 0 or counter.parts > 0) and level_end(counter) or nil
+    function kind.ends(charge)
+      return (charge.units > 0 or charge.parts > 0) and level_end(charge) or nil
     end
 
-    function kind.numbers(counter, ends)
-      return write(ends - counter.as_of) .. write(counter.units) .. write(counter.parts)
+    function kind.numbers(charge, ends)
+      return write(ends - charge.as_of) .. write_two(charge.units, charge.parts)
     end
 
     return kind
@@ -106,70 +103,75 @@ local function levels(number)
   local function leaky_bucket()
     local kind = { room = level_room }
 
-    function kind.read(body, at)
-      local limit, length, capacity, capacity_parts, after = unpack_bytes('<I6I6I6I6', body, at)
-      return new_level(limit, length, capacity, capacity_parts), after
+    function kind.read(charge, body, at)
+      charge.limit, charge.length, charge.capacity, charge.capacity_parts, at =
+        unpack_bytes('<I6I6I6I6', body, at)
+      return at
     end
 
     -- The level at present, and that of the last take.
-    function kind.stand(counter, state, now)
-      counter.now, counter.as_of = now, now
-      if not state then
-        return
+    function kind.stand(charge, now, ends, value, at)
+      local as_of, units, parts, last = now, 0, 0, nil
+      if ends then
+        local sooner, doubled
+        sooner, at = read(value, at)
+        doubled, parts, at = read_two(value, at)
+        last = { as_of = ends - sooner, units = floor(doubled / 2), parts = parts }
+        last.shared = doubled % 2 == 1
+        units, parts = leak(charge, last.units, parts, now - last.as_of)
+        if units > 0 or parts > 0 then
+          as_of = max(last.as_of, now)
+        end
       end
-      local last = { as_of = state.ends - state.first, units = floor(state.second / 2) }
-      last.parts, last.shared = state.third, state.second % 2 == 1
-      counter.last = last
-      counter.units, counter.parts = leak(counter, last.units, last.parts, now - last.as_of)
-      if counter.units > 0 or counter.parts > 0 then
-        counter.as_of = max(last.as_of, now)
-      end
+      charge.now, charge.as_of, charge.units, charge.parts = now, as_of, units, parts
+      charge.last, charge.moved, charge.shared = last, false, false
+      return at
     end
 
-    local function move(counter)
-      counter.moved = true
-      counter.shared = counter.last ~= nil and counter.last.as_of >= counter.now
+    local function move(charge)
+      charge.moved = true
+      charge.shared = charge.last ~= nil and charge.last.as_of >= charge.now
     end
 
-    function kind.take(counter, units)
+    function kind.take(charge, units)
       if units > 0 then
-        counter.units = counter.units + units
-        move(counter)
+        charge.units = charge.units + units
+        move(charge)
       end
     end
 
-    function kind.owe(counter, units)
-      raise(counter, units)
-      move(counter)
+    function kind.owe(charge, units)
+      raise(charge, units)
+      move(charge)
     end
 
     -- The slots of the last take, and of no other: those behind it are promised.
-    function kind.give(counter, units, taken)
-      local last = counter.last
+    function kind.give(charge, units, taken)
+      local last = charge.last
       if last and last.as_of == taken and not last.shared then
-        last.units, last.parts = less(last.units, last.parts, units, 0, counter.length)
+        last.units, last.parts = less(last.units, last.parts, units, 0, charge.length)
       end
     end
 
-    function kind.ends(counter)
-      local last = counter.last
-      if not counter.moved then
+    function kind.ends(charge)
+      local last = charge.last
+      if not charge.moved then
         local units, parts = 0, 0
         if last then
-          units, parts = leak(counter, last.units, last.parts, counter.now - last.as_of)
+          units, parts = leak(charge, last.units, last.parts, charge.now - last.as_of)
         end
         if units == 0 and parts == 0 then
           return nil
         end
-        counter.as_of, counter.units, counter.parts = last.as_of, last.units, last.parts
-        counter.shared = last.shared
+        charge.as_of, charge.units, charge.parts = last.as_of, last.units, last.parts
+        charge.shared = last.shared
       end
-      return level_end(counter)
+      return level_end(charge)
     end
 
-    function kind.numbers(counter, ends)
-      local doubled = counter.units * 2 + (counter.shared and 1 or 0)
-      return write(ends - counter.as_of) .. write(doubled) .. write(counter.parts)
+    function kind.numbers(charge, ends)
+      local doubled = charge.units * 2 + (charge.shared and 1 or 0)
+      return write(ends - charge.as_of) .. write_two(doubled, charge.parts)
     end
 
     return kind

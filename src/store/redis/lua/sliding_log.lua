@@ -7,38 +7,39 @@
 local function sliding_log()
   local kind = {}
 
-  function kind.read(body, at)
-    local limit, length, after = unpack_bytes('<I6I6', body, at)
-    return { limit = limit, length = length, now = 0, base = 0, newest = 0, sum = 0, entries = '' }, after
+  function kind.read(charge, body, at)
+    charge.limit, charge.length, at = unpack_bytes('<I6I6', body, at)
+    return at
   end
 
   -- Cuts off what does not count any more. If the clock ran backwards, nothing
   -- has gone yet.
-  function kind.stand(counter, state, now, value)
-    counter.now, counter.base, counter.newest = now, now, now
-    if not state then
-      return
+  function kind.stand(charge, now, ends, value, at)
+    charge.now, charge.base, charge.newest, charge.sum, charge.entries = now, now, now, 0, ''
+    if not ends then
+      return at
     end
-    local newest = state.ends - state.first
-    local base, sum, at = newest - state.second, state.third, state.at
-    while at <= state.to do
-      local gap, after = read(value, at)
-      local units, next = read(value, after)
-      if base + gap + counter.length > now then
+    local newest_sooner, base_sooner, sum, size
+    newest_sooner, base_sooner, at = read_two(value, at)
+    sum, size, at = read_two(value, at)
+    local newest, after = ends - newest_sooner, at + size
+    local base = newest - base_sooner
+    while at < after do
+      local gap, units, next = read_two(value, at)
+      if base + gap + charge.length > now then
+        charge.base, charge.newest, charge.sum = base, newest, sum
+        charge.entries = sub(value, at, after - 1)
         break
       end
       base, sum, at = base + gap, sum - units, next
     end
-    if at <= state.to then
-      counter.base, counter.newest, counter.sum = base, newest, sum
-      counter.entries = sub(value, at, state.to)
-    end
+    return after
   end
 
   -- Writes all entries again, those at `time` with `change` more units.
-  local function rewrite(counter, time, change)
-    local entries, at, written = counter.entries, 1, {}
-    local here, newest, sum = counter.base, counter.base, 0
+  local function rewrite(charge, time, change)
+    local entries, at, written = charge.entries, 1, {}
+    local here, newest, sum = charge.base, charge.base, 0
     while at <= #entries do
       local gap, units
       gap, at = read(entries, at)
@@ -52,43 +53,43 @@ local function sliding_log()
         newest, sum = here, sum + units
       end
     end
-    counter.newest, counter.sum, counter.entries = newest, sum, concat(written)
+    charge.newest, charge.sum, charge.entries = newest, sum, concat(written)
   end
 
-  function kind.room(counter)
-    return counter.limit - counter.sum
+  function kind.room(charge)
+    return charge.limit - charge.sum
   end
 
-  function kind.take(counter, units)
-    local time = max(counter.now, counter.newest)
+  function kind.take(charge, units)
+    local time = max(charge.now, charge.newest)
     if units == 0 then
       return
-    elseif counter.sum > 0 and time == counter.newest then
-      rewrite(counter, time, units)
+    elseif charge.sum > 0 and time == charge.newest then
+      rewrite(charge, time, units)
       return
     end
-    counter.entries = counter.entries .. write(time - counter.newest) .. write(units)
-    counter.newest, counter.sum = time, counter.sum + units
+    charge.entries = charge.entries .. write(time - charge.newest) .. write(units)
+    charge.newest, charge.sum = time, charge.sum + units
   end
 
-  function kind.owe(counter, units)
-    kind.take(counter, min(units, max(0, 2 * counter.limit - counter.sum)))
+  function kind.owe(charge, units)
+    kind.take(charge, min(units, max(0, 2 * charge.limit - charge.sum)))
   end
 
-  function kind.give(counter, units, taken)
-    rewrite(counter, taken, -units)
+  function kind.give(charge, units, taken)
+    rewrite(charge, taken, -units)
   end
 
-  function kind.ends(counter)
-    return counter.sum > 0 and counter.newest + counter.length or nil
+  function kind.ends(charge)
+    return charge.sum > 0 and charge.newest + charge.length or nil
   end
 
-  function kind.numbers(counter, ends)
-    return write(ends - counter.newest)
-      .. write(counter.newest - counter.base)
-      .. write(counter.sum)
-      .. write(#counter.entries)
-      .. counter.entries
+  function kind.numbers(charge, ends)
+    return write(ends - charge.newest)
+      .. write(charge.newest - charge.base)
+      .. write(charge.sum)
+      .. write(#charge.entries)
+      .. charge.entries
   end
 
   return kind

@@ -1,69 +1,87 @@
--- Two counters, the older one fading, as `SlidingWindow` has them. The end tells
--- the window: it is that of the next one if this one counts something, or its own.
+-- Two counters, the older one fading, as `SlidingWindow` has them. Windows are
+-- told by when they end; a state ends with the next window if this one counts
+-- something, or with this one.
+
+-- The window at present, how much of it is left, and the units of it and of the
+-- one before; by a state that ends then, with these units.
+local function slide(now, length, ends, current, previous)
+  local left = -now % length
+  local window, last = now + left, ends - ends % length
+  if last <= now then
+    return window, left, 0, 0
+  end
+  local stored = current > 0 and last - length or last
+  if stored < window then
+    return window, left, 0, current
+  elseif stored > window then -- The clock ran backwards: nothing has faded yet.
+    return stored, length, current, previous
+  end
+  return window, left, current, previous
+end
+
+-- What still counts of the units of the window before, rounded up.
+local function fading(previous, left, length)
+  local product = previous * left
+  if product < 4503599627370496 then
+    return (product + -product % length) / length
+  end
+  local units, rest = product_over(previous, left, length)
+  return rest > 0 and units + 1 or units
+end
 
 local function sliding_window()
   local kind = {}
 
-  function kind.read(body, at)
-    local limit, length, after = unpack_bytes('<I6I6', body, at)
-    return { limit = limit, length = length, window = 0, left = 0, current = 0, previous = 0 }, after
+  function kind.read(charge, body, at)
+    charge.limit, charge.length, at = unpack_bytes('<I6I6', body, at)
+    return at
   end
 
-  function kind.stand(counter, state, now)
-    local length = counter.length
-    local window = ceil(now / length)
-    counter.window, counter.left = window, window * length - now
-    local last = state and floor(state.ends / length) or 0
-    if last * length <= now then
-      return
+  function kind.stand(charge, now, ends, value, at)
+    local current, previous = 0, 0
+    if ends then
+      current, previous, at = read_two(value, at)
     end
-    local current, previous = state.first, state.second
-    local stored = current > 0 and last - 1 or last
-    if stored < window then
-      counter.previous = current
-    else
-      counter.current, counter.previous = current, previous
-    end
-    if stored > window then -- The clock ran backwards: nothing has faded yet.
-      counter.window, counter.left = stored, length
-    end
+    charge.window, charge.left, charge.current, charge.previous =
+      slide(now, charge.length, ends or 0, current, previous)
+    return at
   end
 
-  local function counted(counter)
-    local fading, rest = product_over(counter.previous, counter.left, counter.length)
-    return counter.current + fading + (rest > 0 and 1 or 0)
+  local function counted(charge)
+    return charge.current + fading(charge.previous, charge.left, charge.length)
   end
 
-  function kind.room(counter)
-    return counter.limit - counted(counter)
+  function kind.room(charge)
+    return charge.limit - counted(charge)
   end
 
-  function kind.take(counter, units)
-    counter.current = counter.current + units
+  function kind.take(charge, units)
+    charge.current = charge.current + units
   end
 
-  function kind.owe(counter, units)
-    counter.current = counter.current + min(units, max(0, 2 * counter.limit - counted(counter)))
+  function kind.owe(charge, units)
+    charge.current = charge.current + min(units, max(0, 2 * charge.limit - counted(charge)))
   end
 
-  function kind.give(counter, units, taken)
-    if counter.window == taken then
-      counter.current = max(0, counter.current - units)
-    elseif counter.window == taken + 1 then
-      counter.previous = max(0, counter.previous - units)
+  function kind.give(charge, units, taken)
+    local window = taken * charge.length
+    if charge.window == window then
+      charge.current = max(0, charge.current - units)
+    elseif charge.window == window + charge.length then
+      charge.previous = max(0, charge.previous - units)
     end
   end
 
-  function kind.ends(counter)
-    if counter.current > 0 then
-      return (counter.window + 1) * counter.length
-    elseif counter.previous > 0 then
-      return counter.window * counter.length
+  function kind.ends(charge)
+    if charge.current > 0 then
+      return charge.window + charge.length
+    elseif charge.previous > 0 then
+      return charge.window
     end
   end
 
-  function kind.numbers(counter)
-    return write(counter.current) .. write(counter.previous)
+  function kind.numbers(charge)
+    return write_two(charge.current, charge.previous)
   end
 
   return kind

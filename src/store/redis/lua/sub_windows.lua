@@ -7,72 +7,67 @@ local function sub_windows()
   local kind = {}
   local LARGEST = 4294967295
 
-  function kind.read(body, at)
-    local limit, length, buckets, after = unpack_bytes('<I6I6B', body, at)
-    local counter = { limit = limit, length = length, buckets = buckets }
-    counter.counts, counter.sum, counter.newest, counter.latest = {}, 0, 0, 0
-    return counter, after
+  function kind.read(charge, body, at)
+    charge.limit, charge.length, charge.buckets, at = unpack_bytes('<I6I6B', body, at)
+    return at
   end
 
-  function kind.stand(counter, state, now, value)
-    local newest, buckets = floor(now / counter.length), counter.buckets
-    counter.newest = newest
-    if not state then
-      return
+  function kind.stand(charge, now, ends, value, at)
+    local newest, buckets = floor(now / charge.length), charge.buckets
+    local counts, sum = {}, 0
+    if ends then
+      local latest, later, size = floor(ends / charge.length) - buckets - 1, nil, nil
+      later, size, at = read_two(value, at)
+      local index, after, stored = latest, at + size, max(newest, latest + later)
+      while at < after and index >= stored - buckets do
+        counts[index], at = read(value, at)
+        sum = sum + counts[index]
+        index = index - 1
+      end
+      at, newest = after, sum > 0 and stored or newest
     end
-    local latest = floor(state.ends / counter.length) - buckets - 1
-    newest = max(newest, latest + state.first)
-    local index, at = latest, state.at
-    while at <= state.to and index >= newest - buckets do
-      local count
-      count, at = read(value, at)
-      counter.counts[index] = count
-      counter.sum = counter.sum + count
-      index = index - 1
-    end
-    if counter.sum > 0 then
-      counter.newest = newest
-    end
+    charge.newest, charge.counts, charge.sum = newest, counts, sum
+    return at
   end
 
-  function kind.room(counter)
-    return counter.limit - counter.sum
+  function kind.room(charge)
+    return charge.limit - charge.sum
   end
 
-  function kind.take(counter, units)
-    local counts, newest = counter.counts, counter.newest
+  function kind.take(charge, units)
+    local counts, newest = charge.counts, charge.newest
     counts[newest] = min((counts[newest] or 0) + units, LARGEST)
   end
 
-  function kind.owe(counter, units)
-    kind.take(counter, min(units, max(0, 2 * counter.limit - counter.sum)))
+  function kind.owe(charge, units)
+    kind.take(charge, min(units, max(0, 2 * charge.limit - charge.sum)))
   end
 
-  function kind.give(counter, units, taken)
-    local counts = counter.counts
+  function kind.give(charge, units, taken)
+    local counts = charge.counts
     if counts[taken] then
       counts[taken] = max(0, counts[taken] - units)
     end
   end
 
-  function kind.ends(counter)
-    for index = counter.newest, counter.newest - counter.buckets, -1 do
-      if (counter.counts[index] or 0) > 0 then
-        counter.latest = index
-        return (index + counter.buckets + 1) * counter.length
+  function kind.ends(charge)
+    for index = charge.newest, charge.newest - charge.buckets, -1 do
+      if (charge.counts[index] or 0) > 0 then
+        charge.latest = index
+        return (index + charge.buckets + 1) * charge.length
       end
     end
   end
 
-  function kind.numbers(counter)
+  function kind.numbers(charge)
     local block, used = {}, 0
-    for index = counter.latest, counter.newest - counter.buckets, -1 do
-      local count = counter.counts[index] or 0
+    for index = charge.latest, charge.newest - charge.buckets, -1 do
+      local count = charge.counts[index] or 0
       block[#block + 1] = write(count)
       used = count > 0 and #block or used
     end
     block = concat(block, '', 1, used)
-    return write(counter.newest - counter.latest) .. write(#block) .. block
+    return write(charge.newest - charge.latest) .. write(#block) .. block
   end
 
   return kind

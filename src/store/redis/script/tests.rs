@@ -1,6 +1,7 @@
 //! The script on a real server: it agrees with the memory store, and keeps
 //! nothing longer than it counts.
 
+mod aims;
 mod conformance;
 mod reference;
 mod schedule;

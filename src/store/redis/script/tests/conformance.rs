@@ -1,8 +1,9 @@
 //! The same random operations on Redis, on the memory store, and on the
 //! algorithms alone: every verdict is the same, to the last number.
 //!
-//! `TOLLGATE_CONFORMANCE_OPERATIONS` says how many, `TOLLGATE_CONFORMANCE_SEED`
-//! where they begin; a failure tells the seed of its schedule.
+//! `TOLLGATE_CONFORMANCE_OPERATIONS` says how many: 100,000 if it is not set. A
+//! million take about half a minute. `TOLLGATE_CONFORMANCE_SEED` says where they
+//! begin; a failure tells the seed of its schedule.
 
 use std::env;
 

@@ -48,8 +48,8 @@ impl<'p> Schedule<'p> {
         let mut random = Rng::with_seed(seed);
         let some = random.choice(policies).map_or(Span::ZERO, Algorithm::window);
         let principals = std::array::from_fn(|_| Principal::from_bits(random.u128(..)));
-        // Some time from 2025 to 2065.
-        let start_us = random.u64(1_735_700_000_000_000..3_000_000_000_000_000);
+        // Some time from 2025 to 2055; no state ends after 2060.
+        let start_us = random.u64(1_735_700_000_000_000..2_700_000_000_000_000);
         Self {
             policies,
             principals,

@@ -68,11 +68,10 @@ fn a_sliding_window_takes_10_bytes_beside_its_field_of_7() {
     let (minute, hour) = (sliding(100, 60), sliding(1000, 3600));
     server.one(1, asked(&minute, 1, 0x33_2211, Ask::Take(5)), NOW);
     // The window after the present one ends at 07:30:00: 3,549,850 units of 2^24 us.
-    let state = [0x11, 0x22, 0x33, 0x18, 0x9a, 0xd5, 0xd8, 0x01, 5, 0];
+    let state = [0x11, 0x22, 0x33, 0x18, 0x9a, 0x2a, 0x36, 0, 5, 0];
     assert_eq!(server.value(1), state);
     server.one(1, asked(&hour, 1, 2, Ask::Take(1)), NOW);
-    assert_eq!(server.value(1)[..10], state);
-    assert_eq!(server.value(1).len(), 20 - 1);
+    assert_eq!((server.value(1).len(), &server.value(1)[10..]), (20, &state[..]));
 }
 
 #[test]
@@ -143,18 +142,35 @@ fn one_who_looks_for_what_is_over_looks_at_a_part_of_a_large_bucket() {
 }
 
 #[test]
-fn a_bucket_lives_an_hour_longer_than_its_last_state() {
-    const HOUR_MS: i64 = 3_600_000;
+fn a_bucket_lives_for_half_an_hour_after_its_last_state() {
+    const MINUTE_MS: i64 = 60_000;
     let mut server = Server::start();
     let (minute, day) = (sliding(10, 60), sliding(10, 86_400));
     server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
     let short = server.number("PTTL");
-    assert!((HOUR_MS..HOUR_MS + 180_000).contains(&short), "{short} ms");
+    assert!((30 * MINUTE_MS..33 * MINUTE_MS).contains(&short), "{short} ms");
     server.one(1, asked(&day, 2, 2, Ask::Take(1)), NOW);
     let long = server.number("PTTL");
-    assert!((25 * HOUR_MS..80 * HOUR_MS).contains(&long), "{long} ms");
+    assert!((24 * 60 * MINUTE_MS..50 * 60 * MINUTE_MS).contains(&long), "{long} ms");
     server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
-    assert!(server.number("PTTL") > 24 * HOUR_MS, "it is never shortened");
+    assert!(server.number("PTTL") > 24 * 60 * MINUTE_MS, "it is never shortened");
+}
+
+#[test]
+fn a_bucket_in_use_always_outlives_its_states_by_five_minutes() {
+    const STEP_S: u64 = 20;
+    let mut server = Server::start();
+    let minute = sliding(1000, 60);
+    for s in (0..7200).step_by(STEP_S.try_into().unwrap()) {
+        server.one(1, asked(&minute, 1, 1, Ask::Take(1)), seconds(s));
+        let lives_ms = server.number("PTTL");
+        // The state ends with the next window.
+        assert!(lives_ms > 5 * 60_000 + 60_000, "{lives_ms} ms after {s} s");
+        // Its own clock does not move so fast.
+        let left_ms = lives_ms - 1000 * i64::try_from(STEP_S).unwrap();
+        let mut expire = redis::cmd("PEXPIRE");
+        expire.arg("upkeep:0").arg(left_ms).exec(&mut server.connection).unwrap();
+    }
 }
 
 #[test]
@@ -237,8 +253,8 @@ fn a_calendar_is_counted_even_if_the_clocks_are_days_apart() {
 fn a_value_that_somebody_else_wrote_counts_as_nothing() {
     let mut server = Server::start();
     let minute = sliding(10, 60);
-    for value in [&b"x"[..], b"hello, world", &[0xff; 40], &[1, 0, 0, 0x48, 1, 1, 1, 1, 0xff, 0xff]]
-    {
+    let log = [1, 0, 0, 0x48, 1, 0, 0, 0, 1, 1, 1, 0xff, 0xff];
+    for value in [&b"x"[..], b"hello, world", &[0xff; 40], &log] {
         let field = Layout::field(principal(1));
         let mut set = redis::cmd("HSET");
         set.arg("upkeep:0").arg(&field).arg(value).exec(&mut server.connection).unwrap();

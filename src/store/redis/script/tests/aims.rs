@@ -1,0 +1,138 @@
+//! What a client takes in Redis, and how many commands a decision: these are
+//! steady on any machine, where microseconds are not.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::digest::{Counter, Key, Principal};
+use crate::store::redis::codec::Ask;
+use crate::store::redis::layout::Layout;
+use crate::time::Span;
+
+const CLIENTS: u32 = 100_000;
+const BATCH: usize = 64;
+/// 2026-11-21T07:28:46Z.
+const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+
+fn sliding(limit: u64, window_s: u64) -> Algorithm {
+    let quota = Quota::new(limit, Span::from_secs(window_s)).unwrap();
+    Algorithm::SlidingWindow(SlidingWindow::new(quota))
+}
+
+/// A server on which clients are decided by these policies.
+struct Filled<'p> {
+    server: Server,
+    encoder: Encoder,
+    policies: &'p [Algorithm],
+}
+
+impl<'p> Filled<'p> {
+    /// Each client has been admitted once.
+    fn new(clients: u32, policies: &'p [Algorithm]) -> Self {
+        let encoder = Encoder::new(Layout::new("aims", clients.into()), 1);
+        let mut filled = Self { server: Server::start(), encoder, policies };
+        filled.admit_each(clients, NOW);
+        filled
+    }
+
+    fn admit_each(&mut self, clients: u32, now: Timestamp) {
+        let all: Vec<u32> = (0..clients).collect();
+        for some in all.chunks(BATCH) {
+            let bodies: Vec<_> = some.iter().map(|client| self.body(*client, now)).collect();
+            let answers: Vec<Vec<u8>> =
+                call(&bodies, now).query(&mut self.server.connection).unwrap();
+            assert!(answers.iter().all(|answer| answer[0] == 0), "all are admitted");
+        }
+    }
+
+    fn body(&self, client: u32, now: Timestamp) -> Encoded {
+        // The bits of a digest are as good as random.
+        let principal = Principal::from_bits(fastrand::Rng::with_seed(client.into()).u128(..));
+        let asked: Vec<_> = (1..)
+            .zip(self.policies)
+            .map(|(policy, algorithm)| {
+                let key = Key { principal, counter: Counter::from_bits(policy) };
+                Asked { key, algorithm, ask: Ask::Take(1), binding: true }
+            })
+            .collect();
+        self.encoder.encode(&asked, now)
+    }
+
+    fn info(&mut self, section: &str) -> HashMap<String, String> {
+        let info: String =
+            redis::cmd("INFO").arg(section).query(&mut self.server.connection).unwrap();
+        info.lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    fn used_bytes(&mut self) -> u32 {
+        self.info("memory")["used_memory"].parse().unwrap()
+    }
+
+    /// How often each command was called since the last time.
+    fn calls(&mut self) -> HashMap<String, u32> {
+        let stats = self.info("commandstats");
+        redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut self.server.connection).unwrap();
+        let calls = |(name, stats): (String, String)| {
+            let calls = stats.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
+            Some((name.strip_prefix("cmdstat_")?.to_owned(), calls))
+        };
+        stats.into_iter().filter_map(calls).collect()
+    }
+}
+
+fn bytes_per_client(policies: &[Algorithm]) -> u32 {
+    let empty = Filled::new(0, policies).used_bytes();
+    (Filled::new(CLIENTS, policies).used_bytes() - empty) / CLIENTS
+}
+
+#[test]
+fn a_client_with_one_sliding_window_takes_at_most_32_bytes() {
+    let bytes = bytes_per_client(&[sliding(100, 60)]);
+    assert!((17..=32).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn a_client_with_three_sliding_windows_takes_at_most_48_bytes() {
+    let bytes = bytes_per_client(&[sliding(10, 1), sliding(100, 60), sliding(1000, 3600)]);
+    assert!((35..=48).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn a_decision_reads_once_and_writes_once_and_seldom_does_more() {
+    const SOME: u32 = 6400;
+    let policies = [sliding(10, 1), sliding(100, 60), sliding(1000, 3600)];
+    let mut filled = Filled::new(SOME, &policies);
+    let of = |calls: &HashMap<String, u32>, name| calls.get(name).copied().unwrap_or(0);
+    let made = filled.calls();
+    assert_eq!((of(&made, "hget"), of(&made, "hset")), (SOME, SOME));
+    let buckets = u32::try_from(filled.encoder.layout().buckets()).unwrap();
+    let (looks, cleans) = (of(&made, "pttl"), of(&made, "hrandfield"));
+    assert_eq!((looks, of(&made, "pexpire")), (SOME, buckets));
+    assert!((SOME / 64..SOME / 16).contains(&cleans), "{cleans} fields looked for what is over");
+    // A quarter of an hour, in which the latest end moves by an hour at most once.
+    for minute in 1..=15 {
+        filled.admit_each(SOME, NOW.plus(Span::from_secs(60 * minute)));
+    }
+    let used = filled.calls();
+    assert_eq!((of(&used, "hget"), of(&used, "hset")), (15 * SOME, 15 * SOME));
+    assert!(of(&used, "pttl") <= SOME, "{used:?}");
+    assert_eq!((of(&used, "hrandfield"), of(&used, "hdel")), (0, 0));
+    assert_eq!(of(&used, "time"), 0, "the time was given");
+}
+
+#[test]
+fn an_hour_after_the_traffic_nothing_is_left() {
+    let policies = [sliding(10, 1), sliding(100, 60), sliding(1000, 600)];
+    let mut filled = Filled::new(1000, &policies);
+    let keys: Vec<String> =
+        redis::cmd("KEYS").arg("aims:*").query(&mut filled.server.connection).unwrap();
+    assert!(!keys.is_empty());
+    for key in keys {
+        let ms: i64 = redis::cmd("PTTL").arg(&key).query(&mut filled.server.connection).unwrap();
+        assert!((1..=3_600_000).contains(&ms), "{key} lives for {ms} ms");
+    }
+}
