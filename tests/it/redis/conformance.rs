@@ -120,6 +120,10 @@ fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correc
     let actual = random.u64(0..=charge.cost + 1);
     let op = match charge.algorithm {
         Algorithm::Concurrency(_) => Op::Give { cost: charge.cost, taken },
+        // These know what to give back by the time at which it was taken. A request
+        // that lies in several places has been decided at several, and keeps the
+        // latest: so what it does not use, as its response tells, may stay counted.
+        Algorithm::LeakyBucket(_) | Algorithm::SlidingLog(_) => return None,
         _ => Op::Settle { reserved: charge.cost, actual, taken },
     };
     Some(Correction { charge, source: Source::Store, op })
