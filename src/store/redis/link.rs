@@ -12,21 +12,20 @@ mod keeper;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use redis::Value;
-use redis::aio::MultiplexedConnection;
-use tokio::sync::{Notify, watch};
-use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{sleep_until, timeout};
-use tracing::{info, warn};
-
 use super::batch::{Answer, Call, Queue};
 use super::dial::Target;
 use super::failure::{Refusal, StoreError};
+use super::news::News;
 use super::promise::{Awaited, Deadlines, Promise};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::time::monotonic;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use tokio::sync::{Notify, watch};
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::{sleep_until, timeout};
 
 /// A connection to one server, or the attempt to have one.
 #[derive(Debug)]
@@ -55,6 +54,7 @@ struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
     target: Target,
+    news: News,
     state: RefCell<State>,
     /// Wakes the keeper when there is no connection any more.
     lost: Notify,
@@ -71,9 +71,8 @@ struct State {
     connections: u64,
     answered: u64,
     failed: u64,
-    /// Whether the log says why the server is away. That it does not answer in
-    /// time is no reason: it may be an impatient caller who found out.
-    is_explained: bool,
+    /// The news say that the server is away.
+    is_told: bool,
 }
 
 /// One connection, and which one it is: an old one's failure says nothing about its successor.
@@ -100,6 +99,7 @@ impl Link {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         target: Target,
+        news: News,
     ) -> Self {
         let state = State {
             queue: Queue::default(),
@@ -109,12 +109,13 @@ impl Link {
             connections: 0,
             answered: 0,
             failed: 0,
-            is_explained: true,
+            is_told: false,
         };
         let shared = Rc::new(Shared {
             settings,
             script,
             target,
+            news,
             state: RefCell::new(state),
             lost: Notify::new(),
             settled: watch::Sender::new(false),
@@ -207,6 +208,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.keeper.abort();
+        if self.shared.state.borrow().is_told {
+            self.shared.news.forget(&self.shared.target.to_string());
+        }
     }
 }
 
@@ -290,15 +294,17 @@ impl Shared {
         if state.connection.is_none() {
             self.lost.notify_one();
         }
-        let server = &self.target;
-        match (change, error) {
-            (Some(Change::Opened), Some(error)) => {
-                state.is_explained = error != StoreError::Timeout;
-                warn!(%server, %error, "Redis is away; policies do as they say for that case");
+        let server = || self.target.to_string();
+        match change {
+            Some(Change::Opened) => {
+                state.is_told = true;
+                self.news.lost(&server(), error.as_ref());
             }
-            (Some(Change::Opened), None) => warn!(%server, "Redis is away"),
-            (Some(Change::Closed), _) => info!(%server, "Redis decides"),
-            (None, _) => {}
+            Some(Change::Closed) => {
+                state.is_told = false;
+                self.news.found(&server());
+            }
+            None => {}
         }
     }
 }

@@ -27,6 +27,7 @@ mod held;
 mod here;
 pub mod layout;
 mod link;
+mod news;
 mod overrides;
 mod parts;
 mod presence;
@@ -54,6 +55,7 @@ use tokio::time::timeout;
 pub use deny::DenyCache;
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
+pub use news::News;
 pub use overrides::Overrides;
 pub use server::{Place, Servers};
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
@@ -94,6 +96,7 @@ pub struct Shared {
     publisher: Mutex<Option<watch::Sender<Facts>>>,
     /// How many have been opened.
     workers: AtomicU64,
+    news: News,
 }
 
 impl Shared {
@@ -106,7 +109,15 @@ impl Shared {
     ) -> Self {
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
         let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
-        Self { settings, secret, fallback, facts, publisher, workers: AtomicU64::new(0) }
+        Self {
+            settings,
+            secret,
+            fallback,
+            facts,
+            publisher,
+            workers: AtomicU64::new(0),
+            news: News::default(),
+        }
     }
 }
 
@@ -133,7 +144,7 @@ impl RedisStore {
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
         shared.workers.fetch_add(1, Ordering::Relaxed);
         let settings = Rc::new(shared.settings.clone());
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &shared.news));
         if let Some(facts) = shared.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let (servers, secret) = (Rc::clone(&servers), shared.secret.get());

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::layout::Layout;
+use super::news::News;
 use super::presence::{Facts, Presence};
 use super::script::SCRIPT;
 use super::settings::RedisSettings;
@@ -62,7 +63,7 @@ impl Overrides {
     pub async fn connect(settings: &RedisSettings) -> Result<(Self, Secret), StoreError> {
         let timeout = settings.timeout.max(PATIENCE);
         let settings = Rc::new(RedisSettings { timeout, ..settings.clone() });
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT));
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &News::default()));
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();

@@ -104,9 +104,11 @@ impl Presence {
     /// # Errors
     /// Whatever kept Redis from answering. What was learnt before that holds.
     async fn visit(&mut self) -> Result<(), StoreError> {
-        self.agree_on_facts().await?;
+        // First: with the facts known this node counts in Redis, and if Redis
+        // then goes away, it must know with how many others it shares a limit.
         let nodes_alive = self.give_sign().await?;
         self.facts.send_modify(|facts| facts.nodes_alive = nodes_alive);
+        self.agree_on_facts().await?;
         Ok(())
     }
 

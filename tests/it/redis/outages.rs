@@ -174,6 +174,7 @@ fn every_change_is_logged_once() {
     wait_for_store(&gateway);
     let log = gateway.log();
     let warnings = log.lines().filter(|line| line.contains("WARN")).count();
-    assert!((1..=3).contains(&warnings), "{log}");
+    // That it is away, and why if that was not known at once; not for each worker.
+    assert!((1..=2).contains(&warnings), "{log}");
     assert!(!log.contains("ERROR"), "{log}");
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use redis::aio::MultiplexedConnection;
 use tokio::pin;
 use tokio::time::{sleep, timeout};
-use tracing::warn;
 
 use super::super::dial::{self, dial};
 use super::super::failure::StoreError;
@@ -82,10 +81,7 @@ impl Shared {
             self.conclude(&mut state, change, Some(error));
         } else {
             state.breaker.probed(false, now);
-            if !state.is_explained && error != StoreError::Timeout {
-                state.is_explained = true;
-                warn!(server = %self.target, %error, "Redis cannot be reached");
-            }
+            self.news.explain(&self.target.to_string(), &error);
         }
     }
 

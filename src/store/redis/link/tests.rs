@@ -26,7 +26,8 @@ async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {
     let super::super::Topology::Standalone(address) = topology.clone() else {
         panic!("these tests have one server");
     };
-    let link = Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address));
+    let link =
+        Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address), News::default());
     link.settled().await;
     link
 }

@@ -1,11 +1,12 @@
 //! Several nodes on one real server.
 
+use super::super::news::News;
 use super::super::testing::{ECHO, PATIENCE, Process, run, settings};
 use super::*;
 
 async fn present(server: &Process, buckets: u64) -> (Presence, watch::Receiver<Facts>) {
     let settings = settings(server.topology(), PATIENCE);
-    let servers = Rc::new(Servers::connect(&settings, &ECHO));
+    let servers = Rc::new(Servers::connect(&settings, &ECHO, &News::default()));
     servers.settled().await;
     let (sender, facts) = watch::channel(Facts::unknown(&settings));
     (Presence::new(servers, &settings, buckets, Secret::random(), sender), facts)
@@ -69,7 +70,7 @@ fn a_secret_of_the_owner_is_never_written_down() {
         let server = Process::start(&[]);
         let mut given = (*settings(server.topology(), PATIENCE)).clone();
         given.secret = Some(Secret::from_bytes([7; 16]));
-        let servers = Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO));
+        let servers = Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO, &News::default()));
         servers.settled().await;
         let (sender, facts) = watch::channel(Facts::unknown(&given));
         let mut node = Presence::new(servers, &given, 16, Secret::random(), sender);

@@ -20,6 +20,7 @@ use super::super::batch::Answer;
 use super::super::dial::{self, Door, Target};
 use super::super::failure::{Refusal, StoreError};
 use super::super::link::Link;
+use super::super::news::News;
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, RedisSettings};
 use super::slots::{self, Range, SLOTS};
@@ -41,6 +42,7 @@ pub(super) struct Cluster {
 struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
+    news: News,
     seeds: Vec<Address>,
     map: RefCell<Map>,
     /// The map may be wrong.
@@ -69,12 +71,14 @@ impl Cluster {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         seeds: Vec<Address>,
+        news: News,
     ) -> Self {
         let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
         let shared = Rc::new(Shared {
             settings,
             script,
             seeds,
+            news,
             map: RefCell::new(map),
             stale: Notify::new(),
             settled: watch::Sender::new(false),
@@ -230,7 +234,8 @@ impl Shared {
 
     fn node(&self, address: Address) -> Node {
         let target = Target::Fixed(address.clone());
-        let link = Rc::new(Link::new(Rc::clone(&self.settings), self.script, target));
+        let (settings, news) = (Rc::clone(&self.settings), self.news.clone());
+        let link = Rc::new(Link::new(settings, self.script, target, news));
         Node { address, link }
     }
 

@@ -14,6 +14,7 @@ use super::batch::Answer;
 use super::dial::Target;
 use super::failure::StoreError;
 use super::link::{Health, Link};
+use super::news::News;
 use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
 
@@ -42,8 +43,8 @@ enum Sent<S, C> {
 impl Servers {
     /// Begins to connect, in the background; the servers may be away. Must be
     /// called within a `LocalRuntime`, by which it is used.
-    pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script) -> Self {
-        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target));
+    pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script, news: &News) -> Self {
+        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, news.clone()));
         Self(match &settings.topology {
             Topology::Standalone(address) => Kind::One(link(Target::Fixed(address.clone()))),
             Topology::Sentinel { .. } => Kind::One(link(Target::Master)),
@@ -52,7 +53,8 @@ impl Servers {
                 Rendezvous::new(shards),
             ),
             Topology::Cluster(seeds) => {
-                Kind::Cluster(Cluster::new(Rc::clone(settings), script, seeds.clone()))
+                let (settings, seeds) = (Rc::clone(settings), seeds.clone());
+                Kind::Cluster(Cluster::new(settings, script, seeds, news.clone()))
             }
         })
     }

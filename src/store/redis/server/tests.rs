@@ -14,7 +14,7 @@ impl Servers {
 }
 
 async fn connected(topology: Topology) -> Servers {
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO);
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
     servers.settled().await;
     servers
 }
@@ -133,7 +133,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
         node.tell(&[(0, 16_383, &node)]);
         node.sleep(true);
         let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO);
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
         let (answer, waited) = timed(servers.ask(FIRST)).await;
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
@@ -198,7 +198,8 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| {
 fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
     run(async {
         let server = Process::start(&[]);
-        let servers = Servers::connect(&settings(server.topology(), PATIENCE), &COUNT);
+        let servers =
+            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &News::default());
         servers.settled().await;
         let place = servers.place(b"k");
         let made: Vec<_> = (0..10_u8).map(|_| servers.call(place, asked("k", ""))).collect();

@@ -1,0 +1,111 @@
+//! What the log is told of Redis. Each worker finds out by itself that a server
+//! is away or back; people want to read it once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::{info, warn};
+
+use super::failure::StoreError;
+
+/// The news of one node, for all of its workers.
+#[derive(Clone, Debug, Default)]
+pub struct News(Arc<Mutex<HashMap<String, Outage>>>);
+
+/// A server is away.
+#[derive(Debug, Default)]
+struct Outage {
+    /// For so many workers.
+    workers: usize,
+    /// The log says why. That the server does not answer in time is no reason:
+    /// it may be an impatient caller who found out.
+    is_explained: bool,
+}
+
+impl News {
+    /// A worker has given the server up. True if it is the first.
+    pub(super) fn lost(&self, server: &str, error: Option<&StoreError>) -> bool {
+        let mut outages = self.0.lock();
+        let outage = outages.entry(server.to_owned()).or_default();
+        outage.workers += 1;
+        if outage.workers > 1 {
+            drop(outages);
+            if let Some(error) = error {
+                self.explain(server, error);
+            }
+            return false;
+        }
+        outage.is_explained = error.is_none_or(|error| *error != StoreError::Timeout);
+        match error {
+            Some(error) => {
+                warn!(%server, %error, "Redis is away; policies do as they say for that case");
+            }
+            None => warn!(%server, "Redis is away"),
+        }
+        true
+    }
+
+    /// A worker knows why the server is still away. True if nobody did before.
+    pub(super) fn explain(&self, server: &str, error: &StoreError) -> bool {
+        let mut outages = self.0.lock();
+        let unexplained = outages.get_mut(server).filter(|outage| !outage.is_explained);
+        let Some(outage) = unexplained.filter(|_| *error != StoreError::Timeout) else {
+            return false;
+        };
+        outage.is_explained = true;
+        warn!(%server, %error, "Redis cannot be reached");
+        true
+    }
+
+    /// A worker has found the server again. True if it is the last.
+    pub(super) fn found(&self, server: &str) -> bool {
+        let is_last = self.forget(server);
+        if is_last {
+            info!(%server, "Redis decides");
+        }
+        is_last
+    }
+
+    /// A worker that has given the server up does not look for it any more.
+    /// True if it is the last.
+    pub(super) fn forget(&self, server: &str) -> bool {
+        let mut outages = self.0.lock();
+        let Some(outage) = outages.get_mut(server) else { return false };
+        outage.workers -= 1;
+        if outage.workers > 0 {
+            return false;
+        }
+        outages.remove(server);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_all_workers_the_first_tells_the_loss_and_the_last_the_return() {
+        let news = News::default();
+        let others = news.clone();
+        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
+        assert!(!others.lost("a:1", Some(&StoreError::Timeout)));
+        assert!(others.lost("b:1", None), "it is another server");
+        assert!(!news.found("a:1"));
+        assert!(others.found("a:1"));
+        assert!(!news.found("a:1"), "it was not away");
+        assert!(news.lost("a:1", None), "it is another time");
+    }
+
+    #[test]
+    fn the_reason_is_told_once_and_lateness_is_none() {
+        let news = News::default();
+        let reason = StoreError::Away;
+        assert!(!news.explain("a:1", &reason), "it is not away");
+        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
+        assert!(!news.explain("a:1", &StoreError::Timeout));
+        assert!(news.explain("a:1", &reason));
+        assert!(!news.explain("a:1", &reason));
+    }
+}
