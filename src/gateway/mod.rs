@@ -16,13 +16,16 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use hyper::ext::on_informational;
 use tower::Service;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
-use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
+use crate::message::{
+    Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop, take_hop,
+};
 use crate::proxy::{Pressure, Proxy, RequestBody};
-use crate::request::RequestView;
-use crate::server::Peer;
+use crate::request::{Malformed, RequestView};
+use crate::server::{Interim, Peer};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -146,8 +149,16 @@ impl Gateway {
         head: &Parts,
         now: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
-        if head.method == Method::CONNECT {
-            return Err(Failure::Tunnel);
+        if let Some(malformed) = head.extensions.get::<Malformed>() {
+            return Err((*malformed).into());
+        }
+        match head.method {
+            Method::CONNECT => return Err(Failure::Tunnel),
+            Method::TRACE => return Err(Failure::Trace),
+            _ => {}
+        }
+        if has_unknown_expectation(head.version, &head.headers) {
+            return Err(Failure::Expectation);
         }
         let rules = &self.snapshot.rules;
         let view = RequestView::of(head, client.peer)?;
@@ -182,13 +193,17 @@ impl Gateway {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
             Action::Forward(upstream) => {
                 let (mut head, body) = request.into_parts();
+                if !take_hop(&head.method, &mut head.headers) {
+                    return Ok(options().map(ResponseBody::local));
+                }
                 let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
                 self.introduce(client, &mut head);
                 if decision.is_soft() {
                     head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
                 }
                 exchange.forwarded(&mut head.headers, &body);
-                let request = Request::from_parts(head, body);
+                let mut request = Request::from_parts(head, body);
+                relay_interim(&mut request);
                 let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
                 Ok(response.map(ResponseBody::upstream))
             }
@@ -211,5 +226,14 @@ impl Gateway {
         }
         client.forwarding.write(&mut head.headers, is_trusted);
         Via::write(&mut head.headers, head.version);
+    }
+}
+
+/// What the backend says before its answer reaches the client, if it can.
+fn relay_interim(request: &mut Request<RequestBody>) {
+    if let Some(interim) = request.extensions_mut().remove::<Interim>() {
+        on_informational(request, move |response| {
+            interim.send(response.status(), response.headers());
+        });
     }
 }

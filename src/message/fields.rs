@@ -2,9 +2,10 @@
 //! section 7.6.1), and the id that follows a request through all logs.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
 
 /// The field that carries a request's id.
@@ -72,6 +73,31 @@ fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
+/// Whether a request expects of the gateway what it does not know: anything but
+/// `100-continue`, which HTTP/1.0 does not have (RFC 9110, section 10.1.1).
+pub fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
+    let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
+}
+
+/// Takes one of the hops that an OPTIONS request has left; false if it has none
+/// (RFC 9110, section 7.6.2).
+pub fn take_hop(method: &Method, headers: &mut HeaderMap) -> bool {
+    if method != Method::OPTIONS {
+        return true;
+    }
+    let Some(left) = headers.get_mut(MAX_FORWARDS) else {
+        return true;
+    };
+    // A number that is none is of no use to anybody behind us either.
+    let hops = left.to_str().ok().and_then(|text| text.parse::<u32>().ok());
+    let Some(fewer) = hops.and_then(|hops| hops.checked_sub(1)) else {
+        return false;
+    };
+    *left = HeaderValue::from(fewer);
+    true
+}
+
 /// The request's id: the client's own if it is short and printable, else a new
 /// one; written into the request, so that the backend logs the same.
 pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
@@ -134,6 +160,37 @@ mod tests {
         headers.insert(CONNECTION, named);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, fields(&kept));
+    }
+
+    #[test]
+    fn the_only_expectation_is_100_continue() {
+        for (version, value, unknown) in [
+            (Version::HTTP_11, "100-Continue", false),
+            (Version::HTTP_11, "100-continue, 200-ok", true),
+            (Version::HTTP_2, "", true),
+            (Version::HTTP_10, "200-ok", false),
+        ] {
+            let headers = fields(&[("expect", value)]);
+            assert_eq!(has_unknown_expectation(version, &headers), unknown, "{version:?} {value}");
+        }
+        assert!(!has_unknown_expectation(Version::HTTP_11, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_request_has_only_so_many_hops() {
+        for (method, hops, after) in [
+            (Method::OPTIONS, "2", Some("1")),
+            (Method::OPTIONS, "1", Some("0")),
+            (Method::OPTIONS, "0", None),
+            (Method::OPTIONS, "many", None),
+            (Method::GET, "0", Some("0")),
+        ] {
+            let mut headers = HeaderMap::new();
+            assert!(take_hop(&method, &mut headers), "any number");
+            headers.insert(MAX_FORWARDS, HeaderValue::from_static(hops));
+            assert_eq!(take_hop(&method, &mut headers), after.is_some(), "{method} {hops}");
+            assert!(after.is_none_or(|after| headers[MAX_FORWARDS] == after), "{method} {hops}");
+        }
     }
 
     #[test]

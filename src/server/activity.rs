@@ -3,23 +3,27 @@
 //! A timer for every request would cost more than the request's decision, so a
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
+//!
+//! It is also where those who serve one connection tell each other what they
+//! know: the guard, the service, the body of a response, and who drives all.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ListenerTimeouts;
+use crate::request::Malformed;
 use crate::time::monotonic;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+enum Phase {
     /// A request, and nothing of it has come yet.
     Idle,
     /// The rest of a request's head.
@@ -35,6 +39,20 @@ pub(super) struct Activity {
     since: Cell<Instant>,
     /// Since when the client has not read what it is being sent.
     stalled: Cell<Option<Instant>>,
+    /// Whether a part of a head has come and not its end, maybe behind a request
+    /// that is under way.
+    has_partial_head: Cell<bool>,
+    /// Whether the rest of that head is no longer waited for.
+    is_late: Cell<bool>,
+    /// Why the last request of the connection is not the client's own.
+    refused: Cell<Option<Malformed>>,
+    /// Whether a response has begun and not ended.
+    is_responding: Cell<bool>,
+    /// Whether all has been written and no response has begun since.
+    is_between_responses: Cell<bool>,
+    /// Whether a request to change the protocol has been granted; none: not answered.
+    upgraded: Cell<Option<bool>>,
+    upgrade_waker: RefCell<Option<Waker>>,
 }
 
 impl Activity {
@@ -44,6 +62,13 @@ impl Activity {
             phase: Cell::new(Phase::Head),
             since: Cell::new(monotonic()),
             stalled: Cell::new(None),
+            has_partial_head: Cell::new(false),
+            is_late: Cell::new(false),
+            refused: Cell::new(None),
+            is_responding: Cell::new(false),
+            is_between_responses: Cell::new(true),
+            upgraded: Cell::new(None),
+            upgrade_waker: RefCell::default(),
         }
     }
 
@@ -52,13 +77,95 @@ impl Activity {
         self.since.set(monotonic());
     }
 
-    /// A request's head is complete.
-    pub(super) fn begin(&self) {
-        self.phase.set(Phase::Busy);
+    /// A part of a head has come.
+    pub(super) fn head_begins(&self) {
+        self.has_partial_head.set(true);
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.phase.get()
+    /// The rest of it has come, or will not be read.
+    pub(super) fn head_is_whole(&self) {
+        self.has_partial_head.set(false);
+    }
+
+    /// Whether the client is in the middle of a head, and nothing else is under way.
+    pub(super) fn is_amid_head(&self) -> bool {
+        self.phase.get() == Phase::Head && self.has_partial_head.get()
+    }
+
+    /// No longer waits for the rest of a head; false if there is none to wait for,
+    /// or if it was said before.
+    pub(super) fn give_up_head(&self) -> bool {
+        self.is_amid_head() && !self.is_late.replace(true)
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
+    }
+
+    /// The last request of the connection stands for one that was refused.
+    pub(super) fn refuse(&self, malformed: Malformed) {
+        self.refused.set(Some(malformed));
+    }
+
+    pub(super) fn refused(&self) -> Option<Malformed> {
+        self.refused.get()
+    }
+
+    /// A request asks for another protocol.
+    pub(super) fn ask_for_upgrade(&self) {
+        self.upgraded.set(None);
+    }
+
+    /// It has been answered.
+    pub(super) fn answer_upgrade(&self, granted: bool) {
+        self.upgraded.set(Some(granted));
+        let waker = self.upgrade_waker.borrow_mut().take();
+        waker.iter().for_each(Waker::wake_by_ref);
+    }
+
+    pub(super) fn upgraded(&self) -> Option<bool> {
+        self.upgraded.get()
+    }
+
+    /// Who is to be woken by the answer.
+    pub(super) fn wake_on_upgrade(&self, waker: &Waker) {
+        *self.upgrade_waker.borrow_mut() = Some(waker.clone());
+    }
+
+    /// A request's head has been taken.
+    pub(super) fn begin(&self) {
+        self.phase.set(Phase::Busy);
+        // Of the response before it something may be unwritten.
+        self.is_between_responses.set(false);
+    }
+
+    /// The service has answered.
+    pub(super) fn respond(&self) {
+        self.is_responding.set(true);
+    }
+
+    /// The response has ended or was given up.
+    pub(super) fn finish(&self) {
+        self.is_responding.set(false);
+        self.enter(if self.has_partial_head.get() { Phase::Head } else { Phase::Idle });
+    }
+
+    /// The HTTP library writes something.
+    pub(super) fn writes(&self) {
+        self.is_between_responses.set(false);
+    }
+
+    /// It has nothing left to write.
+    pub(super) fn has_written(&self) {
+        self.is_between_responses.set(!self.is_responding.get());
+    }
+
+    /// Whether what is written now stands before the next response.
+    pub(super) fn is_between_responses(&self) -> bool {
+        self.is_between_responses.get()
     }
 
     /// Something was written, or the client's side is full.
@@ -87,8 +194,7 @@ impl Activity {
     }
 }
 
-/// A stream that marks when a request begins to arrive, and when its client
-/// does not read.
+/// A stream that marks when its client does not read.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     pub(super) stream: T,
@@ -101,12 +207,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let filled = buf.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if self.activity.phase() == Phase::Idle && buf.filled().len() > filled {
-            self.activity.enter(Phase::Head);
-        }
-        result
+        Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
@@ -159,7 +260,7 @@ impl<B> UntilIdle<B> {
 
 impl<B> Drop for UntilIdle<B> {
     fn drop(&mut self) {
-        self.activity.enter(Phase::Idle);
+        self.activity.finish();
     }
 }
 

@@ -9,11 +9,12 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::{self, Connection};
 use hyper::service::{HttpService, service_fn};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -21,7 +22,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tower::{Service, ServiceExt as _};
 
 use super::ListenerSettings;
-use super::activity::{Activity, Observed, Phase, UntilIdle};
+use super::activity::{Activity, Observed, UntilIdle};
+use super::guard::{Guard, REFUSED_METHOD};
+use super::interim::InterimQueue;
 use crate::drain::Drain;
 
 /// The other end of a connection.
@@ -33,12 +36,7 @@ pub struct Peer {
     pub local: SocketAddr,
 }
 
-/// Sent to a client whose request's head did not come in time; the HTTP library
-/// knows no such answer.
-const REQUEST_TIMEOUT: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-
-type Io = TokioIo<Observed<TcpStream>>;
+type Io = TokioIo<Guard<Observed<TcpStream>>>;
 
 /// How long a client may go on sending what nobody wants any more.
 const LINGER: Duration = Duration::from_secs(2);
@@ -49,8 +47,8 @@ enum End {
     Closed,
     /// In the middle of a response.
     Broken,
-    /// It was in this phase for longer than it may be.
-    Overdue(Phase),
+    /// The client took longer than it may, and there is nothing to be said to that.
+    Overdue,
 }
 
 /// The HTTP library, set up once for all connections of a listener.
@@ -78,26 +76,53 @@ pub(super) async fn serve<S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let activity = Rc::new(Activity::new());
-    let io = TokioIo::new(Observed { stream, activity: Rc::clone(&activity) });
-    let watched = service_fn(|request| {
+    let interim = InterimQueue::default();
+    let observed = Observed { stream, activity: Rc::clone(&activity) };
+    let bounds = settings.head_bounds();
+    let guard = Guard::new(observed, Rc::clone(&activity), bounds, interim.writer());
+    let watched = service_fn(|mut request: Request<Incoming>| {
         activity.begin();
+        let may_upgrade = introduce(&mut request, &activity, &interim);
+        let is_tunnel = request.method() == Method::CONNECT;
         let (service, activity) = (service.clone(), Rc::clone(&activity));
+        let interim = interim.clone();
         async move {
             let response = service.oneshot(request).await?;
+            if may_upgrade {
+                let granted = response.status() == StatusCode::SWITCHING_PROTOCOLS
+                    || is_tunnel && response.status().is_success();
+                activity.answer_upgrade(granted);
+            }
+            interim.close(&activity);
+            activity.respond();
             Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, activity)))
         }
     });
-    let mut connection = protocol.serve_connection(io, watched);
+    let mut connection = protocol.serve_connection(TokioIo::new(guard), watched);
     let end = drive(&mut connection, &activity, settings, &mut drain).await;
     // No answer is owed any more, so nobody has to wait for the rest.
     drop(drain);
-    let stream = connection.into_parts().io.into_inner().stream;
+    let stream = connection.into_parts().io.into_inner().into_inner().stream;
     match end {
         End::Closed => linger(stream).await,
         End::Broken => reset(&stream),
-        End::Overdue(Phase::Head) => answer_timeout(stream).await,
-        End::Overdue(_) => {}
+        End::Overdue => {}
     }
+}
+
+/// Tells the service what is known of a request besides itself: why it is not
+/// the client's own, or how its client hears of interim responses. Says whether
+/// the connection may change its protocol with the answer.
+fn introduce(request: &mut Request<Incoming>, activity: &Activity, interim: &InterimQueue) -> bool {
+    let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+    if request.method().as_str() == REFUSED_METHOD
+        && let Some(malformed) = activity.refused()
+    {
+        request.extensions_mut().insert(malformed);
+    } else if request.version() == Version::HTTP_11 {
+        request.extensions_mut().insert(interim.open());
+    }
+    may_upgrade
 }
 
 /// Polls the connection until it ends, is overdue, or has been drained.
@@ -116,12 +141,15 @@ where
     let mut ticks = interval(Activity::interval(&settings.timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut drain_requested = pin!(drain.requested());
+    let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
             return Poll::Ready(End::of(ended));
         }
-        if !draining && drain_requested.as_mut().poll(cx).is_ready() {
+        stopping = stopping || drain_requested.as_mut().poll(cx).is_ready();
+        // Whoever is in the middle of a head is told with the answer to it.
+        if stopping && !draining && !activity.is_amid_head() {
             draining = true;
             Pin::new(&mut *connection).graceful_shutdown();
             if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
@@ -129,8 +157,15 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            if activity.is_overdue(&settings.timeouts) {
-                return Poll::Ready(End::Overdue(activity.phase()));
+            if !activity.is_overdue(&settings.timeouts) {
+                continue;
+            }
+            if !activity.give_up_head() {
+                return Poll::Ready(End::Overdue);
+            }
+            // Now the guard lets the library read something that can be answered.
+            if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
+                return Poll::Ready(End::of(ended));
             }
         }
         Poll::Pending
@@ -169,12 +204,4 @@ async fn linger(mut stream: TcpStream) {
 fn reset(stream: &TcpStream) {
     // The connection closes in any case.
     let _ = stream.set_zero_linger();
-}
-
-/// Tells a client that it was too slow. Best effort: what does not fit the
-/// socket's buffer is not waited for.
-async fn answer_timeout(stream: TcpStream) {
-    if stream.try_write(REQUEST_TIMEOUT).is_ok() {
-        linger(stream).await;
-    }
 }

@@ -6,10 +6,15 @@
 //! finishes the requests under way and starts no other.
 
 mod activity;
+mod chunks;
 mod connection;
+mod guard;
+mod head;
+mod interim;
 mod listener;
 mod settings;
 
 pub use connection::Peer;
+pub use interim::Interim;
 pub use listener::{BindError, Listener, serve};
 pub use settings::{ListenerSettings, ListenerTimeouts};

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::head::HeadBounds;
+
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSettings {
@@ -14,6 +16,8 @@ pub struct ListenerSettings {
     pub timeouts: ListenerTimeouts,
     /// Bytes of request line and fields together.
     pub max_head_bytes: usize,
+    /// Bytes of a request's target.
+    pub max_target_bytes: usize,
     /// Number of header fields.
     pub max_headers: usize,
 }
@@ -41,6 +45,9 @@ impl Default for ListenerTimeouts {
 }
 
 impl ListenerSettings {
+    /// The HTTP library holds no longer target, in bytes.
+    pub const LONGEST_TARGET: usize = 65_534;
+
     /// Safe defaults for `address`.
     pub fn new(address: SocketAddr) -> Self {
         Self {
@@ -48,7 +55,17 @@ impl ListenerSettings {
             max_connections: 10_000,
             timeouts: ListenerTimeouts::default(),
             max_head_bytes: 32 * 1024,
+            max_target_bytes: Self::LONGEST_TARGET,
             max_headers: 100,
+        }
+    }
+
+    /// What the head of a request may be at most.
+    pub(super) fn head_bounds(&self) -> HeadBounds {
+        HeadBounds {
+            bytes: self.max_head_bytes,
+            target_bytes: self.max_target_bytes.min(Self::LONGEST_TARGET),
+            fields: self.max_headers,
         }
     }
 }
