@@ -17,9 +17,10 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 /// Removes what belongs to the connection a message came over: what
 /// `Connection` names, and the fields that are hop-by-hop by definition.
 ///
-/// The message's framing is not touched: the HTTP library has checked it when
-/// it read the message, and writes it anew for the next hop. `Expect` goes too:
-/// the library answers it itself once somebody wants the body.
+/// The message's framing stays, in the one spelling that every reader knows: it
+/// was checked when the message was read, and the HTTP library frames it alike
+/// for the next hop. `Expect` goes too: the library answers it itself once
+/// somebody wants the body.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // Before `TE` goes: whoever sends it has to name it in `Connection`.
     let takes_trailers = headers
@@ -33,16 +34,32 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let found: SmallVec<[HeaderName; 4]> =
         headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     for name in found {
-        headers.remove(name);
+        if name == TRANSFER_ENCODING {
+            spell_out(headers);
+        } else {
+            headers.remove(name);
+        }
     }
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 
+/// Backends differ in whether `CHUNKED` is `chunked`.
+fn spell_out(headers: &mut HeaderMap) {
+    if let Some(coding) = headers.get_mut(TRANSFER_ENCODING)
+        && coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+    {
+        *coding = HeaderValue::from_static("chunked");
+    }
+}
+
+/// Whether a field of this name may not stay as it is.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     let text = name.as_str();
-    matches!(*name, TE | UPGRADE | EXPECT) || text == "keep-alive" || text.starts_with("proxy-")
+    matches!(*name, TE | UPGRADE | EXPECT | TRANSFER_ENCODING)
+        || text == "keep-alive"
+        || text.starts_with("proxy-")
 }
 
 /// Removes the fields that `Connection` names, and itself. A peer cannot use it
@@ -160,6 +177,15 @@ mod tests {
         headers.insert(CONNECTION, named);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, fields(&kept));
+    }
+
+    #[test]
+    fn the_framing_is_written_as_everybody_reads_it() {
+        for (coding, spelt) in [("CHUNKED", "chunked"), ("gzip, Chunked", "gzip, Chunked")] {
+            let mut headers = fields(&[("transfer-encoding", coding)]);
+            strip_hop_by_hop(&mut headers);
+            assert_eq!(headers, fields(&[("transfer-encoding", spelt)]));
+        }
     }
 
     #[test]

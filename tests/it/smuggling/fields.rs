@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case] = &[
     Case::good("fields of the connection", &["GET /"], b"GET / HTTP/1.1\r\nHost: a\r\nKeep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: x\r\nTE: gzip\r\n\r\n"),
     Case::good("a connection that wants the host for itself", &["GET /"], b"GET / HTTP/1.1\r\nHost: a\r\nConnection: host, close\r\n\r\n"),
     Case::good("a connection with words that are no names", &["GET /"], b"GET / HTTP/1.1\r\nHost: a\r\nConnection: ,, a b, \"x\", close\r\n\r\n"),
-    Case::good("an expectation that is met", &["POST / x"], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"),
+    Case::several("an expectation that is met", &[100, 200], &["POST / x"], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"),
 ];
 
 /// Host: there is one, and it is a host.

@@ -80,7 +80,9 @@ fn run(cases: &[Case]) {
         if answers != case.answers {
             failures.push(format!("{}: answered {answers:?}, not {:?}", case.name, case.answers));
         }
-        if answers.last().is_some_and(|last| *last >= 400) && !client.is_closed() {
+        // Whoever sent a good request that is not served may send another.
+        let is_bad = answers.last().is_some_and(|last| *last >= 400 && *last != 405);
+        if is_bad && !client.is_closed() {
             failures.push(format!("{}: the connection stays open", case.name));
         }
         drop(client);

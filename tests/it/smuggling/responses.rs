@@ -27,7 +27,7 @@ fn exchange(method: &str, said: &'static [u8]) -> (Response, Response) {
 
 #[test]
 fn a_response_with_two_readings_is_not_passed_on() {
-    let cases: [(&str, &[u8]); 19] = [
+    let cases: [(&str, &[u8]); 23] = [
         (
             "both framings",
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -49,6 +49,10 @@ fn a_response_with_two_readings_is_not_passed_on() {
             b"HTTP/1.1 200 OK\r\nX-One: 1\r2\r\nContent-Length: 0\r\n\r\n",
         ),
         ("a line without a colon", b"HTTP/1.1 200 OK\r\nnone\r\nContent-Length: 0\r\n\r\n"),
+        ("chunks in chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+        ("chunks twice", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("a coding that is not undone", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("a coding of nothing", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n"),
         ("another version", b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n"),
         ("another protocol", b"ICY 200 OK\r\n\r\n"),
         ("no status", b"HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n"),
