@@ -11,7 +11,7 @@ mod respond;
 mod template;
 
 pub use failure::{Blame, Failure};
-pub use fields::{X_REQUEST_ID, request_id, strip_hop_by_hop};
+pub use fields::{X_REQUEST_ID, join_cookies, request_id, strip_hop_by_hop};
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use respond::{AnswerStyle, Refusal};

@@ -7,9 +7,15 @@
 
 mod activity;
 mod connection;
+mod frames;
 mod listener;
+mod proxied;
 mod settings;
+mod socket;
+mod stream;
+mod tls;
 
 pub use connection::Peer;
 pub use listener::{BindError, Listener, serve};
-pub use settings::{ListenerSettings, ListenerTimeouts};
+pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
+pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
