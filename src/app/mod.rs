@@ -22,7 +22,7 @@ use crate::drain::{self, Drain, Stop};
 use crate::limiter::HeaderWriter;
 use crate::proxy::UpstreamShared;
 use crate::rules::Rules;
-use crate::server::{self, BindError, Listener, ListenerSettings};
+use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
 use crate::store::overrides::{FileError, OverridesFile, SharedOverrides};
 use crate::store::redis::Shared;
@@ -121,7 +121,7 @@ fn local_runtime() -> io::Result<LocalRuntime> {
 
 /// Starts the backend inside the process on a free port of the loopback.
 fn start_echo() -> Result<(Stop, Authority), RunError> {
-    let settings = ListenerSettings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let settings = ListenerSettings::new(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))));
     let mut listeners = Listener::bind(settings, 1)?;
     let listener = listeners.swap_remove(0);
     let address = listener.address().to_string();

@@ -63,7 +63,7 @@ impl Worker {
             let (gateway, drain) = (Rc::clone(&gateway), drain.clone());
             let body_patience = listener.settings().timeouts.request_body;
             spawn_local(async move {
-                let service = |peer| gateway.service(peer, body_patience);
+                let service = move |peer| gateway.service(peer, body_patience);
                 if let Err(error) = server::serve(listener, drain, service).await {
                     error!(%error, "a worker cannot listen");
                 }

@@ -50,6 +50,8 @@ pub struct Gateway {
 #[derive(Debug)]
 struct Client {
     peer: IpAddr,
+    /// Who it is, by the certificate that it has shown.
+    identity: Option<Arc<str>>,
     forwarding: Forwarding,
     /// The longest pause in a request's body.
     body_patience: Duration,
@@ -89,7 +91,8 @@ impl Gateway {
         let gateway = Rc::clone(self);
         let client = Rc::new(Client {
             peer: peer.address.ip(),
-            forwarding: Forwarding::new(peer.address, peer.local),
+            forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
+            identity: peer.identity,
             body_patience,
         });
         tower::service_fn(move |request| {
@@ -161,7 +164,8 @@ impl Gateway {
             return Err(Failure::Expectation);
         }
         let rules = &self.snapshot.rules;
-        let view = RequestView::of(head, client.peer)?;
+        let tls_subject = client.identity.as_deref();
+        let view = RequestView { tls_subject, ..RequestView::of(head, client.peer)? };
         let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);

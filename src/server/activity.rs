@@ -3,27 +3,24 @@
 //! A timer for every request would cost more than the request's decision, so a
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
-//!
-//! It is also where those who serve one connection tell each other what they
-//! know: the guard, the service, the body of a response, and who drives all.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ListenerTimeouts;
-use crate::request::Malformed;
+use super::frames::Frames;
 use crate::time::monotonic;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// A request, and nothing of it has come yet.
     Idle,
     /// The rest of a request's head.
@@ -39,36 +36,32 @@ pub(super) struct Activity {
     since: Cell<Instant>,
     /// Since when the client has not read what it is being sent.
     stalled: Cell<Option<Instant>>,
-    /// Whether a part of a head has come and not its end, maybe behind a request
-    /// that is under way.
+    /// Requests that have not been answered to the end: of HTTP/1 one at most.
+    requests: Cell<usize>,
+    /// Responses, of which a piece waits until the client has room for it.
+    full: Cell<usize>,
+    /// Whether of HTTP/1 a part of a head has come and not its end, maybe behind a
+    /// request that is under way.
     has_partial_head: Cell<bool>,
     /// Whether the rest of that head is no longer waited for.
     is_late: Cell<bool>,
-    /// Why the last request of the connection is not the client's own.
-    refused: Cell<Option<Malformed>>,
-    /// Whether a response has begun and not ended.
-    is_responding: Cell<bool>,
-    /// Whether all has been written and no response has begun since.
-    is_between_responses: Cell<bool>,
-    /// Whether a request to change the protocol has been granted; none: not answered.
-    upgraded: Cell<Option<bool>>,
-    upgrade_waker: RefCell<Option<Waker>>,
+    /// When a response last went on. Only HTTP/2 looks at it: its clients can
+    /// refuse to read a response and still read the connection.
+    moved: Cell<Instant>,
 }
 
 impl Activity {
-    /// A fresh connection owes a request as if it had begun to send one.
-    pub(super) fn new() -> Self {
+    /// A fresh connection owes a request as if it had begun to send one at `since`.
+    pub(super) fn new(since: Instant) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
-            since: Cell::new(monotonic()),
+            since: Cell::new(since),
             stalled: Cell::new(None),
+            requests: Cell::new(0),
+            full: Cell::new(0),
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
-            refused: Cell::new(None),
-            is_responding: Cell::new(false),
-            is_between_responses: Cell::new(true),
-            upgraded: Cell::new(None),
-            upgrade_waker: RefCell::default(),
+            moved: Cell::new(since),
         }
     }
 
@@ -77,7 +70,23 @@ impl Activity {
         self.since.set(monotonic());
     }
 
-    /// A part of a head has come.
+    /// A request's head is complete. The request is under way until the value is dropped.
+    pub(super) fn begin(self: &Rc<Self>) -> UnderWay {
+        self.phase.set(Phase::Busy);
+        self.requests.set(self.requests.get() + 1);
+        UnderWay { activity: Rc::clone(self), is_full: false }
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests.get() > 0
+    }
+
+    /// Of HTTP/1: a part of a head has come.
     pub(super) fn head_begins(&self) {
         self.has_partial_head.set(true);
         if self.phase.get() == Phase::Idle {
@@ -85,12 +94,13 @@ impl Activity {
         }
     }
 
-    /// The rest of it has come, or will not be read.
+    /// Of HTTP/1: the rest of it has come, or will not be read.
     pub(super) fn head_is_whole(&self) {
         self.has_partial_head.set(false);
     }
 
-    /// Whether the client is in the middle of a head, and nothing else is under way.
+    /// Whether the client is in the middle of a head of HTTP/1, and nothing else is
+    /// under way.
     pub(super) fn is_amid_head(&self) -> bool {
         self.phase.get() == Phase::Head && self.has_partial_head.get()
     }
@@ -101,71 +111,21 @@ impl Activity {
         self.is_amid_head() && !self.is_late.replace(true)
     }
 
+    /// Whether the rest of a head is no longer waited for.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.get()
     }
 
-    /// The last request of the connection stands for one that was refused.
-    pub(super) fn refuse(&self, malformed: Malformed) {
-        self.refused.set(Some(malformed));
-    }
-
-    pub(super) fn refused(&self) -> Option<Malformed> {
-        self.refused.get()
-    }
-
-    /// A request asks for another protocol.
-    pub(super) fn ask_for_upgrade(&self) {
-        self.upgraded.set(None);
-    }
-
-    /// It has been answered.
-    pub(super) fn answer_upgrade(&self, granted: bool) {
-        self.upgraded.set(Some(granted));
-        let waker = self.upgrade_waker.borrow_mut().take();
-        waker.iter().for_each(Waker::wake_by_ref);
-    }
-
-    pub(super) fn upgraded(&self) -> Option<bool> {
-        self.upgraded.get()
-    }
-
-    /// Who is to be woken by the answer.
-    pub(super) fn wake_on_upgrade(&self, waker: &Waker) {
-        *self.upgrade_waker.borrow_mut() = Some(waker.clone());
-    }
-
-    /// A request's head has been taken.
-    pub(super) fn begin(&self) {
-        self.phase.set(Phase::Busy);
-        // Of the response before it something may be unwritten.
-        self.is_between_responses.set(false);
-    }
-
-    /// The service has answered.
-    pub(super) fn respond(&self) {
-        self.is_responding.set(true);
-    }
-
-    /// The response has ended or was given up.
-    pub(super) fn finish(&self) {
-        self.is_responding.set(false);
-        self.enter(if self.has_partial_head.get() { Phase::Head } else { Phase::Idle });
-    }
-
-    /// The HTTP library writes something.
-    pub(super) fn writes(&self) {
-        self.is_between_responses.set(false);
-    }
-
-    /// It has nothing left to write.
-    pub(super) fn has_written(&self) {
-        self.is_between_responses.set(!self.is_responding.get());
-    }
-
-    /// Whether what is written now stands before the next response.
-    pub(super) fn is_between_responses(&self) -> bool {
-        self.is_between_responses.get()
+    /// A look at HTTP/2: a head has begun to come, or none is on its way.
+    fn see_head(&self, is_on_its_way: bool) {
+        if is_on_its_way && self.phase() != Phase::Head {
+            self.enter(Phase::Head);
+        } else if !is_on_its_way && self.phase() == Phase::Head {
+            match self.requests.get() {
+                0 => self.enter(Phase::Idle),
+                _ => self.enter(Phase::Busy),
+            }
+        }
     }
 
     /// Something was written, or the client's side is full.
@@ -183,9 +143,14 @@ impl Activity {
         let is_late = match self.phase.get() {
             Phase::Idle => lasts(self.since.get(), timeouts.keep_alive),
             Phase::Head => lasts(self.since.get(), timeouts.request_head),
-            Phase::Busy => false,
+            Phase::Busy => self.takes_nothing() && lasts(self.moved.get(), timeouts.request_body),
         };
         is_late || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
+    }
+
+    /// Whether the client lets none of its responses go on.
+    fn takes_nothing(&self) -> bool {
+        self.full.get() > 0 && self.full.get() == self.requests.get()
     }
 
     /// How often to look: no limit is overrun by more than a quarter of the shortest.
@@ -194,11 +159,61 @@ impl Activity {
     }
 }
 
-/// A stream that marks when its client does not read.
+/// A request under way on a connection.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    activity: Rc<Activity>,
+    /// A piece of its response waits for the client.
+    is_full: bool,
+}
+
+impl UnderWay {
+    /// Whether a piece of the response has been given out, and no other asked for.
+    fn set_full(&mut self, is_full: bool) {
+        let full = &self.activity.full;
+        match (self.is_full, is_full) {
+            (false, true) => full.set(full.get() + 1),
+            (true, false) => full.set(full.get() - 1),
+            _ => {}
+        }
+        self.is_full = is_full;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.set_full(false);
+        let requests = &self.activity.requests;
+        requests.set(requests.get() - 1);
+        if requests.get() == 0 && self.activity.phase() == Phase::Busy {
+            let is_next_on_its_way = self.activity.has_partial_head.get();
+            self.activity.enter(if is_next_on_its_way { Phase::Head } else { Phase::Idle });
+        }
+    }
+}
+
+/// A stream that marks when its client does not read, and of HTTP/2 when a
+/// request begins to arrive. Of HTTP/1 the guard marks that.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     pub(super) stream: T,
     pub(super) activity: Rc<Activity>,
+    /// Of HTTP/2.
+    pub(super) frames: Option<Frames>,
+}
+
+impl<T> Observed<T> {
+    /// These bytes have come.
+    fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.frames {
+            Some(frames) => {
+                frames.see(bytes, monotonic).map_err(io::Error::other)?;
+                self.activity.see_head(frames.is_in_head());
+            }
+            None => {}
+        }
+        Ok(())
+    }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
@@ -207,7 +222,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let known = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        Poll::Ready(self.see(&buf.filled()[known..]))
     }
 }
 
@@ -245,22 +262,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
     }
 }
 
-/// A response's body; when it ends, or is given up, the connection is idle again.
+/// A response's body; when it ends, or is given up, its request is not under
+/// way any more.
 #[derive(Debug)]
 pub(super) struct UntilIdle<B> {
     body: B,
-    activity: Rc<Activity>,
+    under_way: UnderWay,
 }
 
 impl<B> UntilIdle<B> {
-    pub(super) fn new(body: B, activity: Rc<Activity>) -> Self {
-        Self { body, activity }
-    }
-}
-
-impl<B> Drop for UntilIdle<B> {
-    fn drop(&mut self) {
-        self.activity.finish();
+    pub(super) fn new(body: B, under_way: UnderWay) -> Self {
+        Self { body, under_way }
     }
 }
 
@@ -272,7 +284,12 @@ impl<B: Body + Unpin> Body for UntilIdle<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.under_way.set_full(polled.is_ready());
+        if polled.is_ready() {
+            self.under_way.activity.moved.set(monotonic());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

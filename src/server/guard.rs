@@ -19,10 +19,10 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::activity::Activity;
 use super::chunks::Chunks;
 use super::head::{Framing, Head, HeadBounds, HeadReader};
 use super::interim::InterimWriter;
+use super::turns::Turns;
 use crate::request::Malformed;
 use held::Held;
 
@@ -59,7 +59,7 @@ enum Next {
 #[derive(Debug)]
 pub(super) struct Guard<T> {
     stream: T,
-    activity: Rc<Activity>,
+    turns: Rc<Turns>,
     bounds: HeadBounds,
     next: Next,
     /// Whether the request that is being read asks for another protocol.
@@ -71,13 +71,13 @@ pub(super) struct Guard<T> {
 impl<T> Guard<T> {
     pub(super) fn new(
         stream: T,
-        activity: Rc<Activity>,
+        turns: Rc<Turns>,
         bounds: HeadBounds,
         interim: InterimWriter,
     ) -> Self {
         Self {
             stream,
-            activity,
+            turns,
             bounds,
             next: Next::Head(HeadReader::default()),
             asks_upgrade: false,
@@ -138,10 +138,10 @@ impl<T> Guard<T> {
 
     /// A head has passed.
     fn begin(&mut self, head: Head) {
-        self.activity.head_is_whole();
+        self.turns.activity().head_is_whole();
         self.asks_upgrade = head.asks_upgrade;
         if head.asks_upgrade {
-            self.activity.ask_for_upgrade();
+            self.turns.ask_for_upgrade();
         }
         match head.framing {
             Framing::Length(0) => self.end(),
@@ -157,20 +157,20 @@ impl<T> Guard<T> {
     }
 
     fn refuse(&mut self, malformed: Malformed) {
-        self.activity.head_is_whole();
-        self.activity.refuse(malformed);
+        self.turns.activity().head_is_whole();
+        self.turns.refuse(malformed);
         self.next = Next::Refused;
     }
 
     /// Takes note of what others have decided since the last look.
     fn look_up(&mut self) {
         match self.next {
-            Next::Head(_) if self.activity.is_late() => {
+            Next::Head(_) if self.turns.activity().is_late() => {
                 self.refuse(Malformed::HeadTooLate);
                 self.settle(0);
             }
             Next::Undecided => {
-                if let Some(granted) = self.activity.upgraded() {
+                if let Some(granted) = self.turns.upgraded() {
                     self.next =
                         if granted { Next::Tunnel } else { Next::Head(HeadReader::default()) };
                     self.follow_held();
@@ -200,7 +200,7 @@ impl<T> Guard<T> {
                     *reader = HeadReader::default();
                 }
                 if !self.held.rest().is_empty() {
-                    self.activity.head_begins();
+                    self.turns.activity().head_begins();
                 }
             }
             _ => {}
@@ -233,7 +233,7 @@ impl<T: AsyncRead + Unpin> Guard<T> {
     /// Reads to what is held.
     fn poll_read_aside(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<End>> {
         if matches!(self.next, Next::Undecided) {
-            self.activity.wake_on_upgrade(cx.waker());
+            self.turns.wake_on_upgrade(cx.waker());
             if self.held.rest().len() >= MAX_UNDECIDED_BYTES {
                 return Poll::Pending;
             }
@@ -293,7 +293,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let guard = self.get_mut();
-        ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.activity))?;
+        ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.turns))?;
         Pin::new(&mut guard.stream).poll_write(cx, buf)
     }
 
@@ -303,7 +303,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let guard = self.get_mut();
-        ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.activity))?;
+        ready!(guard.interim.poll_before_write(cx, &mut guard.stream, &guard.turns))?;
         Pin::new(&mut guard.stream).poll_write_vectored(cx, bufs)
     }
 
@@ -313,7 +313,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Guard<T> {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let guard = self.get_mut();
-        ready!(guard.interim.poll_on_flush(cx, &mut guard.stream, &guard.activity))?;
+        ready!(guard.interim.poll_on_flush(cx, &mut guard.stream, &guard.turns))?;
         Pin::new(&mut guard.stream).poll_flush(cx)
     }
 

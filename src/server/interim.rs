@@ -19,7 +19,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 
-use super::activity::Activity;
+use super::turns::Turns;
 use crate::message::strip_hop_by_hop;
 
 /// Interim responses for one request, of a backend that may have more to say
@@ -129,9 +129,9 @@ impl InterimQueue {
 
     /// The request's response begins: what comes later comes too late, and so
     /// does what waits still while there is no place for it before the response.
-    pub(super) fn close(&self, activity: &Activity) {
+    pub(super) fn close(&self, turns: &Turns) {
         self.turn();
-        if !activity.is_between_responses() && self.0.is_waiting.swap(false, Ordering::Relaxed) {
+        if !turns.is_between_responses() && self.0.is_waiting.swap(false, Ordering::Relaxed) {
             self.0.queue.lock().text = Vec::new();
         }
     }
@@ -164,12 +164,12 @@ impl InterimWriter {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,
-        activity: &Activity,
+        turns: &Turns,
     ) -> Poll<io::Result<()>> {
-        if self.is_due(activity) {
+        if self.is_due(turns) {
             ready!(self.poll_write(cx, stream))?;
         }
-        activity.writes();
+        turns.writes();
         Poll::Ready(Ok(()))
     }
 
@@ -178,16 +178,16 @@ impl InterimWriter {
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,
-        activity: &Activity,
+        turns: &Turns,
     ) -> Poll<io::Result<()>> {
-        activity.has_written();
+        turns.has_written();
         self.shared.connection.register(cx.waker());
-        if self.is_due(activity) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
+        if self.is_due(turns) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
     }
 
-    fn is_due(&self, activity: &Activity) -> bool {
+    fn is_due(&self, turns: &Turns) -> bool {
         let is_waiting = self.shared.is_waiting.load(Ordering::Relaxed);
-        self.written < self.text.len() || (is_waiting && activity.is_between_responses())
+        self.written < self.text.len() || (is_waiting && turns.is_between_responses())
     }
 
     fn poll_write<T: AsyncWrite + Unpin>(

@@ -1,9 +1,9 @@
 //! Listening: one socket for each worker on the same address, so that workers
 //! share nothing and the kernel spreads connections among them (SO_REUSEPORT).
+//! A Unix socket has no such thing: there all workers share one.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,28 +11,41 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::TcpStream;
+use rustls::ServerConfig;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
 use tracing::warn;
 
-use super::{ListenerSettings, Peer, connection};
+use super::connection::{self, Protocols};
+use super::socket::{Acceptor, BoundSocket};
+use super::stream::Transport;
+use super::{ListenAddress, ListenerSettings, Peer, TlsError};
 use crate::drain::Drain;
 
-/// Connections that the kernel completes before we accept them.
-const BACKLOG: i32 = 4096;
 /// How long accepting rests when the process or the system is out of something.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}{}", advice(source))]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+pub enum BindError {
+    /// The system does not give it to us.
+    #[error("cannot listen on {address}: {source}{}", advice(source))]
+    Socket {
+        /// Which one.
+        address: ListenAddress,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Its TLS cannot be set up.
+    #[error("cannot listen on {address} with TLS: {source}")]
+    Tls {
+        /// Which one.
+        address: ListenAddress,
+        /// Why.
+        source: TlsError,
+    },
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -41,9 +54,11 @@ fn advice(error: &io::Error) -> &'static str {
             "; another program has this port: stop it, or choose another address"
         }
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE, and sockets a \
+             directory that can be written to"
         }
         io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        io::ErrorKind::NotFound => "; make its directory first",
         _ => "",
     }
 }
@@ -51,9 +66,10 @@ fn advice(error: &io::Error) -> &'static str {
 /// One worker's socket, and what it shares with those of the other workers.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
-    address: SocketAddr,
+    socket: BoundSocket,
+    address: ListenAddress,
     settings: Arc<ListenerSettings>,
+    tls: Option<Arc<ServerConfig>>,
     /// A permit for each connection that may be open, over all workers.
     vacancies: Arc<Semaphore>,
 }
@@ -64,28 +80,29 @@ impl Listener {
     /// # Errors
     /// If the address cannot be listened on.
     pub fn bind(settings: ListenerSettings, workers: usize) -> Result<Vec<Self>, BindError> {
-        let mut address = settings.address;
+        let tls = settings.tls.as_ref().map(|tls| tls.server(settings.http2.is_some()));
+        let tls = tls.transpose().map_err(|source| {
+            let address = settings.address.clone();
+            BindError::Tls { address, source }
+        })?;
         let vacancies = settings.max_connections.min(Semaphore::MAX_PERMITS);
         let vacancies = Arc::new(Semaphore::new(vacancies));
+        let (sockets, address) = BoundSocket::bind(&settings.address, workers)
+            .map_err(|source| BindError::Socket { address: settings.address.clone(), source })?;
         let settings = Arc::new(settings);
-        let mut listeners = Vec::with_capacity(workers);
-        for _ in 0..workers {
-            let socket = bind(address).map_err(|source| BindError { address, source })?;
-            // Port 0 is whatever the first worker got.
-            address = socket.local_addr().map_err(|source| BindError { address, source })?;
-            listeners.push(Self {
-                socket,
-                address,
-                settings: Arc::clone(&settings),
-                vacancies: Arc::clone(&vacancies),
-            });
-        }
-        Ok(listeners)
+        let listener = |socket| Self {
+            socket,
+            address: address.clone(),
+            settings: Arc::clone(&settings),
+            tls: tls.clone(),
+            vacancies: Arc::clone(&vacancies),
+        };
+        Ok(sockets.into_iter().map(listener).collect())
     }
 
     /// The address, with the port that it really has.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
     }
 
     /// What it was told.
@@ -94,18 +111,12 @@ impl Listener {
     }
 }
 
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
-}
-
 /// Accepts connections until the drain, and serves each with what `service`
 /// makes for its peer. Must run on a worker's local runtime.
+///
+/// A request whose extensions hold a [`Malformed`](crate::request::Malformed) stands
+/// for bytes of a client that are no request: the service has only to say so.
+/// Those of HTTP/1.1 hold an [`Interim`](super::Interim).
 ///
 /// At most `max_connections` are served at once, over all workers; each worker
 /// may hold one more that waits, and all others wait in the kernel.
@@ -114,30 +125,29 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// If the socket cannot be registered with the runtime.
 pub async fn serve<F, S, B>(listener: Listener, mut drain: Drain, service: F) -> io::Result<()>
 where
-    F: Fn(Peer) -> S,
+    F: Fn(Peer) -> S + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Listener { socket, settings, vacancies, .. } = listener;
-    let socket = tokio::net::TcpListener::from_std(socket)?;
-    let protocol = Rc::new(connection::protocol(&settings));
+    let Listener { socket, settings, tls, vacancies, .. } = listener;
+    let acceptor = socket.into_acceptor()?;
+    let shared = Rc::new((Protocols::new(settings, tls), service));
     loop {
-        let (stream, peer) = tokio::select! {
+        let (transport, peer) = tokio::select! {
             biased;
             () = drain.requested() => return Ok(()),
-            accepted = accept(&socket) => accepted,
+            accepted = accept(&acceptor) => accepted,
         };
         let vacancy = tokio::select! {
             biased;
             () = drain.requested() => return Ok(()),
             vacancy = Arc::clone(&vacancies).acquire_owned() => vacancy,
         };
-        let service = service(peer);
-        let (protocol, settings) = (Rc::clone(&protocol), Arc::clone(&settings));
-        let drain = drain.clone();
+        let (shared, drain) = (Rc::clone(&shared), drain.clone());
         spawn_local(async move {
-            connection::serve(stream, &protocol, &settings, drain, service).await;
+            let (protocols, service) = &*shared;
+            connection::serve(transport, peer, protocols, drain, service).await;
             drop(vacancy);
         });
     }
@@ -145,16 +155,10 @@ where
 
 /// The next connection. Errors never end the accepting: they belong to one
 /// client, or the process is out of file descriptors and must wait for some.
-async fn accept(socket: &tokio::net::TcpListener) -> (TcpStream, Peer) {
+async fn accept(acceptor: &Acceptor) -> (Transport, Peer) {
     loop {
-        match socket.accept().await {
-            Ok((stream, address)) => {
-                // Without it a response could wait for an acknowledgement.
-                let _ = stream.set_nodelay(true);
-                if let Ok(local) = stream.local_addr() {
-                    return (stream, Peer { address, local });
-                }
-            }
+        match acceptor.accept().await {
+            Ok(accepted) => return accepted,
             Err(error) if is_clients(&error) => {}
             Err(error) => {
                 warn!(%error, "cannot accept connections for a moment");
@@ -170,5 +174,6 @@ fn is_clients(error: &io::Error) -> bool {
         io::ErrorKind::ConnectionAborted
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotConnected
     )
 }

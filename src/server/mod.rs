@@ -8,13 +8,20 @@
 mod activity;
 mod chunks;
 mod connection;
+mod frames;
 mod guard;
 mod head;
 mod interim;
 mod listener;
+mod proxied;
 mod settings;
+mod socket;
+mod stream;
+mod tls;
+mod turns;
 
 pub use connection::Peer;
 pub use interim::Interim;
 pub use listener::{BindError, Listener, serve};
-pub use settings::{ListenerSettings, ListenerTimeouts};
+pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
+pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

@@ -60,7 +60,6 @@ fn a_version_must_be_one_that_is_spoken() {
             "GET / HTTP/1.2\r\nHost: a\r\n\r\n",
             "GET / HTTP/2.0\r\nHost: a\r\n\r\n",
             "GET / HTTP/3.0\r\nHost: a\r\n\r\n",
-            "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ],
     );
 }

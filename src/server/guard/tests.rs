@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::server::activity::Activity;
 use crate::server::interim::InterimQueue;
+use crate::time::monotonic;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -39,16 +41,18 @@ impl AsyncRead for Pieces {
 struct Guarded {
     guard: Guard<Pieces>,
     activity: Rc<Activity>,
+    turns: Rc<Turns>,
     /// Room that the library has for what it reads.
     room: usize,
 }
 
 impl Guarded {
     fn new() -> Self {
-        let activity = Rc::new(Activity::new());
+        let activity = Rc::new(Activity::new(monotonic()));
+        let turns = Rc::new(Turns::new(Rc::clone(&activity)));
         let writer = InterimQueue::default().writer();
-        let guard = Guard::new(Pieces::default(), Rc::clone(&activity), BOUNDS, writer);
-        Self { guard, activity, room: 8192 }
+        let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);
+        Self { guard, activity, turns, room: 8192 }
     }
 
     /// One piece comes; this is what the library reads of it until it must wait.
@@ -113,7 +117,7 @@ fn a_bad_head_is_replaced_after_what_came_before_and_nothing_follows() {
     let mut guarded = Guarded::new();
     let seen = guarded.receive(format!("{GET}GET / HTTP/1.1\r\nBad : 1\r\n\r\n{GET}"));
     assert_eq!(text(seen), format!("{GET}{}", text(REFUSED.to_vec())));
-    assert_eq!(guarded.activity.refused(), Some(Malformed::BlankInName));
+    assert_eq!(guarded.turns.refused(), Some(Malformed::BlankInName));
     assert_eq!(text(guarded.receive(GET)), "");
 }
 
@@ -131,7 +135,7 @@ fn a_head_that_is_too_late_is_replaced() {
     assert_eq!(text(guarded.receive("GET / HT")), "");
     assert!(guarded.activity.give_up_head());
     assert_eq!(guarded.read(), Ok(REFUSED.to_vec()));
-    assert_eq!(guarded.activity.refused(), Some(Malformed::HeadTooLate));
+    assert_eq!(guarded.turns.refused(), Some(Malformed::HeadTooLate));
     assert!(!guarded.activity.give_up_head());
 }
 
@@ -151,7 +155,7 @@ fn no_more_is_kept_than_a_head_may_have() {
     guarded.receive("GET / HTTP/1.1\r\nX: ");
     for _ in 0..100 {
         if guarded.receive([b'x'; 1000]) == REFUSED {
-            assert_eq!(guarded.activity.refused(), Some(Malformed::HeadTooLarge));
+            assert_eq!(guarded.turns.refused(), Some(Malformed::HeadTooLarge));
             return;
         }
         assert!(guarded.held() <= BOUNDS.bytes, "{}", guarded.held());
@@ -175,7 +179,7 @@ fn behind_a_request_to_change_the_protocol_all_waits_for_its_answer() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive(format!("{UPGRADE}\0frames"))), UPGRADE);
     assert_eq!(text(guarded.receive("more")), "");
-    guarded.activity.answer_upgrade(true);
+    guarded.turns.answer_upgrade(true);
     assert_eq!(text(guarded.receive("\0\r\n\r\n")), "\0framesmore\0\r\n\r\n");
     assert_eq!(text(guarded.receive(" any")), " any");
 }
@@ -185,7 +189,7 @@ fn what_waited_is_http_if_the_protocol_stays() {
     for (behind, expected) in [(GET, GET.as_bytes()), ("\0frames", REFUSED)] {
         let mut guarded = Guarded::new();
         assert_eq!(text(guarded.receive(format!("{UPGRADE}{behind}"))), UPGRADE);
-        guarded.activity.answer_upgrade(false);
+        guarded.turns.answer_upgrade(false);
         assert_eq!(guarded.read().as_deref(), Ok(expected));
     }
 }

@@ -1,13 +1,19 @@
 //! Interim responses are whole, bounded, and never inside another response.
 
+use std::rc::Rc;
+
 use futures_util::task::noop_waker_ref;
 use http::HeaderValue;
 
 use super::*;
+use crate::server::activity::{Activity, UnderWay};
+use crate::time::monotonic;
 
 /// A connection whose HTTP library is played by the tests.
 struct Played {
-    activity: Activity,
+    activity: Rc<Activity>,
+    turns: Turns,
+    under_way: Option<UnderWay>,
     queue: InterimQueue,
     writer: InterimWriter,
     /// What has gone out.
@@ -18,29 +24,37 @@ impl Played {
     fn new() -> Self {
         let queue = InterimQueue::default();
         let writer = queue.writer();
-        Self { activity: Activity::new(), queue, writer, wire: Vec::new() }
+        let activity = Rc::new(Activity::new(monotonic()));
+        let turns = Turns::new(Rc::clone(&activity));
+        Self { activity, turns, under_way: None, queue, writer, wire: Vec::new() }
     }
 
-    fn request(&self) -> Interim {
-        self.activity.begin();
+    fn request(&mut self) -> Interim {
+        self.under_way = Some(self.activity.begin());
+        self.turns.begin();
         self.queue.open()
     }
 
     fn respond(&self) {
-        self.queue.close(&self.activity);
-        self.activity.respond();
+        self.queue.close(&self.turns);
+        self.turns.answer();
+    }
+
+    /// The response has been given to the library, to its end.
+    fn finish(&mut self) {
+        self.under_way = None;
     }
 
     fn write(&mut self, text: &str) {
         let mut cx = Context::from_waker(noop_waker_ref());
-        let before = self.writer.poll_before_write(&mut cx, &mut self.wire, &self.activity);
+        let before = self.writer.poll_before_write(&mut cx, &mut self.wire, &self.turns);
         assert!(before.is_ready());
         self.wire.extend_from_slice(text.as_bytes());
     }
 
     fn flush(&mut self) {
         let mut cx = Context::from_waker(noop_waker_ref());
-        let flushed = self.writer.poll_on_flush(&mut cx, &mut self.wire, &self.activity);
+        let flushed = self.writer.poll_on_flush(&mut cx, &mut self.wire, &self.turns);
         assert!(flushed.is_ready());
     }
 
@@ -91,7 +105,7 @@ fn a_response_waits_until_the_answer_before_it_has_been_written() {
     played.request();
     played.flush();
     played.respond();
-    played.activity.finish();
+    played.finish();
     let second = played.request();
     hint(&second);
     played.write("first");
@@ -106,12 +120,12 @@ fn a_response_that_found_no_place_is_dropped() {
     played.request();
     played.flush();
     played.respond();
-    played.activity.finish();
+    played.finish();
     let second = played.request();
     hint(&second);
     played.respond();
     played.write("firstsecond");
-    played.activity.finish();
+    played.finish();
     played.flush();
     assert_eq!(played.text(), "firstsecond");
 }
@@ -121,7 +135,7 @@ fn what_comes_for_a_request_that_is_over_is_dropped() {
     let mut played = Played::new();
     let first = played.request();
     played.respond();
-    played.activity.finish();
+    played.finish();
     played.request();
     played.flush();
     hint(&first);
@@ -141,13 +155,13 @@ fn a_request_has_a_bounded_number_of_responses() {
         }
         assert_eq!(played.text(), HINT.repeat(MAX_RESPONSES));
         played.respond();
-        played.activity.finish();
+        played.finish();
     }
 }
 
 #[test]
 fn a_request_has_a_bounded_number_of_bytes_of_responses() {
-    let played = Played::new();
+    let mut played = Played::new();
     let interim = played.request();
     let value = HeaderValue::try_from("x".repeat(6000)).expect("a value");
     let fields = [(http::header::LINK, value)].into_iter().collect();

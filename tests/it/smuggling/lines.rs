@@ -9,7 +9,7 @@ pub(super) const CASES: &[Case] = &[
     Case::refused("the version 0.9", &[505], b"GET / HTTP/0.9\r\nHost: a\r\n\r\n"),
     Case::refused("the version 1.2", &[505], b"GET / HTTP/1.2\r\nHost: a\r\n\r\n"),
     Case::refused("the version 2.0", &[505], b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"),
-    Case::refused("the preface of HTTP/2", &[505], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    Case::refused("half a preface of HTTP/2", &[505], b"PRI * HTTP/2.0\r\nHost: a\r\n\r\n"),
     Case::bad("the version 1.10", b"GET / HTTP/1.10\r\nHost: a\r\n\r\n"),
     Case::bad("the version 01.1", b"GET / HTTP/01.1\r\nHost: a\r\n\r\n"),
     Case::bad("a version with a comma", b"GET / HTTP/1,1\r\nHost: a\r\n\r\n"),
