@@ -22,3 +22,4 @@ mod redis;
 mod refusals;
 mod settlements;
 mod shutdown;
+mod upstreams;

@@ -47,6 +47,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         methods: vec![],
         headers: vec![],
         policies: vec![],
+        affinity: None,
     }
 }
 
