@@ -34,6 +34,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         methods: vec![],
         headers: vec![],
         policies,
+        affinity: None,
     };
     let client = ClientSettings {
         trusted_proxies: vec![],

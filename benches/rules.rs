@@ -36,6 +36,7 @@ fn route(number: usize) -> Route {
         methods: vec![Method::GET, Method::POST],
         headers: vec![],
         policies: vec![],
+        affinity: None,
     }
 }
 

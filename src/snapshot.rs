@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::limiter::HeaderWriter;
-use crate::proxy::{RouteTimeouts, UpstreamShared};
+use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 use crate::rules::Rules;
 
 /// What one request sees, and all workers share.
@@ -32,6 +32,8 @@ pub struct Handling {
     pub action: Action,
     /// How long the upstream may take.
     pub timeouts: RouteTimeouts,
+    /// When a request is sent again; none: never.
+    pub retries: Option<RetrySettings>,
     /// The largest request body in bytes; none: no bound.
     pub max_body_bytes: Option<u64>,
 }

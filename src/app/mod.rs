@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use http::uri::Authority;
 use tokio::runtime::{Builder, LocalRuntime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::spawn_local;
@@ -20,7 +19,7 @@ use crate::config::{Config, StoreSettings};
 use crate::digest::{Secret, SharedSecret};
 use crate::drain::{self, Drain, Stop};
 use crate::limiter::HeaderWriter;
-use crate::proxy::UpstreamShared;
+use crate::proxy::{self, UpstreamShared};
 use crate::rules::Rules;
 use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings};
 use crate::snapshot::Snapshot;
@@ -63,7 +62,11 @@ pub enum RunError {
 pub fn run(config: Config) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
-    let ended = local_runtime()?.block_on(supervise(config, log.as_ref()))?;
+    let control = local_runtime()?;
+    let ended = control.block_on(supervise(config, log.as_ref()));
+    // The lookup of a name may take longer than anybody wants to wait now.
+    control.shutdown_background();
+    let ended = ended?;
     if let (Some(log), Ended::Whole) = (log, ended) {
         log.close();
     }
@@ -91,7 +94,7 @@ async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<Ended, Run
     let (stop, drain) = drain::channel();
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     let (echo_stop, echo) = start_echo()?;
-    let threads = start_workers(config, workers, &echo, log, &drain)?;
+    let threads = start_workers(config, workers, echo, log, &drain).await?;
     drop(drain);
     let [terminate, interrupt] = &mut signals;
     tokio::select! {
@@ -120,23 +123,22 @@ fn local_runtime() -> io::Result<LocalRuntime> {
 }
 
 /// Starts the backend inside the process on a free port of the loopback.
-fn start_echo() -> Result<(Stop, Authority), RunError> {
+fn start_echo() -> Result<(Stop, SocketAddr), RunError> {
     let settings = ListenerSettings::new(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))));
     let mut listeners = Listener::bind(settings, 1)?;
     let listener = listeners.swap_remove(0);
-    let address = listener.address().to_string();
-    let authority = Authority::try_from(address).expect("an address with a port is an authority");
+    let address = listener.address().tcp().expect("it was bound to a port");
     let (stop, drain) = drain::channel();
     spawn_local(server::serve(listener, drain, |_| echo::service()));
-    Ok((stop, authority))
+    Ok((stop, address))
 }
 
-/// Binds all listeners first, so that a port in use stops the start, and then
-/// starts one thread for each worker.
-fn start_workers(
+/// Binds all listeners first, so that a port in use stops the start, finds the
+/// upstreams, and then starts one thread for each worker.
+async fn start_workers(
     config: Config,
     workers: usize,
-    echo: &Authority,
+    echo: SocketAddr,
     log: Option<&AccessLog>,
     drain: &Drain,
 ) -> Result<Vec<JoinHandle<()>>, RunError> {
@@ -152,7 +154,9 @@ fn start_workers(
     let (overrides, secret) = overrides(&config)?;
     let secret = Arc::new(SharedSecret::new(secret));
     let store = shared_store(&config.store, &secret);
-    let snapshot = Arc::new(snapshot(config, secret));
+    let snapshot = Arc::new(snapshot(config, secret, echo));
+    proxy::resolve(&snapshot.upstreams).await;
+    snapshot.upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::look_after(upstream))));
     let mut threads = Vec::with_capacity(workers);
     for (index, listeners) in sockets.into_iter().enumerate() {
         let worker = Worker {
@@ -160,7 +164,6 @@ fn start_workers(
             snapshot: Arc::clone(&snapshot),
             store: store.clone(),
             overrides: overrides.clone(),
-            echo: echo.clone(),
             log: log.map(AccessLog::worker),
             drain: drain.clone(),
             drain_limit,
@@ -195,10 +198,11 @@ fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedS
 }
 
 /// What all workers share, from a configuration.
-fn snapshot(config: Config, secret: Arc<SharedSecret>) -> Snapshot {
+fn snapshot(config: Config, secret: Arc<SharedSecret>, echo: SocketAddr) -> Snapshot {
     let (rules, routes) =
         config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
-    let upstreams = config.upstreams.into_iter().map(UpstreamShared::new).map(Arc::new);
+    let shared = |settings| Arc::new(UpstreamShared::new(settings, echo));
+    let upstreams = config.upstreams.into_iter().map(shared);
     Snapshot {
         rules: Rules::new(rules, config.client, secret),
         routes,

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::uri::Authority;
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, warn};
@@ -32,7 +31,6 @@ pub(super) struct Worker {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
-    pub(super) echo: Authority,
     pub(super) log: Option<WorkerLog>,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
@@ -48,7 +46,7 @@ impl Worker {
     }
 
     async fn serve(mut self) -> io::Result<()> {
-        let proxy = Proxy::new(&self.snapshot.upstreams, &self.echo);
+        let proxy = Proxy::new(&self.snapshot.upstreams);
         let store = self.store.open(Clock::System);
         // Clients wait meanwhile, so that the first of them are judged by it.
         store.ready().await;

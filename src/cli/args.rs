@@ -6,6 +6,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
+use crate::proxy::TlsError;
 
 /// A rate-limiting API gateway whose limits are true.
 #[derive(Debug, Parser)]
@@ -143,8 +144,11 @@ impl OverrideCommand {
 
 impl RunArgs {
     /// The configuration that the arguments describe, if they name a backend.
-    pub(super) fn without_file(&self) -> Option<Config> {
-        let (to, limit) = (self.to.clone()?, self.limit?);
-        Some(Config::single(self.listen.0.clone(), to.0, limit, self.key.0.clone()))
+    ///
+    /// # Errors
+    /// If the backend is reached by `https`, and the system knows no authorities.
+    pub(super) fn without_file(&self) -> Result<Option<Config>, TlsError> {
+        let Some((to, limit)) = self.to.clone().zip(self.limit) else { return Ok(None) };
+        Config::single(self.listen.0.clone(), to.0, limit, self.key.0.clone()).map(Some)
     }
 }

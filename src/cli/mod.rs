@@ -13,6 +13,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::app::{self, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Report};
+use crate::proxy::TlsError;
 use args::{Args, Command, RunArgs};
 
 /// Why a command did not do what it was asked for.
@@ -21,6 +22,9 @@ enum Failure {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] LoadError),
+    /// The backend on the command line cannot be reached by TLS.
+    #[error("cannot speak TLS with the backend: {0}; write a configuration that names some")]
+    Tls(#[from] TlsError),
     /// The gateway could not start.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -35,7 +39,7 @@ enum Failure {
 impl Failure {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Config(_) => ExitCode::from(2),
+            Self::Config(_) | Self::Tls(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Run(_) | Self::Override(_) | Self::Output(_) => ExitCode::from(1),
         }
@@ -76,7 +80,7 @@ fn prefixed(failure: &Failure) -> String {
 }
 
 fn run(args: RunArgs) -> Result<(), Failure> {
-    let config = match args.without_file() {
+    let config = match args.without_file()? {
         Some(config) => config,
         None => load(&args.config)?.config,
     };

@@ -122,9 +122,6 @@ impl<'de> Reader<'de> {
             Value::Map(entries) => entries.first().map_or("", Entry::name),
             _ => self.node.scalar().unwrap_or_default(),
         };
-        if planned::is_value(name, written) {
-            return Mistake::new(format!("\"{written}\" is not supported yet"), "choose another");
-        }
         if self.node.scalar().is_none() {
             return self.expected("a single word", &format!("one of: {}", variants.join(", ")));
         }

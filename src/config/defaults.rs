@@ -2,11 +2,8 @@
 //!
 //! Settings with a `Default` or a `new` of their own keep theirs there.
 
-use std::time::Duration;
-
 use http::header::{HeaderName, HeaderValue};
 
-use crate::proxy::{Balance, EndpointSettings, UpstreamSettings};
 use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader};
 
 /// `Content-Type` of bodies written in the configuration.
@@ -25,18 +22,5 @@ pub(super) fn client() -> ClientSettings {
             query: None,
         },
         user: None,
-    }
-}
-
-/// An upstream that says nothing but its endpoints.
-pub(super) fn upstream(name: &str, endpoints: Vec<EndpointSettings>) -> UpstreamSettings {
-    UpstreamSettings {
-        name: name.to_owned(),
-        endpoints,
-        balance: Balance::default(),
-        connect_timeout: Duration::from_secs(1),
-        max_idle: 256,
-        idle_timeout: Duration::from_secs(60),
-        max_in_flight: None,
     }
 }

@@ -8,7 +8,9 @@ use super::defaults;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
-use crate::proxy::{EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
+use crate::proxy::{
+    EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings, UpstreamSettings,
+};
 use crate::rules::{self, ClientSettings, KeyExpr, PathPattern, Policy};
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
@@ -43,7 +45,15 @@ pub struct Config {
 impl Config {
     /// One listener, one upstream and one policy for all requests: what
     /// `tollgate run --to` runs without a file.
-    pub fn single(listen: ListenAddress, to: Target, Rate(quota): Rate, key: KeyExpr) -> Self {
+    ///
+    /// # Errors
+    /// If `to` is reached by `https`, and the system knows no authorities.
+    pub fn single(
+        listen: ListenAddress,
+        to: Target,
+        Rate(quota): Rate,
+        key: KeyExpr,
+    ) -> Result<Self, TlsError> {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm));
         let route = Route {
@@ -54,26 +64,33 @@ impl Config {
                 methods: Vec::new(),
                 headers: Vec::new(),
                 policies: vec![Arc::clone(&policy)],
+                affinity: None,
             },
             handling: Handling {
                 action: Action::Forward(0),
                 timeouts: RouteTimeouts::default(),
+                retries: None,
                 max_body_bytes: None,
             },
         };
+        let is_tls = matches!(to, Target::Https(..));
         let endpoint = EndpointSettings { target: to, weight: 1 };
-        Self {
+        let mut upstream = UpstreamSettings::new("upstream", vec![endpoint]);
+        if is_tls {
+            upstream.tls = Some(TlsSettings::new(TlsParts::default())?);
+        }
+        Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
             client: defaults::client(),
             store: StoreSettings::default(),
             policies: vec![policy],
             routes: vec![route],
-            upstreams: vec![defaults::upstream("upstream", vec![endpoint])],
+            upstreams: vec![upstream],
             headers: HeaderSettings::default(),
             problem_json: true,
             telemetry: TelemetrySettings::default(),
             runtime: RuntimeSettings::default(),
-        }
+        })
     }
 }
 

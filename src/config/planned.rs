@@ -9,16 +9,10 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "configuration" => &["admin", "check"],
         "jwks" => &["url"],
         "redis" => &["read_from", "connections", "lease"],
-        "route" => &["redirect", "rewrite", "request_headers", "response_headers", "retries"],
-        "upstream" => &["health", "eject", "tls"],
+        "route" => &["redirect", "rewrite", "request_headers", "response_headers"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],
         _ => &[],
     };
     planned.contains(&field)
-}
-
-/// Whether the value is planned for that closed set.
-pub(super) fn is_value(set: &str, value: &str) -> bool {
-    matches!((set, value), ("balance", "hash"))
 }

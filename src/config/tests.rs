@@ -3,6 +3,7 @@
 
 mod policies;
 mod store;
+mod upstreams;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -61,7 +62,7 @@ fn the_smallest_file_has_safe_defaults_for_all_else() {
 fn without_a_file_the_same_holds_as_with_the_smallest_one() {
     let Endpoint(to) = "http://127.0.0.1:9000".parse().unwrap();
     let ListenAddress(listen) = ":8080".parse().unwrap();
-    let single = Config::single(listen, to, "100/minute".parse().unwrap(), KeyExpr::Ip);
+    let single = Config::single(listen, to, "100/minute".parse().unwrap(), KeyExpr::Ip).unwrap();
     let renamed = SMALLEST.replace("per-client", "limit").replace("app", "upstream");
     assert_eq!(format!("{single:?}"), format!("{:?}", compile(&renamed)));
 }
@@ -258,7 +259,7 @@ fn the_schema_knows_what_works_and_nothing_else() {
     assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
     assert_eq!(policy["additionalProperties"], false);
     assert_eq!(policy["properties"]["limit"]["description"], "How much.");
-    for planned in ["read_from", "retries", "otlp"] {
+    for planned in ["read_from", "otlp"] {
         assert!(!text.contains(planned), "{planned}");
     }
 }

@@ -23,7 +23,7 @@ use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
 use crate::message::{
     Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop, take_hop,
 };
-use crate::proxy::{Pressure, Proxy, RequestBody};
+use crate::proxy::{Conditions, Pressure, Proxy, RequestBody};
 use crate::request::{Malformed, RequestView};
 use crate::server::{Interim, Peer};
 use crate::snapshot::{Action, Snapshot};
@@ -64,6 +64,8 @@ struct Judgement<'r> {
     route: usize,
     /// Whose request it is.
     client_ip: IpAddr,
+    /// Which endpoint it would have, where that goes by a key.
+    affinity: Option<u64>,
     decision: Decision<'r>,
 }
 
@@ -127,7 +129,7 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, now);
-        let Judgement { route, client_ip, mut decision } =
+        let Judgement { route, client_ip, affinity, mut decision } =
             match self.judge(client, &head, now).await {
                 Ok(judgement) => judgement,
                 Err(failure) => return exchange.end(Err(failure), None),
@@ -135,8 +137,8 @@ impl Gateway {
         exchange.judged(route, client_ip, &mut decision);
         let answer = match decision.outcome {
             Outcome::Admit => {
-                self.act(client, route, &decision, Request::from_parts(head, body), &mut exchange)
-                    .await
+                let request = Request::from_parts(head, body);
+                self.act(client, route, affinity, &decision, request, &mut exchange).await
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
@@ -170,7 +172,8 @@ impl Gateway {
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
         let decision = self.limiter.decide(&subject, self.room(route), now).await;
-        Ok(Judgement { route, client_ip: subject.client_ip(), decision })
+        let (client_ip, affinity) = (subject.client_ip(), subject.affinity());
+        Ok(Judgement { route, client_ip, affinity, decision })
     }
 
     /// Whether the upstream of a route has room for more than is promised.
@@ -187,6 +190,7 @@ impl Gateway {
         &self,
         client: &Client,
         route: usize,
+        affinity: Option<u64>,
         decision: &Decision<'_>,
         request: Request<Incoming>,
         exchange: &mut Exchange<'_>,
@@ -208,7 +212,9 @@ impl Gateway {
                 exchange.forwarded(&mut head.headers, &body);
                 let mut request = Request::from_parts(head, body);
                 relay_interim(&mut request);
-                let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
+                let retries = route.retries.as_ref();
+                let conditions = Conditions { timeouts: route.timeouts, retries, affinity };
+                let response = self.proxy.forward(*upstream, request, conditions).await?;
                 Ok(response.map(ResponseBody::upstream))
             }
         }

@@ -71,6 +71,12 @@ pub enum Failure {
     /// As many requests are in flight to the upstream as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
+    /// The upstream's name leads nowhere.
+    #[error("the upstream's address is not known")]
+    UpstreamUnresolved,
+    /// No TLS with the upstream.
+    #[error("the upstream could not be trusted")]
+    UpstreamUntrusted,
     /// No connection to the upstream.
     #[error("the upstream cannot be reached")]
     UpstreamUnreachable,
@@ -100,9 +106,11 @@ impl Failure {
             Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
-                StatusCode::BAD_GATEWAY
-            }
+            Self::UpstreamUnresolved
+            | Self::UpstreamUntrusted
+            | Self::UpstreamUnreachable
+            | Self::UpstreamClosed
+            | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -124,6 +132,8 @@ impl Failure {
             | Self::BodyBroken => Blame::Client,
             Self::NoRoute | Self::QueueFull | Self::StoreAway => Blame::Gateway,
             Self::UpstreamBusy
+            | Self::UpstreamUnresolved
+            | Self::UpstreamUntrusted
             | Self::UpstreamUnreachable
             | Self::UpstreamConnectTimeout
             | Self::UpstreamTimeout
@@ -163,6 +173,8 @@ impl Failure {
             Self::QueueFull => "queue_full",
             Self::StoreAway => "store_away",
             Self::UpstreamBusy => "upstream_busy",
+            Self::UpstreamUnresolved => "upstream_unresolved",
+            Self::UpstreamUntrusted => "upstream_untrusted",
             Self::UpstreamUnreachable => "upstream_unreachable",
             Self::UpstreamConnectTimeout => "upstream_connect_timeout",
             Self::UpstreamTimeout => "upstream_timeout",

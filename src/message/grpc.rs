@@ -53,6 +53,8 @@ impl Code {
             | Failure::QueueFull
             | Failure::StoreAway
             | Failure::UpstreamBusy
+            | Failure::UpstreamUnresolved
+            | Failure::UpstreamUntrusted
             | Failure::UpstreamUnreachable
             | Failure::UpstreamConnectTimeout
             | Failure::UpstreamClosed

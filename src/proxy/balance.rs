@@ -1,56 +1,89 @@
-//! Which of several endpoints gets the next request. Pure: loads and random
-//! numbers come in as arguments.
+//! Which of several endpoints gets the next request. Pure: loads, keys and
+//! random numbers come in as arguments.
+
+mod affinity;
 
 use fastrand::Rng;
 
 use super::Balance;
 
-/// Chooses among endpoints by weight. One for each worker and upstream.
+/// Chooses among endpoints by weight. One for each worker and upstream, made
+/// anew whenever an endpoint comes, goes, falls ill or recovers.
 #[derive(Debug)]
 pub(super) struct Balancer {
     method: Balance,
-    weights: Vec<u32>,
+    candidates: Vec<Candidate>,
     /// Sums of the weights up to and with each endpoint; the last is the total.
     sums: Vec<u64>,
     /// How far each endpoint is behind its share; round robin only.
     credits: Vec<i64>,
 }
 
+/// An endpoint as the balancer knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Who it is, on every gateway and after every restart: keys stay with it.
+    pub(super) identity: u64,
+    /// Its share against the others'; 0: it gets nothing.
+    pub(super) weight: u32,
+}
+
 impl Balancer {
-    /// Chooses among endpoints of these weights, of which there is at least one.
-    pub(super) fn new(method: Balance, weights: Vec<u32>) -> Self {
-        let sums = weights
+    /// Chooses among these endpoints.
+    pub(super) fn new(method: Balance, candidates: Vec<Candidate>) -> Self {
+        let sums = candidates
             .iter()
-            .scan(0_u64, |sum, weight| {
-                *sum += u64::from(*weight);
+            .scan(0_u64, |sum, candidate| {
+                *sum += u64::from(candidate.weight);
                 Some(*sum)
             })
             .collect();
-        let credits = vec![0; weights.len()];
-        Self { method, weights, sums, credits }
+        let credits = vec![0; candidates.len()];
+        Self { method, candidates, sums, credits }
     }
 
-    /// The index of the endpoint for the next request; `load` tells how many
-    /// requests an endpoint has in flight.
-    pub(super) fn choose(&mut self, rng: &mut Rng, load: impl Fn(usize) -> usize) -> usize {
-        if self.weights.len() == 1 {
-            return 0;
+    /// The same, without the endpoints that a request has tried: for its next
+    /// attempt. Whose turn it would be is not known then, so it is drawn.
+    pub(super) fn without(&self, is_tried: impl Fn(usize) -> bool) -> Self {
+        let rest = self.candidates.iter().enumerate().map(|(index, candidate)| {
+            let weight = if is_tried(index) { 0 } else { candidate.weight };
+            Candidate { weight, ..*candidate }
+        });
+        let method = match self.method {
+            Balance::RoundRobin => Balance::Random,
+            other => other,
+        };
+        Self::new(method, rest.collect())
+    }
+
+    /// The index of the endpoint for the next request, if any may have it.
+    /// `load` tells how many requests an endpoint has in flight; `affinity` is
+    /// the request's key, which only hashing looks at.
+    pub(super) fn choose(
+        &mut self,
+        rng: &mut Rng,
+        affinity: Option<u64>,
+        load: impl Fn(usize) -> usize,
+    ) -> Option<usize> {
+        let total = self.sums.last().copied().filter(|total| *total > 0)?;
+        if self.candidates.len() == 1 {
+            return Some(0);
         }
-        match self.method {
-            Balance::Random => self.draw(rng),
-            Balance::RoundRobin => self.next_in_turn(),
-            Balance::LeastRequests => {
+        Some(match (self.method, affinity) {
+            (Balance::Random, _) => self.draw(rng, total),
+            (Balance::RoundRobin, _) => self.next_in_turn(),
+            (Balance::Hash, Some(key)) => affinity::choose(&self.candidates, key, load),
+            (Balance::LeastRequests | Balance::Hash, _) => {
                 // Both may be the same: that costs a little balance with few
                 // endpoints, and saves a loop.
-                let (one, other) = (self.draw(rng), self.draw(rng));
+                let (one, other) = (self.draw(rng, total), self.draw(rng, total));
                 self.less_loaded(one, other, load)
             }
-        }
+        })
     }
 
     /// One at random, each as often as its weight says.
-    fn draw(&self, rng: &mut Rng) -> usize {
-        let total = self.sums.last().copied().unwrap_or(1);
+    fn draw(&self, rng: &mut Rng, total: u64) -> usize {
         let ticket = rng.u64(0..total);
         self.sums.partition_point(|sum| *sum <= ticket)
     }
@@ -60,7 +93,7 @@ impl Balancer {
     fn less_loaded(&self, one: usize, other: usize, load: impl Fn(usize) -> usize) -> usize {
         let share = |index: usize, of: usize| {
             let requests = u128::try_from(load(index)).unwrap_or(u128::MAX >> 32);
-            (requests + 1) * u128::from(self.weights[of])
+            (requests + 1) * u128::from(self.candidates[of].weight)
         };
         if share(other, one) < share(one, other) { other } else { one }
     }
@@ -68,68 +101,22 @@ impl Balancer {
     /// Smooth weighted round robin: everybody gains their weight, the richest
     /// is chosen and pays the total, so that weights 3 and 1 give a a b a.
     fn next_in_turn(&mut self) -> usize {
-        let total: i64 = self.weights.iter().copied().map(i64::from).sum();
-        for (credit, weight) in self.credits.iter_mut().zip(&self.weights) {
-            *credit += i64::from(*weight);
+        let total: i64 = self.candidates.iter().map(|it| i64::from(it.weight)).sum();
+        for (credit, candidate) in self.credits.iter_mut().zip(&self.candidates) {
+            *credit += i64::from(candidate.weight);
         }
-        let mut richest = 0;
-        for index in 1..self.credits.len() {
-            if self.credits[index] > self.credits[richest] {
-                richest = index;
+        let mut richest = None;
+        for (index, credit) in self.credits.iter().enumerate() {
+            let is_richer = richest.is_none_or(|best: usize| *credit > self.credits[best]);
+            if self.candidates[index].weight > 0 && is_richer {
+                richest = Some(index);
             }
         }
+        let richest = richest.expect("the total is above 0, so a weight is");
         self.credits[richest] -= total;
         richest
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shares(
-        method: Balance,
-        weights: &[u32],
-        load: impl Fn(usize) -> usize + Copy,
-    ) -> Vec<usize> {
-        let mut balancer = Balancer::new(method, weights.to_vec());
-        let mut rng = Rng::with_seed(7);
-        let mut shares = vec![0; weights.len()];
-        for _ in 0..6000 {
-            shares[balancer.choose(&mut rng, load)] += 1;
-        }
-        shares
-    }
-
-    #[test]
-    fn round_robin_is_exact_and_smooth() {
-        assert_eq!(shares(Balance::RoundRobin, &[1, 1, 1], |_| 0), [2000, 2000, 2000]);
-        assert_eq!(shares(Balance::RoundRobin, &[3, 2, 1], |_| 0), [3000, 2000, 1000]);
-        let mut balancer = Balancer::new(Balance::RoundRobin, vec![3, 1]);
-        let mut rng = Rng::with_seed(0);
-        let order: Vec<_> = (0..4).map(|_| balancer.choose(&mut rng, |_| 0)).collect();
-        assert_eq!(order, [0, 0, 1, 0]);
-    }
-
-    #[test]
-    fn random_follows_the_weights() {
-        let shares = shares(Balance::Random, &[1, 2], |_| 0);
-        assert!((1850..2150).contains(&shares[0]), "{shares:?}");
-    }
-
-    #[test]
-    fn least_requests_avoids_the_loaded_one() {
-        // Of two drawn from two, the loaded one is taken only if drawn twice.
-        let shares =
-            shares(Balance::LeastRequests, &[1, 1], |index| if index == 0 { 9 } else { 0 });
-        assert!((1350..1650).contains(&shares[0]), "{shares:?}");
-    }
-
-    #[test]
-    fn least_requests_knows_that_weight_is_capacity() {
-        let mut balancer = Balancer::new(Balance::LeastRequests, vec![1, 10]);
-        let chosen = balancer.less_loaded(0, 1, |index| if index == 0 { 1 } else { 9 });
-        assert_eq!(chosen, 1, "9 of 10 is less than 1 of 1");
-        assert_eq!(balancer.choose(&mut Rng::with_seed(1), |_| 0), 1);
-    }
-}
+mod tests;

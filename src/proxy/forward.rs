@@ -1,151 +1,144 @@
 //! The way of one request to an upstream, and of its response back.
+//!
+//! A request goes to another endpoint at once while nothing of it was sent
+//! anywhere. What was sent is sent again only if no byte of it can have been
+//! processed, if it waited for its turn on a kept connection and does no harm
+//! twice, or if its route says so, within the route's budget; and never once a
+//! response has been passed on.
 
-use std::error::Error;
-use std::pin::pin;
-use std::time::Duration;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use tokio::time::sleep;
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
-use tokio::time::{Instant, timeout_at};
-
-use super::endpoint::{Connection, Lease};
-use super::{RequestBody, ResponseBody, RouteTimeouts};
-use crate::message::{Failure, strip_hop_by_hop};
+use super::attempt::{Answer, Missed, attempt};
+use super::endpoint::Lease;
+use super::retry;
+use super::settings::{Conditions, RetryCause};
+use super::upstream::{Tried, Upstream};
+use super::{RequestBody, ResponseBody};
+use crate::message::{Blame, Failure, strip_hop_by_hop};
 use crate::time::monotonic;
 
-/// Sends `request` over a connection to the endpoint of `lease`.
-///
-/// A kept connection may have been closed by the other side just now. That must
-/// not cost the client an error: the request is sent once more, over a fresh
-/// connection, if no byte of it can have been processed, or if processing it
-/// twice does no harm (RFC 9110, section 9.2.2).
+/// Endpoints that one request tries to connect, at most: each of them may take
+/// the whole time for it.
+const MAX_TRIED: usize = 8;
+
+/// Forwards `request` to an endpoint of `upstream`, to several if need be.
 ///
 /// # Errors
 /// If there is no response.
 pub(super) async fn forward(
-    lease: Lease,
+    upstream: &Upstream,
     mut request: Request<RequestBody>,
-    timeouts: RouteTimeouts,
+    conditions: Conditions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    prepare(&mut request, &lease);
-    if let Some(connection) = lease.endpoint().reuse() {
-        let spare = spare(&request);
-        match send(connection, request, timeouts.response).await {
-            Ok((connection, response)) => return accept(response, connection, lease, timeouts),
-            Err(SendFailed { unsent, was_closed, failure }) => {
-                request = match unsent {
-                    Some(unsent) => *unsent,
-                    None => spare.filter(|_| was_closed).ok_or(failure)?,
-                };
-            }
-        }
+    let mut course = Course::new(upstream, conditions, &request);
+    if course.may_retry {
+        request = request.map(RequestBody::recorded);
     }
-    let connection = lease.endpoint().connect().await?;
-    let sent = send(connection, request, timeouts.response).await;
-    let (connection, response) = sent.map_err(|failed| failed.failure)?;
-    accept(response, connection, lease, timeouts)
-}
-
-/// Makes a request ready for the next hop.
-fn prepare(request: &mut Request<RequestBody>, lease: &Lease) {
-    *request.version_mut() = Version::HTTP_11;
-    if request.uri().authority().is_some() {
-        // A target in absolute form is for proxies; an origin gets the path.
-        let path = request.uri().path_and_query().cloned();
-        *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-    }
-    let endpoint = lease.endpoint();
-    request.headers_mut().entry(HOST).or_insert_with(|| endpoint.authority.clone());
-}
-
-/// A copy of a request that may be sent twice.
-fn spare(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
-    if !request.body().is_empty() || !is_idempotent(request.method()) {
-        return None;
-    }
-    let mut spare = Request::new(RequestBody::EMPTY);
-    *spare.method_mut() = request.method().clone();
-    *spare.uri_mut() = request.uri().clone();
-    *spare.headers_mut() = HeaderMap::clone(request.headers());
-    Some(spare)
-}
-
-/// RFC 9110, section 9.2.2.
-fn is_idempotent(method: &Method) -> bool {
-    matches!(
-        *method,
-        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE
-    )
-}
-
-struct SendFailed {
-    /// The request, if no byte of it was sent.
-    unsent: Option<Box<Request<RequestBody>>>,
-    /// Whether the connection ended without any answer.
-    was_closed: bool,
-    failure: Failure,
-}
-
-async fn send(
-    mut connection: Connection,
-    request: Request<RequestBody>,
-    limit: Duration,
-) -> Result<(Connection, Response<Incoming>), SendFailed> {
-    let progress = request.body().progress();
-    let mut answer = pin!(connection.sender.try_send_request(request));
-    let mut deadline = Instant::from_std(monotonic() + limit);
+    let mut place = upstream.shared().place()?;
     loop {
-        if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
-            return answer.map(|response| (connection, response)).map_err(SendFailed::of);
-        }
-        // The upstream owes an answer only once it has the whole request.
-        match progress.as_ref().map(|progress| progress.deadline(limit)) {
-            Some(later) if later > deadline => deadline = later,
-            _ => return Err(SendFailed::TIMEOUT),
-        }
-    }
-}
-
-impl SendFailed {
-    const TIMEOUT: Self =
-        Self { unsent: None, was_closed: false, failure: Failure::UpstreamTimeout };
-
-    fn of(mut error: TrySendError<Request<RequestBody>>) -> Self {
-        let unsent = error.take_message().map(Box::new);
-        let error = error.into_error();
-        // The body tells what is wrong with it through the library's error.
-        let of_body = error.source().and_then(|source| source.downcast_ref::<Failure>()).copied();
-        let was_closed = error.is_incomplete_message()
-            || error.is_closed()
-            || error.is_canceled()
-            || is_reset(&error);
-        let failure = match of_body {
-            Some(failure) => failure,
-            None if error.is_parse() => Failure::UpstreamInvalid,
-            None => Failure::UpstreamClosed,
+        let lease = upstream.lease(place, conditions.affinity, &course.tried)?;
+        let started = monotonic();
+        let limit = conditions.timeouts.response;
+        let attempted = attempt(lease.endpoint(), request, limit, course.may_retry).await;
+        upstream.shared().note(lease.endpoint().member(), is_good(&attempted));
+        let missed = match attempted {
+            Ok(answer) => match course.second_thoughts(answer) {
+                Ok(answer) => {
+                    upstream.observe(monotonic().duration_since(started).into());
+                    return pass_on(answer, lease, conditions);
+                }
+                Err(missed) => missed,
+            },
+            Err(missed) => missed,
         };
-        Self { unsent, was_closed: was_closed && of_body.is_none(), failure }
+        course.tried.push(lease.endpoint().clone());
+        place = lease.leave();
+        request = course.again(missed).await?;
     }
 }
 
-/// A connection closed while bytes were still on their way to it is reset.
-fn is_reset(error: &hyper::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-    error
-        .source()
-        .and_then(|source| source.downcast_ref::<std::io::Error>())
-        .is_some_and(|error| matches!(error.kind(), ConnectionReset | BrokenPipe))
+/// Whether an endpoint did what could be expected of it.
+fn is_good(attempted: &Result<Answer, Missed>) -> bool {
+    match attempted {
+        Ok(answer) => RetryCause::of_status(answer.response.status()).is_none(),
+        Err(missed) => missed.failure.blame() != Blame::Upstream,
+    }
+}
+
+/// How a request has fared so far.
+struct Course<'a> {
+    upstream: &'a Upstream,
+    conditions: Conditions<'a>,
+    /// Whether its route lets requests of its method be repeated.
+    may_retry: bool,
+    /// Where it failed.
+    tried: Tried,
+    retries: u32,
+}
+
+impl<'a> Course<'a> {
+    fn new(
+        upstream: &'a Upstream,
+        conditions: Conditions<'a>,
+        request: &Request<RequestBody>,
+    ) -> Self {
+        let may_retry = retry::allows(conditions.retries, request.method());
+        if let Some(settings) = conditions.retries.filter(|_| may_retry) {
+            upstream.budget().pay_in(settings.budget_percent);
+        }
+        Self { upstream, conditions, may_retry, tried: Tried::new(), retries: 0 }
+    }
+
+    /// Gives up an answer that the route would rather have from elsewhere.
+    fn second_thoughts(&mut self, answer: Answer) -> Result<Answer, Missed> {
+        let Some(cause) = RetryCause::of_status(answer.response.status()) else {
+            return Ok(answer);
+        };
+        let request = self.may_retry.then(|| answer.spare.as_ref()?.request()).flatten();
+        match request {
+            Some(request) if self.take_retry(cause) => Err(Missed::given_up(request)),
+            _ => Ok(answer),
+        }
+    }
+
+    /// The request for its next attempt, when it is time for it.
+    async fn again(&mut self, missed: Missed) -> Result<Request<RequestBody>, Failure> {
+        let Missed { failure, request, cause, is_unsent } = missed;
+        let request = *request.ok_or(failure)?;
+        let is_elsewhere = self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried);
+        if is_unsent && is_elsewhere {
+            return Ok(request);
+        }
+        if let Some(cause) = cause
+            && !(self.may_retry && self.take_retry(cause))
+        {
+            return Err(failure);
+        }
+        sleep(self.upstream.pause(self.retries)).await;
+        Ok(request)
+    }
+
+    /// Whether the route allows one more retry, and can afford it.
+    fn take_retry(&mut self, cause: RetryCause) -> bool {
+        let is_allowed = self
+            .conditions
+            .retries
+            .is_some_and(|settings| retry::covers(settings, cause, self.retries + 1));
+        let is_taken = is_allowed && self.upstream.budget().take(monotonic());
+        self.retries += u32::from(is_taken);
+        is_taken
+    }
 }
 
 /// Makes a response ready for the client.
-fn accept(
-    response: Response<Incoming>,
-    connection: Connection,
+fn pass_on(
+    answer: Answer,
     lease: Lease,
-    timeouts: RouteTimeouts,
+    conditions: Conditions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
+    let Answer { connection, response, .. } = answer;
     // Nobody asked for another protocol: `Upgrade` was not passed on.
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     if is_tunnel || has_doubtful_framing(response.headers()) {
@@ -154,7 +147,8 @@ fn accept(
     let (mut head, incoming) = response.into_parts();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
-    Ok(Response::from_parts(head, ResponseBody::new(incoming, timeouts.idle, lease, connection)))
+    let body = ResponseBody::new(incoming, conditions.timeouts.idle, lease, connection);
+    Ok(Response::from_parts(head, body))
 }
 
 /// Whether two readers could see two ends of a response: a length beside chunks

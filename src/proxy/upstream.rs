@@ -1,54 +1,20 @@
-//! An upstream: what all workers share of it, and what each has for itself.
+//! An upstream as one worker sees it.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use fastrand::Rng;
-use http::uri::Authority;
+use smallvec::SmallVec;
 
-use super::balance::Balancer;
 use super::endpoint::{Endpoint, Lease};
-use super::{Target, UpstreamSettings};
+use super::retry::{self, Budget};
+use super::roster::Roster;
+use super::shared::{Place, UpstreamShared};
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
-use crate::time::Span;
-
-/// What all workers share of an upstream.
-#[derive(Debug)]
-pub struct UpstreamShared {
-    settings: UpstreamSettings,
-    in_flight: Arc<AtomicUsize>,
-}
-
-impl UpstreamShared {
-    /// An upstream without requests.
-    pub fn new(settings: UpstreamSettings) -> Self {
-        Self { settings, in_flight: Arc::default() }
-    }
-
-    /// Requests in flight in percent of the most that there may be, rounded up.
-    fn in_flight_percent(&self) -> Option<u8> {
-        let max = self.settings.max_in_flight?.max(1);
-        let in_flight = self.in_flight.load(Ordering::Relaxed).min(max);
-        Some(u8::try_from(in_flight.saturating_mul(100).div_ceil(max)).unwrap_or(u8::MAX))
-    }
-
-    /// A place for one more request, if there must be one.
-    fn place(&self) -> Result<Option<Place>, Failure> {
-        let Some(max) = self.settings.max_in_flight else {
-            return Ok(None);
-        };
-        let place = Place(Arc::clone(&self.in_flight));
-        // Counted first, so that of two that come at once one sees the other.
-        if place.0.fetch_add(1, Ordering::Relaxed) < max {
-            Ok(Some(place))
-        } else {
-            Err(Failure::UpstreamBusy)
-        }
-    }
-}
+use crate::time::{Span, monotonic};
 
 /// How an upstream is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,52 +27,81 @@ pub struct Pressure {
     pub is_slowing: bool,
 }
 
-/// One of the requests that an upstream may have in flight; dropped with it.
-#[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// An upstream as one worker sees it.
 #[derive(Debug)]
 pub(super) struct Upstream {
     shared: Arc<UpstreamShared>,
-    endpoints: Vec<Rc<Endpoint>>,
-    balancer: RefCell<Balancer>,
+    roster: RefCell<Roster>,
+    budget: RefCell<Budget>,
+    rng: RefCell<Rng>,
     latency: RefCell<LatencyGradient>,
 }
 
+/// The endpoints at which a request has failed.
+pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
+
 impl Upstream {
-    /// `echo` is where `builtin:echo` listens.
-    pub(super) fn new(shared: Arc<UpstreamShared>, echo: &Authority) -> Self {
-        let settings = &shared.settings;
-        let endpoints = settings
-            .endpoints
-            .iter()
-            .map(|endpoint| match &endpoint.target {
-                Target::Http(authority) => authority,
-                Target::Echo => echo,
-            })
-            .map(|authority| Rc::new(Endpoint::new(authority, settings)))
-            .collect();
-        let weights = settings.endpoints.iter().map(|endpoint| endpoint.weight).collect();
-        let balancer = RefCell::new(Balancer::new(settings.balance, weights));
-        Self { shared, endpoints, balancer, latency: RefCell::default() }
+    pub(super) fn new(shared: Arc<UpstreamShared>) -> Self {
+        Self {
+            roster: RefCell::new(Roster::new(&shared, &[])),
+            shared,
+            budget: RefCell::new(Budget::new(monotonic())),
+            rng: RefCell::new(Rng::new()),
+            latency: RefCell::default(),
+        }
     }
 
-    /// Takes a place at one of the endpoints.
+    /// What all workers share of it.
+    pub(super) fn shared(&self) -> &Arc<UpstreamShared> {
+        &self.shared
+    }
+
+    /// Takes the request with this place and this key to one of the endpoints,
+    /// if it can to one that it has not tried.
     ///
     /// # Errors
-    /// If the upstream has as many requests in flight as it may.
-    pub(super) fn lease(&self, rng: &mut Rng) -> Result<Lease, Failure> {
-        let place = self.shared.place()?;
-        let load = |index: usize| self.endpoints[index].load();
-        let chosen = self.balancer.borrow_mut().choose(rng, load);
-        Ok(Lease::new(Rc::clone(&self.endpoints[chosen]), place))
+    /// If there is no endpoint.
+    pub(super) fn lease(
+        &self,
+        place: Option<Place>,
+        affinity: Option<u64>,
+        tried: &Tried,
+    ) -> Result<Lease, Failure> {
+        self.refresh();
+        let Roster { endpoints, balancer, .. } = &mut *self.roster.borrow_mut();
+        let rng = &mut self.rng.borrow_mut();
+        let load = |index: usize| endpoints[index].load();
+        let mut chosen = None;
+        if !tried.is_empty() {
+            let is_tried = |index: usize| is_among(&endpoints[index], tried);
+            chosen = balancer.without(is_tried).choose(rng, affinity, load);
+        }
+        let chosen = chosen.or_else(|| balancer.choose(rng, affinity, load));
+        let chosen = chosen.ok_or(Failure::UpstreamUnresolved)?;
+        Ok(Lease::new(Rc::clone(&endpoints[chosen]), place))
+    }
+
+    /// Whether all endpoints have been tried.
+    pub(super) fn is_exhausted(&self, tried: &Tried) -> bool {
+        self.roster.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
+    }
+
+    /// Learns what has become of the endpoints.
+    fn refresh(&self) {
+        if self.roster.borrow().is_outdated(&self.shared) {
+            let renewed = Roster::new(&self.shared, &self.roster.borrow().endpoints);
+            self.roster.replace(renewed);
+        }
+    }
+
+    /// Retries that this worker may spend.
+    pub(super) fn budget(&self) -> RefMut<'_, Budget> {
+        self.budget.borrow_mut()
+    }
+
+    /// How long a request waits before its retry with this number.
+    pub(super) fn pause(&self, number: u32) -> Duration {
+        retry::pause(&mut self.rng.borrow_mut(), number)
     }
 
     /// An endpoint took so long to answer.
@@ -124,8 +119,13 @@ impl Upstream {
         }
     }
 
-    /// See [`Endpoint::close_expired`].
+    /// Closes what has been idle for too long, and what nobody needs any more.
     pub(super) fn close_expired(&self) {
-        self.endpoints.iter().for_each(|endpoint| endpoint.close_expired());
+        self.refresh();
+        self.roster.borrow().endpoints.iter().for_each(|endpoint| endpoint.close_expired());
     }
+}
+
+fn is_among(endpoint: &Rc<Endpoint>, tried: &Tried) -> bool {
+    tried.iter().any(|it| Rc::ptr_eq(it, endpoint))
 }

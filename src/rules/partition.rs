@@ -51,6 +51,13 @@ impl Subject<'_, '_> {
         }
     }
 
+    /// What `key` says of this request, for choosing an endpoint. It is no secret
+    /// that a client could guess, and so the same everywhere.
+    pub(super) fn affinity_by(&self, key: &KeyExpr) -> Option<u64> {
+        let bits = self.with(key, Secret::from_bytes([0; 16]).digest()).ok()?.finish();
+        Some(u64::try_from(bits & u128::from(u64::MAX)).expect("64 bits fit"))
+    }
+
     /// `digest` with what `key` says of this request.
     fn with(&self, key: &KeyExpr, digest: Digest) -> Result<Digest, Lack> {
         match key {

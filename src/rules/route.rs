@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{HostPattern, PathPattern, Policy};
+use super::{HostPattern, KeyExpr, PathPattern, Policy};
 use crate::request::RequestView;
 
 /// Which requests, and by which policies they are judged. Where they go then
@@ -24,6 +24,8 @@ pub struct Route {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// All must admit. No policy stands here twice.
     pub policies: Vec<Arc<Policy>>,
+    /// By which key its upstream spreads requests over its endpoints, if by one.
+    pub affinity: Option<KeyExpr>,
 }
 
 impl Route {
@@ -71,6 +73,7 @@ mod tests {
             methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
             headers: list(parts[3]).iter().map(value).collect(),
             policies: vec![],
+            affinity: None,
         }
     }
 

@@ -96,19 +96,19 @@ impl Rules {
     }
 }
 
-/// The claims that some policy counts by, or that name a plan: all that is kept
-/// of a token.
+/// The claims that some policy counts by, that name a plan, or that choose an
+/// endpoint: all that is kept of a token.
 fn claims_of(routes: &[Route]) -> Vec<Box<str>> {
     let mut claims = Vec::new();
-    for policy in routes.iter().flat_map(|route| &route.policies) {
-        let plan = policy.plans.as_ref().map(|plans| &plans.from);
-        for key in [&policy.key].into_iter().chain(plan) {
-            key.visit(&mut |key| {
-                if let KeyExpr::Jwt(claim) = key {
-                    claims.push(claim.clone());
-                }
-            });
-        }
+    let policies = routes.iter().flat_map(|route| &route.policies);
+    let plans = policies.clone().filter_map(|policy| policy.plans.as_ref());
+    let keys = policies.map(|policy| &policy.key).chain(plans.map(|plans| &plans.from));
+    for key in keys.chain(routes.iter().filter_map(|route| route.affinity.as_ref())) {
+        key.visit(&mut |key| {
+            if let KeyExpr::Jwt(claim) = key {
+                claims.push(claim.clone());
+            }
+        });
     }
     claims
 }
@@ -135,6 +135,12 @@ impl<'r, 'q> Subject<'r, 'q> {
     /// The parameters of the route's path.
     pub fn params(&self) -> Params<'q> {
         self.matched.params
+    }
+
+    /// The request's key for choosing an endpoint, if its route has one and it
+    /// has that. The same on every gateway, and after every restart.
+    pub fn affinity(&self) -> Option<u64> {
+        self.affinity_by(self.route().affinity.as_ref()?)
     }
 
     /// The client's address: the peer, or what trusted proxies say.

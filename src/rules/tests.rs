@@ -75,6 +75,7 @@ impl Case {
             methods: vec![],
             headers: vec![],
             policies: vec![Arc::new(policy.clone())],
+            affinity: None,
         };
         let rules = Rules::new(
             vec![route],

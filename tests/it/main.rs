@@ -24,3 +24,4 @@ mod refusals;
 mod settlements;
 mod shutdown;
 mod smuggling;
+mod upstreams;

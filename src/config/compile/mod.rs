@@ -21,10 +21,12 @@ mod plans;
 mod policies;
 mod process;
 mod responses;
+mod retries;
 mod routes;
 mod store;
 mod terms;
 mod unused;
+mod upstream_tls;
 mod upstreams;
 
 use super::expand::Surroundings;
@@ -44,8 +46,8 @@ pub(super) fn compile(
     let client = compiler.client(raw.client.value());
     let store = compiler.store(raw.store.value());
     let policies = compiler.policies(raw, &store);
-    let upstreams = compiler.upstreams(&raw.upstreams);
-    let routes = compiler.routes(raw, &policies);
+    let upstreams = compiler.upstreams(raw);
+    let routes = compiler.routes(raw, &policies, &upstreams);
     let config = Config {
         listeners: compiler.listeners(&raw.listeners, &client.trusted_proxies),
         client,
@@ -60,7 +62,7 @@ pub(super) fn compile(
             .filter_map(|policy| policy.compiled)
             .collect(),
         routes: routes.into_iter().flatten().collect(),
-        upstreams,
+        upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
     };
     if problems.any_errors() {
         return None;

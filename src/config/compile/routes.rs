@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Compiler;
 use super::names::Names;
 use super::policies::Named;
+use super::upstreams::Upstream;
 use crate::config::Route;
 use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::Span;
@@ -25,17 +26,24 @@ struct References<'a> {
     upstream_names: Names<'a>,
     /// In the order of their names.
     upstreams: &'a Field<Entries<RawUpstream>>,
+    /// In the same order.
+    compiled_upstreams: &'a [Upstream],
     /// Judged on every route besides its own: places among the policies.
     defaults: Vec<usize>,
 }
 
 impl Compiler<'_> {
     /// One item for each route; none for one that is broken.
-    pub(super) fn routes(&self, raw: &RawConfig, policies: &[Named]) -> Vec<Option<Route>> {
+    pub(super) fn routes(
+        &self,
+        raw: &RawConfig,
+        policies: &[Named],
+        upstreams: &[Upstream],
+    ) -> Vec<Option<Route>> {
         let advice = "write: routes: [{ path: /*, upstream: app }]";
         self.required(&raw.routes, Span::FILE, "there are no \"routes\"", advice);
         self.not_empty(&raw.routes, "there are no routes", "write - { path: /*, upstream: app }");
-        let known = self.references(raw, policies);
+        let known = self.references(raw, policies, upstreams);
         let mut taken: HashMap<String, usize> = HashMap::new();
         let routes = raw.routes.value().into_iter().flatten().enumerate();
         let routes = routes.map(|(index, route)| {
@@ -45,7 +53,12 @@ impl Compiler<'_> {
         routes.collect()
     }
 
-    fn references<'a>(&self, raw: &'a RawConfig, policies: &'a [Named]) -> References<'a> {
+    fn references<'a>(
+        &self,
+        raw: &'a RawConfig,
+        policies: &'a [Named],
+        upstreams: &'a [Upstream],
+    ) -> References<'a> {
         let policy_names = Names::of_policies(&raw.policies);
         let defaults = raw
             .defaults
@@ -56,6 +69,7 @@ impl Compiler<'_> {
             policies,
             upstream_names: Names::of_upstreams(&raw.upstreams),
             upstreams: &raw.upstreams,
+            compiled_upstreams: upstreams,
             defaults: defaults.unwrap_or_default(),
         }
     }
@@ -108,6 +122,11 @@ impl Compiler<'_> {
             judging.map(|policy| policy.compiled.clone()).collect();
         let headers = self.header_values(&route.headers);
         let timeouts = self.route_timeouts(route);
+        let retries = route.retries.value().map(|retries| self.retries(retries));
+        let affinity = match action {
+            Some(Action::Forward(upstream)) => known.compiled_upstreams.get(upstream),
+            Some(Action::Respond(_)) | None => None,
+        };
         Some(Route {
             rule: rules::Route {
                 name: name.into(),
@@ -116,10 +135,12 @@ impl Compiler<'_> {
                 methods: route.methods.items().map(|method| method.value.0.clone()).collect(),
                 headers,
                 policies: policies?,
+                affinity: affinity.and_then(|upstream| upstream.affinity.clone()),
             },
             handling: Handling {
                 action: action?,
                 timeouts,
+                retries,
                 max_body_bytes: route.max_body.value().map(|size| size.0),
             },
         })

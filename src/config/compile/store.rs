@@ -167,7 +167,7 @@ impl Compiler<'_> {
     }
 
     /// The file's bytes, if they are what is wanted.
-    fn pem_file(
+    pub(super) fn pem_file(
         &self,
         path: &Spanned<String>,
         lack: &str,
@@ -177,6 +177,7 @@ impl Compiler<'_> {
         if !is_good(&pem) {
             let message = format!("the file {:?} holds {lack} in PEM", path.shown());
             self.problems.error(path.span, &message, "");
+            return None;
         }
         Some(pem)
     }

@@ -29,9 +29,11 @@ pub(super) use policy::{
 pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
-pub(super) use route::{RawRespond, RawRoute};
+pub(super) use route::{RawRespond, RawRetries, RawRoute};
 pub(super) use store::{RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode};
-pub(super) use upstream::{RawBalance, RawEndpoint, RawUpstream};
+pub(super) use upstream::{
+    RawBalance, RawEject, RawEndpoint, RawHealth, RawUpstream, RawUpstreamTls,
+};
 
 use super::field::{Entries, Field};
 

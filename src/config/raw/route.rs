@@ -5,7 +5,9 @@ use serde::Deserialize;
 
 use super::List;
 use crate::config::field::{Entries, Field};
-use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
+use crate::config::scalar::{
+    FieldValue, HostText, MethodName, PathText, Percent, Period, RetryOn, Size,
+};
 
 /// Which requests, judged by which policies, go where.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -38,6 +40,9 @@ pub(in crate::config) struct RawRoute {
     /// How long the upstream may take.
     #[serde(default)]
     pub(in crate::config) timeouts: Field<RawRouteTimeouts>,
+    /// When a request is sent again that got no answer. Default: never.
+    #[serde(default)]
+    pub(in crate::config) retries: Field<RawRetries>,
     /// The largest request body. Default: no bound.
     #[serde(default)]
     pub(in crate::config) max_body: Field<Size>,
@@ -60,6 +65,25 @@ pub(in crate::config) struct RawRespond {
     /// Default: empty.
     #[serde(default)]
     pub(in crate::config) body: Field<String>,
+}
+
+/// When a request is sent again.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "retries")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawRetries {
+    /// How many more times, at most. Default: 2.
+    #[serde(default)]
+    pub(in crate::config) attempts: Field<u64>,
+    /// After which failures. Default: all of them.
+    #[serde(default)]
+    pub(in crate::config) on: List<RetryOn>,
+    /// Requests of which methods. Default: GET, HEAD, PUT and DELETE.
+    #[serde(default)]
+    pub(in crate::config) methods: List<MethodName>,
+    /// Retries as a share of the requests that may be repeated. Default: 20%.
+    #[serde(default)]
+    pub(in crate::config) budget: Field<Percent>,
 }
 
 /// How long the upstream may take.

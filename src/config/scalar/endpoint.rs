@@ -1,14 +1,16 @@
-//! Endpoints: `http://host:port` or `builtin:echo`.
+//! Endpoints: `http://host:port`, `https://`, `h2c://`, `unix:/path` or `builtin:echo`.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use http::uri::Authority;
+use rustls::pki_types::ServerName;
 
 use super::address::port_number;
 use super::{ScalarError, written_as_text};
 use crate::proxy::Target;
 
-const ADVICE: &str = "write http://host or http://host:port";
+const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or unix:/path";
 
 /// Where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +18,9 @@ pub struct Endpoint(pub Target);
 
 written_as_text!(
     Endpoint,
-    "http://host:port, or builtin:echo",
+    "http://host:port, https://host:port, h2c://host:port, unix:/path, or builtin:echo",
     "http://127.0.0.1:9000",
+    "https://api.example.com",
     "builtin:echo"
 );
 
@@ -32,21 +35,50 @@ impl FromStr for Endpoint {
             let message = format!("there is no builtin \"{name}\"");
             return Err(ScalarError::new(message, "write builtin:echo"));
         }
+        if let Some(path) = text.strip_prefix("unix:") {
+            return unix(path);
+        }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| {
             ScalarError::new(format!("the endpoint \"{text}\" has no scheme"), ADVICE)
         })?;
-        match scheme {
-            "http" => authority(rest).map(|authority| Self(Target::Http(authority))),
-            "https" | "h2c" => {
-                Err(ScalarError::new(format!("{scheme} endpoints are not supported yet"), ADVICE))
+        let target = match scheme {
+            "http" => Target::Http(authority(rest, 80)?),
+            "h2c" => Target::H2c(authority(rest, 80)?),
+            "https" => {
+                let authority = authority(rest, 443)?;
+                let host = server_name(authority.host())?;
+                Target::Https(authority, host)
             }
-            _ => Err(ScalarError::new(format!("\"{scheme}\" is no scheme of an endpoint"), ADVICE)),
-        }
+            _ => {
+                let message = format!("\"{scheme}\" is no scheme of an endpoint");
+                return Err(ScalarError::new(message, ADVICE));
+            }
+        };
+        Ok(Self(target))
     }
 }
 
-/// The authority with its port written, 80 if none was.
-fn authority(rest: &str) -> Result<Authority, ScalarError> {
+fn unix(path: &str) -> Result<Endpoint, ScalarError> {
+    // `unix:///run/app.sock` is the same, written as a URL.
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if path.starts_with('/') {
+        return Ok(Endpoint(Target::Unix(PathBuf::from(path))));
+    }
+    let message = format!("\"unix:{path}\" names no socket");
+    Err(ScalarError::new(message, "write the whole path, like unix:/run/app.sock"))
+}
+
+/// The host as a certificate names it.
+fn server_name(host: &str) -> Result<ServerName<'static>, ScalarError> {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    ServerName::try_from(bare.to_owned()).map_err(|_| {
+        let message = format!("no certificate can be for \"{host}\"");
+        ScalarError::new(message, "write a host, like https://api.example.com")
+    })
+}
+
+/// The authority with its port written, `usual` if none was.
+fn authority(rest: &str, usual: u16) -> Result<Authority, ScalarError> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
         let advice = "write the host and port only; the request's own path is sent";
@@ -60,7 +92,7 @@ fn authority(rest: &str) -> Result<Authority, ScalarError> {
     let parsed: Authority = rest.parse().map_err(|_| invalid())?;
     let port = match rest.get(parsed.host().len()..).and_then(|tail| tail.strip_prefix(':')) {
         Some(port) => port_number(port)?,
-        None => 80,
+        None => usual,
     };
     if port == 0 {
         return Err(ScalarError::new("an endpoint cannot have port 0", ADVICE));

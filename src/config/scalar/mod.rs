@@ -15,7 +15,9 @@ mod pattern;
 mod percent;
 mod pointer;
 mod rate;
+mod retry;
 mod size;
+mod target;
 mod telemetry;
 
 use std::fmt;
@@ -32,7 +34,9 @@ pub(super) use pattern::{HostText, PathText};
 pub(super) use percent::Percent;
 pub(super) use pointer::PointerText;
 pub use rate::Rate;
+pub(super) use retry::RetryOn;
 pub(super) use size::Size;
+pub(super) use target::{ServerNameText, TargetText};
 pub(super) use telemetry::{Level, Off, OutputPath, Workers};
 
 /// Why a text is not what it should be: what is wrong, and what would be right.

@@ -65,6 +65,7 @@ impl Gate {
             methods: vec![],
             headers: vec![],
             policies: vec![Arc::new(policy.clone())],
+            affinity: None,
         };
         let secret = Arc::new(SharedSecret::new(file.secret()));
         let store = Store::Memory(Arc::new(MemoryStore::new(100)));

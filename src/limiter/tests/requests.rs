@@ -21,6 +21,7 @@ fn rules(policies: impl IntoIterator<Item = Policy>) -> Rules {
         methods: vec![],
         headers: vec![],
         policies: policies.into_iter().map(Arc::new).collect(),
+        affinity: None,
     };
     let client = ClientSettings {
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],

@@ -48,6 +48,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         methods: vec![],
         headers: vec![],
         policies: vec![],
+        affinity: None,
     }
 }
 

@@ -4,6 +4,8 @@
 //! started ends with the value that stands for it. Clients and origins are
 //! blocking threads over plain sockets, so that they can misbehave byte by byte.
 
+mod backend;
+mod certificates;
 mod client;
 mod gateway;
 pub(crate) mod load;
@@ -12,6 +14,8 @@ mod place;
 pub(crate) mod redis;
 mod response;
 
+pub(crate) use backend::{Backend, Speaks};
+pub(crate) use certificates::Certificates;
 pub(crate) use client::Client;
 pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Nobody, Origin, Received};

@@ -4,7 +4,6 @@
 //! but what a cluster needs, and ends with the value that stands for it, also
 //! when a test panics. Whatever starts here is waited for until it answers.
 
-mod certificates;
 mod cluster;
 mod port;
 mod sentinels;
@@ -13,7 +12,6 @@ mod shared;
 mod tests;
 mod wire;
 
-use certificates::Certificates;
 pub(crate) use cluster::Cluster;
 pub(crate) use sentinels::Sentinels;
 pub(crate) use server::{LOOPBACK, Options, Redis};

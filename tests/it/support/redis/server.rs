@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use super::Certificates;
 use super::port::free_port;
+use crate::support::Certificates;
 use crate::support::{eventually, signal};
 
 /// How often a port may turn out to be taken.

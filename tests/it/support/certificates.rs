@@ -35,11 +35,11 @@ impl Certificates {
         self.directory.join("ca.pem")
     }
 
-    pub(super) fn server(&self) -> PathBuf {
+    pub(crate) fn server(&self) -> PathBuf {
         self.directory.join("server.pem")
     }
 
-    pub(super) fn server_key(&self) -> PathBuf {
+    pub(crate) fn server_key(&self) -> PathBuf {
         self.directory.join("server-key.pem")
     }
 

@@ -1,0 +1,30 @@
+//! After what a request is sent again: `connect`, `reset`, `502`, `503`, `504`.
+
+use std::str::FromStr;
+
+use super::{ScalarError, written_as_text};
+use crate::proxy::RetryCause;
+
+/// After what a request is sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct RetryOn(pub(in crate::config) RetryCause);
+
+written_as_text!(RetryOn, "connect, reset, 502, 503 or 504", "connect", "503");
+
+impl FromStr for RetryOn {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        Ok(Self(match text {
+            "connect" => RetryCause::Connect,
+            "reset" => RetryCause::Reset,
+            "502" => RetryCause::BadGateway,
+            "503" => RetryCause::Unavailable,
+            "504" => RetryCause::GatewayTimeout,
+            _ => {
+                let message = format!("\"{text}\" is nothing after which requests are sent again");
+                return Err(ScalarError::new(message, "one of: connect, reset, 502, 503, 504"));
+            }
+        }))
+    }
+}

@@ -1,0 +1,43 @@
+//! What is asked for, and of whom: `/healthz?deep=1`, `api.example.com`.
+
+use std::str::FromStr;
+
+use http::uri::PathAndQuery;
+use rustls::pki_types::ServerName;
+
+use super::{ScalarError, written_as_text};
+
+/// A path with or without a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct TargetText(pub(in crate::config) PathAndQuery);
+
+written_as_text!(TargetText, "A path, maybe with a query", "/healthz");
+
+impl FromStr for TargetText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let parsed = text.parse().ok().filter(|_| text.starts_with('/'));
+        let whole = parsed.filter(|it: &PathAndQuery| it.as_str() == text);
+        let invalid = || ScalarError::new(format!("\"{text}\" is no path"), "like /healthz");
+        whole.map(Self).ok_or_else(invalid)
+    }
+}
+
+/// The name, or the address, that a certificate is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct ServerNameText(pub(in crate::config) ServerName<'static>);
+
+written_as_text!(ServerNameText, "The name in a certificate", "api.example.com");
+
+impl FromStr for ServerNameText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        let invalid = |_| {
+            let message = format!("no certificate can be for \"{text}\"");
+            ScalarError::new(message, "write a host, like api.example.com")
+        };
+        ServerName::try_from(text.to_owned()).map(Self).map_err(invalid)
+    }
+}

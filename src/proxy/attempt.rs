@@ -1,0 +1,219 @@
+//! One attempt of a request at one endpoint: over a kept connection, and over a
+//! fresh one if the kept one turns out to be gone.
+
+use std::error::Error;
+use std::pin::pin;
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use tokio::time::{Instant, timeout_at};
+
+use super::RequestBody;
+use super::body;
+use super::endpoint::{Connection, Endpoint};
+use super::settings::RetryCause;
+use crate::message::Failure;
+use crate::time::monotonic;
+
+/// An endpoint has answered.
+pub(super) struct Answer {
+    pub(super) connection: Connection,
+    pub(super) response: Response<Incoming>,
+    /// The request, if it can be sent once more.
+    pub(super) spare: Option<Spare>,
+}
+
+/// An endpoint has not answered.
+pub(super) struct Missed {
+    pub(super) failure: Failure,
+    /// The request, if it can be sent once more.
+    pub(super) request: Option<Box<Request<RequestBody>>>,
+    /// As what a route may name it; none: it is not for routes to decide.
+    pub(super) cause: Option<RetryCause>,
+    /// Whether the endpoint has certainly processed nothing of it.
+    pub(super) is_unsent: bool,
+}
+
+impl Missed {
+    /// There was an answer, for which the request is not content.
+    pub(super) fn given_up(request: Request<RequestBody>) -> Self {
+        let failure = Failure::UpstreamClosed;
+        Self { failure, request: Some(Box::new(request)), cause: None, is_unsent: false }
+    }
+}
+
+/// Sends `request` to `endpoint`, which has `limit` to answer. If it `may_retry`,
+/// it comes back when the endpoint fails.
+///
+/// A kept connection may have been closed by the other side just now. That must
+/// not cost the client an error: the request is sent once more, over a fresh
+/// connection, if no byte of it can have been processed, or if processing it
+/// twice does no harm (RFC 9110, section 9.2.2).
+pub(super) async fn attempt(
+    endpoint: &Endpoint,
+    mut request: Request<RequestBody>,
+    limit: Duration,
+    may_retry: bool,
+) -> Result<Answer, Missed> {
+    if let Some(connection) = endpoint.reuse() {
+        let is_idempotent = is_idempotent(request.method());
+        // Over HTTP/2 whatever was refused unread can be sent again.
+        let is_spared = may_retry || is_idempotent || connection.is_http2();
+        let spare = is_spared.then(|| Spare::of(&request)).flatten();
+        let mut failed = match exchange(endpoint, connection, request, limit).await {
+            Ok((connection, response)) => return Ok(Answer { connection, response, spare }),
+            Err(failed) => failed,
+        };
+        let is_stale = failed.is_unread || failed.was_closed && is_idempotent;
+        let spared = || spare.as_ref().filter(|_| is_stale)?.request();
+        request = match failed.unsent.take().map(|unsent| *unsent).or_else(spared) {
+            Some(request) => request,
+            None => return Err(failed.missed(spare)),
+        };
+    }
+    let connection = match endpoint.connect().await {
+        Ok(connection) => connection,
+        Err(failure) => {
+            let (request, cause) = (Some(Box::new(request)), Some(RetryCause::Connect));
+            return Err(Missed { failure, request, cause, is_unsent: true });
+        }
+    };
+    let is_spared = may_retry || connection.is_http2();
+    let spare = is_spared.then(|| Spare::of(&request)).flatten();
+    match exchange(endpoint, connection, request, limit).await {
+        Ok((connection, response)) => Ok(Answer { connection, response, spare }),
+        Err(failed) => Err(failed.missed(spare)),
+    }
+}
+
+/// What a request is made of once more.
+#[derive(Debug)]
+pub(super) struct Spare {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: body::Spare,
+}
+
+impl Spare {
+    /// A copy, if the body allows one.
+    fn of(request: &Request<RequestBody>) -> Option<Self> {
+        Some(Self {
+            body: request.body().spare()?,
+            method: request.method().clone(),
+            uri: request.uri().clone(),
+            headers: request.headers().clone(),
+        })
+    }
+
+    /// The request once more, if its body can still be had.
+    pub(super) fn request(&self) -> Option<Request<RequestBody>> {
+        let mut request = Request::new(self.body.body()?);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        Some(request)
+    }
+}
+
+/// RFC 9110, section 9.2.2.
+fn is_idempotent(method: &Method) -> bool {
+    matches!(
+        *method,
+        Method::GET | Method::HEAD | Method::OPTIONS | Method::PUT | Method::DELETE | Method::TRACE
+    )
+}
+
+/// Why there is no answer on a connection.
+struct Failed {
+    failure: Failure,
+    /// The request, if no byte of it was sent.
+    unsent: Option<Box<Request<RequestBody>>>,
+    /// Whether it was sent, and the other side says that it did not look at it.
+    is_unread: bool,
+    /// Whether the connection ended without any answer.
+    was_closed: bool,
+}
+
+async fn exchange(
+    endpoint: &Endpoint,
+    mut connection: Connection,
+    mut request: Request<RequestBody>,
+    limit: Duration,
+) -> Result<(Connection, Response<Incoming>), Failed> {
+    connection.prepare(&mut request, endpoint.member());
+    let progress = request.body().progress();
+    let response = {
+        let mut answer = pin!(connection.send(request));
+        let mut deadline = Instant::from_std(monotonic() + limit);
+        loop {
+            if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
+                break answer.map_err(Failed::of)?;
+            }
+            // The upstream owes an answer only once it has the whole request.
+            match progress.as_ref().map(|progress| progress.deadline(limit)) {
+                Some(later) if later > deadline => deadline = later,
+                _ => return Err(Failed::TIMEOUT),
+            }
+        }
+    };
+    Ok((connection, response))
+}
+
+impl Failed {
+    const TIMEOUT: Self = Self {
+        failure: Failure::UpstreamTimeout,
+        unsent: None,
+        is_unread: false,
+        was_closed: false,
+    };
+
+    fn of(mut error: TrySendError<Request<RequestBody>>) -> Self {
+        let unsent = error.take_message().map(Box::new);
+        let error = error.into_error();
+        // The body tells what is wrong with it through the library's error.
+        let of_body = source::<Failure>(&error).copied();
+        let of_stream = source::<h2::Error>(&error);
+        let was_closed = error.is_incomplete_message()
+            || error.is_closed()
+            || error.is_canceled()
+            || is_reset(&error)
+            || of_stream.is_some_and(|error| error.is_go_away() || error.is_io());
+        let failure = match of_body {
+            Some(failure) => failure,
+            None if error.is_parse() => Failure::UpstreamInvalid,
+            None => Failure::UpstreamClosed,
+        };
+        // RFC 9113, section 8.7: then nothing of the request was processed.
+        let is_unread = of_stream.is_some_and(|error| {
+            error.is_remote()
+                && error.is_reset()
+                && error.reason() == Some(h2::Reason::REFUSED_STREAM)
+        });
+        Self { failure, unsent, is_unread, was_closed: was_closed && of_body.is_none() }
+    }
+
+    /// What the attempt comes to.
+    fn missed(self, spare: Option<Spare>) -> Missed {
+        let is_unsent = self.unsent.is_some() || self.is_unread;
+        let is_spared = is_unsent || self.was_closed;
+        let spare = spare.filter(|_| is_spared).and_then(|spare| spare.request());
+        let request = self.unsent.or(spare.map(Box::new));
+        let cause = if is_unsent { RetryCause::Connect } else { RetryCause::Reset };
+        let cause = request.is_some().then_some(cause);
+        Missed { failure: self.failure, request, cause, is_unsent }
+    }
+}
+
+fn source<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
+    error.source()?.downcast_ref()
+}
+
+/// A connection closed while bytes were still on their way to it is reset.
+fn is_reset(error: &hyper::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
+    source::<std::io::Error>(error)
+        .is_some_and(|error| matches!(error.kind(), ConnectionReset | BrokenPipe))
+}

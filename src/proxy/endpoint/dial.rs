@@ -1,0 +1,75 @@
+//! Opening a connection: to an address, through TLS, up to the protocol that
+//! both sides speak.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{http1, http2};
+use crate::message::Failure;
+use crate::proxy::member::{Address, Member, Protocol};
+
+/// What ALPN calls HTTP/2 (RFC 9113, section 3.2).
+const ALPN_HTTP2: &[u8] = b"h2";
+
+/// An open connection.
+#[derive(Debug)]
+pub(in crate::proxy) enum Dialed {
+    /// One request at a time.
+    Http1(http1::Connection),
+    /// Many.
+    Http2(http2::Connection),
+}
+
+/// Opens a connection within `limit`.
+///
+/// # Errors
+/// If none can be opened, or not in time.
+pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<Dialed, Failure> {
+    timeout(limit, open(member)).await.map_err(|_| Failure::UpstreamConnectTimeout)?
+}
+
+async fn open(member: &Member) -> Result<Dialed, Failure> {
+    let unreachable = |_| Failure::UpstreamUnreachable;
+    let address = match &member.address {
+        Address::Socket(address) => address,
+        Address::Path(path) => {
+            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            return http1_over(stream).await;
+        }
+    };
+    let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    match &member.protocol {
+        Protocol::Http1 => http1_over(stream).await,
+        Protocol::Http2 => http2_over(stream).await,
+        Protocol::Tls { config, server_name } => {
+            let connector = TlsConnector::from(config.clone());
+            let stream = connector.connect(server_name.clone(), stream).await;
+            let stream = stream.map_err(|_| Failure::UpstreamUntrusted)?;
+            match stream.get_ref().1.alpn_protocol() {
+                Some(ALPN_HTTP2) => http2_over(stream).await,
+                _ => http1_over(stream).await,
+            }
+        }
+    }
+}
+
+async fn http1_over<T>(stream: T) -> Result<Dialed, Failure>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let connection = http1::Connection::over(stream).await;
+    connection.map(Dialed::Http1).map_err(|_| Failure::UpstreamUnreachable)
+}
+
+async fn http2_over<T>(stream: T) -> Result<Dialed, Failure>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let connection = http2::Connection::over(stream).await;
+    connection.map(Dialed::Http2).map_err(|_| Failure::UpstreamUnreachable)
+}

@@ -1,0 +1,132 @@
+//! HTTP/1.1: a connection carries one request at a time and then waits for the
+//! next one.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{HeaderValue, Request, Uri, Version};
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::{AbortHandle, spawn_local};
+
+use crate::proxy::RequestBody;
+use crate::time::monotonic;
+
+/// Bytes of a response's head that are read before it is given up.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
+
+/// A connection, which ends with this value: a rest of an upload that nobody
+/// waits for is not sent.
+#[derive(Debug)]
+pub(in crate::proxy) struct Connection {
+    pub(super) sender: SendRequest<RequestBody>,
+    task: AbortHandle,
+}
+
+impl Connection {
+    /// Speaks HTTP/1.1 over `stream`, in a task of its own on this worker.
+    ///
+    /// # Errors
+    /// If the stream has ended.
+    pub(super) async fn over<T>(stream: T) -> hyper::Result<Self>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + 'static,
+    {
+        let (sender, connection) = Builder::new()
+            .title_case_headers(true)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        // Its errors reach whoever waits for a response on it.
+        let task = spawn_local(connection).abort_handle();
+        Ok(Self { sender, task })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Makes a request one of HTTP/1.1: the target is a path, the host a field
+/// (RFC 9112, section 3.2). A request that names no host is for `authority`.
+pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue) {
+    *request.version_mut() = Version::HTTP_11;
+    if let Some(named) = request.uri().authority() {
+        let named = HeaderValue::from_str(named.as_str());
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+        if let Ok(host) = named {
+            request.headers_mut().entry(HOST).or_insert(host);
+        }
+    }
+    request.headers_mut().entry(HOST).or_insert_with(|| authority.clone());
+    let is_framed =
+        [CONTENT_LENGTH, TRANSFER_ENCODING].map(|it| request.headers().contains_key(it));
+    if request.body().progress().is_some() && is_framed == [false, false] {
+        // It came over HTTP/2, where a body needs neither. Without one of them
+        // the library takes a GET for one without a body.
+        let chunked = HeaderValue::from_static("chunked");
+        request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
+}
+
+/// Connections that wait for the next request.
+#[derive(Debug)]
+pub(super) struct Pool {
+    max_idle: usize,
+    idle_timeout: Duration,
+    /// The most recently used at the end: it is the least likely to be stale.
+    idle: RefCell<VecDeque<Idle>>,
+}
+
+#[derive(Debug)]
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Pool {
+    pub(super) fn new(max_idle: usize, idle_timeout: Duration) -> Self {
+        Self { max_idle, idle_timeout, idle: RefCell::default() }
+    }
+
+    /// An idle connection that still stands, as far as can be told.
+    pub(super) fn reuse(&self) -> Option<Connection> {
+        self.close_expired();
+        let mut idle = self.idle.borrow_mut();
+        while let Some(Idle { connection, .. }) = idle.pop_back() {
+            if connection.sender.is_ready() {
+                return Some(connection);
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for another request, if it can take one.
+    pub(super) fn keep(&self, connection: Connection) {
+        if !connection.sender.is_ready() {
+            return;
+        }
+        self.close_expired();
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= self.max_idle {
+            idle.pop_front();
+        }
+        if self.max_idle > 0 {
+            idle.push_back(Idle { connection, since: monotonic() });
+        }
+    }
+
+    /// Closes the connections that have been idle for too long.
+    pub(super) fn close_expired(&self) {
+        let mut idle = self.idle.borrow_mut();
+        while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= self.idle_timeout) {
+            idle.pop_front();
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! One endpoint as one worker sees it: its connections and its load.
+
+mod dial;
+mod http1;
+mod http2;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{LocalBoxFuture, Shared};
+use http::uri::Scheme;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use tokio::task::spawn_local;
+
+pub(super) use dial::{Dialed, dial};
+
+use super::member::{Member, Protocol};
+use super::shared::Place;
+use super::{RequestBody, UpstreamSettings};
+use crate::message::Failure;
+
+/// Connections that one request may find closed, or full, as soon as they are open.
+const MAX_OPENED: u32 = 4;
+
+/// A way to an endpoint for one request.
+#[derive(Debug)]
+pub(super) enum Connection {
+    /// A connection for itself.
+    Http1(http1::Connection),
+    /// A stream on a connection with others.
+    Http2(http2::Stream),
+}
+
+impl From<Dialed> for Connection {
+    fn from(dialed: Dialed) -> Self {
+        match dialed {
+            Dialed::Http1(connection) => Self::Http1(connection),
+            Dialed::Http2(connection) => Self::Http2(http2::Stream::of(Rc::new(connection))),
+        }
+    }
+}
+
+impl Connection {
+    pub(super) fn is_http2(&self) -> bool {
+        matches!(self, Self::Http2(_))
+    }
+
+    /// Gives a request for `member` the form that it has on this connection.
+    pub(super) fn prepare(&self, request: &mut Request<RequestBody>, member: &Member) {
+        match self {
+            Self::Http1(_) => http1::prepare(request, &member.authority),
+            Self::Http2(_) => {
+                let scheme = match member.protocol {
+                    Protocol::Tls { .. } => Scheme::HTTPS,
+                    Protocol::Http1 | Protocol::Http2 => Scheme::HTTP,
+                };
+                http2::prepare(request, &member.authority, scheme);
+            }
+        }
+    }
+
+    /// Sends a request. To drop the future is to cancel it.
+    ///
+    /// # Errors
+    /// If there is no response; then the request, if nothing of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
+        match self {
+            Self::Http1(connection) => connection.sender.try_send_request(request).await,
+            Self::Http2(stream) => stream.sender().try_send_request(request).await,
+        }
+    }
+}
+
+/// One endpoint as one worker sees it.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    member: Arc<Member>,
+    connect_timeout: Duration,
+    pools: Rc<Pools>,
+    /// A connection of HTTP/2 that is being opened, for all who wait for one.
+    opening: RefCell<Option<Opening>>,
+    in_flight: Cell<usize>,
+}
+
+type Opening = Shared<LocalBoxFuture<'static, Result<(), Failure>>>;
+
+#[derive(Debug)]
+struct Pools {
+    http1: http1::Pool,
+    http2: http2::Pool,
+    /// Whether the endpoint speaks HTTP/2, as far as is known.
+    is_http2: Cell<bool>,
+}
+
+impl Pools {
+    /// Keeps a new connection for whoever comes next.
+    fn add(&self, dialed: Dialed) {
+        match dialed {
+            Dialed::Http1(connection) => {
+                self.is_http2.set(false);
+                self.http1.keep(connection);
+            }
+            Dialed::Http2(connection) => {
+                self.is_http2.set(true);
+                self.http2.add(Rc::new(connection));
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(member: Arc<Member>, settings: &UpstreamSettings) -> Self {
+        let pools = Rc::new(Pools {
+            http1: http1::Pool::new(settings.max_idle, settings.idle_timeout),
+            http2: http2::Pool::new(settings.idle_timeout),
+            is_http2: Cell::new(matches!(member.protocol, Protocol::Http2)),
+        });
+        Self {
+            member,
+            connect_timeout: settings.connect_timeout,
+            pools,
+            opening: RefCell::default(),
+            in_flight: Cell::new(0),
+        }
+    }
+
+    /// What all workers share of it.
+    pub(super) fn member(&self) -> &Arc<Member> {
+        &self.member
+    }
+
+    /// Requests in flight, from this worker.
+    pub(super) fn load(&self) -> usize {
+        self.in_flight.get()
+    }
+
+    /// A connection that still stands and has room, as far as can be told.
+    pub(super) fn reuse(&self) -> Option<Connection> {
+        if self.pools.is_http2.get()
+            && let Some(stream) = self.pools.http2.stream()
+        {
+            return Some(Connection::Http2(stream));
+        }
+        self.pools.http1.reuse().map(Connection::Http1)
+    }
+
+    /// See [`http1::Pool::close_expired`] and [`http2::Pool::close_expired`].
+    pub(super) fn close_expired(&self) {
+        self.pools.http1.close_expired();
+        self.pools.http2.close_expired();
+    }
+
+    /// Opens a connection, which lives in tasks of its own on this worker.
+    ///
+    /// # Errors
+    /// If none can be opened, or not in time.
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        let mut opened = 0;
+        while self.pools.is_http2.get() {
+            if let Some(stream) = self.pools.http2.stream() {
+                return Ok(Connection::Http2(stream));
+            }
+            if opened == MAX_OPENED {
+                return Err(Failure::UpstreamClosed);
+            }
+            self.opened().await?;
+            opened += 1;
+        }
+        match dial(&self.member, self.connect_timeout).await? {
+            Dialed::Http2(connection) => {
+                let connection = Rc::new(connection);
+                self.pools.is_http2.set(true);
+                self.pools.http2.add(Rc::clone(&connection));
+                Ok(Connection::Http2(http2::Stream::of(connection)))
+            }
+            dialed @ Dialed::Http1(_) => Ok(dialed.into()),
+        }
+    }
+
+    /// Returns when one more connection is there for everybody. Many requests
+    /// that come at once to an endpoint without one open a single one.
+    async fn opened(&self) -> Result<(), Failure> {
+        let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
+        let opening = opening.unwrap_or_else(|| {
+            let (member, limit) = (Arc::clone(&self.member), self.connect_timeout);
+            let pools = Rc::clone(&self.pools);
+            // In a task: it goes on when whoever asked for it has gone.
+            let task =
+                spawn_local(
+                    async move { dial(&member, limit).await.map(|dialed| pools.add(dialed)) },
+                );
+            let opening = task.map(|ended| ended.unwrap_or(Err(Failure::UpstreamUnreachable)));
+            let opening = opening.boxed_local().shared();
+            self.opening.replace(Some(opening.clone()));
+            opening
+        });
+        let opened = opening.clone().await;
+        self.opening.borrow_mut().take_if(|latest| latest.ptr_eq(&opening));
+        opened
+    }
+}
+
+/// A request in flight to an endpoint.
+#[derive(Debug)]
+pub(super) struct Lease {
+    endpoint: Rc<Endpoint>,
+    /// The place in the upstream that the request takes, given up with it.
+    place: Option<Place>,
+}
+
+impl Lease {
+    pub(super) fn new(endpoint: Rc<Endpoint>, place: Option<Place>) -> Self {
+        endpoint.in_flight.set(endpoint.in_flight.get() + 1);
+        Self { endpoint, place }
+    }
+
+    pub(super) fn endpoint(&self) -> &Rc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// The request leaves this endpoint and keeps its place in the upstream.
+    pub(super) fn leave(mut self) -> Option<Place> {
+        self.place.take()
+    }
+
+    /// The response has been read to its end: its connection can serve again.
+    pub(super) fn end(self, connection: Connection) {
+        if let Connection::Http1(connection) = connection {
+            self.endpoint.pools.http1.keep(connection);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.endpoint.in_flight.set(self.endpoint.in_flight.get() - 1);
+    }
+}

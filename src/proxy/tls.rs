@@ -1,0 +1,193 @@
+//! TLS to upstreams: whom to believe, who we are, and which protocols we offer.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+
+/// How the endpoints of an upstream are reached over TLS. Two are the same if
+/// they were made of the same.
+#[derive(Clone)]
+pub struct TlsSettings {
+    parts: TlsParts,
+    /// One for all workers: they share the sessions that can be resumed.
+    config: Arc<ClientConfig>,
+}
+
+/// What TLS settings are made of.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TlsParts {
+    /// Certificates of the authorities that are believed, in PEM. None: those
+    /// of the system.
+    pub ca: Option<Vec<u8>>,
+    /// Who we are: a chain of certificates and its key, in PEM.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The name that the endpoints' certificates must be for. None: the host of
+    /// each endpoint.
+    pub server_name: Option<ServerName<'static>>,
+    /// Whether certificates are looked at. If not, anybody can be the endpoint.
+    pub verify: bool,
+}
+
+impl Default for TlsParts {
+    fn default() -> Self {
+        Self { ca: None, identity: None, server_name: None, verify: true }
+    }
+}
+
+/// Why no TLS settings can be made of something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsError {
+    /// There is no certificate in the file of authorities, or a broken one.
+    #[error("there is no certificate of an authority in it")]
+    Authority,
+    /// The system has no authorities.
+    #[error("the system has no certificates of authorities")]
+    NoAuthorities,
+    /// There is no certificate of ours, or a broken one.
+    #[error("there is no certificate in it")]
+    Certificate,
+    /// There is no key of ours, or a broken one.
+    #[error("there is no private key in it")]
+    Key,
+    /// The key is not the certificate's.
+    #[error("the key does not belong to the certificate")]
+    Mismatch,
+}
+
+impl TlsSettings {
+    /// Settings made of these parts.
+    ///
+    /// # Errors
+    /// If a part is not what it should be.
+    pub fn new(parts: TlsParts) -> Result<Self, TlsError> {
+        let config = Arc::new(client_config(&parts)?);
+        Ok(Self { parts, config })
+    }
+
+    /// How TLS is spoken with this host, and the name that its certificate
+    /// must be for.
+    pub(super) fn for_host(
+        &self,
+        host: &ServerName<'static>,
+    ) -> (Arc<ClientConfig>, ServerName<'static>) {
+        let name = self.parts.server_name.as_ref().unwrap_or(host);
+        (Arc::clone(&self.config), name.clone())
+    }
+}
+
+impl PartialEq for TlsSettings {
+    fn eq(&self, other: &Self) -> bool {
+        self.parts == other.parts
+    }
+}
+
+impl Eq for TlsSettings {}
+
+/// Never the key.
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings")
+            .field("server_name", &self.parts.server_name)
+            .field("verify", &self.parts.verify)
+            .finish_non_exhaustive()
+    }
+}
+
+fn client_config(parts: &TlsParts) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has all that its versions need");
+    let builder = if parts.verify {
+        let roots = Arc::new(roots(parts.ca.as_deref())?);
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
+        builder.with_webpki_verifier(verifier.build().map_err(|_| TlsError::NoAuthorities)?)
+    } else {
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+    };
+    let mut config = match &parts.identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => {
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+            let chain = chain.ok().filter(|chain| !chain.is_empty());
+            let chain = chain.ok_or(TlsError::Certificate)?;
+            let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::Key)?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| match error {
+                Error::InconsistentKeys(_) => TlsError::Mismatch,
+                Error::InvalidCertificate(_) => TlsError::Certificate,
+                _ => TlsError::Key,
+            })?
+        }
+    };
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(|_| TlsError::Authority)?;
+                roots.add(certificate).map_err(|_| TlsError::Authority)?;
+            }
+            if roots.is_empty() { Err(TlsError::Authority) } else { Ok(roots) }
+        }
+        None => {
+            // Some files of a system may be broken; what counts is what is there.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() { Err(TlsError::NoAuthorities) } else { Ok(roots) }
+        }
+    }
+}
+
+/// Believes that everybody is who they say they are, but not that somebody has
+/// a key who has not.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! A backend that is a real server: HTTP/1.1, HTTP/2, or whatever ALPN says,
+//! with a stop that loses nothing, and a return on the same port.
+
+use std::convert::Infallible;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::TRAILER;
+use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio_rustls::TlsAcceptor;
+
+/// What a backend speaks.
+#[derive(Clone)]
+pub(crate) enum Speaks {
+    Http1,
+    /// With so many streams at once on each connection.
+    Http2 {
+        max_streams: u32,
+    },
+    /// What is agreed upon, with this configuration.
+    Tls(Arc<rustls::ServerConfig>),
+}
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) version: Version,
+    pub(crate) uri: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
+#[derive(Default)]
+struct Counts {
+    connections: AtomicUsize,
+    /// Requests that ended before they were answered.
+    abandoned: AtomicUsize,
+    seen: Mutex<Vec<Seen>>,
+}
+
+/// A backend. `/slow` takes a moment, `/never` for ever, a path that begins with
+/// `/503` gets that status; everything else gets its own body back, and its
+/// trailers.
+pub(crate) struct Backend {
+    address: SocketAddr,
+    speaks: Speaks,
+    counts: Arc<Counts>,
+    running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
+}
+
+impl Backend {
+    pub(crate) fn start(speaks: Speaks) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let mut backend = Self { address, speaks, counts: Arc::default(), running: None };
+        backend.run(listener);
+        backend
+    }
+
+    fn run(&mut self, listener: TcpListener) {
+        let (stop, stopped) = watch::channel(false);
+        let (speaks, counts) = (self.speaks.clone(), Arc::clone(&self.counts));
+        let thread = thread::spawn(move || {
+            let mut builder = tokio::runtime::Builder::new_current_thread();
+            let runtime = builder.enable_all().build_local(Default::default()).expect("a runtime");
+            runtime.block_on(accept(listener, speaks, counts, stopped));
+        });
+        self.running = Some((stop, thread));
+    }
+
+    /// Accepts nothing more, answers what it has, and closes all connections.
+    pub(crate) fn stop(&mut self) {
+        if let Some((stop, thread)) = self.running.take() {
+            stop.send_replace(true);
+            thread.join().expect("it does not panic");
+        }
+    }
+
+    /// Comes back on the same port.
+    pub(crate) fn restart(&mut self) {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+        let socket = socket.expect("a socket");
+        socket.set_reuse_address(true).expect("an option");
+        socket.bind(&self.address.into()).expect("its own port");
+        socket.listen(128).expect("it is bound");
+        self.run(socket.into());
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.counts.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn abandoned(&self) -> usize {
+        self.counts.abandoned.load(Ordering::SeqCst)
+    }
+
+    /// All requests that came so far.
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.counts.seen.lock().expect("no thread panics with it").clone()
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        if let Some((stop, _)) = &self.running {
+            stop.send_replace(true);
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    speaks: Speaks,
+    counts: Arc<Counts>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    listener.set_nonblocking(true).expect("an option");
+    let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+    let mut connections = Vec::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopped.wait_for(|stop| *stop) => break,
+        };
+        let Ok((stream, _)) = accepted else { continue };
+        counts.connections.fetch_add(1, Ordering::SeqCst);
+        let (speaks, counts, stopped) = (speaks.clone(), Arc::clone(&counts), stopped.clone());
+        connections.push(spawn_local(async move {
+            match speaks {
+                Speaks::Http1 => serve_http1(stream, counts, stopped).await,
+                Speaks::Http2 { max_streams } => {
+                    serve_http2(stream, max_streams, counts, stopped).await;
+                }
+                Speaks::Tls(config) => {
+                    let Ok(stream) = TlsAcceptor::from(config).accept(stream).await else { return };
+                    match stream.get_ref().1.alpn_protocol() {
+                        Some(b"h2") => serve_http2(stream, 100, counts, stopped).await,
+                        _ => serve_http1(stream, counts, stopped).await,
+                    }
+                }
+            }
+        }));
+    }
+    drop(listener);
+    for connection in connections {
+        let _ = tokio::time::timeout(Duration::from_secs(2), connection).await;
+    }
+}
+
+async fn serve_http1<T>(stream: T, counts: Arc<Counts>, mut stopped: watch::Receiver<bool>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let service = service_fn(move |request| answer(request, Arc::clone(&counts)));
+    let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+#[derive(Clone, Copy)]
+struct Local;
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for Local {
+    fn execute(&self, task: F) {
+        spawn_local(task);
+    }
+}
+
+async fn serve_http2<T>(
+    stream: T,
+    max_streams: u32,
+    counts: Arc<Counts>,
+    mut stopped: watch::Receiver<bool>,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    let service = service_fn(move |request| answer(request, Arc::clone(&counts)));
+    let mut builder = http2::Builder::new(Local);
+    builder.max_concurrent_streams(max_streams);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Counts a request that is dropped before it was answered.
+struct Pending(Option<Arc<Counts>>);
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(counts) = &self.0 {
+            counts.abandoned.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    counts: Arc<Counts>,
+) -> Result<Response<BoxBody<Bytes, Infallible>>, hyper::Error> {
+    let mut pending = Pending(Some(Arc::clone(&counts)));
+    let (head, body) = request.into_parts();
+    let path = head.uri.path().to_owned();
+    if path == "/never" {
+        std::future::pending::<()>().await;
+    }
+    let collected = body.collect().await?;
+    let trailers = collected.trailers().cloned();
+    let body = collected.to_bytes();
+    if path == "/slow" {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let announced = head.headers.get(TRAILER).cloned();
+    let seen = Seen {
+        version: head.version,
+        uri: head.uri.to_string(),
+        headers: head.headers,
+        body: body.clone(),
+        trailers: trailers.clone(),
+    };
+    counts.seen.lock().expect("no thread panics with it").push(seen);
+    pending.0 = None;
+    let mut response = Response::new(match trailers {
+        None => Full::new(body).boxed(),
+        Some(trailers) => {
+            let frames = [Frame::data(body), Frame::trailers(trailers)].map(Ok);
+            BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)))
+        }
+    });
+    if path.starts_with("/503") {
+        *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    if let Some(announced) = announced {
+        response.headers_mut().insert(TRAILER, announced);
+    }
+    Ok(response)
+}

@@ -1,0 +1,114 @@
+//! Endpoints that fall ill and recover: noticed by checks, and by requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{gateway, gateway_with};
+use crate::support::{Backend, Gateway, Nobody, Origin, Speaks, eventually};
+
+const TWO_WORKERS: &str = "runtime: { workers: 2 }";
+const QUICK: &str = "slow_start: 0s, health: { path: /healthz, interval: 100ms, rise: 2, fall: 2 }";
+
+/// An origin whose health is a switch.
+fn switched() -> (Origin, Arc<AtomicBool>) {
+    let is_well = Arc::new(AtomicBool::new(true));
+    let switch = Arc::clone(&is_well);
+    let origin = Origin::answering(move |request| {
+        let is_check = request.line().starts_with("GET /healthz ");
+        let is_bad = is_check && !switch.load(Ordering::SeqCst);
+        let status = if is_bad { "500 Ill" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+    });
+    (origin, is_well)
+}
+
+fn requests(origin: &Origin) -> usize {
+    origin.received().iter().filter(|request| !request.line().contains("/healthz")).count()
+}
+
+fn ask(gateway: &Gateway, times: usize) {
+    for _ in 0..times {
+        assert_eq!(gateway.client().get("/", &[]).status, 200);
+    }
+}
+
+#[test]
+fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
+    let ((ill, is_well), other) = (switched(), Origin::hello());
+    let endpoints = [ill.address(), other.address()].map(|address| format!("http://{address}"));
+    let gateway = gateway_with(&endpoints, QUICK, "", TWO_WORKERS);
+    is_well.store(false, Ordering::SeqCst);
+    eventually("it is down", || gateway.log().contains("an endpoint is down"));
+    let before = requests(&ill);
+    ask(&gateway, 20);
+    assert_eq!(requests(&ill), before);
+    is_well.store(true, Ordering::SeqCst);
+    eventually("it is back", || gateway.log().contains("an endpoint is back"));
+    eventually("it has requests", || {
+        ask(&gateway, 5);
+        requests(&ill) > before
+    });
+    assert_eq!(gateway.log().matches("an endpoint is").count(), 2, "each is told once");
+}
+
+#[test]
+fn if_all_are_ill_all_are_asked() {
+    let (origin, is_well) = switched();
+    let gateway = gateway(&[format!("http://{}", origin.address())], QUICK, "");
+    is_well.store(false, Ordering::SeqCst);
+    eventually("it is down", || gateway.log().contains("an endpoint is down"));
+    ask(&gateway, 5);
+}
+
+#[test]
+fn checks_speak_what_the_endpoint_speaks() {
+    let mut backend = Backend::start(Speaks::Http2 { max_streams: 10 });
+    let gateway = gateway(&[format!("h2c://{}", backend.address())], QUICK, "");
+    let is_checked = || backend.seen().iter().any(|request| request.uri.ends_with("/healthz"));
+    eventually("it is asked", is_checked);
+    backend.stop();
+    eventually("it is down", || gateway.log().contains("an endpoint is down"));
+    backend.restart();
+    eventually("it is back", || gateway.log().contains("an endpoint is back"));
+    ask(&gateway, 5);
+}
+
+#[test]
+fn an_endpoint_at_which_requests_fail_is_left_out_for_a_time() {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_well);
+    let ill = Origin::answering(move |_| {
+        let status = if switch.load(Ordering::SeqCst) { "200 OK" } else { "503 Ill" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+    });
+    let other = Origin::hello();
+    let endpoints = [ill.address(), other.address()].map(|address| format!("http://{address}"));
+    let upstream = "balance: round_robin, slow_start: 0s, \
+                    eject: { consecutive_errors: 3, for: 1500ms, max_percent: 50% }";
+    let gateway = gateway_with(&endpoints, upstream, "", TWO_WORKERS);
+    let status = || gateway.client().get("/", &[]).status;
+    eventually("it is ejected", || {
+        status();
+        gateway.log().contains("an endpoint is ejected")
+    });
+    is_well.store(true, Ordering::SeqCst);
+    let before = ill.received().len();
+    assert!((0..10).all(|_| status() == 200));
+    assert_eq!(ill.received().len(), before);
+    eventually("it has requests again", || {
+        status();
+        ill.received().len() > before
+    });
+    assert_eq!(gateway.log().matches("an endpoint is ejected").count(), 1, "it is told once");
+}
+
+#[test]
+fn who_cannot_be_connected_is_ejected_and_costs_no_request() {
+    let (nobody, other) = (Nobody::new(), Origin::hello());
+    let endpoints = [nobody.address(), other.address()].map(|address| format!("http://{address}"));
+    let gateway = gateway(&endpoints, "eject: { consecutive_errors: 2 }", "");
+    eventually("it is ejected", || {
+        ask(&gateway, 5);
+        gateway.log().contains("an endpoint is ejected")
+    });
+}

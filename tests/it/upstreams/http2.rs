@@ -1,0 +1,120 @@
+//! Endpoints that speak HTTP/2.
+
+use std::thread;
+
+use http::Version;
+
+use super::gateway;
+use crate::support::{Backend, Speaks, eventually};
+
+fn backend(max_streams: u32) -> (Backend, [String; 1]) {
+    let backend = Backend::start(Speaks::Http2 { max_streams });
+    let endpoint = format!("h2c://{}", backend.address());
+    (backend, [endpoint])
+}
+
+#[test]
+fn a_request_is_one_of_http_2() {
+    let (backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "", "");
+    let mut client = gateway.client();
+    let fields = ["Connection: x-hop, keep-alive", "X-Hop: 1", "Keep-Alive: 5", "X-End: 1"];
+    assert_eq!(client.request("POST", "/a?b=c", &fields, b"body").text(), "body");
+    assert_eq!(client.get("/", &[]).status, 200);
+    let seen = &backend.seen()[0];
+    assert_eq!(seen.version, Version::HTTP_2);
+    assert_eq!(seen.uri, "http://gateway.test/a?b=c", "the client's host, and its target");
+    assert_eq!(seen.headers["x-end"], "1");
+    assert_eq!(seen.headers["content-length"], "4");
+    for gone in ["host", "connection", "x-hop", "keep-alive", "transfer-encoding"] {
+        assert!(!seen.headers.contains_key(gone), "{gone}: {:?}", seen.headers);
+    }
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn an_asterisk_stays_one() {
+    let (backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "", "");
+    let mut client = gateway.client();
+    client.send(b"OPTIONS * HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
+    let status = client.response("OPTIONS").status;
+    // The route of the test is for paths: whoever refuses it, it is never `/*`.
+    assert!(status == 404 || backend.seen().iter().all(|seen| !seen.uri.ends_with("/*")));
+}
+
+#[test]
+fn bodies_and_trailers_pass_both_ways() {
+    let (backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "", "");
+    let mut client = gateway.client();
+    let large: Vec<u8> = (0..3_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+    assert!(client.request("POST", "/", &[], &large).body == large);
+    client.send(
+        b"POST / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n\
+          Trailer: grpc-status\r\nConnection: close, TE\r\n\r\n2\r\nhi\r\n0\r\ngrpc-status: 0\r\n\r\n",
+    );
+    let answer = String::from_utf8(client.rest()).unwrap();
+    let seen = backend.seen().pop().unwrap();
+    assert_eq!((&seen.body[..], &seen.headers["te"]), (&b"hi"[..], &"trailers".parse().unwrap()));
+    assert_eq!(seen.trailers.unwrap()["grpc-status"], "0");
+    assert!(answer.to_lowercase().contains("\r\ngrpc-status: 0\r\n"), "{answer}");
+}
+
+/// What comes at once shares a connection, and opens another only when it is full.
+#[test]
+fn many_requests_share_few_connections() {
+    for (max_streams, connections) in [(100, 1..=1), (2, 4..=8)] {
+        let (backend, endpoints) = backend(max_streams);
+        let gateway = gateway(&endpoints, "", "");
+        assert_eq!(gateway.client().get("/", &[]).status, 200);
+        thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| assert_eq!(gateway.client().get("/slow", &[]).status, 200));
+                // What an endpoint allows is known once it has said so.
+                thread::sleep(std::time::Duration::from_millis(10));
+            }
+        });
+        let opened = backend.connections();
+        assert!(connections.contains(&opened), "{opened} for {max_streams} streams");
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_its_request_alone() {
+    let (backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "", "");
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    let mut client = gateway.client();
+    client.send(b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n");
+    thread::sleep(std::time::Duration::from_millis(50));
+    drop(client);
+    eventually("the stream is reset", || backend.abandoned() == 1);
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf");
+    thread::sleep(std::time::Duration::from_millis(50));
+    drop(client);
+    eventually("the upload is reset", || backend.abandoned() == 2);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+    assert_eq!(backend.connections(), 1);
+}
+
+#[test]
+fn a_connection_that_waited_for_too_long_is_closed() {
+    let (backend, endpoints) = backend(100);
+    let gateway = gateway(&endpoints, "keep_alive: { idle: 100ms }", "");
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    let before = gateway.open_files();
+    eventually("it is closed", || gateway.open_files() < before);
+    assert_eq!(client.get("/", &[]).status, 200);
+    assert_eq!(backend.connections(), 2);
+}
+
+#[test]
+fn what_speaks_no_http_2_is_a_bad_gateway() {
+    let origin = crate::support::Origin::hello();
+    let gateway = gateway(&[format!("h2c://{}", origin.address())], "", "");
+    let response = gateway.client().get("/", &[]);
+    assert_eq!((response.status, response.json()["source"].as_str()), (502, Some("upstream")));
+}

@@ -1,0 +1,167 @@
+//! Requests that fail at one endpoint and are answered by another.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::gateway;
+use crate::support::{Backend, Gateway, Nobody, Origin, Speaks, eventually};
+
+fn http(address: std::net::SocketAddr) -> String {
+    format!("http://{address}")
+}
+
+/// Answers with this status the first so many times, and then with 200.
+fn answering_first(status: &'static str, times: usize) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::answering(move |_| {
+        let is_early = count.fetch_add(1, Ordering::SeqCst) < times;
+        let status = if is_early { status } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+    })
+}
+
+/// Reads a request and closes without an answer the first so many times.
+fn closing_first(times: usize) -> Origin {
+    let count = AtomicUsize::new(0);
+    Origin::serving(move |stream, read| {
+        while read().is_some() {
+            if count.fetch_add(1, Ordering::SeqCst) < times {
+                return;
+            }
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    })
+}
+
+/// Nothing was sent where nobody listens, so it can go elsewhere, whatever it is.
+#[test]
+fn where_nobody_listens_nothing_is_lost() {
+    let (origin, nobody) = (Origin::hello(), [Nobody::new(), Nobody::new()]);
+    let endpoints = [nobody[0].address(), origin.address(), nobody[1].address()].map(http);
+    for balance in ["least_requests", "round_robin", "random", "{ hash: header:x-key }"] {
+        let gateway = gateway(&endpoints, &format!("balance: {balance}"), "");
+        let mut client = gateway.client();
+        for n in 0..20 {
+            let key = format!("X-Key: {n}");
+            assert_eq!(client.get("/", &[&key]).status, 200, "{balance}");
+            assert_eq!(client.request("POST", "/", &[&key], b"body").status, 200, "{balance}");
+        }
+    }
+    assert!(origin.received().iter().all(|it| it.line().starts_with("GET") || it.body == b"body"));
+}
+
+#[test]
+fn what_the_route_names_is_sent_again() {
+    for (on, origin) in [
+        ("reset", closing_first(2)),
+        ("502", answering_first("502 Bad Gateway", 2)),
+        ("503", answering_first("503 Service Unavailable", 2)),
+        ("504", answering_first("504 Gateway Timeout", 2)),
+    ] {
+        let gateway = Gateway::forwarding(&origin, &format!("retries: {{ on: [{on}] }}"), "", "");
+        assert_eq!(gateway.client().get("/", &[]).status, 200, "{on}");
+        assert_eq!(origin.received().len(), 3, "{on}");
+    }
+}
+
+#[test]
+fn what_the_route_does_not_name_is_sent_once() {
+    let gateway_to = |origin: &Origin, retries: &str| Gateway::forwarding(origin, retries, "", "");
+    let origin = answering_first("503 Service Unavailable", 9);
+    for (retries, method, status, received) in [
+        ("retries: { on: [reset, 502, 504] }", "GET", 503, 1),
+        ("retries: {}", "POST", 503, 2),
+        ("retries: { attempts: 1 }", "GET", 503, 4),
+        ("max_body: 10MB", "GET", 503, 5),
+    ] {
+        let gateway = gateway_to(&origin, retries);
+        assert_eq!(gateway.client().request(method, "/", &[], b"").status, status, "{retries}");
+        assert_eq!(origin.received().len(), received, "{retries} {method}");
+    }
+    let origin = closing_first(1);
+    let gateway = gateway_to(&origin, "retries: { on: [503] }");
+    assert_eq!(gateway.client().get("/", &[]).status, 502);
+    assert_eq!(origin.received().len(), 1);
+}
+
+#[test]
+fn a_body_is_sent_again_whole_if_it_is_small() {
+    for (bytes, status, received) in [(60_000, 200, 2), (70_000, 502, 1)] {
+        let origin = closing_first(1);
+        let gateway = Gateway::forwarding(&origin, "retries: {}", "", "");
+        let body: Vec<u8> = (0..bytes).map(|n: usize| n.to_le_bytes()[0]).collect();
+        assert_eq!(gateway.client().request("PUT", "/", &[], &body).status, status, "{bytes}");
+        let got = origin.received();
+        assert_eq!(got.len(), received, "{bytes}");
+        assert!(got.iter().all(|request| request.body == body));
+    }
+}
+
+#[test]
+fn a_chunked_body_is_sent_again_too() {
+    let origin = closing_first(1);
+    let gateway = Gateway::forwarding(&origin, "retries: {}", "", "");
+    let mut client = gateway.client();
+    client.send(b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(b"3\r\nabc\r\n");
+    client.send(b"4\r\ndefg\r\n0\r\n\r\n");
+    assert_eq!(client.response("PUT").status, 200);
+    assert_eq!(origin.received().iter().filter(|it| it.body == b"abcdefg").count(), 2);
+}
+
+#[test]
+fn another_endpoint_is_preferred() {
+    let (bad, good) = (answering_first("503 Service Unavailable", 999), Origin::hello());
+    let endpoints = [bad.address(), good.address()].map(http);
+    let gateway = gateway(&endpoints, "balance: round_robin", "retries: { attempts: 1 }");
+    let mut client = gateway.client();
+    for _ in 0..10 {
+        assert_eq!(client.get("/", &[]).status, 200);
+    }
+    assert_eq!((bad.received().len(), good.received().len()), (5, 10));
+}
+
+/// However many requests fail, only a share of them comes twice.
+#[test]
+fn retries_stay_within_their_budget() {
+    let origin = answering_first("503 Service Unavailable", usize::MAX);
+    let gateway = gateway(&[http(origin.address())], "", "retries: { budget: 10% }");
+    let mut client = gateway.client();
+    let started = crate::support::now();
+    for _ in 0..200 {
+        assert_eq!(client.get("/", &[]).status, 503);
+    }
+    let seconds = usize::try_from(started.elapsed().as_secs()).unwrap() + 1;
+    let retries = origin.received().len() - 200;
+    assert!((10..=30 + seconds).contains(&retries), "{retries} retries in {seconds} s");
+}
+
+/// Backends that stop and come back one after another, as in an update: no
+/// request that may be repeated fails, though nothing checks anybody's health.
+#[test]
+fn a_rolling_restart_costs_no_request() {
+    for speaks in [Speaks::Http1, Speaks::Http2 { max_streams: 100 }] {
+        let scheme = if matches!(speaks, Speaks::Http1) { "http" } else { "h2c" };
+        let mut backends = [Backend::start(speaks.clone()), Backend::start(speaks)];
+        let endpoints = backends.each_ref().map(|it| format!("{scheme}://{}", it.address()));
+        let gateway = gateway(&endpoints, "", "");
+        let load = crate::support::load::Load::start(&crate::support::load::Plan {
+            addresses: vec![gateway.address()],
+            connections: 4,
+            path: "/",
+            clients: 1,
+            rest: std::time::Duration::from_micros(200),
+        });
+        for _ in 0..3 {
+            for backend in &mut backends {
+                let seen = backend.seen().len();
+                eventually("it has requests", || backend.seen().len() > seen + 20);
+                backend.stop();
+                backend.restart();
+            }
+        }
+        let samples = load.stop();
+        let failed = samples.iter().filter(|sample| sample.status != 200).count();
+        assert_eq!(failed, 0, "of {} requests by {scheme}", samples.len());
+    }
+}

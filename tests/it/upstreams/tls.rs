@@ -1,0 +1,116 @@
+//! Endpoints behind TLS: whom the gateway believes, and who it says it is.
+
+use std::sync::Arc;
+
+use http::Version;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use super::gateway;
+use crate::support::{Backend, Certificates, Gateway, Speaks};
+
+struct Secure {
+    backend: Backend,
+    made: Certificates,
+    _directory: tempfile::TempDir,
+}
+
+impl Secure {
+    /// A backend with a certificate for `name` that speaks these protocols, and
+    /// maybe asks clients for theirs.
+    fn start(name: &str, protocols: &[&str], asks: bool) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let made = Certificates::make(directory.path(), name);
+        let mut roots = RootCertStore::empty();
+        roots
+            .add(CertificateDer::from_pem_file(made.ca()).expect("the test's own certificates"))
+            .expect("the test's own certificates");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let builder = ServerConfig::builder_with_provider(provider);
+        let builder =
+            builder.with_safe_default_protocol_versions().expect("the test's own certificates");
+        let builder = match asks {
+            true => builder
+                .with_client_cert_verifier(clients.build().expect("the test's own certificates")),
+            false => builder.with_no_client_auth(),
+        };
+        let certificate =
+            CertificateDer::from_pem_file(made.server()).expect("the test's own certificates");
+        let key =
+            PrivateKeyDer::from_pem_file(made.server_key()).expect("the test's own certificates");
+        let mut config =
+            builder.with_single_cert(vec![certificate], key).expect("the test's own certificates");
+        config.alpn_protocols = protocols.iter().map(|it| it.as_bytes().to_vec()).collect();
+        let backend = Backend::start(Speaks::Tls(Arc::new(config)));
+        Self { backend, made, _directory: directory }
+    }
+
+    /// A gateway in front of it that knows these settings.
+    fn gateway(&self, host: &str, tls: &str) -> Gateway {
+        let endpoint = format!("https://{host}:{}", self.backend.address().port());
+        gateway(&[endpoint], &format!("tls: {{ {tls} }}"), "")
+    }
+
+    fn ca(&self) -> String {
+        format!("ca: {:?}", self.made.ca())
+    }
+}
+
+fn assert_untrusted(gateway: &Gateway) {
+    let response = gateway.client().get("/", &[]);
+    assert_eq!(response.status, 502);
+    assert_eq!(response.json()["detail"], "the upstream could not be trusted");
+}
+
+#[test]
+fn the_protocol_is_what_both_agree_on() {
+    for (protocols, version, connections) in [
+        (&["h2", "http/1.1"][..], Version::HTTP_2, 1),
+        (&["http/1.1"], Version::HTTP_11, 1),
+        (&[], Version::HTTP_11, 1),
+    ] {
+        let secure = Secure::start("127.0.0.1", protocols, false);
+        let gateway = secure.gateway("127.0.0.1", &secure.ca());
+        let mut client = gateway.client();
+        for body in ["one", "two", "three"] {
+            assert_eq!(client.request("POST", "/a", &[], body.as_bytes()).text(), body);
+        }
+        let seen = secure.backend.seen();
+        assert!(seen.iter().all(|it| it.version == version), "{protocols:?}");
+        if version == Version::HTTP_2 {
+            assert_eq!(seen[0].uri, "https://gateway.test/a");
+        } else {
+            assert_eq!(seen[0].headers["host"], "gateway.test");
+        }
+        assert_eq!(secure.backend.connections(), connections, "{protocols:?}");
+    }
+}
+
+#[test]
+fn only_the_right_name_by_the_right_authority_is_believed() {
+    let secure = Secure::start("backend.test", &["h2"], false);
+    let stranger = Secure::start("backend.test", &["h2"], false);
+    let (ca, other) = (secure.ca(), stranger.ca());
+    assert_untrusted(&secure.gateway("127.0.0.1", &ca));
+    assert_untrusted(&secure.gateway("localhost", &ca));
+    assert_untrusted(&secure.gateway("127.0.0.1", &format!("{other}, server_name: backend.test")));
+    let named = secure.gateway("127.0.0.1", &format!("{ca}, server_name: backend.test"));
+    assert_eq!(named.client().get("/", &[]).status, 200);
+    let careless = secure.gateway("127.0.0.1", "verify: false");
+    assert_eq!(careless.client().get("/", &[]).status, 200);
+}
+
+#[test]
+fn an_endpoint_that_asks_who_we_are_is_told() {
+    let secure = Secure::start("127.0.0.1", &["h2", "http/1.1"], true);
+    let (cert, key) = (secure.made.client(), secure.made.client_key());
+    let with =
+        secure.gateway("127.0.0.1", &format!("{}, cert: {cert:?}, key: {key:?}", secure.ca()));
+    assert_eq!(with.client().get("/", &[]).status, 200);
+    let without = secure.gateway("127.0.0.1", &secure.ca());
+    assert_eq!(without.client().get("/", &[]).status, 502);
+}
