@@ -42,7 +42,9 @@ pub(super) async fn forward(
         let started = monotonic();
         let limit = conditions.timeouts.response;
         let attempted = attempt(lease.endpoint(), request, limit, course.may_retry).await;
-        upstream.shared().note(lease.endpoint().member(), is_good(&attempted));
+        if let Some(is_good) = verdict(&attempted) {
+            upstream.shared().note(lease.endpoint().member(), is_good);
+        }
         let missed = match attempted {
             Ok(answer) => match course.second_thoughts(answer) {
                 Ok(answer) => {
@@ -59,11 +61,12 @@ pub(super) async fn forward(
     }
 }
 
-/// Whether an endpoint did what could be expected of it.
-fn is_good(attempted: &Result<Answer, Missed>) -> bool {
+/// Whether an endpoint did what could be expected of it. What a client did wrong
+/// says nothing of it.
+fn verdict(attempted: &Result<Answer, Missed>) -> Option<bool> {
     match attempted {
-        Ok(answer) => RetryCause::of_status(answer.response.status()).is_none(),
-        Err(missed) => missed.failure.blame() != Blame::Upstream,
+        Ok(answer) => Some(RetryCause::of_status(answer.response.status()).is_none()),
+        Err(missed) => (missed.failure.blame() == Blame::Upstream).then_some(false),
     }
 }
 

@@ -11,8 +11,9 @@ use crate::config::Route;
 use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::Span;
 use crate::config::raw::{List, RawConfig, RawRoute, RawUpstream};
+use crate::config::scalar::PathText;
 use crate::proxy::RouteTimeouts;
-use crate::rules::{self, PathPattern, Policy};
+use crate::rules::{self, KeyExpr, PathPattern, Policy};
 use crate::snapshot::{Action, Handling};
 
 /// All policies of a route are judged in one decision, which must stay small.
@@ -123,10 +124,7 @@ impl Compiler<'_> {
         let headers = self.header_values(&route.headers);
         let timeouts = self.route_timeouts(route);
         let retries = route.retries.value().map(|retries| self.retries(retries));
-        let affinity = match action {
-            Some(Action::Forward(upstream)) => known.compiled_upstreams.get(upstream),
-            Some(Action::Respond(_)) | None => None,
-        };
+        let affinity = self.affinity(action.as_ref()?, path?, &shown, known);
         Some(Route {
             rule: rules::Route {
                 name: name.into(),
@@ -135,7 +133,7 @@ impl Compiler<'_> {
                 methods: route.methods.items().map(|method| method.value.0.clone()).collect(),
                 headers,
                 policies: policies?,
-                affinity: affinity.and_then(|upstream| upstream.affinity.clone()),
+                affinity,
             },
             handling: Handling {
                 action: action?,
@@ -144,6 +142,22 @@ impl Compiler<'_> {
                 max_body_bytes: route.max_body.value().map(|size| size.0),
             },
         })
+    }
+
+    /// By which key the route's upstream spreads its requests, if by one.
+    fn affinity(
+        &self,
+        action: &Action,
+        path: &PathText,
+        shown: &str,
+        known: &References<'_>,
+    ) -> Option<KeyExpr> {
+        let Action::Forward(upstream) = action else {
+            return None;
+        };
+        let (name, raw) = known.upstreams.value()?.0.get(*upstream)?;
+        self.check_affinity(name, raw, &path.0, shown);
+        known.compiled_upstreams.get(*upstream)?.affinity.clone()
     }
 
     /// The route's own policies, then the defaults that are not among them.

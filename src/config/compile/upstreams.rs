@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Compiler;
-use crate::config::field::{Either, Spanned};
+use super::key::needed_params;
+use crate::config::field::{Either, Field, Spanned};
 use crate::config::raw::{
     RawBalance, RawClient, RawConfig, RawEject, RawEndpoint, RawHealth, RawUpstream,
 };
@@ -12,7 +13,7 @@ use crate::config::scalar::Endpoint;
 use crate::proxy::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, Target, UpstreamSettings,
 };
-use crate::rules::KeyExpr;
+use crate::rules::{KeyExpr, PathPattern};
 use crate::time::Span;
 
 const MAX_WEIGHT: u64 = 65_535;
@@ -98,6 +99,31 @@ impl Compiler<'_> {
             }
         }
         None
+    }
+
+    /// Where the upstream `name` hashes a parameter that the path does not have,
+    /// no request of the route would have a home.
+    pub(super) fn check_affinity(
+        &self,
+        name: &Spanned<String>,
+        raw: &Field<RawUpstream>,
+        path: &PathPattern,
+        route: &str,
+    ) {
+        let Some(Either::Long(hash)) = raw.value().and_then(|raw| raw.balance.value()) else {
+            return;
+        };
+        for param in hash.hash.given().into_iter().flat_map(needed_params) {
+            if path.param_names().any(|name| *name == *param.name) {
+                continue;
+            }
+            let message = format!(
+                "the upstream \"{}\" hashes \"{}\", which the path of {route} does not have",
+                name.value, param.shown
+            );
+            let advice = "put the parameter into the path, or hash another key";
+            self.problems.error(name.span, &message, advice);
+        }
     }
 
     fn health(&self, raw: &Spanned<RawHealth>) -> Option<CheckSettings> {

@@ -130,3 +130,31 @@ impl Pool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_is_a_path_and_the_host_a_field() {
+        let authority = HeaderValue::from_static("10.0.0.1:80");
+        for (target, host, expected) in [
+            ("/a?b", Some("a.test"), ("/a?b", "a.test")),
+            ("http://a.test:81/a", None, ("/a", "a.test:81")),
+            ("http://a.test", Some("a.test"), ("/", "a.test")),
+            ("/", None, ("/", "10.0.0.1:80")),
+            ("*", None, ("*", "10.0.0.1:80")),
+        ] {
+            let mut request = Request::new(RequestBody::EMPTY);
+            *request.uri_mut() = target.parse().unwrap();
+            request.headers_mut().extend(host.map(|host| (HOST, HeaderValue::from_static(host))));
+            prepare(&mut request, &authority);
+            assert_eq!(request.version(), Version::HTTP_11);
+            assert_eq!((&*request.uri().to_string(), expected.1), (expected.0, &*text(&request)));
+        }
+    }
+
+    fn text(request: &Request<RequestBody>) -> String {
+        request.headers()[HOST].to_str().unwrap().to_owned()
+    }
+}

@@ -185,3 +185,51 @@ impl Pool {
         self.connections.borrow_mut().retain(is_wanted);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::http1;
+    use super::*;
+
+    fn request(target: &'static str, host: Option<&'static str>) -> Request<RequestBody> {
+        let mut request = Request::new(RequestBody::EMPTY);
+        *request.uri_mut() = target.parse().unwrap();
+        request.headers_mut().extend(host.map(|host| (HOST, HeaderValue::from_static(host))));
+        request
+    }
+
+    #[test]
+    fn scheme_and_host_are_part_of_the_target() {
+        let authority = HeaderValue::from_static("10.0.0.1:80");
+        for (target, host, expected) in [
+            ("/a?b", Some("a.test"), ("a.test", "/a?b")),
+            ("http://a.test:81/a", None, ("a.test:81", "/a")),
+            ("/", None, ("10.0.0.1:80", "/")),
+            ("/", Some(""), ("10.0.0.1:80", "/")),
+            ("*", Some("a.test"), ("a.test", "*")),
+        ] {
+            let mut request = request(target, host);
+            request.headers_mut().insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            prepare(&mut request, &authority, Scheme::HTTPS);
+            let uri = request.uri();
+            let named = uri.authority().map(Authority::as_str);
+            assert_eq!(
+                (named, uri.path_and_query().map(PathAndQuery::as_str)),
+                (Some(expected.0), Some(expected.1))
+            );
+            assert_eq!((uri.scheme(), request.version()), (Some(&Scheme::HTTPS), Version::HTTP_2));
+            assert!(request.headers().is_empty());
+        }
+    }
+
+    /// A request that was not sent may go to an endpoint that speaks HTTP/1.1.
+    #[test]
+    fn a_request_can_be_made_one_of_http_1_again() {
+        let authority = HeaderValue::from_static("10.0.0.1:80");
+        let mut request = request("/a?b", Some("a.test"));
+        prepare(&mut request, &authority, Scheme::HTTP);
+        http1::prepare(&mut request, &authority);
+        assert_eq!(request.uri(), "/a?b");
+        assert_eq!(request.headers()[HOST], "a.test");
+    }
+}

@@ -33,17 +33,6 @@ fn a_request_is_one_of_http_2() {
 }
 
 #[test]
-fn an_asterisk_stays_one() {
-    let (backend, endpoints) = backend(100);
-    let gateway = gateway(&endpoints, "", "");
-    let mut client = gateway.client();
-    client.send(b"OPTIONS * HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
-    let status = client.response("OPTIONS").status;
-    // The route of the test is for paths: whoever refuses it, it is never `/*`.
-    assert!(status == 404 || backend.seen().iter().all(|seen| !seen.uri.ends_with("/*")));
-}
-
-#[test]
 fn bodies_and_trailers_pass_both_ways() {
     let (backend, endpoints) = backend(100);
     let gateway = gateway(&endpoints, "", "");
