@@ -21,7 +21,8 @@ use tower::Service;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
 use crate::message::{
-    Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop, take_hop,
+    Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop,
+    switch_to_websocket, take_hop, wants_websocket,
 };
 use crate::proxy::{Conditions, Pressure, Proxy, RequestBody};
 use crate::request::{Malformed, RequestView};
@@ -205,7 +206,11 @@ impl Gateway {
                     return Ok(options().map(ResponseBody::local));
                 }
                 let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
+                let wants_websocket = wants_websocket(&head);
                 self.introduce(client, &mut head);
+                if wants_websocket {
+                    switch_to_websocket(&mut head.headers);
+                }
                 if decision.is_soft() {
                     head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
                 }

@@ -89,6 +89,9 @@ pub enum Failure {
     /// The connection to the upstream ended before an answer came.
     #[error("the upstream closed the connection before it had answered")]
     UpstreamClosed,
+    /// The upstream speaks only HTTP/2, over which the gateway opens no tunnel.
+    #[error("the upstream speaks no HTTP/1.1, over which a WebSocket could be opened")]
+    UpstreamNoTunnel,
     /// The upstream's answer is no HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
@@ -110,6 +113,7 @@ impl Failure {
             | Self::UpstreamUntrusted
             | Self::UpstreamUnreachable
             | Self::UpstreamClosed
+            | Self::UpstreamNoTunnel
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
             Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -138,6 +142,7 @@ impl Failure {
             | Self::UpstreamConnectTimeout
             | Self::UpstreamTimeout
             | Self::UpstreamClosed
+            | Self::UpstreamNoTunnel
             | Self::UpstreamInvalid => Blame::Upstream,
         }
     }
@@ -179,6 +184,7 @@ impl Failure {
             Self::UpstreamConnectTimeout => "upstream_connect_timeout",
             Self::UpstreamTimeout => "upstream_timeout",
             Self::UpstreamClosed => "upstream_closed",
+            Self::UpstreamNoTunnel => "upstream_no_tunnel",
             Self::UpstreamInvalid => "upstream_invalid",
         }
     }

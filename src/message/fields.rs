@@ -86,7 +86,7 @@ fn strip_named(headers: &mut HeaderMap) {
     headers.remove(CONNECTION);
 }
 
-fn tokens(list: &str) -> impl Iterator<Item = &str> {
+pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 

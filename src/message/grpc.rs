@@ -58,6 +58,7 @@ impl Code {
             | Failure::UpstreamUnreachable
             | Failure::UpstreamConnectTimeout
             | Failure::UpstreamClosed
+            | Failure::UpstreamNoTunnel
             | Failure::UpstreamInvalid => Self::Unavailable,
         }
     }

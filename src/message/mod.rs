@@ -9,6 +9,7 @@ mod grpc;
 mod meter;
 mod respond;
 mod template;
+mod websocket;
 
 pub use failure::{Blame, Failure};
 pub use fields::{
@@ -18,3 +19,4 @@ pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use respond::{AnswerStyle, Refusal, options};
 pub use template::Template;
+pub use websocket::{grants_websocket, switch_to_websocket, wants_websocket, websocket_key};

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
+use http::header::UPGRADE;
 use http::{HeaderMap, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -51,13 +52,17 @@ impl Missed {
 /// not cost the client an error: the request is sent once more, over a fresh
 /// connection, if no byte of it can have been processed, or if processing it
 /// twice does no harm (RFC 9110, section 9.2.2).
+///
+/// A request with `Upgrade` asks for a tunnel; others must have lost that field.
 pub(super) async fn attempt(
     endpoint: &Endpoint,
     mut request: Request<RequestBody>,
     limit: Duration,
     may_retry: bool,
 ) -> Result<Answer, Missed> {
-    if let Some(connection) = endpoint.reuse() {
+    // It takes its connection away, and needs one of the right version.
+    let is_for_tunnel = request.headers().contains_key(UPGRADE);
+    if let Some(connection) = endpoint.reuse().filter(|_| !is_for_tunnel) {
         let is_idempotent = is_idempotent(request.method());
         // Over HTTP/2 whatever was refused unread can be sent again.
         let is_spared = may_retry || is_idempotent || connection.is_http2();
@@ -73,7 +78,11 @@ pub(super) async fn attempt(
             None => return Err(failed.missed(spare)),
         };
     }
-    let connection = match endpoint.connect().await {
+    let connected = match is_for_tunnel {
+        true => endpoint.connect_for_tunnel().await,
+        false => endpoint.connect().await,
+    };
+    let connection = match connected {
         Ok(connection) => connection,
         Err(failure) => {
             let (request, cause) = (Some(Box::new(request)), Some(RetryCause::Connect));

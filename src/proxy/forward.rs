@@ -6,8 +6,8 @@
 //! twice, or if its route says so, within the route's budget; and never once a
 //! response has been passed on.
 
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use tokio::time::sleep;
 
 use super::attempt::{Answer, Missed, attempt};
@@ -16,7 +16,7 @@ use super::retry;
 use super::settings::{Conditions, RetryCause};
 use super::upstream::{Tried, Upstream};
 use super::{RequestBody, ResponseBody};
-use crate::message::{Blame, Failure, strip_hop_by_hop};
+use crate::message::{Blame, Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket};
 use crate::time::monotonic;
 
 /// Endpoints that one request tries to connect, at most: each of them may take
@@ -32,6 +32,10 @@ pub(super) async fn forward(
     mut request: Request<RequestBody>,
     conditions: Conditions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
+    let websocket_key = match request.headers().contains_key(UPGRADE) {
+        true => request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
+        false => None,
+    };
     let mut course = Course::new(upstream, conditions, &request);
     if course.may_retry {
         request = request.map(RequestBody::recorded);
@@ -49,7 +53,7 @@ pub(super) async fn forward(
             Ok(answer) => match course.second_thoughts(answer) {
                 Ok(answer) => {
                     upstream.observe(monotonic().duration_since(started).into());
-                    return pass_on(answer, lease, conditions);
+                    return pass_on(answer, lease, conditions, websocket_key.as_ref());
                 }
                 Err(missed) => missed,
             },
@@ -135,22 +139,29 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Makes a response ready for the client.
+/// Makes a response ready for the client, who asked for a WebSocket if there is
+/// a key.
 fn pass_on(
     answer: Answer,
     lease: Lease,
     conditions: Conditions<'_>,
+    websocket_key: Option<&HeaderValue>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let Answer { connection, response, .. } = answer;
-    // Nobody asked for another protocol: `Upgrade` was not passed on.
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    if is_tunnel || has_doubtful_framing(response.headers()) {
+    let is_wanted = !is_tunnel || grants_websocket(websocket_key, response.headers());
+    if !is_wanted || has_doubtful_framing(response.headers()) {
         return Err(Failure::UpstreamInvalid);
     }
     let (mut head, incoming) = response.into_parts();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
-    let body = ResponseBody::new(incoming, conditions.timeouts.idle, lease, connection);
+    let body = if is_tunnel {
+        switch_to_websocket(&mut head.headers);
+        ResponseBody::of_tunnel(incoming, lease, connection)
+    } else {
+        ResponseBody::new(incoming, conditions.timeouts.idle, lease, connection)
+    };
     Ok(Response::from_parts(head, body))
 }
 

@@ -18,6 +18,7 @@ mod settings;
 mod socket;
 mod stream;
 mod tls;
+mod tunnel;
 mod turns;
 
 pub use connection::Peer;

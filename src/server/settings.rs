@@ -100,6 +100,8 @@ pub struct ListenerTimeouts {
     pub request_body: Duration,
     /// Between a response and the next request.
     pub keep_alive: Duration,
+    /// Of a WebSocket on which neither side sends anything.
+    pub tunnel: Duration,
 }
 
 impl Default for ListenerTimeouts {
@@ -109,6 +111,7 @@ impl Default for ListenerTimeouts {
             request_head: Duration::from_secs(10),
             request_body: Duration::from_secs(60),
             keep_alive: Duration::from_secs(75),
+            tunnel: Duration::from_secs(3600),
         }
     }
 }

@@ -136,6 +136,7 @@ impl Compiler<'_> {
             request_head: self.timeout(&raw.request_head, "request_head", usual.request_head),
             request_body: self.timeout(&raw.request_body, "request_body", usual.request_body),
             keep_alive: self.timeout(&raw.keep_alive, "keep_alive", usual.keep_alive),
+            tunnel: self.timeout(&raw.tunnel, "tunnel", usual.tunnel),
         }
     }
 }

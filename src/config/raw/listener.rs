@@ -118,4 +118,7 @@ pub(in crate::config) struct RawListenerTimeouts {
     /// Between a response and the next request. Default: 75s.
     #[serde(default)]
     pub(in crate::config) keep_alive: Field<Period>,
+    /// Of a WebSocket on which neither side sends anything. Default: 1h.
+    #[serde(default)]
+    pub(in crate::config) tunnel: Field<Period>,
 }

@@ -48,6 +48,17 @@ impl ResponseBody {
         body
     }
 
+    /// No body, but a tunnel on the connection: the request is in flight until
+    /// this is dropped.
+    pub(in crate::proxy) fn of_tunnel(
+        incoming: Incoming,
+        lease: Lease,
+        connection: Connection,
+    ) -> Self {
+        let patience = Patience::new(Duration::MAX);
+        Self { incoming, patience, connection: Some((lease, connection)) }
+    }
+
     fn finish(&mut self) {
         if let Some((lease, connection)) = self.connection.take() {
             lease.end(connection);

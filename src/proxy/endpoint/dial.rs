@@ -1,6 +1,7 @@
 //! Opening a connection: to an address, through TLS, up to the protocol that
 //! both sides speak.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -14,6 +15,8 @@ use crate::proxy::member::{Address, Member, Protocol};
 
 /// What ALPN calls HTTP/2 (RFC 9113, section 3.2).
 const ALPN_HTTP2: &[u8] = b"h2";
+/// And HTTP/1.1 (RFC 7301, section 6).
+const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// An open connection.
 #[derive(Debug)]
@@ -29,10 +32,27 @@ pub(in crate::proxy) enum Dialed {
 /// # Errors
 /// If none can be opened, or not in time.
 pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<Dialed, Failure> {
-    timeout(limit, open(member)).await.map_err(|_| Failure::UpstreamConnectTimeout)?
+    timeout(limit, open(member, &[])).await.map_err(|_| Failure::UpstreamConnectTimeout)?
 }
 
-async fn open(member: &Member) -> Result<Dialed, Failure> {
+/// Opens one of HTTP/1.1, whatever else the other side speaks: it alone can
+/// change its protocol.
+///
+/// # Errors
+/// If none can be opened, or not in time.
+pub(super) async fn dial_http1(
+    member: &Member,
+    limit: Duration,
+) -> Result<http1::Connection, Failure> {
+    let opened = timeout(limit, open(member, &[ALPN_HTTP1])).await;
+    match opened.map_err(|_| Failure::UpstreamConnectTimeout)?? {
+        Dialed::Http1(connection) => Ok(connection),
+        Dialed::Http2(_) => Err(Failure::UpstreamNoTunnel),
+    }
+}
+
+/// `protocols` are those of ALPN, if not all that we speak are wanted.
+async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Failure> {
     let unreachable = |_| Failure::UpstreamUnreachable;
     let address = match &member.address {
         Address::Socket(address) => address,
@@ -47,7 +67,12 @@ async fn open(member: &Member) -> Result<Dialed, Failure> {
         Protocol::Http1 => http1_over(stream).await,
         Protocol::Http2 => http2_over(stream).await,
         Protocol::Tls { config, server_name } => {
-            let connector = TlsConnector::from(config.clone());
+            let mut config = config.clone();
+            if !protocols.is_empty() {
+                let wanted = protocols.iter().map(|it| it.to_vec()).collect();
+                Arc::make_mut(&mut config).alpn_protocols = wanted;
+            }
+            let connector = TlsConnector::from(config);
             let stream = connector.connect(server_name.clone(), stream).await;
             let stream = stream.map_err(|_| Failure::UpstreamUntrusted)?;
             match stream.get_ref().1.alpn_protocol() {
@@ -60,7 +85,7 @@ async fn open(member: &Member) -> Result<Dialed, Failure> {
 
 async fn http1_over<T>(stream: T) -> Result<Dialed, Failure>
 where
-    T: AsyncRead + AsyncWrite + Unpin + 'static,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Connection::over(stream).await;
     connection.map(Dialed::Http1).map_err(|_| Failure::UpstreamUnreachable)

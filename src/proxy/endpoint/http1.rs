@@ -33,7 +33,7 @@ impl Connection {
     /// If the stream has ended.
     pub(super) async fn over<T>(stream: T) -> hyper::Result<Self>
     where
-        T: AsyncRead + AsyncWrite + Unpin + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let (sender, connection) = Builder::new()
             .title_case_headers(true)
@@ -41,7 +41,7 @@ impl Connection {
             .handshake(TokioIo::new(stream))
             .await?;
         // Its errors reach whoever waits for a response on it.
-        let task = spawn_local(connection).abort_handle();
+        let task = spawn_local(connection.with_upgrades()).abort_handle();
         Ok(Self { sender, task })
     }
 }

@@ -17,6 +17,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use tokio::task::spawn_local;
 
+use dial::dial_http1;
 pub(super) use dial::{Dialed, dial};
 
 use super::member::{Member, Protocol};
@@ -183,6 +184,14 @@ impl Endpoint {
             }
             dialed @ Dialed::Http1(_) => Ok(dialed.into()),
         }
+    }
+
+    /// Opens a connection that can change its protocol.
+    ///
+    /// # Errors
+    /// If none can be opened, or not in time.
+    pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Failure> {
+        dial_http1(&self.member, self.connect_timeout).await.map(Connection::Http1)
     }
 
     /// Returns when one more connection is there for everybody. Many requests

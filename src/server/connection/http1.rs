@@ -1,28 +1,31 @@
 //! A connection that speaks HTTP/1.0 or HTTP/1.1.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::{Method, Request, Response, StatusCode, Version};
+use http::{Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
+use hyper::service::{HttpService, service_fn};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
 
-use super::{End, drive, watched};
+use super::{End, drive};
 use crate::drain::Drain;
 use crate::server::ListenerSettings;
-use crate::server::activity::{Activity, Observed};
+use crate::server::activity::{Activity, Observed, UntilIdle};
 use crate::server::guard::{Guard, REFUSED_METHOD};
 use crate::server::interim::InterimQueue;
 use crate::server::stream::{Stream, reset};
+use crate::server::tunnel::{Told, Tunnel};
 use crate::server::turns::Turns;
 
 /// How long a client may go on sending what nobody wants any more.
@@ -58,12 +61,18 @@ pub(super) async fn serve<S, B>(
     let turns = Rc::new(Turns::new(Rc::clone(&activity)));
     let interim = InterimQueue::default();
     let guard = Guard::new(observed, Rc::clone(&turns), settings.head_bounds(), interim.writer());
-    let service = watched(in_turn(service, turns, interim), &activity);
+    let granted = Rc::new(RefCell::new(None));
+    let service = watched(in_turn(service, turns, interim, Rc::clone(&granted)), &activity);
     let mut connection = protocol.serve_connection(TokioIo::new(guard), service);
     let end = drive(Pin::new(&mut connection), &activity, &settings.timeouts, &mut drain).await;
+    let parts = connection.into_parts();
+    let guard = parts.io.into_inner();
+    if let Some(tunnel) = granted.take() {
+        return Tunnel::carry(tunnel, guard, parts.read_buf, settings.timeouts.tunnel).await;
+    }
     // No answer is owed any more, so nobody has to wait for the rest.
     drop(drain);
-    let stream = connection.into_parts().io.into_inner().into_inner().stream;
+    let stream = guard.into_inner().stream;
     match end {
         End::Closed => linger(stream).await,
         End::Broken => reset(&stream),
@@ -71,12 +80,33 @@ pub(super) async fn serve<S, B>(
     }
 }
 
-/// `service`, which learns what the guard knows, and tells it what it answers.
+/// `service`, with its requests marked while they are under way.
+fn watched<S, B>(
+    service: S,
+    activity: &Rc<Activity>,
+) -> impl HttpService<Incoming, ResBody = UntilIdle<B>, Error = Infallible> + use<S, B>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    B: Body + Unpin + 'static,
+{
+    let activity = Rc::clone(activity);
+    service_fn(move |request| {
+        let (service, under_way) = (service.clone(), activity.begin());
+        async move {
+            let response = service.oneshot(request).await?;
+            Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
+        }
+    })
+}
+
+/// `service`, which learns what the guard knows, and tells it what it answers. A
+/// tunnel that it grants is put into `granted`.
 fn in_turn<S, B>(
     service: S,
     turns: Rc<Turns>,
     interim: InterimQueue,
-) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static
+    granted: Rc<RefCell<Option<Tunnel<B>>>>,
+) -> impl Service<Request<Incoming>, Response = Response<Told<B>>, Error = Infallible> + Clone + 'static
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: 'static,
@@ -85,15 +115,14 @@ where
         turns.begin();
         introduce(&mut request, &turns, &interim);
         let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
-        let is_tunnel = request.method() == Method::CONNECT;
-        let (service, turns, interim) = (service.clone(), Rc::clone(&turns), interim.clone());
+        let (service, granted) = (service.clone(), Rc::clone(&granted));
+        let (turns, interim) = (Rc::clone(&turns), interim.clone());
         async move {
-            let response = service.oneshot(request).await?;
+            let (response, tunnel) = Tunnel::of(service.oneshot(request).await?);
             if may_upgrade {
-                let status = response.status();
-                let is_open = is_tunnel && status.is_success();
-                turns.answer_upgrade(is_open || status == StatusCode::SWITCHING_PROTOCOLS);
+                turns.answer_upgrade(tunnel.is_some());
             }
+            granted.replace(tunnel);
             interim.close(&turns);
             turns.answer();
             Ok(response)

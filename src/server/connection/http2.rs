@@ -5,21 +5,27 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use http::{Request, Response};
+use bytes::Bytes;
+use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
+use hyper::ext::Protocol;
 use hyper::rt::Executor;
 use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
 use tower::{Service, ServiceExt as _};
 
-use super::{drive, watched};
+use super::drive;
 use crate::drain::Drain;
-use crate::message::join_cookies;
-use crate::server::activity::{Activity, Observed};
+use crate::message::{join_cookies, switch_to_websocket, websocket_key};
+use crate::server::activity::{Activity, Observed, UntilIdle};
 use crate::server::frames::Frames;
 use crate::server::stream::Stream;
+use crate::server::tunnel::Tunnel;
 use crate::server::{Http2Settings, ListenerSettings};
 use crate::time::monotonic;
 
@@ -53,6 +59,7 @@ pub(super) fn protocol(
     let mut protocol = Builder::new(OnThisWorker);
     let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
     protocol
+        .enable_connect_protocol()
         .max_concurrent_streams(bounds.max_streams)
         .max_header_list_size(head_bytes)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
@@ -77,12 +84,52 @@ pub(super) async fn serve<S, B>(
     let activity = Rc::new(Activity::new(since));
     let frames = Some(Frames::new(*bounds, monotonic()));
     let io = Observed { stream, activity: Rc::clone(&activity), frames };
-    let service = service.map_request(|mut request: Request<Incoming>| {
+    let (waiting, patience) = (drain.clone(), settings.timeouts.tunnel);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let under_way = activity.begin();
         join_cookies(request.headers_mut());
-        request
+        let client = open_websocket(&mut request);
+        let (answer, waiting) = (service.clone().oneshot(request), waiting.clone());
+        async move {
+            let answer = answer.await?.map(|body| UntilIdle::new(body, under_way));
+            let (mut answer, tunnel) = Tunnel::of(answer);
+            if let (Some(client), Some(tunnel)) = (client, tunnel) {
+                grant_websocket(&mut answer);
+                spawn_local(async move {
+                    if let Ok(client) = client.await {
+                        tunnel.carry(TokioIo::new(client), Bytes::new(), patience).await;
+                    }
+                    drop(waiting);
+                });
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let service = watched(service, &activity);
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
     // However it ended, there is nothing to say on it any more.
     drive(connection.as_mut(), &activity, &settings.timeouts, &mut drain).await;
+}
+
+/// Tells a request for a WebSocket as HTTP/1.1 does; returns the client's end of
+/// what it asks for (RFC 8441, section 5). Nothing if it is no such request.
+fn open_websocket(request: &mut Request<Incoming>) -> Option<OnUpgrade> {
+    let protocol = request.extensions().get::<Protocol>();
+    if request.method() != Method::CONNECT || protocol?.as_str() != "websocket" {
+        return None;
+    }
+    let client = hyper::upgrade::on(&mut *request);
+    request.extensions_mut().remove::<Protocol>();
+    *request.method_mut() = Method::GET;
+    switch_to_websocket(request.headers_mut());
+    let key = websocket_key(fastrand::u128(..));
+    request.headers_mut().insert(SEC_WEBSOCKET_KEY, key);
+    Some(client)
+}
+
+/// Tells the answer that grants one as HTTP/2 does.
+fn grant_websocket<B>(answer: &mut Response<B>) {
+    *answer.status_mut() = StatusCode::OK;
+    for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
+        answer.headers_mut().remove(name);
+    }
 }

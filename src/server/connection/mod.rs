@@ -9,23 +9,21 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::service::{HttpService, service_fn};
 use hyper_util::server::graceful::GracefulConnection;
 use rustls::ServerConfig;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
-use tower::{Service, ServiceExt as _};
+use tower::Service;
 use tracing::debug;
 
-use super::activity::{Activity, UntilIdle};
+use super::activity::Activity;
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
@@ -177,25 +175,6 @@ async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (S
             (Either::Left(socket), version)
         }
     }
-}
-
-/// `service`, with its requests marked while they are under way.
-fn watched<S, B>(
-    service: S,
-    activity: &Rc<Activity>,
-) -> impl HttpService<Incoming, ResBody = UntilIdle<B>, Error = Infallible, Future: 'static> + use<S, B>
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
-    B: Body + Unpin + 'static,
-{
-    let activity = Rc::clone(activity);
-    service_fn(move |request| {
-        let (service, under_way) = (service.clone(), activity.begin());
-        async move {
-            let response = service.oneshot(request).await?;
-            Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
-        }
-    })
 }
 
 /// How a connection ended.

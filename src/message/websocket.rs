@@ -1,0 +1,113 @@
+//! The request that opens a WebSocket (RFC 6455, section 4), the one change of
+//! protocol that a gateway passes on. Over HTTP/2 it looks otherwise (RFC 8441);
+//! the server tells it as HTTP/1.1 does, so that all others know one form.
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Version};
+
+use super::fields::tokens;
+
+const WEBSOCKET: &str = "websocket";
+/// RFC 6455, section 1.3.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// Whether a request asks for a WebSocket, and for nothing else: of other
+/// protocols the gateway knows no limits, and `h2c` would be a way round them.
+pub fn wants_websocket(head: &Parts) -> bool {
+    head.method == Method::GET
+        && head.version >= Version::HTTP_11
+        && is_switch(&head.headers)
+        && head.headers.contains_key(SEC_WEBSOCKET_KEY)
+}
+
+/// Whether a message changes the protocol to that of WebSockets.
+fn is_switch(headers: &HeaderMap) -> bool {
+    let mut protocols = headers.get_all(UPGRADE).iter();
+    let is_websocket =
+        protocols.next().is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(WEBSOCKET.as_bytes()));
+    let mut named = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    is_websocket
+        && protocols.next().is_none()
+        && named.any(|line| tokens(line).any(|token| token.eq_ignore_ascii_case("upgrade")))
+}
+
+/// Writes into a message that it changes the protocol.
+pub fn switch_to_websocket(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static(WEBSOCKET));
+}
+
+/// A key for a client whose protocol has none.
+pub fn websocket_key(random: u128) -> HeaderValue {
+    let key = STANDARD.encode(random.to_be_bytes());
+    HeaderValue::try_from(key).expect("base64 is visible ASCII")
+}
+
+/// Whether an answer to a request with `key` grants the WebSocket: a backend that
+/// has not understood the request cannot know the answer to its key.
+pub fn grants_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
+    let Some(key) = key else { return false };
+    let expected = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
+    let expected = STANDARD.encode(expected.as_ref());
+    is_switch(answer)
+        && answer.get(SEC_WEBSOCKET_ACCEPT).is_some_and(|it| it.as_bytes() == expected.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn request(change: impl FnOnce(&mut Parts)) -> Parts {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.headers.insert(SEC_WEBSOCKET_KEY, websocket_key(7));
+        switch_to_websocket(&mut head.headers);
+        change(&mut head);
+        head
+    }
+
+    fn set(name: http::HeaderName, value: &'static str) -> impl FnOnce(&mut Parts) {
+        move |head| {
+            head.headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+
+    #[test]
+    fn only_a_whole_request_for_a_websocket_is_one() {
+        assert!(wants_websocket(&request(|_| {})));
+        assert!(wants_websocket(&request(set(UPGRADE, "WebSocket"))));
+        assert!(wants_websocket(&request(set(CONNECTION, "keep-alive, upgrade"))));
+        assert!(!wants_websocket(&request(set(CONNECTION, "keep-alive"))));
+        assert!(!wants_websocket(&request(set(UPGRADE, "h2c"))));
+        assert!(!wants_websocket(&request(set(UPGRADE, "websocket, h2c"))));
+        assert!(!wants_websocket(&request(|head| head.method = Method::POST)));
+        assert!(!wants_websocket(&request(|head| head.version = Version::HTTP_10)));
+        assert!(!wants_websocket(&request(|head| {
+            head.headers.remove(SEC_WEBSOCKET_KEY);
+        })));
+        assert!(!wants_websocket(&request(|head| {
+            head.headers.append(UPGRADE, HeaderValue::from_static("h2c"));
+        })));
+    }
+
+    /// The example of RFC 6455, section 1.3.
+    #[test]
+    fn an_answer_must_know_the_answer_to_the_key() {
+        let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
+        let mut answer = HeaderMap::new();
+        switch_to_websocket(&mut answer);
+        assert!(!grants_websocket(Some(&key), &answer));
+        let accept = HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
+        assert!(grants_websocket(Some(&key), &answer));
+        assert!(!grants_websocket(Some(&websocket_key(7)), &answer));
+        assert!(!grants_websocket(None, &answer));
+        answer.remove(UPGRADE);
+        assert!(!grants_websocket(Some(&key), &answer));
+    }
+}

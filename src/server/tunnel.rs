@@ -1,0 +1,141 @@
+//! What a connection, or a stream of HTTP/2, becomes when its protocol changes:
+//! bytes, carried both ways until one side has nothing more to say.
+//!
+//! The service opens a tunnel with an answer that carries its own end of it. The
+//! body of that answer lasts as long as the tunnel does, and with it whatever the
+//! service holds for the request.
+
+use std::cell::Cell;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional};
+use tokio::time::sleep_until;
+
+use crate::time::monotonic;
+
+/// A tunnel that has been granted.
+#[derive(Debug)]
+pub(super) struct Tunnel<B> {
+    backend: OnUpgrade,
+    /// Held while the tunnel lasts.
+    _answer: B,
+}
+
+impl<B> Tunnel<B> {
+    /// Takes the service's end of a tunnel out of an answer that opens one. What
+    /// the client is sent has no body.
+    pub(super) fn of(response: Response<B>) -> (Response<Told<B>>, Option<Self>) {
+        let (mut head, body) = response.into_parts();
+        let backend = match head.status {
+            StatusCode::SWITCHING_PROTOCOLS => head.extensions.remove::<OnUpgrade>(),
+            _ => None,
+        };
+        match backend {
+            Some(backend) => {
+                let tunnel = Self { backend, _answer: body };
+                (Response::from_parts(head, Told(None)), Some(tunnel))
+            }
+            None => (Response::from_parts(head, Told(Some(body))), None),
+        }
+    }
+
+    /// Carries bytes between `client`, of which `early` came already, and the
+    /// service's end, until both have ended, or one broke, or none has sent
+    /// anything for so long as `patience`.
+    pub(super) async fn carry<C>(self, client: C, early: Bytes, patience: Duration)
+    where
+        C: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Ok(backend) = self.backend.await else { return };
+        let last = Rc::new(Cell::new(monotonic()));
+        let mut client = Noted { stream: client, last: Rc::clone(&last) };
+        let mut backend = Noted { stream: TokioIo::new(backend), last: Rc::clone(&last) };
+        let mut carried = pin!(async {
+            backend.write_all(&early).await?;
+            copy_bidirectional(&mut client, &mut backend).await
+        });
+        loop {
+            let deadline = last.get() + patience;
+            tokio::select! {
+                // However it ended, there is nobody to tell.
+                _ = &mut carried => return,
+                () = sleep_until(deadline.into()) => {}
+            }
+            if monotonic() >= last.get() + patience {
+                return;
+            }
+        }
+    }
+}
+
+/// The body of an answer, unless it stays with a tunnel.
+#[derive(Debug)]
+pub(super) struct Told<B>(Option<B>);
+
+impl<B: Body + Unpin> Body for Told<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        match &mut self.0 {
+            Some(body) => Pin::new(body).poll_frame(cx),
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+/// A stream that notes when something was last read from it.
+struct Noted<T> {
+    stream: T,
+    last: Rc<Cell<Instant>>,
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Noted<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        self.last.set(monotonic());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Noted<T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
