@@ -60,6 +60,7 @@ impl Config {
                 action: Action::Forward(0),
                 timeouts: RouteTimeouts::default(),
                 max_body_bytes: None,
+                changes: None,
             },
         };
         let endpoint = EndpointSettings { target: to, weight: 1 };

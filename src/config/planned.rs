@@ -11,7 +11,7 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "listener timeouts" => &["handshake"],
         "jwks" => &["url"],
         "redis" => &["read_from", "connections", "lease"],
-        "route" => &["redirect", "rewrite", "request_headers", "response_headers", "retries"],
+        "route" => &["retries"],
         "upstream" => &["health", "eject", "tls"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],

@@ -1,5 +1,6 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
+mod act;
 mod body;
 mod entry;
 mod exchange;
@@ -12,15 +13,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use tower::Service;
 
-use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
-use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
-use crate::proxy::{Pressure, Proxy, RequestBody};
+use crate::limiter::{Decision, Outcome, RateLimiter, Room};
+use crate::message::{Failure, Forwarding};
+use crate::proxy::{Pressure, Proxy};
 use crate::request::RequestView;
 use crate::server::Peer;
 use crate::snapshot::{Action, Snapshot};
@@ -165,51 +165,5 @@ impl Gateway {
         };
         let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);
         Room { latency, in_flight_percent, slowing: is_slowing }
-    }
-
-    /// What becomes of an admitted request.
-    async fn act(
-        &self,
-        client: &Client,
-        route: usize,
-        decision: &Decision<'_>,
-        request: Request<Incoming>,
-        exchange: &mut Exchange<'_>,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        self.queue.hold(decision.delay).await?;
-        let route = &self.snapshot.routes[route];
-        match &route.action {
-            Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
-            Action::Forward(upstream) => {
-                let (mut head, body) = request.into_parts();
-                let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
-                self.introduce(client, &mut head);
-                if decision.is_soft() {
-                    head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
-                }
-                exchange.forwarded(&mut head.headers, &body);
-                let request = Request::from_parts(head, body);
-                let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
-                Ok(response.map(ResponseBody::upstream))
-            }
-        }
-    }
-
-    /// Writes into a request who asks, and through whom, for the backend to see.
-    fn introduce(&self, client: &Client, head: &mut Parts) {
-        strip_hop_by_hop(&mut head.headers);
-        head.headers.remove(X_RATELIMIT_SOFT);
-        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
-        let target =
-            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
-        if let Some(Ok(host)) = target {
-            head.headers.entry(HOST).or_insert(host);
-        }
-        let is_trusted = self.snapshot.rules.trusts(client.peer);
-        if !is_trusted {
-            self.snapshot.rules.strip_claims(&mut head.headers);
-        }
-        client.forwarding.write(&mut head.headers, is_trusted);
-        Via::write(&mut head.headers, head.version);
     }
 }

@@ -74,6 +74,9 @@ pub enum Failure {
     /// The connection to the upstream ended before an answer came.
     #[error("the upstream closed the connection before it had answered")]
     UpstreamClosed,
+    /// The whole request took longer than its route allows.
+    #[error("the request took longer than this route allows")]
+    RequestTimeout,
     /// The upstream's answer is no HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
@@ -95,7 +98,9 @@ impl Failure {
             Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::UpstreamConnectTimeout | Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
         }
     }
 
@@ -108,7 +113,10 @@ impl Failure {
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
-            Self::NoRoute | Self::QueueFull | Self::StoreAway => Blame::Gateway,
+            // Whoever was slow, it was the gateway that gave up.
+            Self::NoRoute | Self::QueueFull | Self::StoreAway | Self::RequestTimeout => {
+                Blame::Gateway
+            }
             Self::UpstreamBusy
             | Self::UpstreamUnreachable
             | Self::UpstreamConnectTimeout
@@ -128,6 +136,7 @@ impl Failure {
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
                 | Self::BodyBroken
+                | Self::RequestTimeout
         )
     }
 
@@ -148,6 +157,7 @@ impl Failure {
             Self::UpstreamConnectTimeout => "upstream_connect_timeout",
             Self::UpstreamTimeout => "upstream_timeout",
             Self::UpstreamClosed => "upstream_closed",
+            Self::RequestTimeout => "request_timeout",
             Self::UpstreamInvalid => "upstream_invalid",
         }
     }

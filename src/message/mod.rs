@@ -2,17 +2,23 @@
 //! answers, the fields that a forwarded message may not keep or must gain, and
 //! what a response says it cost. Pure.
 
+mod edits;
 mod failure;
 mod fields;
 mod forwarded;
 mod grpc;
 mod meter;
+mod redirect;
 mod respond;
+mod rewrite;
 mod template;
 
+pub use edits::FieldEdits;
 pub use failure::{Blame, Failure};
 pub use fields::{X_REQUEST_ID, request_id, strip_hop_by_hop};
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
+pub use redirect::{Location, LocationError, Redirect};
 pub use respond::{AnswerStyle, Refusal};
+pub use rewrite::{Prefix, Rewrite};
 pub use template::Template;

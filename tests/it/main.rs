@@ -20,5 +20,6 @@ mod pools;
 mod program;
 mod redis;
 mod refusals;
+mod routes;
 mod settlements;
 mod shutdown;

@@ -27,7 +27,7 @@ pub(super) use policy::{
 pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
-pub(super) use route::{RawRespond, RawRoute};
+pub(super) use route::{RawFieldEdits, RawRedirect, RawRespond, RawRewrite, RawRoute};
 pub(super) use store::{RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode};
 pub(super) use upstream::{RawBalance, RawEndpoint, RawUpstream};
 
