@@ -89,7 +89,7 @@ pub struct Route {
 }
 
 /// Where the counters live.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// Keys that the memory of this process may hold.
     pub max_keys: usize,

@@ -2,12 +2,12 @@
 
 mod act;
 mod body;
+mod current;
 mod entry;
 mod exchange;
 mod owed;
 mod queue;
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,31 +16,31 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use tower::Service;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::RequestView;
-use crate::server::Peer;
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
+pub use current::CurrentGateway;
 use exchange::Exchange;
 use queue::Queue;
 
-/// One worker's gateway: what it shares with the others, and its own ways to
-/// the store and the upstreams.
+/// One worker's gateway under one configuration: what it shares with the other
+/// workers, and its own ways to the store and the upstreams. A request keeps the
+/// one that it began with.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
-    limiter: RateLimiter,
+    limiter: Rc<RateLimiter>,
     proxy: Proxy,
     clock: Clock,
-    queue: Queue,
-    log: Option<WorkerLog>,
+    queue: Rc<Queue>,
+    log: Option<Rc<WorkerLog>>,
 }
 
 /// What all requests of one connection have in common.
@@ -71,34 +71,28 @@ impl Gateway {
         clock: Clock,
         log: Option<WorkerLog>,
     ) -> Self {
-        Self { snapshot, limiter, proxy, clock, queue: Queue::default(), log }
+        let (limiter, log) = (Rc::new(limiter), log.map(Rc::new));
+        Self { snapshot, limiter, proxy, clock, queue: Rc::default(), log }
     }
 
-    /// The service for one connection from `peer`, in whose requests' bodies no
-    /// pause is longer than `body_patience`.
-    pub fn service(
-        self: &Rc<Self>,
-        peer: Peer,
-        body_patience: Duration,
-    ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible>
-    + Clone
-    + use<> {
-        let gateway = Rc::clone(self);
-        let client = Rc::new(Client {
-            peer: peer.address.ip(),
-            forwarding: Forwarding::new(peer.address, peer.local),
-            body_patience,
-        });
-        tower::service_fn(move |request| {
-            let (gateway, client) = (Rc::clone(&gateway), Rc::clone(&client));
-            async move { Ok(gateway.handle(&client, request).await) }
-        })
+    /// The same worker's gateway under another configuration. Counters, requests
+    /// that wait for their turn, and connections to upstreams that are still
+    /// there stay what they are.
+    fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            proxy: self.proxy.renewed(&snapshot.upstreams),
+            snapshot,
+            limiter: Rc::clone(&self.limiter),
+            clock: self.clock.clone(),
+            queue: Rc::clone(&self.queue),
+            log: self.log.clone(),
+        }
     }
 
     /// What must be done now and then, whether requests come or not: lines of
     /// the access log that wait for others are written, connections that have
     /// been idle for too long are closed, and the store keeps its house.
-    pub fn housekeep(&self) {
+    fn housekeep(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
@@ -107,7 +101,7 @@ impl Gateway {
     }
 
     /// Ends this worker's part, when its last request has been answered.
-    pub async fn close(&self) {
+    async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }
 

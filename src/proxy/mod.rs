@@ -12,6 +12,7 @@ mod settings;
 mod upstream;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -29,7 +30,8 @@ use upstream::Upstream;
 /// One worker's way to all upstreams.
 #[derive(Debug)]
 pub struct Proxy {
-    upstreams: Vec<Upstream>,
+    upstreams: Vec<Rc<Upstream>>,
+    echo: Authority,
     rng: RefCell<Rng>,
 }
 
@@ -37,8 +39,20 @@ impl Proxy {
     /// A way to `upstreams`; `echo` is where `builtin:echo` listens.
     pub fn new(upstreams: &[Arc<UpstreamShared>], echo: &Authority) -> Self {
         let upstreams =
-            upstreams.iter().map(|shared| Upstream::new(Arc::clone(shared), echo)).collect();
-        Self { upstreams, rng: RefCell::new(Rng::new()) }
+            upstreams.iter().map(|shared| Rc::new(Upstream::new(Arc::clone(shared), echo)));
+        let upstreams = upstreams.collect();
+        Self { upstreams, echo: echo.clone(), rng: RefCell::new(Rng::new()) }
+    }
+
+    /// A way to other upstreams, with the connections to those that are among
+    /// them still.
+    pub fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
+        let upstreams = upstreams.iter().map(|shared| {
+            let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
+            known.cloned().unwrap_or_else(|| Rc::new(Upstream::new(Arc::clone(shared), &self.echo)))
+        });
+        let upstreams = upstreams.collect();
+        Self { upstreams, echo: self.echo.clone(), rng: RefCell::new(Rng::new()) }
     }
 
     /// How the upstream with index `upstream` is doing, as this worker sees it.
@@ -49,7 +63,7 @@ impl Proxy {
     /// Closes the connections that have been idle for too long. To be called now
     /// and then: without traffic nobody else looks at them.
     pub fn close_expired(&self) {
-        self.upstreams.iter().for_each(Upstream::close_expired);
+        self.upstreams.iter().for_each(|upstream| upstream.close_expired());
     }
 
     /// Forwards `request` to the upstream with index `upstream`. Fields that

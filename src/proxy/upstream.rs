@@ -28,6 +28,16 @@ impl UpstreamShared {
         Self { settings, in_flight: Arc::default() }
     }
 
+    /// What it was made of. Who makes another one of the same can keep this one.
+    pub fn settings(&self) -> &UpstreamSettings {
+        &self.settings
+    }
+
+    /// The upstream with other settings. What is in flight stays in flight.
+    pub fn changed(&self, settings: UpstreamSettings) -> Self {
+        Self { settings, in_flight: Arc::clone(&self.in_flight) }
+    }
+
     /// Requests in flight in percent of the most that there may be, rounded up.
     fn in_flight_percent(&self) -> Option<u8> {
         let max = self.settings.max_in_flight?.max(1);
@@ -96,6 +106,11 @@ impl Upstream {
         let weights = settings.endpoints.iter().map(|endpoint| endpoint.weight).collect();
         let balancer = RefCell::new(Balancer::new(settings.balance, weights));
         Self { shared, endpoints, balancer, latency: RefCell::default() }
+    }
+
+    /// What all workers share of it.
+    pub(super) fn shared(&self) -> &Arc<UpstreamShared> {
+        &self.shared
     }
 
     /// Takes a place at one of the endpoints.

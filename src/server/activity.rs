@@ -35,6 +35,8 @@ pub(super) struct Activity {
     since: Cell<Instant>,
     /// Since when the client has not read what it is being sent.
     stalled: Cell<Option<Instant>>,
+    /// Whether the next response is the last one.
+    ending: Cell<bool>,
 }
 
 impl Activity {
@@ -44,6 +46,7 @@ impl Activity {
             phase: Cell::new(Phase::Head),
             since: Cell::new(monotonic()),
             stalled: Cell::new(None),
+            ending: Cell::new(false),
         }
     }
 
@@ -55,6 +58,16 @@ impl Activity {
     /// A request's head is complete.
     pub(super) fn begin(&self) {
         self.phase.set(Phase::Busy);
+    }
+
+    /// The connection is to end, but not in the middle of anything.
+    pub(super) fn end(&self) {
+        self.ending.set(true);
+    }
+
+    /// Whether the next response is the last one.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
     }
 
     pub(super) fn phase(&self) -> Phase {

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::{self, Connection};
@@ -17,7 +18,7 @@ use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tower::{Service, ServiceExt as _};
 
 use super::ListenerSettings;
@@ -39,6 +40,9 @@ const REQUEST_TIMEOUT: &[u8] =
     b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
 
 type Io = TokioIo<Observed<TcpStream>>;
+
+/// How long an idle connection stays open once it is to end.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// How long a client may go on sending what nobody wants any more.
 const LINGER: Duration = Duration::from_secs(2);
@@ -83,7 +87,10 @@ pub(super) async fn serve<S, B>(
         activity.begin();
         let (service, activity) = (service.clone(), Rc::clone(&activity));
         async move {
-            let response = service.oneshot(request).await?;
+            let mut response = service.oneshot(request).await?;
+            if activity.is_ending() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, activity)))
         }
     });
@@ -115,13 +122,13 @@ where
 {
     let mut ticks = interval(Activity::interval(&settings.timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut drain_requested = pin!(drain.requested());
+    let mut farewell = pin!(farewell(activity, drain));
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
             return Poll::Ready(End::of(ended));
         }
-        if !draining && drain_requested.as_mut().poll(cx).is_ready() {
+        if !draining && farewell.as_mut().poll(cx).is_ready() {
             draining = true;
             Pin::new(&mut *connection).graceful_shutdown();
             if let Poll::Ready(ended) = Pin::new(&mut *connection).poll(cx) {
@@ -136,6 +143,17 @@ where
         Poll::Pending
     })
     .await
+}
+
+/// Lets a client know of the drain, and returns when it has had time to.
+///
+/// To close an idle connection at once would cost a client that is just sending
+/// its next request an error. It gets an answer instead, and is told that it is
+/// the last one.
+async fn farewell(activity: &Activity, drain: &mut Drain) {
+    drain.requested().await;
+    activity.end();
+    sleep(FAREWELL).await;
 }
 
 impl End {

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
@@ -24,6 +25,18 @@ use crate::drain::Drain;
 
 /// Connections that the kernel completes before we accept them.
 const BACKLOG: i32 = 4096;
+/// How long a client that has been answered may take to complete its connection:
+/// the time of a round trip, but less than the second after which a client that
+/// was not answered tries again.
+const HANDSHAKE: Duration = Duration::from_millis(300);
+/// A filter for packets (classic BPF) that takes all but those that ask for a
+/// connection: SYN is bit 1 of the 13th byte of TCP's head (RFC 9293, section 3.1).
+const NO_SYN: [SockFilter; 4] = [
+    SockFilter::new(0x30, 0, 0, 13),       // load the byte
+    SockFilter::new(0x45, 0, 1, 2),        // is the bit set?
+    SockFilter::new(0x06, 0, 0, 0),        // then take nothing of the packet,
+    SockFilter::new(0x06, 0, 0, u32::MAX), // else all of it
+];
 /// How long accepting rests when the process or the system is out of something.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
@@ -53,9 +66,49 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    settings: Arc<ListenerSettings>,
+    settings: watch::Receiver<Arc<ListenerSettings>>,
     /// A permit for each connection that may be open, over all workers.
     vacancies: Arc<Semaphore>,
+}
+
+/// What the sockets of one listener are ruled by, on all workers.
+#[derive(Debug)]
+pub struct ListenerTerms {
+    settings: watch::Sender<Arc<ListenerSettings>>,
+    vacancies: Arc<Semaphore>,
+}
+
+impl ListenerTerms {
+    /// What the listener was told last.
+    pub fn settings(&self) -> Arc<ListenerSettings> {
+        Arc::clone(&self.settings.borrow())
+    }
+
+    /// Later connections have these bounds. The address stays what it is. If
+    /// fewer connections may be open than are, no other is served until enough
+    /// of them have ended.
+    ///
+    /// Must run on a local runtime.
+    pub fn change(&self, settings: ListenerSettings) {
+        let (old, new) = (vacancies(&self.settings()), vacancies(&settings));
+        if new >= old {
+            self.vacancies.add_permits(new - old);
+        } else {
+            let (taken, vacancies) = (old - new, Arc::clone(&self.vacancies));
+            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
+            spawn_local(async move {
+                // The queue of a semaphore is fair: whoever accepts waits behind.
+                if let Ok(permits) = vacancies.acquire_many(taken).await {
+                    permits.forget();
+                }
+            });
+        }
+        self.settings.send_replace(Arc::new(settings));
+    }
+}
+
+fn vacancies(settings: &ListenerSettings) -> usize {
+    settings.max_connections.min(Semaphore::MAX_PERMITS)
 }
 
 impl Listener {
@@ -63,11 +116,13 @@ impl Listener {
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn bind(settings: ListenerSettings, workers: usize) -> Result<Vec<Self>, BindError> {
+    pub fn bind(
+        settings: ListenerSettings,
+        workers: usize,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
         let mut address = settings.address;
-        let vacancies = settings.max_connections.min(Semaphore::MAX_PERMITS);
-        let vacancies = Arc::new(Semaphore::new(vacancies));
-        let settings = Arc::new(settings);
+        let vacancies = Arc::new(Semaphore::new(vacancies(&settings)));
+        let terms = ListenerTerms { settings: watch::Sender::new(Arc::new(settings)), vacancies };
         let mut listeners = Vec::with_capacity(workers);
         for _ in 0..workers {
             let socket = bind(address).map_err(|source| BindError { address, source })?;
@@ -76,21 +131,16 @@ impl Listener {
             listeners.push(Self {
                 socket,
                 address,
-                settings: Arc::clone(&settings),
-                vacancies: Arc::clone(&vacancies),
+                settings: terms.settings.subscribe(),
+                vacancies: Arc::clone(&terms.vacancies),
             });
         }
-        Ok(listeners)
+        Ok((listeners, terms))
     }
 
     /// The address, with the port that it really has.
     pub fn address(&self) -> SocketAddr {
         self.address
-    }
-
-    /// What it was told.
-    pub fn settings(&self) -> &ListenerSettings {
-        &self.settings
     }
 }
 
@@ -108,39 +158,58 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// makes for its peer. Must run on a worker's local runtime.
 ///
 /// At most `max_connections` are served at once, over all workers; each worker
-/// may hold one more that waits, and all others wait in the kernel.
+/// may hold one more that waits, and all others wait in the kernel. Whoever
+/// could connect before the drain is served, too.
 ///
 /// # Errors
 /// If the socket cannot be registered with the runtime.
-pub async fn serve<F, S, B>(listener: Listener, mut drain: Drain, service: F) -> io::Result<()>
+pub async fn serve<F, S, B>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
 where
-    F: Fn(Peer) -> S,
+    F: Fn(Peer, &ListenerSettings) -> S,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Listener { socket, settings, vacancies, .. } = listener;
+    let Listener { socket, mut settings, vacancies, .. } = listener;
     let socket = tokio::net::TcpListener::from_std(socket)?;
-    let protocol = Rc::new(connection::protocol(&settings));
+    let mut now = Arc::clone(&settings.borrow_and_update());
+    let mut protocol = Rc::new(connection::protocol(&now));
+    let mut closed = pin!(close(&socket, drain.clone()));
     loop {
         let (stream, peer) = tokio::select! {
             biased;
-            () = drain.requested() => return Ok(()),
             accepted = accept(&socket) => accepted,
+            () = &mut closed => return Ok(()),
         };
-        let vacancy = tokio::select! {
-            biased;
-            () = drain.requested() => return Ok(()),
-            vacancy = Arc::clone(&vacancies).acquire_owned() => vacancy,
+        if settings.has_changed().unwrap_or(false) {
+            now = Arc::clone(&settings.borrow_and_update());
+            protocol = Rc::new(connection::protocol(&now));
+        }
+        let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else {
+            return Ok(());
         };
-        let service = service(peer);
-        let (protocol, settings) = (Rc::clone(&protocol), Arc::clone(&settings));
+        let service = service(peer, &now);
+        let (protocol, settings) = (Rc::clone(&protocol), Arc::clone(&now));
         let drain = drain.clone();
         spawn_local(async move {
             connection::serve(stream, &protocol, &settings, drain, service).await;
             drop(vacancy);
         });
     }
+}
+
+/// Has the kernel open no more connections after the drain, and waits for those
+/// that it has begun to open.
+///
+/// To close the socket at once would reset what waits in its queue, and every
+/// client whose handshake is under way. Without new ones nothing is lost: whoever
+/// begins in the meantime is not answered, tries again after a second, and then
+/// finds the socket of the process that takes over, or none.
+async fn close(socket: &tokio::net::TcpListener, mut drain: Drain) {
+    drain.requested().await;
+    // Where this does not work, a client that comes in the last moment is reset.
+    let _ = SockRef::from(socket).attach_filter(&NO_SYN);
+    sleep(HANDSHAKE).await;
 }
 
 /// The next connection. Errors never end the accepting: they belong to one

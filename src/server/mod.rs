@@ -11,5 +11,5 @@ mod listener;
 mod settings;
 
 pub use connection::Peer;
-pub use listener::{BindError, Listener, serve};
+pub use listener::{BindError, Listener, ListenerTerms, serve};
 pub use settings::{ListenerSettings, ListenerTimeouts};

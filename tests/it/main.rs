@@ -20,6 +20,7 @@ mod pools;
 mod program;
 mod redis;
 mod refusals;
+mod reload;
 mod routes;
 mod settlements;
 mod shutdown;
