@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::RunError;
 use super::foundation::Foundation;
+use super::systemd::Inherited;
 use super::worker::{Change, Worker};
 use crate::config::Config;
 use crate::drain::{Drain, Stop};
@@ -29,6 +30,7 @@ pub(super) struct ListenerId(u64);
 /// All workers and all listeners.
 pub(super) struct Fleet {
     foundation: Foundation,
+    inherited: Inherited,
     snapshot: Arc<Snapshot>,
     listeners: Vec<(ListenerId, ListenerTerms)>,
     listeners_so_far: u64,
@@ -56,6 +58,7 @@ impl Fleet {
     /// If an address, a file or a thread cannot be had.
     pub(super) fn start(
         mut config: Config,
+        inherited: Inherited,
         echo: &Authority,
         log: Option<&AccessLog>,
         drain: &Drain,
@@ -69,8 +72,14 @@ impl Fleet {
             workers: Vec::with_capacity(workers),
             drain_limit: config.runtime.drain,
             snapshot: Arc::new(foundation.snapshot(config, &[])),
+            inherited,
             foundation,
         };
+        for address in fleet.inherited.addresses() {
+            if !listeners.iter().any(|settings| settings.address == address) {
+                warn!(%address, "a socket was passed on, but no listener has its address");
+            }
+        }
         let opened = fleet.open(listeners.iter(), workers)?;
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
             let (sender, changes) = mpsc::unbounded_channel();
@@ -139,7 +148,10 @@ impl Fleet {
         workers: usize,
     ) -> Result<Vec<Sockets>, BindError> {
         let bound: Vec<_> = settings
-            .map(|settings| Listener::bind(settings.clone(), workers))
+            .map(|settings| match self.inherited.at(settings.address) {
+                Some(socket) => Listener::adopt(settings.clone(), socket, workers),
+                None => Listener::bind(settings.clone(), workers),
+            })
             .collect::<Result<_, _>>()?;
         let mut opened = Vec::with_capacity(bound.len());
         for (listeners, terms) in bound {

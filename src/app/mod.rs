@@ -6,6 +6,7 @@ mod echo;
 mod fleet;
 mod foundation;
 mod reload;
+mod systemd;
 mod watch;
 mod worker;
 
@@ -25,6 +26,7 @@ use crate::server::{self, BindError, Listener, ListenerSettings};
 use crate::store::overrides::FileError;
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use fleet::{Ended, Fleet};
+use systemd::{Inherited, State};
 use watch::FileWatch;
 
 /// Why the process cannot run.
@@ -81,14 +83,16 @@ async fn supervise(
     let mut signals = Signals::new()?;
     let mut watch = file.map(FileWatch::new);
     let (echo_stop, echo) = start_echo()?;
-    let mut fleet = Fleet::start(config, &echo, log, &drain)?;
+    let mut fleet = Fleet::start(config, Inherited::take(), &echo, log, &drain)?;
     drop(drain);
     loop {
+        systemd::tell(State::Ready);
         tokio::select! {
             () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => break,
             _ = signals.hangup.recv() => {}
             () = changed(&mut watch) => {}
         }
+        systemd::tell(State::Reloading);
         match file {
             Some(file) => reload::reload(&mut fleet, file).await,
             None => {
@@ -96,6 +100,7 @@ async fn supervise(
             }
         }
     }
+    systemd::tell(State::Stopping);
     info!(limit = ?fleet.drain_limit(), "stopping: requests under way are finished");
     let ended = tokio::select! {
         ended = fleet.stop(stop) => ended,

@@ -65,6 +65,8 @@ fn advice(error: &io::Error) -> &'static str {
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
+    /// Whether others accept from the same socket.
+    is_shared: bool,
     address: SocketAddr,
     settings: watch::Receiver<Arc<ListenerSettings>>,
     /// A permit for each connection that may be open, over all workers.
@@ -120,22 +122,49 @@ impl Listener {
         settings: ListenerSettings,
         workers: usize,
     ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
-        let mut address = settings.address;
-        let vacancies = Arc::new(Semaphore::new(vacancies(&settings)));
-        let terms = ListenerTerms { settings: watch::Sender::new(Arc::new(settings)), vacancies };
-        let mut listeners = Vec::with_capacity(workers);
+        let (mut address, mut sockets) = (settings.address, Vec::with_capacity(workers));
         for _ in 0..workers {
             let socket = bind(address).map_err(|source| BindError { address, source })?;
             // Port 0 is whatever the first worker got.
             address = socket.local_addr().map_err(|source| BindError { address, source })?;
-            listeners.push(Self {
-                socket,
-                address,
-                settings: terms.settings.subscribe(),
-                vacancies: Arc::clone(&terms.vacancies),
-            });
+            sockets.push(socket);
         }
-        Ok((listeners, terms))
+        Ok(Self::on(sockets, false, address, settings))
+    }
+
+    /// Accepts from a socket that somebody else has opened at the address of
+    /// `settings` and keeps open, for each of `workers`.
+    ///
+    /// # Errors
+    /// If the process is out of something.
+    pub fn adopt(
+        settings: ListenerSettings,
+        socket: &TcpListener,
+        workers: usize,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let address = settings.address;
+        let adopt = |_| socket.set_nonblocking(true).and_then(|()| socket.try_clone());
+        let sockets = (0..workers).map(adopt).collect::<io::Result<_>>();
+        let sockets = sockets.map_err(|source| BindError { address, source })?;
+        Ok(Self::on(sockets, true, address, settings))
+    }
+
+    fn on(
+        sockets: Vec<TcpListener>,
+        is_shared: bool,
+        address: SocketAddr,
+        settings: ListenerSettings,
+    ) -> (Vec<Self>, ListenerTerms) {
+        let vacancies = Arc::new(Semaphore::new(vacancies(&settings)));
+        let terms = ListenerTerms { settings: watch::Sender::new(Arc::new(settings)), vacancies };
+        let listeners = sockets.into_iter().map(|socket| Self {
+            socket,
+            is_shared,
+            address,
+            settings: terms.settings.subscribe(),
+            vacancies: Arc::clone(&terms.vacancies),
+        });
+        (listeners.collect(), terms)
     }
 
     /// The address, with the port that it really has.
@@ -170,11 +199,11 @@ where
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Listener { socket, mut settings, vacancies, .. } = listener;
+    let Listener { socket, is_shared, mut settings, vacancies, .. } = listener;
     let socket = tokio::net::TcpListener::from_std(socket)?;
     let mut now = Arc::clone(&settings.borrow_and_update());
     let mut protocol = Rc::new(connection::protocol(&now));
-    let mut closed = pin!(close(&socket, drain.clone()));
+    let mut closed = pin!(close(&socket, is_shared, drain.clone()));
     loop {
         let (stream, peer) = tokio::select! {
             biased;
@@ -205,8 +234,13 @@ where
 /// client whose handshake is under way. Without new ones nothing is lost: whoever
 /// begins in the meantime is not answered, tries again after a second, and then
 /// finds the socket of the process that takes over, or none.
-async fn close(socket: &tokio::net::TcpListener, mut drain: Drain) {
+///
+/// What waits in the queue of a shared socket is for whoever else accepts from it.
+async fn close(socket: &tokio::net::TcpListener, is_shared: bool, mut drain: Drain) {
     drain.requested().await;
+    if is_shared {
+        return;
+    }
     // Where this does not work, a client that comes in the last moment is reset.
     let _ = SockRef::from(socket).attach_filter(&NO_SYN);
     sleep(HANDSHAKE).await;

@@ -24,3 +24,5 @@ mod reload;
 mod routes;
 mod settlements;
 mod shutdown;
+mod systemd;
+mod takeover;
