@@ -59,6 +59,7 @@ fn whole_decisions(criterion: &mut Criterion) {
         query: None,
         headers: &headers,
         peer: [192, 0, 2, 1].into(),
+        tls_subject: None,
     };
     for names in [&["a"][..], &["a", "b", "c"]] {
         let rules = rules(names.iter().map(|name| plain(name)).collect());

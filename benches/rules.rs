@@ -66,6 +66,7 @@ fn request<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {
         query: None,
         headers,
         peer: [10, 0, 0, 1].into(),
+        tls_subject: None,
     }
 }
 

@@ -29,6 +29,8 @@ pub struct RequestView<'a> {
     pub headers: &'a HeaderMap,
     /// The address of the other end of the connection, IPv4-mapped addresses unmapped.
     pub peer: IpAddr,
+    /// Who the other end is, by the certificate that it has shown.
+    pub tls_subject: Option<&'a str>,
 }
 
 /// Why a request means nothing, or more than one thing.
@@ -78,6 +80,7 @@ impl<'a> RequestView<'a> {
             query: parts.uri.query(),
             headers: &parts.headers,
             peer: peer.to_canonical(),
+            tls_subject: None,
         })
     }
 }

@@ -15,7 +15,7 @@ use super::systemd::Inherited;
 use super::worker::{Change, Worker};
 use crate::config::Config;
 use crate::drain::{Drain, Stop};
-use crate::server::{BindError, Listener, ListenerSettings, ListenerTerms};
+use crate::server::{BindError, Listener, ListenerSettings, ListenerTerms, Terms};
 use crate::snapshot::Snapshot;
 use crate::telemetry::AccessLog;
 
@@ -76,7 +76,7 @@ impl Fleet {
             foundation,
         };
         for address in fleet.inherited.addresses() {
-            if !listeners.iter().any(|settings| settings.address == address) {
+            if !listeners.iter().any(|settings| settings.address == *address) {
                 warn!(%address, "a socket was passed on, but no listener has its address");
             }
         }
@@ -105,21 +105,25 @@ impl Fleet {
     /// it. What of it takes a restart is said in the log and left as it is.
     ///
     /// # Errors
-    /// If a new listener's address cannot be had; then nothing has changed.
+    /// If a listener cannot be had as it is wanted; then nothing has changed.
     pub(super) async fn reload(&mut self, config: Config) -> Result<(), BindError> {
         let running = self.listeners.iter().map(|(_, terms)| terms.settings());
         let running: Vec<Arc<ListenerSettings>> = running.collect();
         let places = places(&running, &config.listeners);
         let wanted = config.listeners.iter().zip(&places);
         let new = wanted.clone().filter(|(_, place)| place.is_none()).map(|(new, _)| new);
+        let mut changed = Vec::new();
+        for (settings, place) in wanted {
+            if let Some(place) = place.filter(|place| *running[*place] != *settings) {
+                changed.push((place, Terms::new(settings.clone())?));
+            }
+        }
         let opened = self.open(new, self.workers.len())?;
         for name in self.foundation.needs_restart(&config) {
             warn!("{name}: changed in the file, but only a restart changes it here");
         }
-        for (settings, place) in wanted {
-            if let Some(place) = place.filter(|place| *running[*place] != *settings) {
-                self.listeners[place].1.change(settings.clone());
-            }
+        for (place, terms) in changed {
+            self.listeners[place].1.change(terms);
         }
         let closed = self.close_all_but(&places, running.len());
         self.drain_limit = config.runtime.drain;
@@ -148,9 +152,12 @@ impl Fleet {
         workers: usize,
     ) -> Result<Vec<Sockets>, BindError> {
         let bound: Vec<_> = settings
-            .map(|settings| match self.inherited.at(settings.address) {
-                Some(socket) => Listener::adopt(settings.clone(), socket, workers),
-                None => Listener::bind(settings.clone(), workers),
+            .map(|settings| {
+                let terms = Terms::new(settings.clone())?;
+                match self.inherited.at(&settings.address) {
+                    Some(socket) => Listener::adopt(terms, socket, workers),
+                    None => Listener::bind(terms, workers),
+                }
             })
             .collect::<Result<_, _>>()?;
         let mut opened = Vec::with_capacity(bound.len());
@@ -233,9 +240,11 @@ fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Vec<(ListenerId, Liste
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::ListenAddress;
 
     fn listeners(addresses: &[&str]) -> Vec<ListenerSettings> {
-        let settings = |text: &&str| ListenerSettings::new(text.parse().unwrap());
+        let settings =
+            |text: &&str| ListenerSettings::new(ListenAddress::Tcp(text.parse().unwrap()));
         addresses.iter().map(settings).collect()
     }
 

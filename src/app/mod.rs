@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::drain::{self, Stop};
-use crate::server::{self, BindError, Listener, ListenerSettings};
+use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings, Terms};
 use crate::store::overrides::FileError;
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use fleet::{Ended, Fleet};
@@ -151,8 +151,8 @@ fn local_runtime() -> io::Result<LocalRuntime> {
 
 /// Starts the backend inside the process on a free port of the loopback.
 fn start_echo() -> Result<(Stop, Authority), RunError> {
-    let settings = ListenerSettings::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let (mut listeners, _) = Listener::bind(settings, 1)?;
+    let address = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let (mut listeners, _) = Listener::bind(Terms::new(ListenerSettings::new(address))?, 1)?;
     let listener = listeners.swap_remove(0);
     let address = listener.address().to_string();
     let authority = Authority::try_from(address).expect("an address with a port is an authority");

@@ -3,16 +3,17 @@
 //! (`sd_notify(3)`). Without one there are no sockets, and nobody is told.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
 use tracing::warn;
 
+use crate::server::{ListenAddress, OpenSocket};
+
 /// Sockets that were opened for this process. They are kept open as long as it
 /// runs: a listener that a reload takes away may come back.
 #[derive(Debug, Default)]
-pub(super) struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub(super) struct Inherited(Vec<(ListenAddress, OpenSocket)>);
 
 impl Inherited {
     /// Takes those that the environment tells of. To be called once.
@@ -20,10 +21,8 @@ impl Inherited {
         let mut passed = ListenFd::from_env();
         let mut sockets = Vec::new();
         for index in 0..passed.len() {
-            let socket = passed.take_tcp_listener(index).and_then(|socket| {
-                let socket = socket.ok_or(io::ErrorKind::NotFound)?;
-                Ok((socket.local_addr()?, socket))
-            });
+            let socket = open_socket(&mut passed, index);
+            let socket = socket.and_then(|socket| Ok((socket.address()?, socket)));
             match socket {
                 Ok(socket) => sockets.push(socket),
                 Err(error) => warn!("socket {index} that was passed on cannot be used: {error}"),
@@ -33,14 +32,23 @@ impl Inherited {
     }
 
     /// The socket that is open at this address.
-    pub(super) fn at(&self, address: SocketAddr) -> Option<&TcpListener> {
-        self.0.iter().find(|(known, _)| *known == address).map(|(_, socket)| socket)
+    pub(super) fn at(&self, address: &ListenAddress) -> Option<&OpenSocket> {
+        self.0.iter().find(|(known, _)| known == address).map(|(_, socket)| socket)
     }
 
     /// The addresses of all.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.0.iter().map(|(address, _)| *address)
+    pub(super) fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.0.iter().map(|(address, _)| address)
     }
+}
+
+fn open_socket(passed: &mut ListenFd, index: usize) -> io::Result<OpenSocket> {
+    // It is left in its place if it is of another kind.
+    let socket = match passed.take_unix_listener(index) {
+        Ok(socket) => socket.map(OpenSocket::Unix),
+        Err(_) => passed.take_tcp_listener(index)?.map(OpenSocket::Tcp),
+    };
+    socket.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
 /// How the process is doing.

@@ -111,7 +111,7 @@ impl Doors {
             self.open.push((id, stop));
             let gateway = Rc::clone(&self.gateway);
             spawn_local(async move {
-                let service = |peer, settings: &server::ListenerSettings| {
+                let service = move |peer, settings: &server::ListenerSettings| {
                     gateway.service(peer, settings.timeouts.request_body)
                 };
                 if let Err(error) = server::serve(listener, drain, service).await {

@@ -145,6 +145,6 @@ impl RunArgs {
     /// The configuration that the arguments describe, if they name a backend.
     pub(super) fn without_file(&self) -> Option<Config> {
         let (to, limit) = (self.to.clone()?, self.limit?);
-        Some(Config::single(self.listen.0, to.0, limit, self.key.0.clone()))
+        Some(Config::single(self.listen.0.clone(), to.0, limit, self.key.0.clone()))
     }
 }

@@ -1,6 +1,5 @@
 //! The compiled configuration: what is true, with every name resolved.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
 use crate::proxy::{EndpointSettings, RouteTimeouts, Target, UpstreamSettings};
 use crate::rules::{self, ClientSettings, KeyExpr, PathPattern, Policy};
-use crate::server::ListenerSettings;
+use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
 use crate::telemetry::TelemetrySettings;
@@ -44,7 +43,7 @@ pub struct Config {
 impl Config {
     /// One listener, one upstream and one policy for all requests: what
     /// `tollgate run --to` runs without a file.
-    pub fn single(listen: SocketAddr, to: Target, Rate(quota): Rate, key: KeyExpr) -> Self {
+    pub fn single(listen: ListenAddress, to: Target, Rate(quota): Rate, key: KeyExpr) -> Self {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm));
         let route = Route {

@@ -7,8 +7,6 @@
 pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
         "configuration" => &["admin", "check"],
-        "listener" => &["tls", "proxy_protocol", "http2"],
-        "listener timeouts" => &["handshake"],
         "jwks" => &["url"],
         "redis" => &["read_from", "connections", "lease"],
         "route" => &["retries"],

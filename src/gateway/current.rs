@@ -48,7 +48,8 @@ impl CurrentGateway {
         let current = Rc::clone(self);
         let client = Rc::new(Client {
             peer: peer.address.ip(),
-            forwarding: Forwarding::new(peer.address, peer.local),
+            forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
+            identity: peer.identity,
             body_patience,
         });
         tower::service_fn(move |request| {

@@ -47,6 +47,8 @@ pub struct Gateway {
 #[derive(Debug)]
 struct Client {
     peer: IpAddr,
+    /// Who it is, by the certificate that it has shown.
+    identity: Option<Arc<str>>,
     forwarding: Forwarding,
     /// The longest pause in a request's body.
     body_patience: Duration,
@@ -144,7 +146,8 @@ impl Gateway {
             return Err(Failure::Tunnel);
         }
         let rules = &self.snapshot.rules;
-        let view = RequestView::of(head, client.peer)?;
+        let tls_subject = client.identity.as_deref();
+        let view = RequestView { tls_subject, ..RequestView::of(head, client.peer)? };
         let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);

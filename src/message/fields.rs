@@ -2,7 +2,8 @@
 //! section 7.6.1), and the id that follows a request through all logs.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
+    UPGRADE,
 };
 use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
@@ -72,6 +73,18 @@ fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
+/// Joins the lines into which HTTP/2 lets a client split its cookies, before
+/// anybody looks at them who does not know of that (RFC 9113, section 8.2.3).
+pub fn join_cookies(headers: &mut HeaderMap) {
+    let mut lines = headers.get_all(COOKIE).iter();
+    if lines.nth(1).is_none() {
+        return;
+    }
+    let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    let joined = HeaderValue::from_bytes(&lines.join(&b"; "[..]));
+    headers.insert(COOKIE, joined.expect("what is made of values with `; ` between them is one"));
+}
+
 /// The request's id: the client's own if it is short and printable, else a new
 /// one; written into the request, so that the backend logs the same.
 pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
@@ -134,6 +147,17 @@ mod tests {
         headers.insert(CONNECTION, named);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, fields(&kept));
+    }
+
+    #[test]
+    fn cookies_in_several_lines_become_one_line() {
+        let mut headers = fields(&[("cookie", "a=1"), ("accept", "*/*")]);
+        join_cookies(&mut headers);
+        assert_eq!(headers, fields(&[("cookie", "a=1"), ("accept", "*/*")]));
+        headers.append(COOKIE, HeaderValue::from_static("b=2; c=3"));
+        headers.append(COOKIE, HeaderValue::from_static("d=4"));
+        join_cookies(&mut headers);
+        assert_eq!(headers, fields(&[("accept", "*/*"), ("cookie", "a=1; b=2; c=3; d=4")]));
     }
 
     #[test]

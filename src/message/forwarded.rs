@@ -26,14 +26,17 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// For a plain connection from `peer` to the listener at `local`.
-    pub fn new(peer: SocketAddr, local: SocketAddr) -> Self {
+    /// For a connection from `peer` to the listener at `local`. A listener
+    /// without a port has the usual one.
+    pub fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
         let address = peer.ip().to_canonical();
+        let (scheme, usual_port) = if is_encrypted { ("https", 443) } else { ("http", 80) };
+        let port = if local.port() == 0 { usual_port } else { local.port() };
         Self {
             address,
             peer: HeaderValue::try_from(address.to_string()).expect("an address is visible ASCII"),
-            scheme: HeaderValue::from_static("http"),
-            port: HeaderValue::from(local.port()),
+            scheme: HeaderValue::from_static(scheme),
+            port: HeaderValue::from(port),
         }
     }
 
@@ -100,7 +103,11 @@ pub struct Via;
 impl Via {
     /// Adds the entry for a message that came as `version`.
     pub fn write(headers: &mut HeaderMap, version: Version) {
-        let entry = if version == Version::HTTP_10 { "1.0 tollgate" } else { "1.1 tollgate" };
+        let entry = match version {
+            Version::HTTP_10 => "1.0 tollgate",
+            Version::HTTP_2 => "2.0 tollgate",
+            _ => "1.1 tollgate",
+        };
         headers.append(VIA, HeaderValue::from_static(entry));
     }
 }
@@ -111,7 +118,7 @@ mod tests {
 
     fn forwarding() -> Forwarding {
         let address = |text: &str| text.parse().expect("an address");
-        Forwarding::new(address("[::ffff:192.0.2.7]:5000"), address("10.0.0.1:8080"))
+        Forwarding::new(address("[::ffff:192.0.2.7]:5000"), address("10.0.0.1:8080"), false)
     }
 
     fn spoofed() -> HeaderMap {
@@ -165,9 +172,10 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_static("a\"b"));
         let address = |text: &str| text.parse().expect("an address");
-        let forwarding = Forwarding::new(address("[2001:db8::7]:5000"), address("[::1]:8080"));
+        let forwarding =
+            Forwarding::new(address("[2001:db8::7]:5000"), address("[::1]:8443"), true);
         forwarding.write(&mut headers, false, true);
-        assert_eq!(all(&headers, FORWARDED), ["for=\"[2001:db8::7]\";proto=http"]);
+        assert_eq!(all(&headers, FORWARDED), ["for=\"[2001:db8::7]\";proto=https"]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod template;
 
 pub use edits::FieldEdits;
 pub use failure::{Blame, Failure};
-pub use fields::{X_REQUEST_ID, request_id, strip_hop_by_hop};
+pub use fields::{X_REQUEST_ID, join_cookies, request_id, strip_hop_by_hop};
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use redirect::{Location, LocationError, Redirect};

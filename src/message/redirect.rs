@@ -251,6 +251,7 @@ mod tests {
             query,
             headers: &HeaderMap::new(),
             peer: [192, 0, 2, 1].into(),
+            tls_subject: None,
         };
         let status = StatusCode::PERMANENT_REDIRECT;
         let redirect = Redirect { status, to: template.parse().expect("a good template") };
@@ -329,6 +330,7 @@ mod tests {
             query: None,
             headers: &HeaderMap::new(),
             peer: [192, 0, 2, 1].into(),
+            tls_subject: None,
         };
         let to = "https://{host}/".parse().expect("a good template");
         let redirect = Redirect { status: StatusCode::FOUND, to };

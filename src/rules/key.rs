@@ -26,6 +26,8 @@ pub enum KeyExpr {
     Query(Box<str>),
     /// `jwt:CLAIM`: a claim of the verified token, dots between nested names.
     Jwt(Box<str>),
+    /// `tls:subject`: who the client is, by the certificate that it has shown.
+    TlsSubject,
     /// `param:NAME`: a parameter of the route's path.
     Param(Box<str>),
     /// `path`
@@ -50,7 +52,7 @@ pub enum KeyExprError {
     /// `ipp`
     #[error(
         "there is no key `{0}`: keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, param:NAME, path, method, host, route and global"
+         jwt:CLAIM, tls:subject, param:NAME, path, method, host, route and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -68,6 +70,9 @@ pub enum KeyExprError {
     /// `jwt:org..id`
     #[error("`{0}` is no claim: names of nested claims have one dot between them, as in `org.id`")]
     Claim(String),
+    /// `tls:issuer`
+    #[error("`tls:{0}` is no key: of a client's certificate there is tls:subject")]
+    Tls(String),
     /// `param:{id}`
     #[error("`{0}` is no name of a path parameter: these are letters, digits and `_`")]
     Param(String),
@@ -95,7 +100,7 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "host" => KeyExpr::Host,
         "route" => KeyExpr::Route,
         "global" => KeyExpr::Global,
-        "cookie" | "header" | "query" | "jwt" | "param" => {
+        "cookie" | "header" | "query" | "jwt" | "tls" | "param" => {
             return Err(KeyExprError::NoName(word.into()));
         }
         _ => return Err(KeyExprError::Unknown(word.into())),
@@ -122,6 +127,8 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
             .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
         "jwt" if name.split('.').any(str::is_empty) => Err(KeyExprError::Claim(name.into())),
         "jwt" => Ok(KeyExpr::Jwt(name.into())),
+        "tls" if name == "subject" => Ok(KeyExpr::TlsSubject),
+        "tls" => Err(KeyExprError::Tls(name.into())),
         "param" if !path::is_name(name) => Err(KeyExprError::Param(name.into())),
         "param" => Ok(KeyExpr::Param(name.into())),
         _ => Ok(KeyExpr::Query(name.into())),
@@ -155,6 +162,7 @@ mod tests {
             ("query:token", KeyExpr::Query("token".into())),
             ("jwt:org.id", KeyExpr::Jwt("org.id".into())),
             ("jwt:https://example.com/plan", KeyExpr::Jwt("https://example.com/plan".into())),
+            ("tls:subject", KeyExpr::TlsSubject),
             ("param:tenant", KeyExpr::Param("tenant".into())),
             ("path", KeyExpr::Path),
             ("method", KeyExpr::Method),
@@ -179,6 +187,7 @@ mod tests {
             ("ip:24", Error::Name("ip".into())),
             ("header:a b", Error::Header("a b".into())),
             ("cookie:a=b", Error::Cookie("a=b".into())),
+            ("tls:issuer", Error::Tls("issuer".into())),
             ("jwt:org..id", Error::Claim("org..id".into())),
             ("param:{id}", Error::Param("{id}".into())),
         ];

@@ -151,6 +151,7 @@ impl KeyTexts<'_> {
             KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
             KeyExpr::Query(name) => Single::named(Tag::Query, name, plain()),
             KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
+            KeyExpr::TlsSubject => Single::new(Tag::TlsSubject, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
             KeyExpr::Path => Single::new(Tag::Path, normal(path(text)?)),
             KeyExpr::Method => match Method::from_bytes(plain()) {
@@ -244,6 +245,7 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Header(name) => write!(f, "header:{name}"),
             KeyExpr::Query(name) => write!(f, "query:{name}"),
             KeyExpr::Jwt(claim) => write!(f, "jwt:{claim}"),
+            KeyExpr::TlsSubject => f.write_str("tls:subject"),
             KeyExpr::Param(name) => write!(f, "param:{name}"),
             KeyExpr::Path => f.write_str("path"),
             KeyExpr::Method => f.write_str("method"),

@@ -88,6 +88,7 @@ impl Case {
             query: self.query,
             headers: &self.headers,
             peer: self.peer,
+            tls_subject: None,
         };
         let matched = rules.select(&request).unwrap();
         question(&rules.subject(&request, matched, Timestamp::default()))

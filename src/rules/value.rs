@@ -28,6 +28,7 @@ pub(super) enum Tag {
     /// The client's address in place of a missing key. Not [`Tag::Ip`]: one who
     /// has an address for a key shares no counter with one who has no key.
     StandIn = 15,
+    TlsSubject = 16,
 }
 
 /// One value of a request.
@@ -65,6 +66,10 @@ impl Subject<'_, '_> {
                 .map(|value| Single::named(Tag::Query, name, value)),
             KeyExpr::Jwt(claim) => {
                 self.claim(claim).map(|value| Single::named(Tag::Jwt, claim, value.as_bytes()))
+            }
+            KeyExpr::TlsSubject => {
+                let subject = request.tls_subject.ok_or(Lack::Absent)?;
+                Ok(Single::new(Tag::TlsSubject, subject.as_bytes()))
             }
             KeyExpr::Param(name) => {
                 let value = self.params().get(name).ok_or(Lack::Absent)?;

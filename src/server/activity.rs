@@ -8,13 +8,14 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::ListenerTimeouts;
+use super::frames::Frames;
 use crate::time::monotonic;
 
 /// What a connection is waiting for.
@@ -37,16 +38,26 @@ pub(super) struct Activity {
     stalled: Cell<Option<Instant>>,
     /// Whether the next response is the last one.
     ending: Cell<bool>,
+    /// Requests that have not been answered to the end: of HTTP/1 one at most.
+    requests: Cell<usize>,
+    /// Responses, of which a piece waits until the client has room for it.
+    full: Cell<usize>,
+    /// When a response last went on. Only HTTP/2 looks at it: its clients can
+    /// refuse to read a response and still read the connection.
+    moved: Cell<Instant>,
 }
 
 impl Activity {
-    /// A fresh connection owes a request as if it had begun to send one.
-    pub(super) fn new() -> Self {
+    /// A fresh connection owes a request as if it had begun to send one at `since`.
+    pub(super) fn new(since: Instant) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
-            since: Cell::new(monotonic()),
+            since: Cell::new(since),
             stalled: Cell::new(None),
             ending: Cell::new(false),
+            requests: Cell::new(0),
+            full: Cell::new(0),
+            moved: Cell::new(since),
         }
     }
 
@@ -55,9 +66,11 @@ impl Activity {
         self.since.set(monotonic());
     }
 
-    /// A request's head is complete.
-    pub(super) fn begin(&self) {
+    /// A request's head is complete. The request is under way until the value is dropped.
+    pub(super) fn begin(self: &Rc<Self>) -> UnderWay {
         self.phase.set(Phase::Busy);
+        self.requests.set(self.requests.get() + 1);
+        UnderWay { activity: Rc::clone(self), is_full: false }
     }
 
     /// The connection is to end, but not in the middle of anything.
@@ -72,6 +85,18 @@ impl Activity {
 
     pub(super) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// A look at HTTP/2: a head has begun to come, or none is on its way.
+    fn see_head(&self, is_on_its_way: bool) {
+        if is_on_its_way && self.phase() != Phase::Head {
+            self.enter(Phase::Head);
+        } else if !is_on_its_way && self.phase() == Phase::Head {
+            match self.requests.get() {
+                0 => self.enter(Phase::Idle),
+                _ => self.enter(Phase::Busy),
+            }
+        }
     }
 
     /// Something was written, or the client's side is full.
@@ -89,14 +114,51 @@ impl Activity {
         let is_late = match self.phase.get() {
             Phase::Idle => lasts(self.since.get(), timeouts.keep_alive),
             Phase::Head => lasts(self.since.get(), timeouts.request_head),
-            Phase::Busy => false,
+            Phase::Busy => self.takes_nothing() && lasts(self.moved.get(), timeouts.request_body),
         };
         is_late || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
+    }
+
+    /// Whether the client lets none of its responses go on.
+    fn takes_nothing(&self) -> bool {
+        self.full.get() > 0 && self.full.get() == self.requests.get()
     }
 
     /// How often to look: no limit is overrun by more than a quarter of the shortest.
     pub(super) fn interval(timeouts: &ListenerTimeouts) -> Duration {
         timeouts.request_head.min(timeouts.keep_alive).min(timeouts.request_body) / 4
+    }
+}
+
+/// A request under way on a connection.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    activity: Rc<Activity>,
+    /// A piece of its response waits for the client.
+    is_full: bool,
+}
+
+impl UnderWay {
+    /// Whether a piece of the response has been given out, and no other asked for.
+    fn set_full(&mut self, is_full: bool) {
+        let full = &self.activity.full;
+        match (self.is_full, is_full) {
+            (false, true) => full.set(full.get() + 1),
+            (true, false) => full.set(full.get() - 1),
+            _ => {}
+        }
+        self.is_full = is_full;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.set_full(false);
+        let requests = &self.activity.requests;
+        requests.set(requests.get() - 1);
+        if requests.get() == 0 && self.activity.phase() == Phase::Busy {
+            self.activity.enter(Phase::Idle);
+        }
     }
 }
 
@@ -106,6 +168,25 @@ impl Activity {
 pub(super) struct Observed<T> {
     pub(super) stream: T,
     pub(super) activity: Rc<Activity>,
+    /// Of HTTP/2.
+    pub(super) frames: Option<Frames>,
+}
+
+impl<T> Observed<T> {
+    /// These bytes have come.
+    fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.frames {
+            Some(frames) => {
+                frames.see(bytes, monotonic).map_err(io::Error::other)?;
+                self.activity.see_head(frames.is_in_head());
+            }
+            None if self.activity.phase() == Phase::Idle && !bytes.is_empty() => {
+                self.activity.enter(Phase::Head);
+            }
+            None => {}
+        }
+        Ok(())
+    }
 }
 
 impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
@@ -114,12 +195,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let filled = buf.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if self.activity.phase() == Phase::Idle && buf.filled().len() > filled {
-            self.activity.enter(Phase::Head);
-        }
-        result
+        let known = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        Poll::Ready(self.see(&buf.filled()[known..]))
     }
 }
 
@@ -157,22 +235,17 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
     }
 }
 
-/// A response's body; when it ends, or is given up, the connection is idle again.
+/// A response's body; when it ends, or is given up, its request is not under
+/// way any more.
 #[derive(Debug)]
 pub(super) struct UntilIdle<B> {
     body: B,
-    activity: Rc<Activity>,
+    under_way: UnderWay,
 }
 
 impl<B> UntilIdle<B> {
-    pub(super) fn new(body: B, activity: Rc<Activity>) -> Self {
-        Self { body, activity }
-    }
-}
-
-impl<B> Drop for UntilIdle<B> {
-    fn drop(&mut self) {
-        self.activity.enter(Phase::Idle);
+    pub(super) fn new(body: B, under_way: UnderWay) -> Self {
+        Self { body, under_way }
     }
 }
 
@@ -184,7 +257,12 @@ impl<B: Body + Unpin> Body for UntilIdle<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        self.under_way.set_full(polled.is_ready());
+        if polled.is_ready() {
+            self.under_way.activity.moved.set(monotonic());
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,9 +1,9 @@
 //! Listening: one socket for each worker on the same address, so that workers
 //! share nothing and the kernel spreads connections among them (SO_REUSEPORT).
+//! A Unix socket has no such thing: there all workers share one.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,40 +12,44 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
-use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
 use tracing::warn;
 
-use super::{ListenerSettings, Peer, connection};
+use super::connection::{self, Protocols};
+use super::socket::{Acceptor, BoundSocket};
+use super::stream::Transport;
+use super::terms::TermsView;
+use super::{ListenAddress, ListenerSettings, ListenerTerms, OpenSocket, Peer, Terms, TlsError};
 use crate::drain::Drain;
 
-/// Connections that the kernel completes before we accept them.
-const BACKLOG: i32 = 4096;
 /// How long a client that has been answered may take to complete its connection:
 /// the time of a round trip, but less than the second after which a client that
 /// was not answered tries again.
 const HANDSHAKE: Duration = Duration::from_millis(300);
-/// A filter for packets (classic BPF) that takes all but those that ask for a
-/// connection: SYN is bit 1 of the 13th byte of TCP's head (RFC 9293, section 3.1).
-const NO_SYN: [SockFilter; 4] = [
-    SockFilter::new(0x30, 0, 0, 13),       // load the byte
-    SockFilter::new(0x45, 0, 1, 2),        // is the bit set?
-    SockFilter::new(0x06, 0, 0, 0),        // then take nothing of the packet,
-    SockFilter::new(0x06, 0, 0, u32::MAX), // else all of it
-];
 /// How long accepting rests when the process or the system is out of something.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}: {source}{}", advice(source))]
-pub struct BindError {
-    address: SocketAddr,
-    source: io::Error,
+pub enum BindError {
+    /// The system does not give it to us.
+    #[error("cannot listen on {address}: {source}{}", advice(source))]
+    Socket {
+        /// Which one.
+        address: ListenAddress,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Its TLS cannot be set up.
+    #[error("cannot listen on {address} with TLS: {source}")]
+    Tls {
+        /// Which one.
+        address: ListenAddress,
+        /// Why.
+        source: TlsError,
+    },
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -54,9 +58,11 @@ fn advice(error: &io::Error) -> &'static str {
             "; another program has this port: stop it, or choose another address"
         }
         io::ErrorKind::PermissionDenied => {
-            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE, and sockets a \
+             directory that can be written to"
         }
         io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        io::ErrorKind::NotFound => "; make its directory first",
         _ => "",
     }
 }
@@ -64,123 +70,53 @@ fn advice(error: &io::Error) -> &'static str {
 /// One worker's socket, and what it shares with those of the other workers.
 #[derive(Debug)]
 pub struct Listener {
-    socket: TcpListener,
-    /// Whether others accept from the same socket.
-    is_shared: bool,
-    address: SocketAddr,
-    settings: watch::Receiver<Arc<ListenerSettings>>,
-    /// A permit for each connection that may be open, over all workers.
-    vacancies: Arc<Semaphore>,
-}
-
-/// What the sockets of one listener are ruled by, on all workers.
-#[derive(Debug)]
-pub struct ListenerTerms {
-    settings: watch::Sender<Arc<ListenerSettings>>,
-    vacancies: Arc<Semaphore>,
-}
-
-impl ListenerTerms {
-    /// What the listener was told last.
-    pub fn settings(&self) -> Arc<ListenerSettings> {
-        Arc::clone(&self.settings.borrow())
-    }
-
-    /// Later connections have these bounds. The address stays what it is. If
-    /// fewer connections may be open than are, no other is served until enough
-    /// of them have ended.
-    ///
-    /// Must run on a local runtime.
-    pub fn change(&self, settings: ListenerSettings) {
-        let (old, new) = (vacancies(&self.settings()), vacancies(&settings));
-        if new >= old {
-            self.vacancies.add_permits(new - old);
-        } else {
-            let (taken, vacancies) = (old - new, Arc::clone(&self.vacancies));
-            let taken = u32::try_from(taken).unwrap_or(u32::MAX);
-            spawn_local(async move {
-                // The queue of a semaphore is fair: whoever accepts waits behind.
-                if let Ok(permits) = vacancies.acquire_many(taken).await {
-                    permits.forget();
-                }
-            });
-        }
-        self.settings.send_replace(Arc::new(settings));
-    }
-}
-
-fn vacancies(settings: &ListenerSettings) -> usize {
-    settings.max_connections.min(Semaphore::MAX_PERMITS)
+    socket: BoundSocket,
+    address: ListenAddress,
+    terms: TermsView,
 }
 
 impl Listener {
-    /// Listens on the address of `settings`, once for each of `workers`.
+    /// Listens on the address of `terms`, once for each of `workers`.
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn bind(
-        settings: ListenerSettings,
-        workers: usize,
-    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
-        let (mut address, mut sockets) = (settings.address, Vec::with_capacity(workers));
-        for _ in 0..workers {
-            let socket = bind(address).map_err(|source| BindError { address, source })?;
-            // Port 0 is whatever the first worker got.
-            address = socket.local_addr().map_err(|source| BindError { address, source })?;
-            sockets.push(socket);
-        }
-        Ok(Self::on(sockets, false, address, settings))
+    pub fn bind(terms: Terms, workers: usize) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let bound = BoundSocket::bind(&terms.settings.address, workers);
+        Self::on(bound, terms)
     }
 
     /// Accepts from a socket that somebody else has opened at the address of
-    /// `settings` and keeps open, for each of `workers`.
+    /// `terms` and keeps open, for each of `workers`.
     ///
     /// # Errors
     /// If the process is out of something.
     pub fn adopt(
-        settings: ListenerSettings,
-        socket: &TcpListener,
+        terms: Terms,
+        socket: &OpenSocket,
         workers: usize,
     ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
-        let address = settings.address;
-        let adopt = |_| socket.set_nonblocking(true).and_then(|()| socket.try_clone());
-        let sockets = (0..workers).map(adopt).collect::<io::Result<_>>();
-        let sockets = sockets.map_err(|source| BindError { address, source })?;
-        Ok(Self::on(sockets, true, address, settings))
+        let adopted = BoundSocket::adopt(socket, workers);
+        let bound = adopted.map(|sockets| (sockets, terms.settings.address.clone()));
+        Self::on(bound, terms)
     }
 
     fn on(
-        sockets: Vec<TcpListener>,
-        is_shared: bool,
-        address: SocketAddr,
-        settings: ListenerSettings,
-    ) -> (Vec<Self>, ListenerTerms) {
-        let vacancies = Arc::new(Semaphore::new(vacancies(&settings)));
-        let terms = ListenerTerms { settings: watch::Sender::new(Arc::new(settings)), vacancies };
-        let listeners = sockets.into_iter().map(|socket| Self {
-            socket,
-            is_shared,
-            address,
-            settings: terms.settings.subscribe(),
-            vacancies: Arc::clone(&terms.vacancies),
-        });
-        (listeners.collect(), terms)
+        bound: io::Result<(Vec<BoundSocket>, ListenAddress)>,
+        terms: Terms,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let (sockets, address) = bound.map_err(|source| {
+            let address = terms.settings.address.clone();
+            BindError::Socket { address, source }
+        })?;
+        let terms = ListenerTerms::new(terms);
+        let listener = |socket| Self { socket, address: address.clone(), terms: terms.view() };
+        Ok((sockets.into_iter().map(listener).collect(), terms))
     }
 
     /// The address, with the port that it really has.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
     }
-}
-
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }
 
 /// Accepts connections until the drain, and serves each with what `service`
@@ -194,34 +130,32 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// If the socket cannot be registered with the runtime.
 pub async fn serve<F, S, B>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
 where
-    F: Fn(Peer, &ListenerSettings) -> S,
+    F: Fn(Peer, &ListenerSettings) -> S + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Listener { socket, is_shared, mut settings, vacancies, .. } = listener;
-    let socket = tokio::net::TcpListener::from_std(socket)?;
-    let mut now = Arc::clone(&settings.borrow_and_update());
-    let mut protocol = Rc::new(connection::protocol(&now));
-    let mut closed = pin!(close(&socket, is_shared, drain.clone()));
+    let TermsView { mut terms, vacancies } = listener.terms;
+    let acceptor = listener.socket.into_acceptor()?;
+    let service = Rc::new(service);
+    let mut protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+    let mut closed = pin!(close(&acceptor, drain.clone()));
     loop {
-        let (stream, peer) = tokio::select! {
+        let (transport, peer) = tokio::select! {
             biased;
-            accepted = accept(&socket) => accepted,
+            accepted = accept(&acceptor) => accepted,
             () = &mut closed => return Ok(()),
         };
-        if settings.has_changed().unwrap_or(false) {
-            now = Arc::clone(&settings.borrow_and_update());
-            protocol = Rc::new(connection::protocol(&now));
+        if terms.has_changed().unwrap_or(false) {
+            protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
         }
         let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else {
             return Ok(());
         };
-        let service = service(peer, &now);
-        let (protocol, settings) = (Rc::clone(&protocol), Arc::clone(&now));
+        let (protocols, service) = (Rc::clone(&protocols), Rc::clone(&service));
         let drain = drain.clone();
         spawn_local(async move {
-            connection::serve(stream, &protocol, &settings, drain, service).await;
+            connection::serve(transport, peer, &protocols, drain, &*service).await;
             drop(vacancy);
         });
     }
@@ -234,30 +168,19 @@ where
 /// client whose handshake is under way. Without new ones nothing is lost: whoever
 /// begins in the meantime is not answered, tries again after a second, and then
 /// finds the socket of the process that takes over, or none.
-///
-/// What waits in the queue of a shared socket is for whoever else accepts from it.
-async fn close(socket: &tokio::net::TcpListener, is_shared: bool, mut drain: Drain) {
+async fn close(acceptor: &Acceptor, mut drain: Drain) {
     drain.requested().await;
-    if is_shared {
-        return;
+    if acceptor.open_no_more() {
+        sleep(HANDSHAKE).await;
     }
-    // Where this does not work, a client that comes in the last moment is reset.
-    let _ = SockRef::from(socket).attach_filter(&NO_SYN);
-    sleep(HANDSHAKE).await;
 }
 
 /// The next connection. Errors never end the accepting: they belong to one
 /// client, or the process is out of file descriptors and must wait for some.
-async fn accept(socket: &tokio::net::TcpListener) -> (TcpStream, Peer) {
+async fn accept(acceptor: &Acceptor) -> (Transport, Peer) {
     loop {
-        match socket.accept().await {
-            Ok((stream, address)) => {
-                // Without it a response could wait for an acknowledgement.
-                let _ = stream.set_nodelay(true);
-                if let Ok(local) = stream.local_addr() {
-                    return (stream, Peer { address, local });
-                }
-            }
+        match acceptor.accept().await {
+            Ok(accepted) => return accepted,
             Err(error) if is_clients(&error) => {}
             Err(error) => {
                 warn!(%error, "cannot accept connections for a moment");
@@ -273,5 +196,6 @@ fn is_clients(error: &io::Error) -> bool {
         io::ErrorKind::ConnectionAborted
             | io::ErrorKind::ConnectionReset
             | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotConnected
     )
 }

@@ -7,9 +7,18 @@
 
 mod activity;
 mod connection;
+mod frames;
 mod listener;
+mod proxied;
 mod settings;
+mod socket;
+mod stream;
+mod terms;
+mod tls;
 
 pub use connection::Peer;
-pub use listener::{BindError, Listener, ListenerTerms, serve};
-pub use settings::{ListenerSettings, ListenerTimeouts};
+pub use listener::{BindError, Listener, serve};
+pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
+pub use socket::OpenSocket;
+pub use terms::{ListenerTerms, Terms};
+pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

@@ -1,13 +1,26 @@
 //! What a listener is told.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::TlsSettings;
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSettings {
-    /// Where to listen; port 0 takes a free one.
-    pub address: SocketAddr,
+    /// Where to listen.
+    pub address: ListenAddress,
+    /// TLS; without it connections are plain.
+    pub tls: Option<TlsSettings>,
+    /// Connections begin with a header of the PROXY protocol, and these peers
+    /// alone may connect. None: they do not, and everybody may.
+    pub proxy_protocol: Option<Vec<IpNet>>,
+    /// The bounds of HTTP/2. None: HTTP/1 only.
+    pub http2: Option<Http2Settings>,
     /// Connections open at once, over all workers; more wait in the kernel's queue.
     pub max_connections: usize,
     /// How long a client may take.
@@ -18,9 +31,55 @@ pub struct ListenerSettings {
     pub max_headers: usize,
 }
 
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ListenAddress {
+    /// An address and a port; port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The bounds of HTTP/2 connections. A client that goes beyond one of those a
+/// second loses its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http2Settings {
+    /// Requests under way on one connection; what is more is refused, and may be sent again.
+    pub max_streams: u32,
+    /// Streams that a client may reset in a second.
+    pub max_resets: u32,
+    /// Frames in a second that carry nothing: PING, SETTINGS, PRIORITY,
+    /// CONTINUATION, empty DATA.
+    pub max_control_frames: u32,
+    /// WINDOW_UPDATE frames in a second.
+    pub max_window_updates: u32,
+}
+
+impl Default for Http2Settings {
+    fn default() -> Self {
+        Self {
+            max_streams: 128,
+            max_resets: 200,
+            max_control_frames: 1_000,
+            max_window_updates: 20_000,
+        }
+    }
+}
+
 /// How long a client may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerTimeouts {
+    /// For what comes before HTTP: the PROXY protocol and TLS.
+    pub handshake: Duration,
     /// From the first to the last byte of a request's head.
     pub request_head: Duration,
     /// Between two pieces of a request's body, and between two of a response
@@ -33,6 +92,7 @@ pub struct ListenerTimeouts {
 impl Default for ListenerTimeouts {
     fn default() -> Self {
         Self {
+            handshake: Duration::from_secs(10),
             request_head: Duration::from_secs(10),
             request_body: Duration::from_secs(60),
             keep_alive: Duration::from_secs(75),
@@ -42,9 +102,12 @@ impl Default for ListenerTimeouts {
 
 impl ListenerSettings {
     /// Safe defaults for `address`.
-    pub fn new(address: SocketAddr) -> Self {
+    pub fn new(address: ListenAddress) -> Self {
         Self {
             address,
+            tls: None,
+            proxy_protocol: None,
+            http2: Some(Http2Settings::default()),
             max_connections: 10_000,
             timeouts: ListenerTimeouts::default(),
             max_head_bytes: 32 * 1024,

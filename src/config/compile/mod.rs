@@ -13,6 +13,7 @@ mod costs;
 mod elastic;
 mod jwt;
 mod key;
+mod listener_tls;
 mod listeners;
 mod names;
 mod overrides;
@@ -47,7 +48,7 @@ pub(super) fn compile(
     let upstreams = compiler.upstreams(&raw.upstreams);
     let routes = compiler.routes(raw, &policies);
     let config = Config {
-        listeners: compiler.listeners(&raw.listeners),
+        listeners: compiler.listeners(&raw.listeners, &client.trusted_proxies),
         client,
         store,
         headers: compiler.headers(raw.headers.value()),

@@ -19,7 +19,9 @@ use serde::Deserialize;
 
 pub(super) use client::{RawApiKey, RawClient, RawJwt, RawJwtAlgorithm, RawUser};
 pub(super) use cost::{RawCost, RawCount, RawCountAll, RawSettle};
-pub(super) use listener::{RawListener, RawListenerTimeouts};
+pub(super) use listener::{
+    RawCertificate, RawHttp2, RawListener, RawListenerTimeouts, RawListenerTls, RawTlsVersion,
+};
 pub(super) use policy::{
     RawAlgorithm, RawElastic, RawExempt, RawKey, RawKeyList, RawMissingKey, RawMode, RawPenalty,
     RawPlans, RawPolicy, RawResponse, RawRoom,

@@ -1,36 +1,49 @@
 //! Addresses: where to listen, and blocks of addresses.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use ipnet::IpNet;
 
 use super::{ScalarError, written_as_text};
+use crate::server;
 
-const ADVICE: &str = "write an IP address and a port, like 0.0.0.0:8080 or \"[::]:8080\"";
+const ADVICE: &str = "write an IP address and a port, like 0.0.0.0:8080 or \"[::]:8080\", or a \
+                      Unix socket, like unix:/run/tollgate.sock";
+/// What the kernel takes, with room for what a socket is called until it is in its place.
+const MAX_SOCKET_PATH_BYTES: usize = 96;
 
-/// Where to listen: `127.0.0.1:8080`, `[::]:8080`, or `:8080` for all IPv4 addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenAddress(pub SocketAddr);
+/// Where to listen: `127.0.0.1:8080`, `[::]:8080`, `:8080` for all IPv4
+/// addresses, or `unix:/run/tollgate.sock`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenAddress(pub server::ListenAddress);
 
-written_as_text!(ListenAddress, "An IP address and a port", "0.0.0.0:8080", "[::1]:8080", ":8080");
+written_as_text!(
+    ListenAddress,
+    "An IP address and a port, or a Unix socket",
+    "0.0.0.0:8080",
+    "[::1]:8080",
+    ":8080",
+    "unix:/run/tollgate.sock"
+);
 
 impl FromStr for ListenAddress {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
-        if text.starts_with("unix:") {
-            return Err(ScalarError::new("Unix sockets are not supported yet", ADVICE));
+        if let Some(path) = text.strip_prefix("unix:") {
+            return socket_path(path).map(server::ListenAddress::Unix).map(Self);
         }
         if let Ok(address) = text.parse() {
-            return Ok(Self(address));
+            return Ok(Self(server::ListenAddress::Tcp(address)));
         }
         if text.parse::<IpAddr>().is_ok() {
             return Err(ScalarError::new(format!("the address \"{text}\" has no port"), ADVICE));
         }
         if let Some(port) = text.strip_prefix(':') {
             let port = port_number(port)?;
-            return Ok(Self((Ipv4Addr::UNSPECIFIED, port).into()));
+            return Ok(Self(server::ListenAddress::Tcp((Ipv4Addr::UNSPECIFIED, port).into())));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| {
             ScalarError::new(format!("\"{text}\" is no address to listen on"), ADVICE)
@@ -38,6 +51,19 @@ impl FromStr for ListenAddress {
         port_number(port)?;
         Err(ScalarError::new(format!("\"{host}\" is no IP address"), ADVICE))
     }
+}
+
+/// The absolute path of a socket.
+fn socket_path(path: &str) -> Result<PathBuf, ScalarError> {
+    let advice = "write an absolute path, like unix:/run/tollgate.sock";
+    if !path.starts_with('/') || path.ends_with('/') {
+        return Err(ScalarError::new(format!("\"{path}\" is no path of a socket"), advice));
+    }
+    if path.len() > MAX_SOCKET_PATH_BYTES {
+        let message = format!("a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes");
+        return Err(ScalarError::new(message, "choose a shorter one"));
+    }
+    Ok(PathBuf::from(path))
 }
 
 /// A port, also 0.

@@ -18,7 +18,7 @@ impl FromStr for KeyWord {
         text.parse().map(Self).map_err(|error| match error {
             KeyExprError::Unknown(word) => ScalarError::new(
                 format!("there is no key \"{word}\""),
-                "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, \
+                "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, tls:subject, \
                  param:NAME, path, method, host, route and global",
             ),
             other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::{MAX_LIMIT, Quota};
 use crate::proxy::Target;
+use crate::server;
 use crate::time::Span;
 
 fn rate(limit: u64, window: Span) -> Rate {
@@ -90,9 +91,15 @@ fn an_address_without_host_is_every_ipv4_address() {
     let cases =
         [(":8080", "0.0.0.0:8080"), ("127.0.0.1:0", "127.0.0.1:0"), ("[::]:8443", "[::]:8443")];
     for (text, address) in cases {
-        assert_eq!(text.parse(), Ok(ListenAddress(address.parse().unwrap())), "{text}");
+        let address = server::ListenAddress::Tcp(address.parse().unwrap());
+        assert_eq!(text.parse(), Ok(ListenAddress(address)), "{text}");
     }
-    for text in ["", ":", ":+80", "8080", "[::1]", "::1:80 ", "localhost:80"] {
+    let socket = server::ListenAddress::Unix("/run/t.sock".into());
+    assert_eq!("unix:/run/t.sock".parse(), Ok(ListenAddress(socket)));
+    let long = format!("unix:/{}", "x".repeat(96));
+    for text in
+        ["", ":", ":+80", "8080", "[::1]", "::1:80 ", "localhost:80", "unix:", "unix:t.sock", &long]
+    {
         assert!(text.parse::<ListenAddress>().is_err(), "{text}");
     }
 }

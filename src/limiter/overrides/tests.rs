@@ -93,6 +93,7 @@ impl Gate {
             query: None,
             headers: &headers,
             peer: [192, 0, 2, 1].into(),
+            tls_subject: None,
         };
         let matched = self.rules.select(&request).unwrap();
         let now = Clock::System.now().plus(Span::from_millis(at_ms));

@@ -43,6 +43,7 @@ async fn decide<'r>(limiter: &RateLimiter, rules: &'r Rules, x: Option<&str>) ->
         query: None,
         headers: &headers,
         peer: [192, 0, 2, 1].into(),
+        tls_subject: None,
     };
     let matched = rules.select(&request).unwrap();
     let subject = rules.subject(&request, matched, Timestamp::default());

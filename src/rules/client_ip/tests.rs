@@ -25,6 +25,7 @@ fn seen(peer: &str, header: &ForwardedHeader, lines: &[(&'static str, &[u8])]) -
         query: None,
         headers: &headers,
         peer: ip(peer),
+        tls_subject: None,
     };
     let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
     client_ip(&request, &trusted, header)

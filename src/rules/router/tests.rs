@@ -35,6 +35,7 @@ impl Asked {
             query: None,
             headers: &self.headers,
             peer: [192, 0, 2, 1].into(),
+            tls_subject: None,
         }
     }
 }

@@ -1,0 +1,271 @@
+//! One connection, from accept to close: what comes before HTTP, which HTTP it
+//! is, and how long it may take.
+
+mod http1;
+mod http2;
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::service::{HttpService, service_fn};
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::either::Either;
+use tower::{Service, ServiceExt as _};
+use tracing::debug;
+
+use super::activity::{Activity, Phase, UntilIdle};
+use super::frames::PREFACE;
+use super::proxied::{self, ProxiedError};
+use super::stream::{Socket, Stream, Transport};
+use super::{Http2Settings, ListenerSettings, ListenerTimeouts, Terms, tls};
+use crate::drain::Drain;
+use crate::time::monotonic;
+
+/// How long an idle connection of HTTP/1 stays open once it is to end.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The other end of a connection.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address; over a Unix socket that of this machine's loopback. Of a
+    /// connection that a trusted balancer passed on, the address that it names.
+    pub address: SocketAddr,
+    /// The address at which it reached us, or the balancer.
+    pub local: SocketAddr,
+    /// Whether it came over TLS.
+    pub is_encrypted: bool,
+    /// Who it is, by the certificate that it has shown.
+    pub identity: Option<Arc<str>>,
+}
+
+/// All that connections of a listener have in common on one worker.
+pub(super) struct Protocols {
+    settings: Arc<ListenerSettings>,
+    tls: Option<TlsAcceptor>,
+    http1: hyper::server::conn::http1::Builder,
+    http2: Option<(hyper::server::conn::http2::Builder<http2::OnThisWorker>, Http2Settings)>,
+}
+
+impl Protocols {
+    pub(super) fn new(Terms { settings, tls }: Terms) -> Self {
+        let http2 = settings.http2.map(|bounds| (http2::protocol(&settings, bounds), bounds));
+        Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), http2, settings }
+    }
+}
+
+/// What a connection turned out to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// Why a connection never came to HTTP.
+#[derive(Debug, thiserror::Error)]
+enum NoHttp {
+    #[error("{0} is no trusted proxy, and only those may connect here")]
+    NotTrusted(SocketAddr),
+    #[error(transparent)]
+    Proxied(#[from] ProxiedError),
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+}
+
+/// Serves one connection to its end, with what `service` makes for its peer.
+pub(super) async fn serve<F, S, B>(
+    transport: Transport,
+    peer: Peer,
+    protocols: &Protocols,
+    mut drain: Drain,
+    service: &F,
+) where
+    F: Fn(Peer, &ListenerSettings) -> S,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    B: Body + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let address = peer.address;
+    let timeouts = &protocols.settings.timeouts;
+    let begun = timeout(timeouts.handshake, begin(Socket::new(transport), peer, protocols)).await;
+    let (stream, peer) = match begun {
+        Ok(Ok(begun)) => begun,
+        Ok(Err(error)) => return debug!(%address, %error, "a connection is closed"),
+        Err(_) => return debug!(%address, "a connection is closed: its handshake takes too long"),
+    };
+    let since = monotonic();
+    let (stream, version) = version(stream, protocols, &mut drain).await;
+    let settings = &protocols.settings;
+    let service = service(peer, settings);
+    match (version, &protocols.http2) {
+        (Version::Http2, Some(http2)) => {
+            http2::serve(stream, http2, settings, since, drain, service).await;
+        }
+        _ => http1::serve(stream, &protocols.http1, settings, since, drain, service).await,
+    }
+}
+
+/// What comes before HTTP: the PROXY protocol, then TLS.
+async fn begin(
+    mut socket: Socket,
+    mut peer: Peer,
+    protocols: &Protocols,
+) -> Result<(Stream, Peer), NoHttp> {
+    if let Some(trusted) = &protocols.settings.proxy_protocol {
+        let ip = peer.address.ip().to_canonical();
+        if !trusted.iter().any(|block| block.contains(&ip)) {
+            return Err(NoHttp::NotTrusted(peer.address));
+        }
+        if let Some(ends) = proxied::read(&mut socket).await? {
+            (peer.address, peer.local) = (ends.client, ends.local);
+        }
+    }
+    let Some(tls) = &protocols.tls else {
+        return Ok((Either::Left(socket), peer));
+    };
+    let stream = tls.accept(socket).await.map_err(NoHttp::Tls)?;
+    let (_, session) = stream.get_ref();
+    peer.is_encrypted = true;
+    peer.identity = session
+        .peer_certificates()
+        .and_then(|chain| chain.first())
+        .and_then(|certificate| tls::identity(certificate));
+    Ok((Either::Right(stream), peer))
+}
+
+/// Which HTTP a client speaks: under TLS what was agreed on, else what its first
+/// bytes say (RFC 9113, section 3.3). A client that says nothing in time, or
+/// not until a drain ends it, is left to HTTP/1, which knows how to tell it.
+async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
+    if protocols.http2.is_none() {
+        return (stream, Version::Http1);
+    }
+    match stream {
+        Either::Right(tls) => {
+            let is_http2 = tls.get_ref().1.alpn_protocol() == Some(tls::ALPN_HTTP2);
+            let version = if is_http2 { Version::Http2 } else { Version::Http1 };
+            (Either::Right(tls), version)
+        }
+        Either::Left(mut socket) => {
+            let first = async {
+                loop {
+                    let known = socket.ahead();
+                    if !PREFACE.starts_with(known) {
+                        return Version::Http1;
+                    }
+                    let rest = PREFACE.len() - known.len();
+                    if rest == 0 {
+                        return Version::Http2;
+                    }
+                    if !socket.read_ahead(rest).await.unwrap_or(false) {
+                        return Version::Http1;
+                    }
+                }
+            };
+            let in_time = timeout(protocols.settings.timeouts.request_head, first);
+            let version = tokio::select! {
+                version = in_time => version.unwrap_or(Version::Http1),
+                () = farewell(drain) => Version::Http1,
+            };
+            (Either::Left(socket), version)
+        }
+    }
+}
+
+/// `service`, with its requests marked while they are under way.
+fn watched<S, B>(
+    service: S,
+    activity: &Rc<Activity>,
+) -> impl HttpService<Incoming, ResBody = UntilIdle<B>, Error = Infallible, Future: 'static> + use<S, B>
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    B: Body + Unpin + 'static,
+{
+    let activity = Rc::clone(activity);
+    service_fn(move |request| {
+        let (service, under_way) = (service.clone(), activity.begin());
+        let activity = Rc::clone(&activity);
+        async move {
+            let mut response = service.oneshot(request).await?;
+            if activity.is_ending() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
+        }
+    })
+}
+
+/// How a connection ended.
+enum End {
+    /// By itself, or by an error of the client that the library has answered.
+    Closed,
+    /// In the middle of a response.
+    Broken,
+    /// It was in this phase for longer than it may be.
+    Overdue(Phase),
+}
+
+impl End {
+    /// The service's body is the only thing of ours that can fail.
+    fn of(ended: hyper::Result<()>) -> Self {
+        if ended.is_err_and(|error| error.is_user()) { Self::Broken } else { Self::Closed }
+    }
+}
+
+/// Returns when a drain ends what is idle.
+///
+/// To close an idle connection at once would cost a client that is just sending
+/// its next request an error. It gets an answer instead, and is told that it is
+/// the last one.
+async fn farewell(drain: &mut Drain) {
+    drain.requested().await;
+    sleep(FAREWELL).await;
+}
+
+/// Polls the connection until it ends, is overdue, or has been drained, which is
+/// begun when `drained` returns.
+async fn drive<C>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    timeouts: &ListenerTimeouts,
+    drained: impl Future<Output = ()>,
+) -> End
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    let mut ticks = interval(Activity::interval(timeouts));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut drained = pin!(drained);
+    let mut draining = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+            return Poll::Ready(End::of(ended));
+        }
+        if !draining && drained.as_mut().poll(cx).is_ready() {
+            draining = true;
+            connection.as_mut().graceful_shutdown();
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(End::of(ended));
+            }
+        }
+        while ticks.poll_tick(cx).is_ready() {
+            if activity.is_overdue(timeouts) {
+                return Poll::Ready(End::Overdue(activity.phase()));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

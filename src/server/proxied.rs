@@ -1,0 +1,187 @@
+//! The PROXY protocol, versions 1 and 2: what a load balancer says of a
+//! connection before the connection's own first byte.
+//!
+//! Only from peers that are trusted, and then it must be there: to guess
+//! whether a connection begins with such a header would let any client choose
+//! its own address (PROXY protocol, section 2).
+
+use std::net::{IpAddr, SocketAddr};
+
+use ppp::{HeaderResult, PartialResult as _, v1, v2};
+
+use super::stream::Socket;
+
+/// All of a header of version 2 with what it may carry.
+const MAX_BYTES: usize = 4 * 1024;
+/// The same of version 1.
+const MAX_TEXT_BYTES: usize = 107;
+
+/// Who is at the ends of a connection that a balancer passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) client: SocketAddr,
+    pub(super) local: SocketAddr,
+}
+
+/// Why a connection does not begin as it must.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProxiedError {
+    #[error("it does not begin with a header of the PROXY protocol")]
+    Malformed,
+    #[error("the header of the PROXY protocol is longer than {MAX_BYTES} bytes")]
+    TooLong,
+    #[error("it ended within the header of the PROXY protocol")]
+    Ended,
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// Reads the header, and nothing behind it. None: the balancer speaks for
+/// itself, as in a health check, or does not say for whom.
+pub(super) async fn read(socket: &mut Socket) -> Result<Option<Ends>, ProxiedError> {
+    loop {
+        if let Some((ends, bytes)) = parse(socket.ahead())? {
+            socket.consume(bytes);
+            return Ok(ends);
+        }
+        let room = MAX_BYTES.saturating_sub(socket.ahead().len());
+        if room == 0 {
+            return Err(ProxiedError::TooLong);
+        }
+        if !socket.read_ahead(room).await? {
+            return Err(ProxiedError::Ended);
+        }
+    }
+}
+
+/// The ends and the header's length; nothing while it is not complete.
+fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
+    // The parser takes a line that ends before its last port for a wrong one.
+    let is_text = bytes.first() == Some(&b'P');
+    if bytes.is_empty() || (is_text && bytes.len() < MAX_TEXT_BYTES && !bytes.contains(&b'\n')) {
+        return Ok(None);
+    }
+    let header = HeaderResult::parse(bytes);
+    if header.is_incomplete() {
+        return Ok(None);
+    }
+    match header {
+        HeaderResult::V1(Ok(header)) => Ok(Some((of_text(&header), header.header.len()))),
+        HeaderResult::V2(Ok(header)) => Ok(Some((of_binary(&header), header.header.len()))),
+        HeaderResult::V1(Err(_)) | HeaderResult::V2(Err(_)) => Err(ProxiedError::Malformed),
+    }
+}
+
+fn of_text(header: &v1::Header<'_>) -> Option<Ends> {
+    match header.addresses {
+        v1::Addresses::Unknown => None,
+        v1::Addresses::Tcp4(it) => Some(Ends::new(
+            (it.source_address, it.source_port),
+            (it.destination_address, it.destination_port),
+        )),
+        v1::Addresses::Tcp6(it) => Some(Ends::new(
+            (it.source_address, it.source_port),
+            (it.destination_address, it.destination_port),
+        )),
+    }
+}
+
+fn of_binary(header: &v2::Header<'_>) -> Option<Ends> {
+    if header.command == v2::Command::Local {
+        return None;
+    }
+    match header.addresses {
+        v2::Addresses::Unspecified | v2::Addresses::Unix(_) => None,
+        v2::Addresses::IPv4(it) => Some(Ends::new(
+            (it.source_address, it.source_port),
+            (it.destination_address, it.destination_port),
+        )),
+        v2::Addresses::IPv6(it) => Some(Ends::new(
+            (it.source_address, it.source_port),
+            (it.destination_address, it.destination_port),
+        )),
+    }
+}
+
+impl Ends {
+    fn new<A: Into<IpAddr>>(client: (A, u16), local: (A, u16)) -> Self {
+        Self { client: client.into(), local: local.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Version 2, PROXY, TCP over IPv4, with `extra` bytes behind the addresses.
+    fn binary(command: u8, extra: &[u8]) -> Vec<u8> {
+        let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
+        header.extend([command, 0x11]);
+        header.extend(u16::try_from(12 + extra.len()).unwrap().to_be_bytes());
+        header.extend([192, 0, 2, 7, 10, 0, 0, 1, 0x13, 0x88, 0x01, 0xbb]);
+        header.extend(extra);
+        header
+    }
+
+    fn ends() -> Ends {
+        Ends::new(([192, 0, 2, 7], 5000), ([10, 0, 0, 1], 443))
+    }
+
+    #[test]
+    fn both_versions_say_who_is_at_the_ends() {
+        let text = b"PROXY TCP4 192.0.2.7 10.0.0.1 5000 443\r\nGET /";
+        assert_eq!(parse(text).unwrap(), Some((Some(ends()), text.len() - 5)));
+        let six = b"PROXY TCP6 2001:db8::7 2001:db8::1 5000 443\r\n";
+        let (of_six, _) = parse(six).unwrap().unwrap();
+        assert_eq!(of_six.unwrap().client, "[2001:db8::7]:5000".parse().unwrap());
+        let header = binary(0x21, b"\x04\0\x01\0");
+        let with_body = [&header[..], b"GET /"].concat();
+        assert_eq!(parse(&with_body).unwrap(), Some((Some(ends()), header.len())));
+    }
+
+    #[test]
+    fn a_balancer_may_speak_for_itself() {
+        assert_eq!(parse(&binary(0x20, b"")).unwrap(), Some((None, 28)));
+        assert_eq!(parse(b"PROXY UNKNOWN\r\n").unwrap(), Some((None, 15)));
+    }
+
+    #[test]
+    fn what_is_no_such_header_is_refused() {
+        for bad in [
+            &b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..],
+            b"PROXY TCP4 1.2.3 10.0.0.1 5000 443\r\n",
+            b"PROXY TCP4 1.2.3.4 10.0.0.1 5000 443 \r\n",
+            b"PROXY TCP4 1.2.3.4 10.0.0.1 500000 443\r\n",
+            b"PROXY TCP4 ::1 ::1 1 2\r\n",
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS\r\n",
+            &binary(0x31, b""),
+            &binary(0x22, b""),
+        ] {
+            assert!(matches!(parse(bad), Err(ProxiedError::Malformed)), "{bad:?}");
+        }
+        let endless = [b'P'; 200];
+        assert!(parse(&endless).is_err(), "a line has an end");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_header_in_pieces_is_not_complete_and_no_error(at in 1_usize..40) {
+            let text = b"PROXY TCP4 192.0.2.7 10.0.0.1 5000 443\r\n";
+            prop_assert!(matches!(parse(&text[..at.min(text.len() - 1)]), Ok(None)));
+            let header = binary(0x21, b"\x04\0\x0b01234567890");
+            prop_assert!(matches!(parse(&header[..at.min(header.len() - 1)]), Ok(None)));
+        }
+
+        #[test]
+        fn nothing_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse(&bytes);
+            let text = [b"PROXY ", &bytes[..]].concat();
+            let _ = parse(&text);
+            let _ = parse(&[&binary(0x21, b"")[..14], &bytes[..]].concat());
+        }
+    }
+}
