@@ -5,13 +5,15 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use hyper::body::Incoming;
+use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Client, Exchange, Gateway, ResponseBody};
 use crate::limiter::{Decision, X_RATELIMIT_SOFT};
-use crate::message::{Failure, Redirect, Via, strip_hop_by_hop};
+use crate::message::{Failure, Redirect, Via, options, strip_hop_by_hop, take_hop};
 use crate::proxy::RequestBody;
 use crate::request::RequestView;
+use crate::server::Interim;
 use crate::snapshot::{Action, Handling};
 use crate::time::monotonic;
 
@@ -51,13 +53,17 @@ impl Gateway {
             Action::Redirect(redirect) => self.redirect(client, route, redirect, request),
             Action::Forward(upstream) => {
                 let (mut head, body) = request.into_parts();
+                if !take_hop(&head.method, &mut head.headers) {
+                    return Ok(options().map(ResponseBody::local));
+                }
                 let body = RequestBody::new(body, handling.max_body_bytes, client.body_patience)?;
                 self.introduce(client, handling, &mut head);
                 if decision.is_soft() {
                     head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
                 }
                 exchange.forwarded(&mut head.headers, &body);
-                let request = Request::from_parts(head, body);
+                let mut request = Request::from_parts(head, body);
+                relay_interim(&mut request);
                 let response = self.proxy.forward(*upstream, request, handling.timeouts).await?;
                 Ok(response.map(ResponseBody::upstream))
             }
@@ -110,5 +116,14 @@ impl Gateway {
             Some(changes) => changes.response.apply(headers),
             None => {}
         }
+    }
+}
+
+/// What the backend says before its answer reaches the client, if it can.
+fn relay_interim(request: &mut Request<RequestBody>) {
+    if let Some(interim) = request.extensions_mut().remove::<Interim>() {
+        on_informational(request, move |response| {
+            interim.send(response.status(), response.headers());
+        });
     }
 }

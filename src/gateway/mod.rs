@@ -18,9 +18,9 @@ use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
-use crate::message::{Failure, Forwarding};
+use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
-use crate::request::RequestView;
+use crate::request::{Malformed, RequestView};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -142,8 +142,16 @@ impl Gateway {
         head: &Parts,
         now: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
-        if head.method == Method::CONNECT {
-            return Err(Failure::Tunnel);
+        if let Some(malformed) = head.extensions.get::<Malformed>() {
+            return Err((*malformed).into());
+        }
+        match head.method {
+            Method::CONNECT => return Err(Failure::Tunnel),
+            Method::TRACE => return Err(Failure::Trace),
+            _ => {}
+        }
+        if has_unknown_expectation(head.version, &head.headers) {
+            return Err(Failure::Expectation);
         }
         let rules = &self.snapshot.rules;
         let tls_subject = client.identity.as_deref();

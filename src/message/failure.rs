@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 
-use crate::request::Ambiguity;
+use crate::request::{Ambiguity, Malformed};
 
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +35,18 @@ pub enum Failure {
     /// The request means nothing, or more than one thing.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
+    /// What came is no request, or one that is too large or too late.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// RFC 9110, section 10.1.1: an `Expect` other than `100-continue`.
+    #[error("the request expects what the gateway does not know; it knows 100-continue")]
+    Expectation,
     /// A method that a gateway does not serve.
     #[error("the gateway does not open tunnels")]
     Tunnel,
+    /// RFC 9110, section 9.3.8: it would show a client what the gateway adds.
+    #[error("the gateway does not serve TRACE")]
+    Trace,
     /// No route matches.
     #[error("no route matches the host, path and method of this request")]
     NoRoute,
@@ -86,10 +95,12 @@ impl Failure {
     /// The status that a client is sent.
     pub const fn status(self) -> StatusCode {
         match self {
+            Self::Malformed(malformed) => status_of(malformed),
             Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::Tunnel => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
@@ -107,8 +118,11 @@ impl Failure {
     /// Whose fault it is.
     pub const fn blame(self) -> Blame {
         match self {
-            Self::Ambiguous(_)
+            Self::Malformed(_)
+            | Self::Ambiguous(_)
+            | Self::Expectation
             | Self::Tunnel
+            | Self::Trace
             | Self::KeyMissing
             | Self::BodyTooLarge
             | Self::BodyTimeout
@@ -131,7 +145,9 @@ impl Failure {
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
-            Self::Ambiguous(_)
+            Self::Malformed(_)
+                | Self::Ambiguous(_)
+                | Self::Expectation
                 | Self::Tunnel
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
@@ -143,8 +159,11 @@ impl Failure {
     /// One word for logs and metrics.
     pub const fn reason(self) -> &'static str {
         match self {
+            Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
+            Self::Expectation => "expectation",
             Self::Tunnel => "tunnel",
+            Self::Trace => "trace",
             Self::NoRoute => "no_route",
             Self::KeyMissing => "key_missing",
             Self::BodyTooLarge => "body_too_large",
@@ -160,5 +179,18 @@ impl Failure {
             Self::RequestTimeout => "request_timeout",
             Self::UpstreamInvalid => "upstream_invalid",
         }
+    }
+}
+
+/// Bounds and versions have statuses of their own; all else is a bad request.
+const fn status_of(malformed: Malformed) -> StatusCode {
+    match malformed {
+        Malformed::HeadTooLarge | Malformed::TooManyFields => {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        }
+        Malformed::TargetTooLong => StatusCode::URI_TOO_LONG,
+        Malformed::HeadTooLate => StatusCode::REQUEST_TIMEOUT,
+        Malformed::BadVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        _ => StatusCode::BAD_REQUEST,
     }
 }

@@ -42,6 +42,11 @@ pub(super) struct Activity {
     requests: Cell<usize>,
     /// Responses, of which a piece waits until the client has room for it.
     full: Cell<usize>,
+    /// Whether of HTTP/1 a part of a head has come and not its end, maybe behind a
+    /// request that is under way.
+    has_partial_head: Cell<bool>,
+    /// Whether the rest of that head is no longer waited for.
+    is_late: Cell<bool>,
     /// When a response last went on. Only HTTP/2 looks at it: its clients can
     /// refuse to read a response and still read the connection.
     moved: Cell<Instant>,
@@ -57,6 +62,8 @@ impl Activity {
             ending: Cell::new(false),
             requests: Cell::new(0),
             full: Cell::new(0),
+            has_partial_head: Cell::new(false),
+            is_late: Cell::new(false),
             moved: Cell::new(since),
         }
     }
@@ -85,6 +92,41 @@ impl Activity {
 
     pub(super) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests.get() > 0
+    }
+
+    /// Of HTTP/1: a part of a head has come.
+    pub(super) fn head_begins(&self) {
+        self.has_partial_head.set(true);
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+    }
+
+    /// Of HTTP/1: the rest of it has come, or will not be read.
+    pub(super) fn head_is_whole(&self) {
+        self.has_partial_head.set(false);
+    }
+
+    /// Whether the client is in the middle of a head of HTTP/1, and nothing else is
+    /// under way.
+    pub(super) fn is_amid_head(&self) -> bool {
+        self.phase.get() == Phase::Head && self.has_partial_head.get()
+    }
+
+    /// No longer waits for the rest of a head; false if there is none to wait for,
+    /// or if it was said before.
+    pub(super) fn give_up_head(&self) -> bool {
+        self.is_amid_head() && !self.is_late.replace(true)
+    }
+
+    /// Whether the rest of a head is no longer waited for.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
     }
 
     /// A look at HTTP/2: a head has begun to come, or none is on its way.
@@ -157,13 +199,14 @@ impl Drop for UnderWay {
         let requests = &self.activity.requests;
         requests.set(requests.get() - 1);
         if requests.get() == 0 && self.activity.phase() == Phase::Busy {
-            self.activity.enter(Phase::Idle);
+            let is_next_on_its_way = self.activity.has_partial_head.get();
+            self.activity.enter(if is_next_on_its_way { Phase::Head } else { Phase::Idle });
         }
     }
 }
 
-/// A stream that marks when a request begins to arrive, and when its client
-/// does not read.
+/// A stream that marks when its client does not read, and of HTTP/2 when a
+/// request begins to arrive. Of HTTP/1 the guard marks that.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     pub(super) stream: T,
@@ -179,9 +222,6 @@ impl<T> Observed<T> {
             Some(frames) => {
                 frames.see(bytes, monotonic).map_err(io::Error::other)?;
                 self.activity.see_head(frames.is_in_head());
-            }
-            None if self.activity.phase() == Phase::Idle && !bytes.is_empty() => {
-                self.activity.enter(Phase::Head);
             }
             None => {}
         }

@@ -15,7 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response};
+use http::{HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::service::{HttpService, service_fn};
@@ -26,7 +26,7 @@ use tokio_util::either::Either;
 use tower::{Service, ServiceExt as _};
 use tracing::debug;
 
-use super::activity::{Activity, Phase, UntilIdle};
+use super::activity::{Activity, UntilIdle};
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
@@ -199,7 +199,8 @@ where
         let activity = Rc::clone(&activity);
         async move {
             let mut response = service.oneshot(request).await?;
-            if activity.is_ending() {
+            let opens_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            if activity.is_ending() && !opens_tunnel {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
@@ -213,8 +214,8 @@ enum End {
     Closed,
     /// In the middle of a response.
     Broken,
-    /// It was in this phase for longer than it may be.
-    Overdue(Phase),
+    /// The client took longer than it may, and there is nothing to be said to that.
+    Overdue,
 }
 
 impl End {
@@ -248,12 +249,15 @@ where
     let mut ticks = interval(Activity::interval(timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut drained = pin!(drained);
+    let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(End::of(ended));
         }
-        if !draining && drained.as_mut().poll(cx).is_ready() {
+        stopping = stopping || drained.as_mut().poll(cx).is_ready();
+        // Whoever is in the middle of a head is told with the answer to it.
+        if stopping && !draining && !activity.is_amid_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -261,8 +265,15 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            if activity.is_overdue(timeouts) {
-                return Poll::Ready(End::Overdue(activity.phase()));
+            if !activity.is_overdue(timeouts) {
+                continue;
+            }
+            if !activity.give_up_head() {
+                return Poll::Ready(End::Overdue);
+            }
+            // Now the guard lets the library read something that can be answered.
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(End::of(ended));
             }
         }
         Poll::Pending
