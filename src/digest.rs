@@ -67,7 +67,7 @@ impl Key {
 }
 
 /// The key of the digests.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; 16]);
 
 impl Secret {

@@ -14,7 +14,7 @@
 //! | 4 | [`snapshot`] | what one request sees |
 //! | 5 | [`gateway`] | the life of a request |
 //! | 6 | [`config`] | from `gateway.yaml` to what is true |
-//! | 7 | [`app`] | build, run, stop |
+//! | 7 | [`app`] | build, run, reload, stop |
 //! | 8 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.

@@ -7,6 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
 use crate::limiter::HeaderWriter;
+use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 use crate::rules::Rules;
 
@@ -30,12 +31,27 @@ pub struct Snapshot {
 pub struct Handling {
     /// What becomes of those that are admitted.
     pub action: Action,
-    /// How long the upstream may take.
+    /// How long one may take.
     pub timeouts: RouteTimeouts,
     /// When a request is sent again; none: never.
     pub retries: Option<RetrySettings>,
     /// The largest request body in bytes; none: no bound.
     pub max_body_bytes: Option<u64>,
+    /// What is changed in messages; boxed, as most routes change nothing.
+    pub changes: Option<Box<Changes>>,
+}
+
+/// What a route changes in messages on their way.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The request's target.
+    pub rewrite: Rewrite,
+    /// The request's fields, as the upstream gets them: what the gateway itself
+    /// says about the client can be replaced, too.
+    pub request: FieldEdits,
+    /// The response's fields, whoever answers. What clients are told about their
+    /// limits and the request's id are written later, and so cannot be removed.
+    pub response: FieldEdits,
 }
 
 /// What becomes of an admitted request.
@@ -45,6 +61,8 @@ pub enum Action {
     Forward(usize),
     /// It is answered here.
     Respond(FixedResponse),
+    /// It is led elsewhere.
+    Redirect(Redirect),
 }
 
 /// A response that never changes.

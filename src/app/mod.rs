@@ -1,36 +1,32 @@
 //! The process: build everything from a configuration, run it on one thread a
-//! core, stop without losing a request.
+//! core, take another configuration when the file changes, stop without losing a
+//! request.
 
 mod echo;
+mod fleet;
+mod foundation;
+mod reload;
+mod systemd;
+mod watch;
 mod worker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::path::Path;
 
 use tokio::runtime::{Builder, LocalRuntime};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
 use tracing::{info, warn};
 
-use crate::config::{Config, StoreSettings};
-use crate::digest::{Secret, SharedSecret};
-use crate::drain::{self, Drain, Stop};
-use crate::limiter::HeaderWriter;
-use crate::proxy::{self, UpstreamShared};
-use crate::rules::Rules;
-use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings};
-use crate::snapshot::Snapshot;
-use crate::store::overrides::{FileError, OverridesFile, SharedOverrides};
-use crate::store::redis::Shared;
-use crate::store::{MemoryStore, SharedStore};
+use crate::config::Config;
+use crate::drain::{self, Stop};
+use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings, Terms};
+use crate::store::overrides::FileError;
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
-use worker::Worker;
-
-/// How much longer than a drain the workers may take to end.
-const DRAIN_GRACE: Duration = Duration::from_secs(1);
+use fleet::{Ended, Fleet};
+use systemd::{Inherited, State};
+use watch::FileWatch;
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -55,15 +51,16 @@ pub enum RunError {
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests under
-/// way have been answered.
+/// way have been answered. `file` is what `config` was read from: when it
+/// changes, and on SIGHUP, it is read again.
 ///
 /// # Errors
 /// If it cannot start. What goes wrong later is logged and survived.
-pub fn run(config: Config) -> Result<(), RunError> {
+pub fn run(config: Config, file: Option<&Path>) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let ended = control.block_on(supervise(config, log.as_ref()));
+    let ended = control.block_on(supervise(config, file, log.as_ref()));
     // The lookup of a name may take longer than anybody wants to wait now.
     control.shutdown_background();
     let ended = ended?;
@@ -78,34 +75,39 @@ fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
     AccessLog::open(settings).map_err(|source| RunError::AccessLog { output, source })
 }
 
-/// How the workers ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ended {
-    /// All of them, by themselves.
-    Whole,
-    /// Some still run and will be cut off with the process.
-    Cut,
-}
-
-/// Starts the workers, waits for the signal to stop, and stops them.
-async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<Ended, RunError> {
-    let drain_limit = config.runtime.drain;
-    let workers = config.runtime.workers.unwrap_or_else(cores);
+/// Starts the workers, reloads them when they are to have another configuration,
+/// waits for the signal to stop, and stops them.
+async fn supervise(
+    config: Config,
+    file: Option<&Path>,
+    log: Option<&AccessLog>,
+) -> Result<Ended, RunError> {
     let (stop, drain) = drain::channel();
-    let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
+    let mut signals = Signals::new()?;
+    let mut watch = file.map(FileWatch::new);
     let (echo_stop, echo) = start_echo()?;
-    let threads = start_workers(config, workers, echo, log, &drain).await?;
+    let mut fleet = Fleet::start(config, Inherited::take(), echo, log, &drain).await?;
     drop(drain);
-    let [terminate, interrupt] = &mut signals;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        systemd::tell(State::Ready);
+        tokio::select! {
+            () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => break,
+            _ = signals.hangup.recv() => {}
+            () = changed(&mut watch) => {}
+        }
+        systemd::tell(State::Reloading);
+        match file {
+            Some(file) => reload::reload(&mut fleet, file).await,
+            None => {
+                warn!("there is no file to be read again: this gateway was started without one")
+            }
+        }
     }
-    info!(limit = ?drain_limit, "stopping: requests under way are finished");
+    systemd::tell(State::Stopping);
+    info!(limit = ?fleet.drain_limit(), "stopping: requests under way are finished");
     let ended = tokio::select! {
-        ended = stop_workers(stop, threads, drain_limit) => ended,
-        _ = terminate.recv() => Ended::Cut,
-        _ = interrupt.recv() => Ended::Cut,
+        ended = fleet.stop(stop) => ended,
+        () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => Ended::Cut,
     };
     if ended == Ended::Cut {
         warn!("not waiting any longer: requests under way are cut off");
@@ -114,8 +116,36 @@ async fn supervise(config: Config, log: Option<&AccessLog>) -> Result<Ended, Run
     Ok(ended)
 }
 
-fn cores() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
+/// What the process is told by others.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+}
+
+async fn stop_asked(terminate: &mut Signal, interrupt: &mut Signal) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Returns when the file has changed, if there is one.
+async fn changed(watch: &mut Option<FileWatch>) {
+    match watch {
+        Some(watch) => watch.changed().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn local_runtime() -> io::Result<LocalRuntime> {
@@ -124,102 +154,11 @@ fn local_runtime() -> io::Result<LocalRuntime> {
 
 /// Starts the backend inside the process on a free port of the loopback.
 fn start_echo() -> Result<(Stop, SocketAddr), RunError> {
-    let settings = ListenerSettings::new(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))));
-    let mut listeners = Listener::bind(settings, 1)?;
+    let address = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let (mut listeners, _) = Listener::bind(Terms::new(ListenerSettings::new(address))?, 1)?;
     let listener = listeners.swap_remove(0);
     let address = listener.address().tcp().expect("it was bound to a port");
     let (stop, drain) = drain::channel();
-    spawn_local(server::serve(listener, drain, |_| echo::service()));
+    spawn_local(server::serve(listener, drain, |_, _| echo::service()));
     Ok((stop, address))
-}
-
-/// Binds all listeners first, so that a port in use stops the start, finds the
-/// upstreams, and then starts one thread for each worker.
-async fn start_workers(
-    config: Config,
-    workers: usize,
-    echo: SocketAddr,
-    log: Option<&AccessLog>,
-    drain: &Drain,
-) -> Result<Vec<JoinHandle<()>>, RunError> {
-    let mut sockets: Vec<Vec<Listener>> = (0..workers).map(|_| Vec::new()).collect();
-    for settings in &config.listeners {
-        let listeners = Listener::bind(settings.clone(), workers)?;
-        info!(address = %listeners[0].address(), workers, "listening");
-        for (sockets, listener) in sockets.iter_mut().zip(listeners) {
-            sockets.push(listener);
-        }
-    }
-    let drain_limit = config.runtime.drain;
-    let (overrides, secret) = overrides(&config)?;
-    let secret = Arc::new(SharedSecret::new(secret));
-    let store = shared_store(&config.store, &secret);
-    let snapshot = Arc::new(snapshot(config, secret, echo));
-    proxy::resolve(&snapshot.upstreams).await;
-    snapshot.upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::look_after(upstream))));
-    let mut threads = Vec::with_capacity(workers);
-    for (index, listeners) in sockets.into_iter().enumerate() {
-        let worker = Worker {
-            listeners,
-            snapshot: Arc::clone(&snapshot),
-            store: store.clone(),
-            overrides: overrides.clone(),
-            log: log.map(AccessLog::worker),
-            drain: drain.clone(),
-            drain_limit,
-        };
-        let name = format!("worker-{index}");
-        threads.push(thread::Builder::new().name(name).spawn(move || worker.run())?);
-    }
-    Ok(threads)
-}
-
-/// Where limits of single keys are, if a policy may have any, and under which
-/// secret keys are digested.
-fn overrides(config: &Config) -> Result<(Option<SharedOverrides>, Secret), RunError> {
-    let may_have = config.policies.iter().any(|policy| policy.overrides.is_some());
-    match &config.store.overrides {
-        Some(path) if may_have => {
-            let file = OverridesFile::open(path)?;
-            let secret = file.secret();
-            Ok((Some(SharedOverrides::in_file(file)?), secret))
-        }
-        _ => Ok((may_have.then(SharedOverrides::in_redis), Secret::random())),
-    }
-}
-
-/// Where all workers count. Of a store of several nodes the secret is learned.
-fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
-    let memory = Arc::new(MemoryStore::new(settings.max_keys));
-    match settings.redis.clone() {
-        None => SharedStore::Memory(memory),
-        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
-    }
-}
-
-/// What all workers share, from a configuration.
-fn snapshot(config: Config, secret: Arc<SharedSecret>, echo: SocketAddr) -> Snapshot {
-    let (rules, routes) =
-        config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
-    let shared = |settings| Arc::new(UpstreamShared::new(settings, echo));
-    let upstreams = config.upstreams.into_iter().map(shared);
-    Snapshot {
-        rules: Rules::new(rules, config.client, secret),
-        routes,
-        upstreams: upstreams.collect(),
-        headers: HeaderWriter::new(&config.headers),
-        problem_json: config.problem_json,
-    }
-}
-
-async fn stop_workers(stop: Stop, threads: Vec<JoinHandle<()>>, drain_limit: Duration) -> Ended {
-    if !stop.finish(drain_limit + DRAIN_GRACE).await {
-        return Ended::Cut;
-    }
-    for thread in threads {
-        if thread.join().is_err() {
-            warn!("a worker had panicked");
-        }
-    }
-    Ended::Whole
 }

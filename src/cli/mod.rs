@@ -80,11 +80,11 @@ fn prefixed(failure: &Failure) -> String {
 }
 
 fn run(args: RunArgs) -> Result<(), Failure> {
-    let config = match args.without_file()? {
-        Some(config) => config,
-        None => load(&args.config)?.config,
-    };
-    Ok(app::run(config)?)
+    match args.without_file()? {
+        Some(config) => app::run(config, None)?,
+        None => app::run(load(&args.config)?.config, Some(&args.config))?,
+    }
+    Ok(())
 }
 
 fn check(path: &Path) -> Result<(), Failure> {

@@ -71,6 +71,7 @@ impl Config {
                 timeouts: RouteTimeouts::default(),
                 retries: None,
                 max_body_bytes: None,
+                changes: None,
             },
         };
         let is_tls = matches!(to, Target::Https(..));
@@ -104,7 +105,7 @@ pub struct Route {
 }
 
 /// Where the counters live.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// Keys that the memory of this process may hold.
     pub max_keys: usize,

@@ -9,7 +9,6 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "configuration" => &["admin", "check"],
         "jwks" => &["url"],
         "redis" => &["read_from", "connections", "lease"],
-        "route" => &["redirect", "rewrite", "request_headers", "response_headers"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],
         _ => &[],

@@ -1,10 +1,12 @@
 //! The body of a response, and what happens when it has ended.
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::entry::Entry;
 use super::owed::Owed;
@@ -16,6 +18,8 @@ use crate::proxy::{self, BrokenResponse};
 #[derive(Debug)]
 pub struct ResponseBody {
     source: Source,
+    /// When it must have ended, if there is such a time.
+    deadline: Option<Pin<Box<Sleep>>>,
     entry: Option<Box<Entry>>,
     owed: Option<Box<Owed>>,
 }
@@ -27,12 +31,23 @@ enum Source {
 }
 
 impl ResponseBody {
-    pub(super) fn local(bytes: Bytes) -> Self {
-        Self { source: Source::Local(bytes), entry: None, owed: None }
+    const fn new(source: Source) -> Self {
+        Self { source, deadline: None, entry: None, owed: None }
     }
 
-    pub(super) fn upstream(body: proxy::ResponseBody) -> Self {
-        Self { source: Source::Upstream(body), entry: None, owed: None }
+    pub(super) const fn local(bytes: Bytes) -> Self {
+        Self::new(Source::Local(bytes))
+    }
+
+    pub(super) const fn upstream(body: proxy::ResponseBody) -> Self {
+        Self::new(Source::Upstream(body))
+    }
+
+    /// The same, broken off if it has not ended by then. What is at hand is
+    /// never too late.
+    pub(super) fn ending_by(self, deadline: Instant) -> Self {
+        let may_be_late = !self.is_local() && !self.is_end_stream();
+        Self { deadline: may_be_late.then(|| Box::pin(sleep_until(deadline))), ..self }
     }
 
     /// Whether the gateway itself answers.
@@ -54,8 +69,10 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { source, entry, owed } = &mut *self;
+        let Self { source, deadline, entry, owed } = &mut *self;
+        let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let frame = match source {
+            _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),
             Source::Local(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
             Source::Upstream(body) => Pin::new(body).poll_frame(cx),
@@ -63,7 +80,7 @@ impl Body for ResponseBody {
         if let (Some(entry), Poll::Ready(Some(frame))) = (entry, &frame) {
             match frame {
                 Ok(frame) => entry.sent(frame.data_ref().map_or(0, Bytes::len)),
-                Err(_) => entry.broke_off(),
+                Err(broken) => entry.broke_off(*broken),
             }
         }
         if let (Some(owed), Poll::Ready(Some(Ok(frame)))) = (owed, &frame)

@@ -10,6 +10,7 @@ use http::{HeaderValue, Method, Response, Uri};
 use super::{Client, Gateway, ResponseBody};
 use crate::limiter::{Decision, Outcome, Report};
 use crate::message::Failure;
+use crate::proxy::BrokenResponse;
 use crate::telemetry::Record;
 use crate::time::{Span, Timestamp, monotonic};
 
@@ -105,8 +106,8 @@ impl Entry {
     }
 
     /// The response ended before its end.
-    pub(super) fn broke_off(&mut self) {
-        self.outcome = "upstream_broke_off";
+    pub(super) fn broke_off(&mut self, broken: BrokenResponse) {
+        self.outcome = broken.reason();
     }
 
     /// The response begins.

@@ -28,6 +28,8 @@ pub(super) struct Exchange<'g> {
     is_cross_origin: bool,
     /// Whether the client waits with its body until it is asked for it.
     asks_first: bool,
+    /// The index of the route that it takes, as soon as that is known.
+    route: Option<usize>,
     /// Its line in the access log, if there is one.
     entry: Option<Box<Entry>>,
     /// What it owes its counters, if it owes them anything.
@@ -48,6 +50,7 @@ impl<'g> Exchange<'g> {
             style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             asks_first: head.headers.contains_key(EXPECT),
+            route: None,
             entry: Entry::begin(gateway, client, head, now, &request_id),
             owed: None,
             request_id,
@@ -56,6 +59,7 @@ impl<'g> Exchange<'g> {
 
     /// Notes what rules and limiter say, before anybody acts on it.
     pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &mut Decision<'_>) {
+        self.route = Some(route);
         self.owed = Owed::new(self.gateway, std::mem::take(&mut decision.lease));
         if let Some(entry) = &mut self.entry {
             entry.judged(route, client_ip, decision);
@@ -107,6 +111,7 @@ impl<'g> Exchange<'g> {
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
+        self.gateway.change(self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
         if self.asks_first && is_local {
             // What comes next may be the body or another request (RFC 9110, section 10.1.1).

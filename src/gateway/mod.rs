@@ -1,50 +1,46 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
+mod act;
 mod body;
+mod current;
 mod entry;
 mod exchange;
 mod owed;
 mod queue;
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
-use hyper::ext::on_informational;
-use tower::Service;
 
-use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
-use crate::message::{
-    Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop,
-    switch_to_websocket, take_hop, wants_websocket,
-};
-use crate::proxy::{Conditions, Pressure, Proxy, RequestBody};
+use crate::limiter::{Decision, Outcome, RateLimiter, Room};
+use crate::message::{Failure, Forwarding, has_unknown_expectation};
+use crate::proxy::{Pressure, Proxy};
 use crate::request::{Malformed, RequestView};
-use crate::server::{Interim, Peer};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
+pub use current::CurrentGateway;
 use exchange::Exchange;
 use queue::Queue;
 
-/// One worker's gateway: what it shares with the others, and its own ways to
-/// the store and the upstreams.
+/// One worker's gateway under one configuration: what it shares with the other
+/// workers, and its own ways to the store and the upstreams. A request keeps the
+/// one that it began with.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
-    limiter: RateLimiter,
+    limiter: Rc<RateLimiter>,
     proxy: Proxy,
     clock: Clock,
-    queue: Queue,
-    log: Option<WorkerLog>,
+    queue: Rc<Queue>,
+    log: Option<Rc<WorkerLog>>,
 }
 
 /// What all requests of one connection have in common.
@@ -79,35 +75,28 @@ impl Gateway {
         clock: Clock,
         log: Option<WorkerLog>,
     ) -> Self {
-        Self { snapshot, limiter, proxy, clock, queue: Queue::default(), log }
+        let (limiter, log) = (Rc::new(limiter), log.map(Rc::new));
+        Self { snapshot, limiter, proxy, clock, queue: Rc::default(), log }
     }
 
-    /// The service for one connection from `peer`, in whose requests' bodies no
-    /// pause is longer than `body_patience`.
-    pub fn service(
-        self: &Rc<Self>,
-        peer: Peer,
-        body_patience: Duration,
-    ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible>
-    + Clone
-    + use<> {
-        let gateway = Rc::clone(self);
-        let client = Rc::new(Client {
-            peer: peer.address.ip(),
-            forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
-            identity: peer.identity,
-            body_patience,
-        });
-        tower::service_fn(move |request| {
-            let (gateway, client) = (Rc::clone(&gateway), Rc::clone(&client));
-            async move { Ok(gateway.handle(&client, request).await) }
-        })
+    /// The same worker's gateway under another configuration. Counters, requests
+    /// that wait for their turn, and connections to upstreams that are still
+    /// there stay what they are.
+    fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
+        Self {
+            proxy: self.proxy.renewed(&snapshot.upstreams),
+            snapshot,
+            limiter: Rc::clone(&self.limiter),
+            clock: self.clock.clone(),
+            queue: Rc::clone(&self.queue),
+            log: self.log.clone(),
+        }
     }
 
     /// What must be done now and then, whether requests come or not: lines of
     /// the access log that wait for others are written, connections that have
     /// been idle for too long are closed, and the store keeps its house.
-    pub fn housekeep(&self) {
+    fn housekeep(&self) {
         if let Some(log) = &self.log {
             log.flush();
         }
@@ -116,7 +105,7 @@ impl Gateway {
     }
 
     /// Ends this worker's part, when its last request has been answered.
-    pub async fn close(&self) {
+    async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }
 
@@ -184,71 +173,5 @@ impl Gateway {
         };
         let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);
         Room { latency, in_flight_percent, slowing: is_slowing }
-    }
-
-    /// What becomes of an admitted request.
-    async fn act(
-        &self,
-        client: &Client,
-        route: usize,
-        affinity: Option<u64>,
-        decision: &Decision<'_>,
-        request: Request<Incoming>,
-        exchange: &mut Exchange<'_>,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        self.queue.hold(decision.delay).await?;
-        let route = &self.snapshot.routes[route];
-        match &route.action {
-            Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
-            Action::Forward(upstream) => {
-                let (mut head, body) = request.into_parts();
-                if !take_hop(&head.method, &mut head.headers) {
-                    return Ok(options().map(ResponseBody::local));
-                }
-                let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
-                let wants_websocket = wants_websocket(&head);
-                self.introduce(client, &mut head);
-                if wants_websocket {
-                    switch_to_websocket(&mut head.headers);
-                }
-                if decision.is_soft() {
-                    head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
-                }
-                exchange.forwarded(&mut head.headers, &body);
-                let mut request = Request::from_parts(head, body);
-                relay_interim(&mut request);
-                let retries = route.retries.as_ref();
-                let conditions = Conditions { timeouts: route.timeouts, retries, affinity };
-                let response = self.proxy.forward(*upstream, request, conditions).await?;
-                Ok(response.map(ResponseBody::upstream))
-            }
-        }
-    }
-
-    /// Writes into a request who asks, and through whom, for the backend to see.
-    fn introduce(&self, client: &Client, head: &mut Parts) {
-        strip_hop_by_hop(&mut head.headers);
-        head.headers.remove(X_RATELIMIT_SOFT);
-        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
-        let target =
-            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
-        if let Some(Ok(host)) = target {
-            head.headers.entry(HOST).or_insert(host);
-        }
-        let is_trusted = self.snapshot.rules.trusts(client.peer);
-        if !is_trusted {
-            self.snapshot.rules.strip_claims(&mut head.headers);
-        }
-        client.forwarding.write(&mut head.headers, is_trusted);
-        Via::write(&mut head.headers, head.version);
-    }
-}
-
-/// What the backend says before its answer reaches the client, if it can.
-fn relay_interim(request: &mut Request<RequestBody>) {
-    if let Some(interim) = request.extensions_mut().remove::<Interim>() {
-        on_informational(request, move |response| {
-            interim.send(response.status(), response.headers());
-        });
     }
 }

@@ -92,6 +92,9 @@ pub enum Failure {
     /// The upstream speaks only HTTP/2, over which the gateway opens no tunnel.
     #[error("the upstream speaks no HTTP/1.1, over which a WebSocket could be opened")]
     UpstreamNoTunnel,
+    /// The whole request took longer than its route allows.
+    #[error("the request took longer than this route allows")]
+    RequestTimeout,
     /// The upstream's answer is no HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
@@ -118,7 +121,9 @@ impl Failure {
             Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
-            Self::UpstreamConnectTimeout | Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
+                StatusCode::GATEWAY_TIMEOUT
+            }
         }
     }
 
@@ -134,7 +139,10 @@ impl Failure {
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
-            Self::NoRoute | Self::QueueFull | Self::StoreAway => Blame::Gateway,
+            // Whoever was slow, it was the gateway that gave up.
+            Self::NoRoute | Self::QueueFull | Self::StoreAway | Self::RequestTimeout => {
+                Blame::Gateway
+            }
             Self::UpstreamBusy
             | Self::UpstreamUnresolved
             | Self::UpstreamUntrusted
@@ -159,6 +167,7 @@ impl Failure {
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
                 | Self::BodyBroken
+                | Self::RequestTimeout
         )
     }
 
@@ -185,6 +194,7 @@ impl Failure {
             Self::UpstreamTimeout => "upstream_timeout",
             Self::UpstreamClosed => "upstream_closed",
             Self::UpstreamNoTunnel => "upstream_no_tunnel",
+            Self::RequestTimeout => "request_timeout",
             Self::UpstreamInvalid => "upstream_invalid",
         }
     }

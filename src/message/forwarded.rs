@@ -1,10 +1,10 @@
 //! What a backend is told about the client: `X-Forwarded-For`, `-Proto`,
-//! `-Host`, `-Port` and `Via`.
+//! `-Host`, `-Port`, `Forwarded` (RFC 7239) if it is wanted, and `Via`.
 //!
 //! What an untrusted peer wrote into such fields is dropped; what a trusted
 //! proxy wrote is kept and extended.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{FORWARDED, HOST, HeaderName, VIA};
 use http::{HeaderMap, HeaderValue, Version};
@@ -13,11 +13,13 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The fields' values for one client connection, made once when it opens.
 #[derive(Clone, Debug)]
 pub struct Forwarding {
+    address: IpAddr,
     peer: HeaderValue,
     scheme: HeaderValue,
     port: HeaderValue,
@@ -27,27 +29,52 @@ impl Forwarding {
     /// For a connection from `peer` to the listener at `local`. A listener
     /// without a port has the usual one.
     pub fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
-        let address = peer.ip().to_canonical().to_string();
+        let address = peer.ip().to_canonical();
         let (scheme, usual_port) = if is_encrypted { ("https", 443) } else { ("http", 80) };
         let port = if local.port() == 0 { usual_port } else { local.port() };
         Self {
-            peer: HeaderValue::try_from(address).expect("an address is visible ASCII"),
+            address,
+            peer: HeaderValue::try_from(address.to_string()).expect("an address is visible ASCII"),
             scheme: HeaderValue::from_static(scheme),
             port: HeaderValue::from(port),
         }
     }
 
-    /// Writes the fields into a request that is to be forwarded.
-    pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool) {
+    /// Writes the fields into a request that is to be forwarded; `Forwarded` only
+    /// if that is asked for.
+    pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool, with_forwarded: bool) {
         if peer_is_trusted {
             self.extend(headers);
         } else {
             self.replace(headers);
         }
+        if with_forwarded {
+            headers.append(FORWARDED, self.element(headers.get(HOST)));
+        }
+    }
+
+    /// Our element of `Forwarded` (RFC 7239, section 4).
+    fn element(&self, host: Option<&HeaderValue>) -> HeaderValue {
+        // RFC 7239, section 6.
+        let mut element = match self.address {
+            IpAddr::V4(address) => format!("for={address};proto="),
+            IpAddr::V6(address) => format!("for=\"[{address}]\";proto="),
+        }
+        .into_bytes();
+        element.extend(self.scheme.as_bytes());
+        // In quotes, since a port is no token; a host has nothing to escape in them.
+        let quotable = |host: &&HeaderValue| !host.as_bytes().iter().any(|b| b"\"\\".contains(b));
+        if let Some(host) = host.filter(quotable) {
+            element.extend(b";host=\"");
+            element.extend(host.as_bytes());
+            element.push(b'"');
+        }
+        HeaderValue::from_bytes(&element).expect("its parts are values of fields")
     }
 
     fn replace(&self, headers: &mut HeaderMap) {
         headers.remove(FORWARDED);
+        headers.remove(X_FORWARDED_PREFIX);
         headers.remove(X_REAL_IP);
         headers.insert(X_FORWARDED_FOR, self.peer.clone());
         headers.insert(X_FORWARDED_PROTO, self.scheme.clone());
@@ -101,6 +128,7 @@ mod tests {
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static("https"));
         headers.insert(X_FORWARDED_HOST, HeaderValue::from_static("evil.example"));
         headers.insert(X_REAL_IP, HeaderValue::from_static("203.0.113.9"));
+        headers.insert(X_FORWARDED_PREFIX, HeaderValue::from_static("//evil.example"));
         headers.insert(FORWARDED, HeaderValue::from_static("for=203.0.113.9"));
         headers
     }
@@ -112,22 +140,42 @@ mod tests {
     #[test]
     fn what_an_untrusted_peer_wrote_is_dropped() {
         let mut headers = spoofed();
-        forwarding().write(&mut headers, false);
+        forwarding().write(&mut headers, false, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["192.0.2.7"]);
         assert_eq!(all(&headers, X_FORWARDED_PROTO), ["http"]);
         assert_eq!(all(&headers, X_FORWARDED_HOST), ["api.example.com"]);
         assert_eq!(all(&headers, X_FORWARDED_PORT), ["8080"]);
-        assert!(all(&headers, X_REAL_IP).is_empty() && all(&headers, FORWARDED).is_empty());
+        for gone in [X_REAL_IP, X_FORWARDED_PREFIX, FORWARDED] {
+            assert!(!headers.contains_key(&gone), "{gone}");
+        }
     }
 
     #[test]
     fn what_a_trusted_proxy_wrote_is_kept_and_extended() {
         let mut headers = spoofed();
-        forwarding().write(&mut headers, true);
+        forwarding().write(&mut headers, true, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["203.0.113.9", "192.0.2.7"]);
         assert_eq!(all(&headers, X_FORWARDED_PROTO), ["https"]);
         assert_eq!(all(&headers, X_FORWARDED_HOST), ["evil.example"]);
         assert_eq!(all(&headers, X_FORWARDED_PORT), ["8080"]);
+    }
+
+    #[test]
+    fn forwarded_is_written_if_it_is_wanted_and_extends_only_what_is_trusted() {
+        let mut headers = spoofed();
+        forwarding().write(&mut headers, false, true);
+        let own = "for=192.0.2.7;proto=http;host=\"api.example.com\"";
+        assert_eq!(all(&headers, FORWARDED), [own]);
+        let mut headers = spoofed();
+        forwarding().write(&mut headers, true, true);
+        assert_eq!(all(&headers, FORWARDED), ["for=203.0.113.9", own]);
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, HeaderValue::from_static("a\"b"));
+        let address = |text: &str| text.parse().expect("an address");
+        let forwarding =
+            Forwarding::new(address("[2001:db8::7]:5000"), address("[::1]:8443"), true);
+        forwarding.write(&mut headers, false, true);
+        assert_eq!(all(&headers, FORWARDED), ["for=\"[2001:db8::7]\";proto=https"]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Code {
             Failure::BodyTooLarge => Self::ResourceExhausted,
             // The upstream may have done what was asked, so this is no `Unavailable`,
             // which says that another attempt does no harm.
-            Failure::UpstreamTimeout => Self::DeadlineExceeded,
+            Failure::UpstreamTimeout | Failure::RequestTimeout => Self::DeadlineExceeded,
             Failure::BodyTimeout
             | Failure::QueueFull
             | Failure::StoreAway

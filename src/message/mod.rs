@@ -2,21 +2,27 @@
 //! answers, the fields that a forwarded message may not keep or must gain, and
 //! what a response says it cost. Pure.
 
+mod edits;
 mod failure;
 mod fields;
 mod forwarded;
 mod grpc;
 mod meter;
+mod redirect;
 mod respond;
+mod rewrite;
 mod template;
 mod websocket;
 
+pub use edits::FieldEdits;
 pub use failure::{Blame, Failure};
 pub use fields::{
     X_REQUEST_ID, has_unknown_expectation, join_cookies, request_id, strip_hop_by_hop, take_hop,
 };
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
+pub use redirect::{Location, LocationError, Redirect};
 pub use respond::{AnswerStyle, Refusal, options};
+pub use rewrite::{Prefix, Rewrite};
 pub use template::Template;
 pub use websocket::{grants_websocket, switch_to_websocket, wants_websocket, websocket_key};

@@ -137,18 +137,20 @@ pub enum Balance {
     Hash,
 }
 
-/// How long an upstream may take over one request.
+/// How long one request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteTimeouts {
     /// From the request's last byte to the response's head.
     pub response: Duration,
     /// Between two pieces of the response's body.
     pub idle: Duration,
+    /// From the time it is admitted to the last byte of the response; none: no bound.
+    pub request: Option<Duration>,
 }
 
 impl Default for RouteTimeouts {
     fn default() -> Self {
-        Self { response: Duration::from_secs(30), idle: Duration::from_secs(60) }
+        Self { response: Duration::from_secs(30), idle: Duration::from_secs(60), request: None }
     }
 }
 

@@ -84,6 +84,11 @@ impl UpstreamShared {
         &self.settings
     }
 
+    /// The upstream with other settings. What is in flight stays in flight.
+    pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
+        Self { in_flight: Arc::clone(&self.in_flight), ..Self::new(settings, echo) }
+    }
+
     /// How its endpoints are doing.
     pub fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();

@@ -68,6 +68,17 @@ impl Rules {
         &self.routes[index]
     }
 
+    /// The parameters of `path`, in the form that is compared, under the route
+    /// with this index, which it matches.
+    pub fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
+        Params::new(&self.routes[index].path, path)
+    }
+
+    /// Whether proxies tell each other in `Forwarded` who their client is.
+    pub fn speaks_forwarded(&self) -> bool {
+        self.client.forwarded_header == ForwardedHeader::Forwarded
+    }
+
     /// Whether what `peer` says about other clients is believed.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.contains(peer.to_canonical())

@@ -36,6 +36,8 @@ pub(super) struct Activity {
     since: Cell<Instant>,
     /// Since when the client has not read what it is being sent.
     stalled: Cell<Option<Instant>>,
+    /// Whether the next response is the last one.
+    ending: Cell<bool>,
     /// Requests that have not been answered to the end: of HTTP/1 one at most.
     requests: Cell<usize>,
     /// Responses, of which a piece waits until the client has room for it.
@@ -57,6 +59,7 @@ impl Activity {
             phase: Cell::new(Phase::Head),
             since: Cell::new(since),
             stalled: Cell::new(None),
+            ending: Cell::new(false),
             requests: Cell::new(0),
             full: Cell::new(0),
             has_partial_head: Cell::new(false),
@@ -75,6 +78,16 @@ impl Activity {
         self.phase.set(Phase::Busy);
         self.requests.set(self.requests.get() + 1);
         UnderWay { activity: Rc::clone(self), is_full: false }
+    }
+
+    /// The connection is to end, but not in the middle of anything.
+    pub(super) fn end(&self) {
+        self.ending.set(true);
+    }
+
+    /// Whether the next response is the last one.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get()
     }
 
     pub(super) fn phase(&self) -> Phase {

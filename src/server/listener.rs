@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +12,6 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use rustls::ServerConfig;
-use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
@@ -21,9 +20,14 @@ use tracing::warn;
 use super::connection::{self, Protocols};
 use super::socket::{Acceptor, BoundSocket};
 use super::stream::Transport;
-use super::{ListenAddress, ListenerSettings, Peer, TlsError};
+use super::terms::TermsView;
+use super::{ListenAddress, ListenerSettings, ListenerTerms, OpenSocket, Peer, Terms, TlsError};
 use crate::drain::Drain;
 
+/// How long a client that has been answered may take to complete its connection:
+/// the time of a round trip, but less than the second after which a client that
+/// was not answered tries again.
+const HANDSHAKE: Duration = Duration::from_millis(300);
 /// How long accepting rests when the process or the system is out of something.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
@@ -68,46 +72,50 @@ fn advice(error: &io::Error) -> &'static str {
 pub struct Listener {
     socket: BoundSocket,
     address: ListenAddress,
-    settings: Arc<ListenerSettings>,
-    tls: Option<Arc<ServerConfig>>,
-    /// A permit for each connection that may be open, over all workers.
-    vacancies: Arc<Semaphore>,
+    terms: TermsView,
 }
 
 impl Listener {
-    /// Listens on the address of `settings`, once for each of `workers`.
+    /// Listens on the address of `terms`, once for each of `workers`.
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn bind(settings: ListenerSettings, workers: usize) -> Result<Vec<Self>, BindError> {
-        let tls = settings.tls.as_ref().map(|tls| tls.server(settings.http2.is_some()));
-        let tls = tls.transpose().map_err(|source| {
-            let address = settings.address.clone();
-            BindError::Tls { address, source }
+    pub fn bind(terms: Terms, workers: usize) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let bound = BoundSocket::bind(&terms.settings.address, workers);
+        Self::on(bound, terms)
+    }
+
+    /// Accepts from a socket that somebody else has opened at the address of
+    /// `terms` and keeps open, for each of `workers`.
+    ///
+    /// # Errors
+    /// If the process is out of something.
+    pub fn adopt(
+        terms: Terms,
+        socket: &OpenSocket,
+        workers: usize,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let adopted = BoundSocket::adopt(socket, workers);
+        let bound = adopted.map(|sockets| (sockets, terms.settings.address.clone()));
+        Self::on(bound, terms)
+    }
+
+    fn on(
+        bound: io::Result<(Vec<BoundSocket>, ListenAddress)>,
+        terms: Terms,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+        let (sockets, address) = bound.map_err(|source| {
+            let address = terms.settings.address.clone();
+            BindError::Socket { address, source }
         })?;
-        let vacancies = settings.max_connections.min(Semaphore::MAX_PERMITS);
-        let vacancies = Arc::new(Semaphore::new(vacancies));
-        let (sockets, address) = BoundSocket::bind(&settings.address, workers)
-            .map_err(|source| BindError::Socket { address: settings.address.clone(), source })?;
-        let settings = Arc::new(settings);
-        let listener = |socket| Self {
-            socket,
-            address: address.clone(),
-            settings: Arc::clone(&settings),
-            tls: tls.clone(),
-            vacancies: Arc::clone(&vacancies),
-        };
-        Ok(sockets.into_iter().map(listener).collect())
+        let terms = ListenerTerms::new(terms);
+        let listener = |socket| Self { socket, address: address.clone(), terms: terms.view() };
+        Ok((sockets.into_iter().map(listener).collect(), terms))
     }
 
     /// The address, with the port that it really has.
     pub fn address(&self) -> &ListenAddress {
         &self.address
-    }
-
-    /// What it was told.
-    pub fn settings(&self) -> &ListenerSettings {
-        &self.settings
     }
 }
 
@@ -119,37 +127,55 @@ impl Listener {
 /// Those of HTTP/1.1 hold an [`Interim`](super::Interim).
 ///
 /// At most `max_connections` are served at once, over all workers; each worker
-/// may hold one more that waits, and all others wait in the kernel.
+/// may hold one more that waits, and all others wait in the kernel. Whoever
+/// could connect before the drain is served, too.
 ///
 /// # Errors
 /// If the socket cannot be registered with the runtime.
-pub async fn serve<F, S, B>(listener: Listener, mut drain: Drain, service: F) -> io::Result<()>
+pub async fn serve<F, S, B>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
 where
-    F: Fn(Peer) -> S + 'static,
+    F: Fn(Peer, &ListenerSettings) -> S + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let Listener { socket, settings, tls, vacancies, .. } = listener;
-    let acceptor = socket.into_acceptor()?;
-    let shared = Rc::new((Protocols::new(settings, tls), service));
+    let TermsView { mut terms, vacancies } = listener.terms;
+    let acceptor = listener.socket.into_acceptor()?;
+    let service = Rc::new(service);
+    let mut protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+    let mut closed = pin!(close(&acceptor, drain.clone()));
     loop {
         let (transport, peer) = tokio::select! {
             biased;
-            () = drain.requested() => return Ok(()),
             accepted = accept(&acceptor) => accepted,
+            () = &mut closed => return Ok(()),
         };
-        let vacancy = tokio::select! {
-            biased;
-            () = drain.requested() => return Ok(()),
-            vacancy = Arc::clone(&vacancies).acquire_owned() => vacancy,
+        if terms.has_changed().unwrap_or(false) {
+            protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+        }
+        let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else {
+            return Ok(());
         };
-        let (shared, drain) = (Rc::clone(&shared), drain.clone());
+        let (protocols, service) = (Rc::clone(&protocols), Rc::clone(&service));
+        let drain = drain.clone();
         spawn_local(async move {
-            let (protocols, service) = &*shared;
-            connection::serve(transport, peer, protocols, drain, service).await;
+            connection::serve(transport, peer, &protocols, drain, &*service).await;
             drop(vacancy);
         });
+    }
+}
+
+/// Has the kernel open no more connections after the drain, and waits for those
+/// that it has begun to open.
+///
+/// To close the socket at once would reset what waits in its queue, and every
+/// client whose handshake is under way. Without new ones nothing is lost: whoever
+/// begins in the meantime is not answered, tries again after a second, and then
+/// finds the socket of the process that takes over, or none.
+async fn close(acceptor: &Acceptor, mut drain: Drain) {
+    drain.requested().await;
+    if acceptor.open_no_more() {
+        sleep(HANDSHAKE).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockFilter, SockRef, Socket, Type};
 use tokio_util::either::Either;
 
 use super::stream::{ON_THIS_MACHINE, Transport};
@@ -17,11 +17,71 @@ use super::{ListenAddress, Peer};
 /// Connections that the kernel completes before we accept them.
 const BACKLOG: i32 = 4096;
 
+/// A filter for packets (classic BPF) that takes all but those that ask for a
+/// connection: SYN is bit 1 of the 13th byte of TCP's head (RFC 9293, section 3.1).
+const NO_SYN: [SockFilter; 4] = [
+    SockFilter::new(0x30, 0, 0, 13),       // load the byte
+    SockFilter::new(0x45, 0, 1, 2),        // is the bit set?
+    SockFilter::new(0x06, 0, 0, 0),        // then take nothing of the packet,
+    SockFilter::new(0x06, 0, 0, u32::MAX), // else all of it
+];
+
 /// A socket that listens; connections wait in it until somebody accepts them.
 #[derive(Debug)]
-pub(super) enum BoundSocket {
+pub enum OpenSocket {
+    /// At an address and a port.
     Tcp(TcpListener),
-    Unix(UnixListener, Arc<SocketFile>),
+    /// At a path.
+    Unix(UnixListener),
+}
+
+impl OpenSocket {
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// If it has no name.
+    pub fn address(&self) -> io::Result<ListenAddress> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr().map(ListenAddress::Tcp),
+            Self::Unix(socket) => {
+                let address = socket.local_addr()?;
+                let path = address.as_pathname().ok_or(io::ErrorKind::InvalidInput)?;
+                Ok(ListenAddress::Unix(path.to_owned()))
+            }
+        }
+    }
+
+    /// Another handle of the same socket, which several workers can wait for.
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                socket.try_clone().map(Self::Tcp)
+            }
+            Self::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                socket.try_clone().map(Self::Unix)
+            }
+        }
+    }
+}
+
+/// A worker's socket.
+#[derive(Debug)]
+pub(super) struct BoundSocket {
+    socket: OpenSocket,
+    owner: Owner,
+}
+
+/// Who decides on a socket's end.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    /// The worker that has it.
+    Worker,
+    /// All workers, and with it ends its name.
+    Process(Arc<SocketFile>),
+    /// Somebody else, who may pass it on to the next process.
+    Other,
 }
 
 impl BoundSocket {
@@ -36,30 +96,42 @@ impl BoundSocket {
                 let first = bind_tcp(*address)?;
                 // Port 0 is whatever the first worker got.
                 let address = first.local_addr()?;
-                let mut sockets = vec![Self::Tcp(first)];
+                let mut sockets = vec![first];
                 for _ in 1..workers {
-                    sockets.push(Self::Tcp(bind_tcp(address)?));
+                    sockets.push(bind_tcp(address)?);
                 }
+                let own = |socket| Self { socket: OpenSocket::Tcp(socket), owner: Owner::Worker };
+                let sockets = sockets.into_iter().map(own).collect();
                 Ok((sockets, ListenAddress::Tcp(address)))
             }
             ListenAddress::Unix(path) => {
                 let (socket, file) = bind_unix(path)?;
-                let file = Arc::new(file);
-                let sockets = (0..workers)
-                    .map(|_| Ok(Self::Unix(socket.try_clone()?, Arc::clone(&file))))
-                    .collect::<io::Result<_>>()?;
+                let owner = Owner::Process(Arc::new(file));
+                let sockets = Self::shared(&OpenSocket::Unix(socket), &owner, workers)?;
                 Ok((sockets, address.clone()))
             }
         }
     }
 
+    /// Uses a socket that somebody else owns, in each of `workers`.
+    pub(super) fn adopt(socket: &OpenSocket, workers: usize) -> io::Result<Vec<Self>> {
+        Self::shared(socket, &Owner::Other, workers)
+    }
+
+    fn shared(socket: &OpenSocket, owner: &Owner, workers: usize) -> io::Result<Vec<Self>> {
+        let share = |_| Ok(Self { socket: socket.try_clone()?, owner: owner.clone() });
+        (0..workers).map(share).collect()
+    }
+
     /// Ready to accept on this worker's runtime.
     pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
-        Ok(match self {
-            Self::Tcp(socket) => Acceptor::Tcp(tokio::net::TcpListener::from_std(socket)?),
-            Self::Unix(socket, file) => {
-                let socket = tokio::net::UnixListener::from_std(socket)?;
-                Acceptor::Unix { socket, _file: file }
+        let owner = self.owner;
+        Ok(match self.socket {
+            OpenSocket::Tcp(socket) => {
+                Acceptor::Tcp { socket: tokio::net::TcpListener::from_std(socket)?, owner }
+            }
+            OpenSocket::Unix(socket) => {
+                Acceptor::Unix { socket: tokio::net::UnixListener::from_std(socket)?, owner }
             }
         })
     }
@@ -108,8 +180,8 @@ pub(super) struct SocketFile {
     inode: u64,
 }
 
-impl Drop for SocketFile {
-    fn drop(&mut self) {
+impl SocketFile {
+    fn remove(&self) {
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
             // If it cannot be removed, the next start replaces it.
             let _ = fs::remove_file(&self.path);
@@ -117,18 +189,39 @@ impl Drop for SocketFile {
     }
 }
 
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
 /// A socket on a worker's runtime.
 #[derive(Debug)]
 pub(super) enum Acceptor {
-    Tcp(tokio::net::TcpListener),
-    Unix {
-        socket: tokio::net::UnixListener,
-        /// Lasts as long as somebody accepts.
-        _file: Arc<SocketFile>,
-    },
+    Tcp { socket: tokio::net::TcpListener, owner: Owner },
+    Unix { socket: tokio::net::UnixListener, owner: Owner },
 }
 
 impl Acceptor {
+    /// Has no more connections opened, but for those that are being opened.
+    /// False: that is not ours to say, and what comes is for somebody else.
+    pub(super) fn open_no_more(&self) -> bool {
+        match self {
+            Self::Tcp { owner: Owner::Other, .. } | Self::Unix { owner: Owner::Other, .. } => false,
+            Self::Tcp { socket, .. } => {
+                // Where this does not work, a client that comes in the last moment is reset.
+                let _ = SockRef::from(socket).attach_filter(&NO_SYN);
+                true
+            }
+            Self::Unix { owner, .. } => {
+                if let Owner::Process(file) = owner {
+                    file.remove();
+                }
+                true
+            }
+        }
+    }
+
     /// The next connection.
     ///
     /// # Errors
@@ -136,7 +229,7 @@ impl Acceptor {
     pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
         let peer = |address, local| Peer { address, local, is_encrypted: false, identity: None };
         match self {
-            Self::Tcp(socket) => {
+            Self::Tcp { socket, .. } => {
                 let (stream, address) = socket.accept().await?;
                 // Without it a response could wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);

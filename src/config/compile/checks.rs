@@ -13,7 +13,7 @@ use crate::config::scalar::{FieldName, FieldValue, Period};
 use crate::time::Span;
 
 /// The shortest and the longest time that a limit on waiting may be.
-const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
+pub(super) const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
 /// Names stand in log lines and header fields.
 const MAX_NAME_CHARS: usize = 128;
 

@@ -5,6 +5,7 @@
 //! that never runs, since a configuration with any error is refused.
 
 mod algorithms;
+mod changes;
 mod checks;
 mod client;
 mod combinations;

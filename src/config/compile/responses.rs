@@ -1,4 +1,4 @@
-//! Answers that the configuration writes itself.
+//! Answers that the configuration gives itself.
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -6,8 +6,9 @@ use http::StatusCode;
 use super::Compiler;
 use crate::config::defaults::CONTENT_TYPE;
 use crate::config::field::Spanned;
-use crate::config::raw::{RawRespond, RawResponse};
-use crate::message::Template;
+use crate::config::raw::{RawRedirect, RawRespond, RawResponse};
+use crate::config::scalar::PathText;
+use crate::message::{Redirect, Template};
 use crate::snapshot::FixedResponse;
 
 /// What a template may fill in.
@@ -39,6 +40,35 @@ impl Compiler<'_> {
             content_type: raw.content_type.value().map_or(CONTENT_TYPE, |value| value.0.clone()),
             body: raw.body.value().map_or_else(Bytes::new, |body| Bytes::from(body.clone())),
         }
+    }
+
+    /// The redirect of a route with this path.
+    pub(super) fn redirect(
+        &self,
+        raw: &Spanned<RawRedirect>,
+        path: Option<&PathText>,
+    ) -> Option<Redirect> {
+        let advice = "write where it leads, like to: https://{host}{path}{query}";
+        let to = self.required(&raw.value.to, raw.span, "the redirect has no \"to\"", advice);
+        let status = self.status(&raw.value.status, 300..=399, StatusCode::PERMANENT_REDIRECT);
+        let leads = [301, 302, 303, 307, 308].contains(&status.as_u16());
+        if let Some(given) = raw.value.status.given().filter(|_| !leads) {
+            let message = format!("{} is no status of a redirect", given.value);
+            self.problems.error(given.span, &message, "write 301, 302, 303, 307 or 308");
+        }
+        let known =
+            |name: &str| path.is_none_or(|path| path.0.param_names().any(|param| param == name));
+        if let Some(to) = raw.value.to.given()
+            && let Some(name) = to.value.0.param_names().find(|name| !known(name))
+        {
+            let message = match &to.written {
+                Some(written) => format!("what \"{written}\" stands for needs another parameter"),
+                None => format!("the path of the route has no parameter {{{name}}}"),
+            };
+            let advice = "there are {host}, {path}, {query} and the path's own parameters";
+            self.problems.error(to.span, &message, advice);
+        }
+        Some(Redirect { status, to: to?.0.clone() })
     }
 
     fn check_placeholders(&self, body: &Spanned<String>) {

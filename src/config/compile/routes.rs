@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Compiler;
+use super::checks::TIMEOUT;
 use super::names::Names;
 use super::policies::Named;
 use super::upstreams::Upstream;
@@ -117,6 +119,7 @@ impl Compiler<'_> {
         if let Some(action) = &action {
             self.check_elastic(raw, &shown, action, &policies, known);
         }
+        let changes = self.changes(raw, &shown, action.as_ref());
         let judging = policies.iter().map(|index| &known.policies[*index]);
         let judging = judging.filter(|policy| !policy.off);
         let policies: Option<Vec<Arc<Policy>>> =
@@ -140,6 +143,7 @@ impl Compiler<'_> {
                 timeouts,
                 retries,
                 max_body_bytes: route.max_body.value().map(|size| size.0),
+                changes,
             },
         })
     }
@@ -237,7 +241,7 @@ impl Compiler<'_> {
         known: &References<'_>,
     ) {
         let upstream = match action {
-            Action::Respond(_) => None,
+            Action::Respond(_) | Action::Redirect(_) => None,
             Action::Forward(index) => {
                 known.upstreams.value().and_then(|entries| entries.0.get(*index))
             }
@@ -258,20 +262,32 @@ impl Compiler<'_> {
         known: &References<'_>,
     ) -> Option<Action> {
         let route = &raw.value;
-        match (route.upstream.is_absent(), route.respond.is_absent()) {
-            (true, true) => {
+        let kinds = [
+            ("upstream", route.upstream.is_absent()),
+            ("respond", route.respond.is_absent()),
+            ("redirect", route.redirect.is_absent()),
+        ];
+        let mut given = kinds.iter().filter(|(_, is_absent)| !is_absent).map(|(name, _)| *name);
+        match (given.next(), given.next()) {
+            (None, _) => {
                 let message = format!("{shown} leads nowhere");
-                self.problems.error(raw.span, &message, "write upstream: NAME or respond: { ... }");
+                let advice = "write upstream: NAME, respond: { ... } or redirect: { ... }";
+                self.problems.error(raw.span, &message, advice);
                 None
             }
-            (false, false) => {
-                let message = format!("{shown} has both \"upstream\" and \"respond\"");
+            (Some(one), Some(other)) => {
+                let message = format!("{shown} has both \"{one}\" and \"{other}\"");
                 let place = route.upstream.given().map_or(raw.span, |name| name.span);
                 self.problems.error(place, &message, "remove one of them");
                 None
             }
-            (true, false) => route.respond.value().map(|raw| Action::Respond(self.respond(raw))),
-            (false, true) => {
+            (Some("respond"), None) => {
+                route.respond.value().map(|raw| Action::Respond(self.respond(raw)))
+            }
+            (Some("redirect"), None) => {
+                self.redirect(route.redirect.given()?, route.path.value()).map(Action::Redirect)
+            }
+            (Some(_), None) => {
                 let name = route.upstream.given()?;
                 self.find(name, shown, &known.upstream_names).map(Action::Forward)
             }
@@ -284,6 +300,7 @@ impl Compiler<'_> {
         RouteTimeouts {
             response: self.timeout(&timeouts.response, "response", usual.response),
             idle: self.timeout(&timeouts.idle, "idle", usual.idle),
+            request: self.span(&timeouts.request, "request", TIMEOUT).map(Duration::from),
         }
     }
 }

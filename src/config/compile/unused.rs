@@ -29,7 +29,7 @@ impl Compiler<'_> {
             .iter()
             .filter_map(|route| match route.handling.action {
                 Action::Forward(index) => Some(config.upstreams[index].name.as_str()),
-                Action::Respond(_) => None,
+                Action::Respond(_) | Action::Redirect(_) => None,
             })
             .collect();
         self.warn_unnamed(&raw.upstreams, "upstream", &used);

@@ -16,7 +16,7 @@ pub(in crate::config) struct RawClient {
     #[serde(default)]
     pub(in crate::config) trusted_proxies: List<Cidr>,
     /// Where trusted proxies name their client: `x_forwarded_for` (the default), `forwarded`,
-    /// `x_real_ip`, or any header name.
+    /// `x_real_ip`, or any header name. With `forwarded` upstreams are told in it, too.
     #[serde(default)]
     pub(in crate::config) forwarded_header: Field<FieldName>,
     /// How many bits of an IPv4 address are one client. Default: 32.

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use super::List;
 use crate::config::field::{Entries, Field};
 use crate::config::scalar::{
-    FieldValue, HostText, MethodName, PathText, Percent, Period, RetryOn, Size,
+    FieldName, FieldValue, HostAndPort, HostText, LocationText, MethodName, PathText, Percent,
+    Period, PrefixText, RetryOn, Size,
 };
 
 /// Which requests, judged by which policies, go where.
@@ -37,7 +38,19 @@ pub(in crate::config) struct RawRoute {
     /// Or an answer given here.
     #[serde(default)]
     pub(in crate::config) respond: Field<RawRespond>,
-    /// How long the upstream may take.
+    /// Or a redirect.
+    #[serde(default)]
+    pub(in crate::config) redirect: Field<RawRedirect>,
+    /// Another target at the upstream than the client's.
+    #[serde(default)]
+    pub(in crate::config) rewrite: Field<RawRewrite>,
+    /// Fields of the request, as the upstream gets it.
+    #[serde(default)]
+    pub(in crate::config) request_headers: Field<RawFieldEdits>,
+    /// Fields of the response. The gateway's own answers gain what they do not have.
+    #[serde(default)]
+    pub(in crate::config) response_headers: Field<RawFieldEdits>,
+    /// How long one request may take.
     #[serde(default)]
     pub(in crate::config) timeouts: Field<RawRouteTimeouts>,
     /// When a request is sent again that got no answer. Default: never.
@@ -86,7 +99,49 @@ pub(in crate::config) struct RawRetries {
     pub(in crate::config) budget: Field<Percent>,
 }
 
-/// How long the upstream may take.
+/// Where a client is sent instead.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "redirect")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawRedirect {
+    /// A path, or an address. Filled in are {host}, {path}, {query} (with its ?) and
+    /// parameters of the route's path.
+    pub(in crate::config) to: Field<LocationText>,
+    /// 301, 302, 303, 307 or 308. Default: 308.
+    #[serde(default)]
+    pub(in crate::config) status: Field<u64>,
+}
+
+/// Another target at the upstream than the client's. The query stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "rewrite")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawRewrite {
+    /// Taken from the start of the path, and told in X-Forwarded-Prefix.
+    #[serde(default)]
+    pub(in crate::config) strip_prefix: Field<PrefixText>,
+    /// Put before the path.
+    #[serde(default)]
+    pub(in crate::config) add_prefix: Field<PrefixText>,
+    /// What Host says. Default: what the client asked for.
+    #[serde(default)]
+    pub(in crate::config) host: Field<HostAndPort>,
+}
+
+/// Header fields that are set and removed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "header edits")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawFieldEdits {
+    /// Fields with their values, whatever they were before.
+    #[serde(default)]
+    pub(in crate::config) set: Field<Entries<FieldValue>>,
+    /// Fields that are not passed on.
+    #[serde(default)]
+    pub(in crate::config) remove: List<FieldName>,
+}
+
+/// How long one request may take.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename = "route timeouts")]
 #[schemars(deny_unknown_fields)]
@@ -97,4 +152,7 @@ pub(in crate::config) struct RawRouteTimeouts {
     /// Between two pieces of the response. Default: 60s.
     #[serde(default)]
     pub(in crate::config) idle: Field<Period>,
+    /// From the request to the end of the response. Default: no bound.
+    #[serde(default)]
+    pub(in crate::config) request: Field<Period>,
 }

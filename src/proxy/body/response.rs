@@ -21,7 +21,7 @@ pub struct ResponseBody {
     connection: Option<(Lease, Connection)>,
 }
 
-/// An upstream stopped in the middle of a response. The status has gone out
+/// Why a response stops in its middle. The status has gone out
 /// already, so all that is left is to end the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenResponse {
@@ -31,6 +31,20 @@ pub enum BrokenResponse {
     /// The connection broke, or what came on it was no HTTP.
     #[error("the upstream's response broke off")]
     Broken,
+    /// The whole request has taken as long as its route allows.
+    #[error("the request took longer than its route allows")]
+    Overdue,
+}
+
+impl BrokenResponse {
+    /// One word for logs and metrics.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Idle => "upstream_idle",
+            Self::Broken => "upstream_broke_off",
+            Self::Overdue => "request_timeout",
+        }
+    }
 }
 
 impl ResponseBody {

@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::{Request, Response, Version};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
@@ -18,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
 
-use super::{End, drive};
+use super::{End, drive, farewell};
 use crate::drain::Drain;
 use crate::server::ListenerSettings;
 use crate::server::activity::{Activity, Observed, UntilIdle};
@@ -64,11 +65,16 @@ pub(super) async fn serve<S, B>(
     let granted = Rc::new(RefCell::new(None));
     let service = watched(in_turn(service, turns, interim, Rc::clone(&granted)), &activity);
     let mut connection = protocol.serve_connection(TokioIo::new(guard), service);
-    let end = drive(Pin::new(&mut connection), &activity, &settings.timeouts, &mut drain).await;
+    let drained = async {
+        drain.requested().await;
+        activity.end();
+        farewell(&mut drain).await;
+    };
+    let end = drive(Pin::new(&mut connection), &activity, &settings.timeouts, drained).await;
     let parts = connection.into_parts();
     let guard = parts.io.into_inner();
     if let Some(tunnel) = granted.take() {
-        return Tunnel::carry(tunnel, guard, parts.read_buf, settings.timeouts.tunnel).await;
+        return tunnel.carry(guard, parts.read_buf, settings.timeouts.tunnel).await;
     }
     // No answer is owed any more, so nobody has to wait for the rest.
     drop(drain);
@@ -92,8 +98,13 @@ where
     let activity = Rc::clone(activity);
     service_fn(move |request| {
         let (service, under_way) = (service.clone(), activity.begin());
+        let activity = Rc::clone(&activity);
         async move {
-            let response = service.oneshot(request).await?;
+            let mut response = service.oneshot(request).await?;
+            let opens_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+            if activity.is_ending() && !opens_tunnel {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
         }
     })

@@ -106,8 +106,9 @@ pub(super) async fn serve<S, B>(
         }
     });
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
-    // However it ended, there is nothing to say on it any more.
-    drive(connection.as_mut(), &activity, &settings.timeouts, &mut drain).await;
+    // However it ended, there is nothing to say on it any more. A GOAWAY costs
+    // nobody anything: what crosses it is served.
+    drive(connection.as_mut(), &activity, &settings.timeouts, drain.requested()).await;
 }
 
 /// Tells a request for a WebSocket as HTTP/1.1 does; returns the client's end of

@@ -11,13 +11,13 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::server::graceful::GracefulConnection;
-use rustls::ServerConfig;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
 use tower::Service;
@@ -27,9 +27,12 @@ use super::activity::Activity;
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
-use super::{Http2Settings, ListenerSettings, ListenerTimeouts, tls};
+use super::{Http2Settings, ListenerSettings, ListenerTimeouts, Terms, tls};
 use crate::drain::Drain;
 use crate::time::monotonic;
+
+/// How long an idle connection of HTTP/1 stays open once it is to end.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
@@ -54,7 +57,7 @@ pub(super) struct Protocols {
 }
 
 impl Protocols {
-    pub(super) fn new(settings: Arc<ListenerSettings>, tls: Option<Arc<ServerConfig>>) -> Self {
+    pub(super) fn new(Terms { settings, tls }: Terms) -> Self {
         let http2 = settings.http2.map(|bounds| (http2::protocol(&settings, bounds), bounds));
         Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), http2, settings }
     }
@@ -86,7 +89,7 @@ pub(super) async fn serve<F, S, B>(
     mut drain: Drain,
     service: &F,
 ) where
-    F: Fn(Peer) -> S,
+    F: Fn(Peer, &ListenerSettings) -> S,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -101,7 +104,8 @@ pub(super) async fn serve<F, S, B>(
     };
     let since = monotonic();
     let (stream, version) = version(stream, protocols, &mut drain).await;
-    let (service, settings) = (service(peer), &protocols.settings);
+    let settings = &protocols.settings;
+    let service = service(peer, settings);
     match (version, &protocols.http2) {
         (Version::Http2, Some(http2)) => {
             http2::serve(stream, http2, settings, since, drain, service).await;
@@ -140,7 +144,7 @@ async fn begin(
 
 /// Which HTTP a client speaks: under TLS what was agreed on, else what its first
 /// bytes say (RFC 9113, section 3.3). A client that says nothing in time, or
-/// before a drain, is left to HTTP/1, which knows how to tell it.
+/// not until a drain ends it, is left to HTTP/1, which knows how to tell it.
 async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
     if protocols.http2.is_none() {
         return (stream, Version::Http1);
@@ -170,7 +174,7 @@ async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (S
             let in_time = timeout(protocols.settings.timeouts.request_head, first);
             let version = tokio::select! {
                 version = in_time => version.unwrap_or(Version::Http1),
-                () = drain.requested() => Version::Http1,
+                () = farewell(drain) => Version::Http1,
             };
             (Either::Left(socket), version)
         }
@@ -194,26 +198,37 @@ impl End {
     }
 }
 
-/// Polls the connection until it ends, is overdue, or has been drained.
+/// Returns when a drain ends what is idle.
+///
+/// To close an idle connection at once would cost a client that is just sending
+/// its next request an error. It gets an answer instead, and is told that it is
+/// the last one.
+async fn farewell(drain: &mut Drain) {
+    drain.requested().await;
+    sleep(FAREWELL).await;
+}
+
+/// Polls the connection until it ends, is overdue, or has been drained, which is
+/// begun when `drained` returns.
 async fn drive<C>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
-    drain: &mut Drain,
+    drained: impl Future<Output = ()>,
 ) -> End
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
     let mut ticks = interval(Activity::interval(timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut drain_requested = pin!(drain.requested());
+    let mut drained = pin!(drained);
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(End::of(ended));
         }
-        stopping = stopping || drain_requested.as_mut().poll(cx).is_ready();
+        stopping = stopping || drained.as_mut().poll(cx).is_ready();
         // Whoever is in the middle of a head is told with the answer to it.
         if stopping && !draining && !activity.is_amid_head() {
             draining = true;

@@ -10,7 +10,7 @@ use crate::terms::StoreMode;
 use crate::time::Span;
 
 /// How to reach Redis, and how counters are kept in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
     /// Where the servers are.
     pub topology: Topology,

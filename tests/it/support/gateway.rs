@@ -85,13 +85,32 @@ impl Gateway {
         let directory = tempfile::tempdir().expect("a directory");
         let (file, access_log) =
             (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
-        let telemetry =
-            format!("telemetry: {{ access_log: {{ path: {access_log:?}, format: {format} }} }}\n");
-        std::fs::write(&file, format!("{yaml}{telemetry}")).expect("a file");
+        std::fs::write(&file, format!("{yaml}{}", telemetry(&access_log, format))).expect("a file");
         let mut command = Program::command();
         command.arg("run").arg("-c").arg(&file);
         let listeners = yaml.matches("address:").count();
         Self::spawn(command, listeners, access_log, directory)
+    }
+
+    /// Puts another configuration in the place of the file, as editors do it.
+    pub(crate) fn rewrite(&self, yaml: &str) {
+        let (file, new) = (self.file(), self.directory.path().join("new"));
+        let yaml = format!("{yaml}{}", telemetry(&self.access_log, "json"));
+        std::fs::write(&new, yaml).expect("a file");
+        std::fs::rename(new, file).expect("both are in one directory");
+    }
+
+    /// The same, and waits until it is in effect.
+    pub(crate) fn reload(&self, yaml: &str) {
+        let reloads = || self.log().matches(" reloaded file=").count();
+        let before = reloads();
+        self.rewrite(yaml);
+        eventually("the gateway reloads", || reloads() > before);
+    }
+
+    /// The file that it was started with.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.directory.path().join("gateway.yaml")
     }
 
     /// Starts without a file: `arguments` follow `run`, and name one listener.
@@ -132,9 +151,22 @@ impl Gateway {
 
     /// What `tollgate override` says to these arguments with this gateway's file.
     pub(crate) fn overrides(&self, arguments: &[&str]) -> Output {
-        let file = self.directory.path().join("gateway.yaml");
+        let file = self.file();
         let file = file.to_str().expect("the path is UTF-8");
         Program::run(&[&["override", "-c", file], arguments].concat())
+    }
+
+    /// The addresses of all listeners that it has had.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        listening(&self.log())
+    }
+
+    /// Bytes of memory that the process takes.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()));
+        let statm = statm.expect("it is our child");
+        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
+        pages.expect("the second figure is a number of pages") * 4096
     }
 
     /// The address of the first listener.
@@ -204,10 +236,14 @@ impl Drop for Gateway {
     }
 }
 
+fn telemetry(access_log: &std::path::Path, format: &str) -> String {
+    format!("telemetry: {{ access_log: {{ path: {access_log:?}, format: {format} }} }}\n")
+}
+
 /// The addresses that the log says are listened on.
 fn listening(log: &str) -> Vec<SocketAddr> {
     log.lines()
-        .filter(|line| line.contains("listening"))
+        .filter(|line| line.contains("listening") && !line.contains("no longer"))
         .filter_map(|line| line.split("address=").nth(1)?.split(' ').next()?.parse().ok())
         .collect()
 }

@@ -1,0 +1,120 @@
+//! What lasts as long as the process, and what a configuration becomes on it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::config::{Config, StoreSettings};
+use crate::digest::{Secret, SharedSecret};
+use crate::limiter::HeaderWriter;
+use crate::proxy::{UpstreamSettings, UpstreamShared};
+use crate::rules::Rules;
+use crate::snapshot::Snapshot;
+use crate::store::overrides::{OverridesFile, SharedOverrides};
+use crate::store::redis::Shared;
+use crate::store::{MemoryStore, SharedStore};
+use crate::telemetry::TelemetrySettings;
+
+use super::RunError;
+
+/// What lasts as long as the process: where all workers count, under which
+/// secret, and the settings that hold until a restart.
+pub(super) struct Foundation {
+    pub(super) store: SharedStore,
+    pub(super) overrides: Option<SharedOverrides>,
+    secret: Arc<SharedSecret>,
+    /// Where `builtin:echo` listens.
+    echo: SocketAddr,
+    settings: Fixed,
+}
+
+/// Settings that hold until a restart.
+struct Fixed {
+    store: StoreSettings,
+    workers: Option<usize>,
+    telemetry: TelemetrySettings,
+}
+
+impl Foundation {
+    /// Lays it for the first configuration.
+    ///
+    /// # Errors
+    /// If the file of overrides cannot be used.
+    pub(super) fn new(config: &Config, echo: SocketAddr) -> Result<Self, RunError> {
+        let (overrides, secret) = overrides(config)?;
+        let secret = Arc::new(SharedSecret::new(secret));
+        let settings = Fixed {
+            store: config.store.clone(),
+            workers: config.runtime.workers,
+            telemetry: config.telemetry.clone(),
+        };
+        let store = shared_store(&config.store, &secret);
+        Ok(Self { store, overrides, secret, echo, settings })
+    }
+
+    /// What all workers share, from a configuration. Upstreams that are in
+    /// `before` just so are the same ones, with all that is known of them.
+    pub(super) fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
+        let (rules, routes) =
+            config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
+        let upstreams =
+            config.upstreams.into_iter().map(|settings| self.upstream(settings, before));
+        Snapshot {
+            rules: Rules::new(rules, config.client, Arc::clone(&self.secret)),
+            routes,
+            upstreams: upstreams.collect(),
+            headers: HeaderWriter::new(&config.headers),
+            problem_json: config.problem_json,
+        }
+    }
+
+    fn upstream(
+        &self,
+        settings: UpstreamSettings,
+        before: &[Arc<UpstreamShared>],
+    ) -> Arc<UpstreamShared> {
+        match before.iter().find(|it| it.settings().name == settings.name) {
+            Some(same) if *same.settings() == settings => Arc::clone(same),
+            Some(other) => Arc::new(other.changed(settings, self.echo)),
+            None => Arc::new(UpstreamShared::new(settings, self.echo)),
+        }
+    }
+
+    /// What of a later configuration takes a restart, as the file names it.
+    pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+        let Fixed { store, workers, telemetry } = &self.settings;
+        let differ = [
+            ("store", config.store != *store),
+            ("the first policy with overrides", may_have(config) && self.overrides.is_none()),
+            ("runtime.workers", config.runtime.workers != *workers),
+            ("telemetry", config.telemetry != *telemetry),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
+/// Whether a policy may have limits of single keys.
+fn may_have(config: &Config) -> bool {
+    config.policies.iter().any(|policy| policy.overrides.is_some())
+}
+
+/// Where limits of single keys are, if a policy may have any, and under which
+/// secret keys are digested.
+fn overrides(config: &Config) -> Result<(Option<SharedOverrides>, Secret), RunError> {
+    match &config.store.overrides {
+        Some(path) if may_have(config) => {
+            let file = OverridesFile::open(path)?;
+            let secret = file.secret();
+            Ok((Some(SharedOverrides::in_file(file)?), secret))
+        }
+        _ => Ok((may_have(config).then(SharedOverrides::in_redis), Secret::random())),
+    }
+}
+
+/// Where all workers count. Of a store of several nodes the secret is learned.
+fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
+    let memory = Arc::new(MemoryStore::new(settings.max_keys));
+    match settings.redis.clone() {
+        None => SharedStore::Memory(memory),
+        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
+    }
+}

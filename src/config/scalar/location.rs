@@ -1,0 +1,95 @@
+//! Where requests are led: targets of redirects, prefixes of paths, and hosts
+//! with their ports.
+
+use std::str::FromStr;
+
+use http::HeaderValue;
+
+use super::address::port_number;
+use super::{ScalarError, written_as_text};
+use crate::message::Location;
+use crate::rules::{HostPattern, PathPattern, Segment};
+
+/// Where a redirect leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct LocationText(pub(in crate::config) Location);
+
+written_as_text!(
+    LocationText,
+    "A path or an address, filled in with {host}, {path}, {query} and parameters",
+    "https://{host}{path}{query}",
+    "/orders/{id}"
+);
+
+impl FromStr for LocationText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse()
+            .map(Self)
+            .map_err(|error| ScalarError::of(error, "like https://{host}{path}{query}"))
+    }
+}
+
+/// Whole segments at the start of a path: `/v1`, `/shop/api`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct PrefixText(pub(in crate::config) PathPattern);
+
+written_as_text!(PrefixText, "Whole segments at the start of a path", "/v1", "/shop/api");
+
+impl FromStr for PrefixText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        const ADVICE: &str = "like /v1 or /shop/api";
+        let pattern: PathPattern = text.parse().map_err(|error| ScalarError::of(error, ADVICE))?;
+        let is_whole =
+            |segment: &Segment| matches!(segment, Segment::Literal(text) if !text.is_empty());
+        if pattern.tail || !pattern.segments.iter().all(is_whole) {
+            let message =
+                "a prefix is made of whole segments, without parameters, *, or a slash at its end";
+            return Err(ScalarError::new(message, ADVICE));
+        }
+        Ok(Self(pattern))
+    }
+}
+
+impl PrefixText {
+    /// The text, which neither is empty nor ends with a slash.
+    pub(in crate::config) fn text(&self) -> String {
+        let segments = self.0.segments.iter().map(|segment| match segment {
+            Segment::Literal(text) | Segment::Param(text) => format!("/{text}"),
+        });
+        segments.collect()
+    }
+}
+
+/// The value of a Host field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct HostAndPort(pub(in crate::config) HeaderValue);
+
+written_as_text!(
+    HostAndPort,
+    "A host, with its port if that is not the usual one",
+    "internal.example",
+    "internal.example:8080"
+);
+
+impl FromStr for HostAndPort {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        const ADVICE: &str = "like internal.example or internal.example:8080";
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') && !port.contains('/') => (host, Some(port)),
+            _ => (text, None),
+        };
+        port.map(port_number).transpose()?;
+        let invalid = || ScalarError::new(format!("\"{text}\" is no host"), ADVICE);
+        match host.parse() {
+            Ok(HostPattern::Exact(_)) => text.parse().map(Self).map_err(|_| invalid()),
+            Ok(HostPattern::Below(_)) => Err(invalid()),
+            Err(error) => Err(ScalarError::of(error, ADVICE)),
+        }
+    }
+}

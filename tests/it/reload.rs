@@ -1,0 +1,225 @@
+//! Another configuration while clients are being served: nothing is lost by it.
+
+use std::os::unix::fs::symlink;
+use std::sync::Mutex;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::support::load::{Load, Plan};
+use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
+
+const LISTENER: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n";
+
+/// Answers everything here, limited to so much.
+fn limited(limit: &str) -> String {
+    format!(
+        "{LISTENER}policies: {{ p: {{ key: ip, limit: {limit} }} }}\n\
+         routes: [{{ path: /*, policies: [p], respond: {{ body: \"{limit}\" }} }}]\n"
+    )
+}
+
+/// Answers everything here with this text.
+fn saying(text: &str) -> String {
+    format!("{LISTENER}routes: [{{ path: /*, respond: {{ body: {text} }} }}]\n")
+}
+
+/// Forwards everything to this origin, with further fields of the route.
+fn forwarding(origin: &Origin, route: &str) -> String {
+    format!(
+        "{LISTENER}upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: /*, upstream: app, {route} }}]\n",
+        origin.address()
+    )
+}
+
+#[test]
+fn a_changed_limit_holds_at_once_for_what_was_counted_before() {
+    let gateway = Gateway::start(&limited("2/day"));
+    let mut client = gateway.client();
+    let statuses = [1, 2, 3].map(|_| client.get("/", &[]).status);
+    assert_eq!(statuses, [200, 200, 429]);
+    gateway.reload(&limited("3/day"));
+    let third = client.get("/", &[]);
+    assert_eq!((third.status, third.number("X-Ratelimit-Remaining")), (200, 0));
+    assert_eq!(third.number("X-Ratelimit-Limit"), 3);
+    assert_eq!(client.get("/", &[]).status, 429);
+    gateway.reload(&limited("1/day"));
+    assert_eq!(client.get("/", &[]).status, 429, "the connection lives on");
+}
+
+#[test]
+fn a_signal_reads_the_file_again() {
+    let gateway = Gateway::start(&saying("old"));
+    gateway.signal("HUP");
+    eventually("it reloads", || gateway.log().contains(" reloaded file="));
+    assert_eq!(gateway.client().get("/", &[]).text(), "old");
+}
+
+#[test]
+fn without_a_file_a_signal_changes_nothing() {
+    let arguments = ["--to", "builtin:echo", "--limit", "9/day", "--listen", "127.0.0.1:0"];
+    let gateway = Gateway::start_with(&arguments);
+    gateway.signal("HUP");
+    eventually("it says so", || gateway.log().contains("no file"));
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+}
+
+/// As Kubernetes mounts a ConfigMap: a link to a link to a directory, of which
+/// the second is exchanged.
+#[test]
+fn a_file_that_is_exchanged_behind_links_is_read_again() {
+    let gateway = Gateway::start(&saying("first"));
+    let file = gateway.file();
+    let directory = file.parent().expect("a directory");
+    for version in ["one", "two"] {
+        let path = directory.join(version);
+        std::fs::create_dir(&path).expect("a directory");
+        std::fs::write(path.join("gateway.yaml"), saying(version)).expect("a file");
+    }
+    let link = |to: &str, name: &str| {
+        let beside = directory.join("link");
+        symlink(to, &beside).expect("a link");
+        std::fs::rename(beside, directory.join(name)).expect("it is in the same directory");
+    };
+    link("one", "..data");
+    link("..data/gateway.yaml", "gateway.yaml");
+    eventually("it is read", || gateway.client().get("/", &[]).text() == "one");
+    link("two", "..data");
+    eventually("it is read", || gateway.client().get("/", &[]).text() == "two");
+}
+
+#[test]
+fn a_broken_file_changes_nothing_and_the_log_says_what_is_wrong_with_it() {
+    let gateway = Gateway::start(&saying("good"));
+    gateway.rewrite(&limited("many"));
+    eventually("it is refused", || gateway.log().contains("not reloaded"));
+    let log = gateway.log();
+    assert!(log.contains("gateway.yaml:2:34: error: "), "{log}");
+    assert_eq!(gateway.client().get("/", &[]).text(), "good");
+    gateway.reload(&saying("better"));
+    assert_eq!(gateway.client().get("/", &[]).text(), "better");
+}
+
+#[test]
+fn a_request_under_way_ends_as_it_began() {
+    let (go, may_go) = mpsc::channel::<()>();
+    let may_go = Mutex::new(may_go);
+    let origin = Origin::answering(move |_| {
+        let _ = may_go.lock().map(|may_go| may_go.recv_timeout(PATIENCE));
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
+    });
+    let with = |value: &str| {
+        forwarding(&origin, &format!("response_headers: {{ set: {{ x-config: {value} }} }}"))
+    };
+    let gateway = Gateway::start(&with("old"));
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request arrives", || origin.received().len() == 1);
+    gateway.reload(&with("new"));
+    go.send(()).expect("the origin waits");
+    assert_eq!(client.response("GET").field("X-Config"), Some("old"));
+    go.send(()).expect("the origin waits");
+    assert_eq!(client.get("/", &[]).field("X-Config"), Some("new"));
+}
+
+#[test]
+fn connections_to_an_upstream_that_did_not_change_are_kept() {
+    let origin = Origin::hello();
+    let one_worker =
+        |route: &str| format!("{}runtime: {{ workers: 1 }}\n", forwarding(&origin, route));
+    let gateway = Gateway::start(&one_worker(""));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    gateway.reload(&one_worker("max_body: 1KiB"));
+    assert_eq!(client.get("/", &[]).status, 200);
+    assert_eq!(origin.connections(), 1);
+    let other = Origin::hello();
+    gateway.reload(&forwarding(&other, ""));
+    assert_eq!(client.get("/", &[]).status, 200);
+    assert_eq!(other.connections(), 1);
+}
+
+#[test]
+fn listeners_come_and_go() {
+    let two = saying("ok").replacen("[{", "[{ address: \"127.0.0.2:0\" }, {", 1);
+    let gateway = Gateway::start(&saying("ok"));
+    let mut staying = gateway.client();
+    gateway.reload(&two);
+    let addresses = gateway.addresses();
+    assert_eq!(addresses.len(), 2, "the first one stays: {}", gateway.log());
+    let mut leaving = Client::connect(addresses[1]);
+    assert_eq!(leaving.get("/", &[]).text(), "ok");
+    gateway.reload(&saying("ok"));
+    let last = leaving.get("/", &[]);
+    assert_eq!(last.field("Connection").map(str::to_lowercase).as_deref(), Some("close"));
+    eventually("nobody listens any more", || Client::try_connect(addresses[1]).is_err());
+    assert_eq!(staying.get("/", &[]).text(), "ok");
+}
+
+#[test]
+fn an_address_that_cannot_be_had_changes_nothing() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("it is bound").to_string();
+    let gateway = Gateway::start(&saying("good"));
+    let more = format!("[{{ address: \"{address}\" }}, {{");
+    gateway.rewrite(&saying("bad").replacen("[{", &more, 1));
+    eventually("it is refused", || gateway.log().contains("another program has this port"));
+    assert_eq!(gateway.client().get("/", &[]).text(), "good");
+}
+
+#[test]
+fn bounds_of_a_listener_hold_for_later_connections() {
+    let gateway = Gateway::start(&saying("ok"));
+    let fields = ["X-A: 1", "X-B: 2", "X-C: 3"];
+    let mut earlier = gateway.client();
+    assert_eq!(earlier.get("/", &fields).status, 200);
+    gateway.reload(&saying("ok").replacen(" }]", ", max_headers: 3 }]", 1));
+    assert_eq!(gateway.client().get("/", &fields).status, 431);
+    assert_eq!(earlier.get("/", &fields).status, 200);
+}
+
+#[test]
+fn what_takes_a_restart_is_said_and_left_as_it_is() {
+    let gateway = Gateway::start(&saying("old"));
+    gateway.reload(&format!(
+        "{}runtime: {{ workers: 1 }}\nstore: {{ memory: {{ max_keys: 5 }} }}\n",
+        saying("new")
+    ));
+    let log = gateway.log();
+    for name in ["runtime.workers", "store"] {
+        assert!(log.contains(&format!("{name}: changed in the file")), "{log}");
+    }
+    assert!(!log.contains("telemetry: changed"), "{log}");
+    assert_eq!(gateway.client().get("/", &[]).text(), "new");
+}
+
+#[test]
+fn a_hundred_reloads_under_load_cost_no_request_and_no_memory() {
+    let origin = Origin::hello();
+    let with = |number: usize| {
+        format!(
+            "{LISTENER}upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+             policies: {{ p: {{ key: ip, limit: {}/s }} }}\n\
+             routes: [{{ path: /*, policies: [p], upstream: app }}]\n",
+            origin.address(),
+            1_000_000 + number
+        )
+    };
+    let gateway = Gateway::start(&with(0));
+    let addresses = vec![gateway.address()];
+    let rest = Duration::from_millis(1);
+    let load = Load::start(&Plan { addresses, connections: 8, path: "/", clients: 8, rest });
+    for number in 1..=20 {
+        gateway.reload(&with(number));
+    }
+    let before = gateway.resident_bytes();
+    for number in 21..=100 {
+        gateway.reload(&with(number));
+    }
+    let grown = gateway.resident_bytes().saturating_sub(before);
+    let samples = load.stop();
+    assert!(samples.len() > 1000, "only {} requests", samples.len());
+    assert!(samples.iter().all(|sample| sample.status == 200));
+    assert!(grown < 4 * 1024 * 1024, "{grown} bytes more");
+    assert_eq!(gateway.client().get("/", &[]).number("X-Ratelimit-Limit"), 1_000_100);
+}

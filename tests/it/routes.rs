@@ -1,0 +1,230 @@
+//! What a route does with a request besides passing it on: redirects, other
+//! targets, edited fields, limits on time.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::{Gateway, Origin, Received, Response};
+
+/// What the origin gets for `path` from a route with these fields.
+fn arrived(route: &str, top: &str, path: &str, fields: &[&str]) -> Received {
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ upstream: app, {route} }}]\n{top}\n",
+        origin.address()
+    ));
+    assert_eq!(gateway.client().get(path, fields).status, 200);
+    origin.received().pop().expect("it was forwarded")
+}
+
+/// The answer of a route that needs no upstream.
+fn answer(route: &str, method: &str, path: &str) -> Response {
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\nroutes: [{{ {route} }}]\n"
+    ));
+    gateway.client().request(method, path, &[], b"")
+}
+
+#[test]
+fn a_prefix_is_taken_away_and_told() {
+    let route = "path: /v1/*, rewrite: { strip_prefix: /v1 }";
+    let got = arrived(route, "", "/v1/orders/a%2Fb?q=%20&v1", &["X-Forwarded-Prefix: //evil"]);
+    assert_eq!(got.line(), "GET /orders/a%2Fb?q=%20&v1 HTTP/1.1");
+    assert_eq!(got.fields("x-forwarded-prefix"), ["/v1"]);
+    assert_eq!(got.fields("host"), ["gateway.test"]);
+    for (path, line) in [
+        ("/v1", "GET / HTTP/1.1"),
+        ("/%76%31/x", "GET /x HTTP/1.1"),
+        ("//v1///evil.example/x", "GET /evil.example/x HTTP/1.1"),
+    ] {
+        assert_eq!(arrived(route, "", path, &[]).line(), line, "{path}");
+    }
+}
+
+#[test]
+fn a_prefix_that_a_trusted_proxy_took_away_is_kept() {
+    let route = "path: /v1/*, rewrite: { strip_prefix: /v1, add_prefix: /api/v2 }";
+    let top = "client: { trusted_proxies: [127.0.0.0/8] }";
+    let got = arrived(route, top, "/v1/x?q", &["X-Forwarded-Prefix: /shop"]);
+    assert_eq!(got.line(), "GET /api/v2/x?q HTTP/1.1");
+    assert_eq!(got.fields("x-forwarded-prefix"), ["/shop/v1"]);
+}
+
+#[test]
+fn the_backend_sees_another_host_and_is_told_the_one_that_was_asked_for() {
+    let got = arrived("path: /*, rewrite: { host: \"internal.example:81\" }", "", "/", &[]);
+    assert_eq!(got.fields("host"), ["internal.example:81"]);
+    assert_eq!(got.fields("x-forwarded-host"), ["gateway.test"]);
+}
+
+#[test]
+fn fields_of_a_request_are_set_and_removed() {
+    let route = "path: /*, request_headers: { set: { x-from: gateway, X-Forwarded-Proto: https }, \
+                 remove: [x-secret, via] }";
+    let sent = ["X-From: client", "X-From: again", "X-Secret: 1", "X-Other: 2"];
+    let got = arrived(route, "", "/", &sent);
+    assert_eq!(got.fields("x-from"), ["gateway"]);
+    assert_eq!(got.fields("x-forwarded-proto"), ["https"]);
+    assert_eq!(got.fields("x-other"), ["2"]);
+    assert!(got.fields("x-secret").is_empty() && got.fields("via").is_empty(), "{}", got.head);
+}
+
+#[test]
+fn fields_of_a_response_are_set_and_removed() {
+    let origin = Origin::answering(|_| {
+        "HTTP/1.1 200 OK\r\nServer: origin/1\r\nX-Powered-By: php\r\nX-Ratelimit-Limit: 3\r\n\
+         Content-Length: 0\r\n\r\n"
+            .to_owned()
+    });
+    let route = "response_headers: { set: { x-frame-options: DENY, server: shop }, \
+                 remove: [x-powered-by, x-ratelimit-limit] }";
+    let gateway = Gateway::forwarding(&origin, route, "", "");
+    let response = gateway.client().get("/", &[]);
+    assert_eq!(response.field("X-Frame-Options"), Some("DENY"));
+    assert_eq!(response.field("Server"), Some("shop"));
+    assert_eq!(response.field("X-Powered-By"), None);
+    assert_eq!(response.field("X-Ratelimit-Limit"), None);
+}
+
+#[test]
+fn the_gateways_own_answers_gain_fields_and_lose_none() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies: { tiny: { key: ip, limit: 1/day } }\n\
+         routes: [{ path: /*, policies: [tiny], respond: { body: ok }, response_headers: \
+         { set: { access-control-allow-origin: \"*\", content-type: text/html }, \
+           remove: [x-ratelimit-remaining, retry-after] } }]\n",
+    );
+    let mut client = gateway.client();
+    let own = [client.get("/", &[]), client.get("/", &[])];
+    let types = own.each_ref().map(|answer| answer.field("Content-Type"));
+    assert_eq!(types, [Some("text/plain; charset=utf-8"), Some("application/problem+json")]);
+    for answer in &own {
+        assert_eq!(answer.field("Access-Control-Allow-Origin"), Some("*"));
+        assert_eq!(answer.number("X-Ratelimit-Remaining"), 0);
+        assert!(answer.field("X-Request-Id").is_some());
+    }
+    assert!(own[1].number("Retry-After") > 0);
+}
+
+#[test]
+fn a_redirect_leads_where_it_says() {
+    let cases = [
+        (
+            "path: /*, redirect: { to: \"https://{host}{path}{query}\" }",
+            "/a//b?x=%0d%0a",
+            308,
+            "https://gateway.test/a//b?x=%0d%0a",
+        ),
+        (
+            "path: \"/old/{id}\", redirect: { to: \"/new/{id}\", status: 301 }",
+            "/old/7?x",
+            301,
+            "/new/7",
+        ),
+        (
+            "path: /*, redirect: { to: \"{path}/\", status: 302 }",
+            "//evil.example",
+            302,
+            "/evil.example/",
+        ),
+        (
+            "path: \"/{id}\", redirect: { to: \"/x/{id}\", status: 307 }",
+            "/a%0D%0Ab%2f%2Fc@",
+            307,
+            "/x/a%0D%0Ab%2F%2Fc%40",
+        ),
+    ];
+    for (route, path, status, location) in cases {
+        let response = answer(route, "GET", path);
+        assert_eq!((response.status, response.field("Location")), (status, Some(location)));
+        assert!(response.body.is_empty() && response.field("X-Request-Id").is_some());
+    }
+    let response = answer("path: /*, redirect: { to: /x, status: 303 }", "POST", "/");
+    assert_eq!((response.status, response.field("Location")), (303, Some("/x")));
+}
+
+#[test]
+fn who_names_no_host_is_not_led_to_it() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         routes: [{ path: /*, redirect: { to: \"https://{host}/\" } }]\n",
+    );
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(client.response("GET").status, 400);
+}
+
+#[test]
+fn forwarded_is_written_and_extended_if_it_is_the_language_of_proxies() {
+    let speaking = |more: &str| format!("client: {{ forwarded_header: forwarded, {more} }}");
+    let sent = ["Forwarded: for=203.0.113.1"];
+    let own = "for=127.0.0.1;proto=http;host=\"gateway.test\"";
+    let got = arrived("path: /*", &speaking("trusted_proxies: []"), "/", &sent);
+    assert_eq!(got.fields("forwarded"), [own]);
+    assert_eq!(got.fields("x-forwarded-for"), ["127.0.0.1"]);
+    let got = arrived("path: /*", &speaking("trusted_proxies: [127.0.0.1]"), "/", &sent);
+    assert_eq!(got.fields("forwarded"), ["for=203.0.113.1", own]);
+}
+
+/// Sends a piece of a response now and then, without end.
+fn endless() -> Origin {
+    Origin::serving(|stream, read| {
+        read();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        while stream.write_all(b"1\r\n.\r\n").is_ok() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    })
+}
+
+#[test]
+fn a_response_that_never_ends_is_cut_off_by_the_limit_on_the_whole_request() {
+    let origin = endless();
+    let gateway = Gateway::forwarding(&origin, "timeouts: { request: 200ms }", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    assert!(!client.rest().ends_with(b"0\r\n\r\n"), "no end is made up");
+    assert_eq!(gateway.access_lines(1)[0]["outcome"], "request_timeout");
+}
+
+#[test]
+fn each_limit_on_time_has_its_own_reason() {
+    let silent = Origin::serving(|_, read| while read().is_some() {});
+    let asked = |timeouts: &str| {
+        let gateway = Gateway::forwarding(&silent, &format!("timeouts: {{ {timeouts} }}"), "", "");
+        let response = gateway.client().get("/", &[]);
+        let outcome = gateway.access_lines(1)[0]["outcome"].clone();
+        (response.status, response.json()["source"].clone(), outcome)
+    };
+    let (status, source, outcome) = asked("response: 100ms, request: 1h");
+    assert_eq!((status, source, outcome), (504, "upstream".into(), "upstream_timeout".into()));
+    let (status, source, outcome) = asked("response: 1h, request: 100ms");
+    assert_eq!((status, source, outcome), (504, "gateway".into(), "request_timeout".into()));
+    let stalling = Origin::serving(|stream, read| {
+        read();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+        read();
+    });
+    let gateway = Gateway::forwarding(&stalling, "timeouts: { idle: 100ms }", "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(client.head().status, 200);
+    client.rest();
+    assert_eq!(gateway.access_lines(1)[0]["outcome"], "upstream_idle");
+}
+
+#[test]
+fn a_response_that_ends_in_time_is_whole() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "timeouts: { request: 1h }", "", "");
+    let mut client = gateway.client();
+    for _ in 0..3 {
+        assert_eq!(client.get("/", &[]).text(), "hello");
+    }
+    assert_eq!(origin.connections(), 1, "its connection is kept");
+}
