@@ -218,12 +218,9 @@ pub(super) struct Observed<T> {
 impl<T> Observed<T> {
     /// These bytes have come.
     fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.frames {
-            Some(frames) => {
-                frames.see(bytes, monotonic).map_err(io::Error::other)?;
-                self.activity.see_head(frames.is_in_head());
-            }
-            None => {}
+        if let Some(frames) = &mut self.frames {
+            frames.see(bytes, monotonic).map_err(io::Error::other)?;
+            self.activity.see_head(frames.is_in_head());
         }
         Ok(())
     }

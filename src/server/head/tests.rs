@@ -91,7 +91,7 @@ fn a_field_is_a_name_a_colon_and_a_value() {
         ("X-Cr: 1\r2", BareCr),
         ("X-Cr: 1\r", BareCr),
         ("X-Cr\r: 1", BareCr),
-        ("X-Nul: 1\02", ControlCharacter),
+        ("X-Nul: 1\x002", ControlCharacter),
         ("X-Nul\0: 1", BadField),
         ("X-Del: 1\x7f2", ControlCharacter),
         ("Content_Length: 1", DisguisedName),
