@@ -136,6 +136,13 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
 }
 
 impl KeyExpr {
+    /// Whether some of it comes from the certificate that a client shows.
+    pub fn asks_for_certificate(&self) -> bool {
+        let mut asks = false;
+        self.visit(&mut |key| asks |= *key == Self::TlsSubject);
+        asks
+    }
+
     /// Calls `see` with this key and all that it is made of.
     pub(super) fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
         see(self);

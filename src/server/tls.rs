@@ -141,6 +141,11 @@ impl TlsSettings {
         Ok(Arc::new(config))
     }
 
+    /// Whether clients must show a certificate.
+    pub fn asks_clients(&self) -> bool {
+        !self.client_ca.is_empty()
+    }
+
     /// Whether all of it can be used.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::config::field::{Entries, Field};
 use crate::config::model::Config;
 use crate::config::node::Span;
 use crate::config::raw::{RawConfig, RawPolicy};
+use crate::server::{ListenerSettings, TlsSettings};
 use crate::snapshot::Action;
 
 /// A route is compared with so many before it: advice is not worth quadratic time.
@@ -17,6 +18,7 @@ impl Compiler<'_> {
     pub(super) fn warn_unused(&self, raw: &RawConfig, config: &Config) {
         self.warn_covered(raw, config);
         self.warn_unread_overrides(raw);
+        self.warn_unasked_certificates(raw, config);
         let rules = config.routes.iter().map(|route| &route.rule);
         let used: HashSet<&str> =
             rules.flat_map(|rule| rule.policies.iter().map(|policy| &*policy.name)).collect();
@@ -53,6 +55,25 @@ impl Compiler<'_> {
                 name(wider)
             );
             self.problems.warning(place, &message, "put the narrower route first");
+        }
+    }
+
+    /// Nobody shows a certificate who is not asked for one.
+    fn warn_unasked_certificates(&self, raw: &RawConfig, config: &Config) {
+        let asks = |it: &ListenerSettings| it.tls.as_ref().is_some_and(TlsSettings::asks_clients);
+        if config.listeners.iter().any(asks) {
+            return;
+        }
+        let entries = raw.policies.value().map_or(&[][..], |entries| &entries.0);
+        for policy in config.policies.iter().filter(|it| it.key.asks_for_certificate()) {
+            let written = entries.iter().find(|(name, _)| *name.value == *policy.name);
+            let place = written.map_or(Span::FILE, |(name, _)| name.span);
+            let message = format!(
+                "the policy \"{}\" has the key tls:subject, but no client is asked for a certificate",
+                policy.name
+            );
+            let advice = "name the clients' authority under tls: client_ca of a listener";
+            self.problems.warning(place, &message, advice);
         }
     }
 
