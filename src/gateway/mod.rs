@@ -21,7 +21,7 @@ use tower::Service;
 use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
 use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
 use crate::proxy::{Pressure, Proxy, RequestBody};
-use crate::request::RequestView;
+use crate::request::{Malformed, RequestView};
 use crate::server::Peer;
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
@@ -149,6 +149,9 @@ impl Gateway {
         head: &Parts,
         now: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
+        if let Some(malformed) = head.extensions.get::<Malformed>() {
+            return Err((*malformed).into());
+        }
         if head.method == Method::CONNECT {
             return Err(Failure::Tunnel);
         }

@@ -5,7 +5,7 @@
 
 use http::StatusCode;
 
-use crate::request::Ambiguity;
+use crate::request::{Ambiguity, Malformed};
 
 /// Whose fault a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub enum Failure {
     /// The request means nothing, or more than one thing.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
+    /// What came is no request, or one that is too large or too late.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
     /// A method that a gateway does not serve.
     #[error("the gateway does not open tunnels")]
     Tunnel,
@@ -83,6 +86,7 @@ impl Failure {
     /// The status that a client is sent.
     pub const fn status(self) -> StatusCode {
         match self {
+            Self::Malformed(malformed) => status_of(malformed),
             Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::KeyMissing => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
@@ -102,7 +106,8 @@ impl Failure {
     /// Whose fault it is.
     pub const fn blame(self) -> Blame {
         match self {
-            Self::Ambiguous(_)
+            Self::Malformed(_)
+            | Self::Ambiguous(_)
             | Self::Tunnel
             | Self::KeyMissing
             | Self::BodyTooLarge
@@ -123,7 +128,8 @@ impl Failure {
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
-            Self::Ambiguous(_)
+            Self::Malformed(_)
+                | Self::Ambiguous(_)
                 | Self::Tunnel
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
@@ -134,6 +140,7 @@ impl Failure {
     /// One word for logs and metrics.
     pub const fn reason(self) -> &'static str {
         match self {
+            Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
             Self::Tunnel => "tunnel",
             Self::NoRoute => "no_route",
@@ -150,5 +157,18 @@ impl Failure {
             Self::UpstreamClosed => "upstream_closed",
             Self::UpstreamInvalid => "upstream_invalid",
         }
+    }
+}
+
+/// Bounds and versions have statuses of their own; all else is a bad request.
+const fn status_of(malformed: Malformed) -> StatusCode {
+    match malformed {
+        Malformed::HeadTooLarge | Malformed::TooManyFields => {
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+        }
+        Malformed::TargetTooLong => StatusCode::URI_TOO_LONG,
+        Malformed::HeadTooLate => StatusCode::REQUEST_TIMEOUT,
+        Malformed::BadVersion => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+        _ => StatusCode::BAD_REQUEST,
     }
 }

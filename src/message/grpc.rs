@@ -38,7 +38,7 @@ impl Code {
     /// but for what gRPC has a better word for.
     pub(super) const fn of(failure: Failure) -> Self {
         match failure {
-            Failure::Ambiguous(_) | Failure::BodyBroken => Self::Internal,
+            Failure::Malformed(_) | Failure::Ambiguous(_) | Failure::BodyBroken => Self::Internal,
             Failure::KeyMissing => Self::PermissionDenied,
             Failure::NoRoute | Failure::Tunnel => Self::Unimplemented,
             // As gRPC's own servers say of a message that is too large.

@@ -10,6 +10,7 @@ mod connection;
 mod frames;
 mod listener;
 mod proxied;
+mod responses;
 mod settings;
 mod socket;
 mod stream;

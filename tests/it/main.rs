@@ -2,6 +2,7 @@
 
 mod support;
 
+mod abuse;
 mod access_log;
 mod algorithms;
 mod answers;
@@ -22,3 +23,4 @@ mod redis;
 mod refusals;
 mod settlements;
 mod shutdown;
+mod smuggling_http2;

@@ -5,7 +5,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::time::Instant;
 
-use http::{Request, Response};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -17,6 +18,7 @@ use tower::{Service, ServiceExt as _};
 use super::{drive, watched};
 use crate::drain::Drain;
 use crate::message::join_cookies;
+use crate::request::Malformed;
 use crate::server::activity::{Activity, Observed};
 use crate::server::frames::Frames;
 use crate::server::stream::Stream;
@@ -31,26 +33,28 @@ const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Runs what belongs to a connection on its own worker.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OnThisWorker;
+#[derive(Clone, Debug)]
+struct OnThisWorker(Rc<Activity>);
 
 impl<F> Executor<F> for OnThisWorker
 where
     F: Future + 'static,
 {
     fn execute(&self, future: F) {
-        spawn_local(async {
+        let task = spawn_local(async {
             future.await;
         });
+        self.0.started(task.abort_handle());
     }
 }
 
-/// The HTTP library, set up once for all connections of a listener.
-pub(super) fn protocol(
+/// The HTTP library, set up for one connection.
+fn protocol(
     settings: &ListenerSettings,
     bounds: Http2Settings,
+    activity: &Rc<Activity>,
 ) -> Builder<OnThisWorker> {
-    let mut protocol = Builder::new(OnThisWorker);
+    let mut protocol = Builder::new(OnThisWorker(Rc::clone(activity)));
     let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
     protocol
         .max_concurrent_streams(bounds.max_streams)
@@ -64,7 +68,7 @@ pub(super) fn protocol(
 /// Serves one connection, whose preface is awaited since `since`, to its end.
 pub(super) async fn serve<S, B>(
     stream: Stream,
-    (protocol, bounds): &(Builder<OnThisWorker>, Http2Settings),
+    bounds: Http2Settings,
     settings: &ListenerSettings,
     since: Instant,
     mut drain: Drain,
@@ -74,15 +78,47 @@ pub(super) async fn serve<S, B>(
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let activity = Rc::new(Activity::new(since));
-    let frames = Some(Frames::new(*bounds, monotonic()));
+    let activity = Rc::new(Activity::of_http2(since));
+    let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed { stream, activity: Rc::clone(&activity), frames };
-    let service = service.map_request(|mut request: Request<Incoming>| {
+    let max_headers = settings.max_headers;
+    let service = service.map_request(move |mut request: Request<Incoming>| {
+        if let Err(malformed) = judge(&request, max_headers) {
+            request.extensions_mut().insert(malformed);
+        }
         join_cookies(request.headers_mut());
         request
     });
     let service = watched(service, &activity);
+    let protocol = protocol(settings, bounds, &activity);
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
     // However it ended, there is nothing to say on it any more.
     drive(connection.as_mut(), &activity, &settings.timeouts, &mut drain).await;
+}
+
+/// What the HTTP library lets pass, and what has another meaning, or none, as
+/// soon as it is written down as HTTP/1.1 (RFC 9113, section 10.3).
+fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
+    let headers = request.headers();
+    if headers.len() > max_headers {
+        return Err(Malformed::TooManyFields);
+    }
+    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(Malformed::ManyLengths);
+    }
+    if has_blank_around_value(headers) {
+        return Err(Malformed::BlankAroundValue);
+    }
+    // `?a` would become `/?a`.
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let is_target = target.starts_with('/') || target == "*";
+    if is_target { Ok(()) } else { Err(Malformed::BadTarget) }
+}
+
+fn has_blank_around_value(headers: &HeaderMap) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    headers
+        .values()
+        .map(http::HeaderValue::as_bytes)
+        .any(|value| is_blank(value.first()) || is_blank(value.last()))
 }

@@ -29,7 +29,7 @@ use super::activity::{Activity, Phase, UntilIdle};
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
-use super::{Http2Settings, ListenerSettings, ListenerTimeouts, tls};
+use super::{ListenerSettings, ListenerTimeouts, tls};
 use crate::drain::Drain;
 use crate::time::monotonic;
 
@@ -52,13 +52,11 @@ pub(super) struct Protocols {
     settings: Arc<ListenerSettings>,
     tls: Option<TlsAcceptor>,
     http1: hyper::server::conn::http1::Builder,
-    http2: Option<(hyper::server::conn::http2::Builder<http2::OnThisWorker>, Http2Settings)>,
 }
 
 impl Protocols {
     pub(super) fn new(settings: Arc<ListenerSettings>, tls: Option<Arc<ServerConfig>>) -> Self {
-        let http2 = settings.http2.map(|bounds| (http2::protocol(&settings, bounds), bounds));
-        Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), http2, settings }
+        Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), settings }
     }
 }
 
@@ -104,9 +102,9 @@ pub(super) async fn serve<F, S, B>(
     let since = monotonic();
     let (stream, version) = version(stream, protocols, &mut drain).await;
     let (service, settings) = (service(peer), &protocols.settings);
-    match (version, &protocols.http2) {
-        (Version::Http2, Some(http2)) => {
-            http2::serve(stream, http2, settings, since, drain, service).await;
+    match (version, settings.http2) {
+        (Version::Http2, Some(bounds)) => {
+            http2::serve(stream, bounds, settings, since, drain, service).await;
         }
         _ => http1::serve(stream, &protocols.http1, settings, since, drain, service).await,
     }
@@ -144,7 +142,7 @@ async fn begin(
 /// bytes say (RFC 9113, section 3.3). A client that says nothing in time, or
 /// before a drain, is left to HTTP/1, which knows how to tell it.
 async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
-    if protocols.http2.is_none() {
+    if protocols.settings.http2.is_none() {
         return (stream, Version::Http1);
     }
     match stream {
@@ -241,6 +239,7 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
+            activity.give_up_responses(timeouts.request_body);
             if activity.is_overdue(timeouts) {
                 return Poll::Ready(End::Overdue(activity.phase()));
             }

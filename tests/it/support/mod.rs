@@ -5,6 +5,7 @@
 //! blocking threads over plain sockets, so that they can misbehave byte by byte.
 
 mod client;
+pub(crate) mod frames;
 mod gateway;
 pub(crate) mod load;
 mod origin;
