@@ -302,6 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_of_http_2_names_its_host_in_either_way() {
+        let host = |target, hosts: &[&str]| {
+            let mut parts = request(target, hosts);
+            parts.version = Version::HTTP_2;
+            RequestView::of(&parts, PEER).map(|view| view.host.into_owned())
+        };
+        assert_eq!(host("https://a.example:443/", &[]), Ok("a.example".into()));
+        assert_eq!(host("/", &["a.example"]), Ok("a.example".into()));
+        assert_eq!(host("/", &[]), Err(Ambiguity::NoHost));
+        for bad in ["https://a.example:x/", "https://u:p@a.example/"] {
+            assert_eq!(host(bad, &[]), Err(Ambiguity::BadTarget), "{bad}");
+        }
+    }
+
+    #[test]
     fn an_asterisk_is_for_options_only() {
         let mut parts = request("*", &["a"]);
         assert_eq!(RequestView::of(&parts, PEER).map(|_| ()), Err(Ambiguity::BadTarget));

@@ -16,6 +16,17 @@ const MANY: usize = 200_000;
 /// What is held of a connection is small, and freed at its end.
 const MOST_MIB: usize = 32;
 
+/// Answers itself, but for `/silent`, which it passes on to `origin`.
+fn silent(origin: &Origin, listener: &str) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
+         upstreams: {{ silent: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes:\n- {{ path: /silent, upstream: silent }}\n- {{ path: /*, respond: {{ body: ok }} }}\n\
+         runtime: {{ workers: 1 }}\n",
+        origin.address()
+    ))
+}
+
 /// Sends `first`, then `again` without end, which must end the connection.
 fn assert_ends(first: &[u8], again: &[u8]) {
     let origin = Origin::hello();
@@ -97,34 +108,40 @@ fn streams_reset_without_end_end_the_connection() {
     });
 }
 
-/// The same, where each request has been passed on when it is given up.
-#[test]
-fn streams_reset_when_they_are_under_way_end_the_connection() {
+/// Opens streams whose requests are passed on, and gives each up with what
+/// `give_up` makes of its number, until the connection ends.
+fn assert_under_way_ends(give_up: impl Fn(u32) -> Vec<u8>) {
+    const MOST: usize = 3000;
     let origin = Origin::serving(|_, read| while read().is_some() {});
-    let gateway = Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-         upstreams: {{ silent: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes:\n- {{ path: /silent, upstream: silent }}\n- {{ path: /*, respond: {{ body: ok }} }}\n\
-         runtime: {{ workers: 1 }}\n",
-        origin.address()
-    ));
-    let cancel = CANCEL.to_be_bytes();
+    let gateway = silent(&origin, "");
     withstands(&gateway, MOST_MIB, || {
         let mut client = Frames::connect(gateway.address());
-        let mut resets = 0;
-        for stream in (1..).step_by(4).take(1000) {
+        let mut given_up = 0;
+        for stream in (1..).step_by(4).take(MOST) {
             // When the second is answered, the first is on its way to the origin.
             if !client.send(&[get(stream, "/silent"), get(stream + 2, "/")].concat())
                 || client.outcome(stream + 2) != Outcome::Status(200)
-                || !client.send(&frame(RST_STREAM, 0, stream, &cancel))
+                || !client.send(&give_up(stream))
             {
                 break;
             }
-            resets += 1;
+            given_up += 1;
         }
-        assert!(resets < 1000, "all of them were taken");
+        assert!(given_up < MOST, "all of them were taken");
         assert!(client.ends());
     });
+}
+
+/// The same, where each request has been passed on when it is given up.
+#[test]
+fn streams_reset_when_they_are_under_way_end_the_connection() {
+    assert_under_way_ends(|stream| frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
+}
+
+/// CVE-2025-8671: the client makes the gateway reset them.
+#[test]
+fn streams_that_the_gateway_is_made_to_reset_end_the_connection() {
+    assert_under_way_ends(|stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]));
 }
 
 /// Requests that are no requests are answered with resets, which cost as much.
@@ -143,13 +160,7 @@ fn malformed_heads_without_end_end_the_connection() {
 #[test]
 fn streams_without_end_are_refused_and_end_the_connection() {
     let origin = Origin::serving(|_, read| while read().is_some() {});
-    let gateway = Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\", http2: {{ max_streams: 4 }} }}]\n\
-         upstreams: {{ silent: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes:\n- {{ path: /silent, upstream: silent }}\n- {{ path: /*, respond: {{ body: ok }} }}\n\
-         runtime: {{ workers: 1 }}\n",
-        origin.address()
-    ));
+    let gateway = silent(&origin, "http2: { max_streams: 4 }");
     withstands(&gateway, MOST_MIB, || {
         flood(&gateway, &[], |number| get(number * 2 + 1, "/silent"));
     });
