@@ -201,10 +201,23 @@ pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
             _ => normal.push(character),
         }
     }
-    if normal.split('/').any(|segment| segment == "." || segment == "..") {
+    if has_dot_segment(&normal) {
         return Err(Ambiguity::DotSegment);
     }
     Ok(Cow::Owned(normal))
+}
+
+/// Whether a segment of a path in normal form is `.` or `..` for any backend. Some
+/// take an escaped slash for a slash, and some cut off what follows a semicolon
+/// before they look at the dots.
+fn has_dot_segment(normal: &str) -> bool {
+    let segments = normal.split('/').flat_map(|segment| segment.split("%2F"));
+    let mut names =
+        segments.map(|segment| match segment.find(';').or_else(|| segment.find("%3B")) {
+            Some(end) => &segment[..end],
+            None => segment,
+        });
+    names.any(|name| name == "." || name == "..")
 }
 
 /// Reads the two digits after a `%`, and writes what they stand for.
@@ -258,6 +271,7 @@ mod tests {
             ("/a%20b", "/a%20b"),
             ("/.well-known/x", "/.well-known/x"),
             ("/...", "/..."),
+            ("/a..;x/.b%2F..c", "/a..;x/.b%2F..c"),
         ];
         for (path, normal) in cases {
             assert_eq!(normal_path(path).as_deref(), Ok(normal), "{path}");
@@ -271,6 +285,10 @@ mod tests {
             ("/a/%2e%2E/b", Ambiguity::DotSegment),
             ("/a/.%2e", Ambiguity::DotSegment),
             ("/.", Ambiguity::DotSegment),
+            ("/a%2f..%2Fb", Ambiguity::DotSegment),
+            ("/a/..%2fb", Ambiguity::DotSegment),
+            ("/a/..;x=1/b", Ambiguity::DotSegment),
+            ("/a/.%3Bx", Ambiguity::DotSegment),
             ("/a%", Ambiguity::BadEscape),
             ("/a%2", Ambiguity::BadEscape),
             ("/a%zz", Ambiguity::BadEscape),

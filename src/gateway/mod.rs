@@ -16,13 +16,16 @@ use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
+use hyper::ext::on_informational;
 use tower::Service;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room, X_RATELIMIT_SOFT};
-use crate::message::{Failure, Forwarding, Via, strip_hop_by_hop};
+use crate::message::{
+    Failure, Forwarding, Via, has_unknown_expectation, options, strip_hop_by_hop, take_hop,
+};
 use crate::proxy::{Pressure, Proxy, RequestBody};
 use crate::request::{Malformed, RequestView};
-use crate::server::Peer;
+use crate::server::{Interim, Peer};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -152,8 +155,13 @@ impl Gateway {
         if let Some(malformed) = head.extensions.get::<Malformed>() {
             return Err((*malformed).into());
         }
-        if head.method == Method::CONNECT {
-            return Err(Failure::Tunnel);
+        match head.method {
+            Method::CONNECT => return Err(Failure::Tunnel),
+            Method::TRACE => return Err(Failure::Trace),
+            _ => {}
+        }
+        if has_unknown_expectation(head.version, &head.headers) {
+            return Err(Failure::Expectation);
         }
         let rules = &self.snapshot.rules;
         let tls_subject = client.identity.as_deref();
@@ -189,13 +197,17 @@ impl Gateway {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
             Action::Forward(upstream) => {
                 let (mut head, body) = request.into_parts();
+                if !take_hop(&head.method, &mut head.headers) {
+                    return Ok(options().map(ResponseBody::local));
+                }
                 let body = RequestBody::new(body, route.max_body_bytes, client.body_patience)?;
                 self.introduce(client, &mut head);
                 if decision.is_soft() {
                     head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
                 }
                 exchange.forwarded(&mut head.headers, &body);
-                let request = Request::from_parts(head, body);
+                let mut request = Request::from_parts(head, body);
+                relay_interim(&mut request);
                 let response = self.proxy.forward(*upstream, request, route.timeouts).await?;
                 Ok(response.map(ResponseBody::upstream))
             }
@@ -218,5 +230,14 @@ impl Gateway {
         }
         client.forwarding.write(&mut head.headers, is_trusted);
         Via::write(&mut head.headers, head.version);
+    }
+}
+
+/// What the backend says before its answer reaches the client, if it can.
+fn relay_interim(request: &mut Request<RequestBody>) {
+    if let Some(interim) = request.extensions_mut().remove::<Interim>() {
+        on_informational(request, move |response| {
+            interim.send(response.status(), response.headers());
+        });
     }
 }

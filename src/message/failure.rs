@@ -38,9 +38,15 @@ pub enum Failure {
     /// What came is no request, or one that is too large or too late.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// RFC 9110, section 10.1.1: an `Expect` other than `100-continue`.
+    #[error("the request expects what the gateway does not know; it knows 100-continue")]
+    Expectation,
     /// A method that a gateway does not serve.
     #[error("the gateway does not open tunnels")]
     Tunnel,
+    /// RFC 9110, section 9.3.8: it would show a client what the gateway adds.
+    #[error("the gateway does not serve TRACE")]
+    Trace,
     /// No route matches.
     #[error("no route matches the host, path and method of this request")]
     NoRoute,
@@ -88,9 +94,10 @@ impl Failure {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
             Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing => StatusCode::FORBIDDEN,
             Self::NoRoute => StatusCode::NOT_FOUND,
-            Self::Tunnel => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UpstreamUnreachable | Self::UpstreamClosed | Self::UpstreamInvalid => {
@@ -108,7 +115,9 @@ impl Failure {
         match self {
             Self::Malformed(_)
             | Self::Ambiguous(_)
+            | Self::Expectation
             | Self::Tunnel
+            | Self::Trace
             | Self::KeyMissing
             | Self::BodyTooLarge
             | Self::BodyTimeout
@@ -130,6 +139,7 @@ impl Failure {
             self,
             Self::Malformed(_)
                 | Self::Ambiguous(_)
+                | Self::Expectation
                 | Self::Tunnel
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
@@ -142,7 +152,9 @@ impl Failure {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",
+            Self::Expectation => "expectation",
             Self::Tunnel => "tunnel",
+            Self::Trace => "trace",
             Self::NoRoute => "no_route",
             Self::KeyMissing => "key_missing",
             Self::BodyTooLarge => "body_too_large",

@@ -2,10 +2,10 @@
 //! section 7.6.1), and the id that follows a request through all logs.
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING,
-    UPGRADE,
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
 
 /// The field that carries a request's id.
@@ -17,9 +17,10 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 /// Removes what belongs to the connection a message came over: what
 /// `Connection` names, and the fields that are hop-by-hop by definition.
 ///
-/// The message's framing is not touched: the HTTP library has checked it when
-/// it read the message, and writes it anew for the next hop. `Expect` goes too:
-/// the library answers it itself once somebody wants the body.
+/// The message's framing stays, in the one spelling that every reader knows: it
+/// was checked when the message was read, and the HTTP library frames it alike
+/// for the next hop. `Expect` goes too: the library answers it itself once
+/// somebody wants the body.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // Before `TE` goes: whoever sends it has to name it in `Connection`.
     let takes_trailers = headers
@@ -33,16 +34,32 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let found: SmallVec<[HeaderName; 4]> =
         headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     for name in found {
-        headers.remove(name);
+        if name == TRANSFER_ENCODING {
+            spell_out(headers);
+        } else {
+            headers.remove(name);
+        }
     }
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 
+/// Backends differ in whether `CHUNKED` is `chunked`.
+fn spell_out(headers: &mut HeaderMap) {
+    if let Some(coding) = headers.get_mut(TRANSFER_ENCODING)
+        && coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+    {
+        *coding = HeaderValue::from_static("chunked");
+    }
+}
+
+/// Whether a field of this name may not stay as it is.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     let text = name.as_str();
-    matches!(*name, TE | UPGRADE | EXPECT) || text == "keep-alive" || text.starts_with("proxy-")
+    matches!(*name, TE | UPGRADE | EXPECT | TRANSFER_ENCODING)
+        || text == "keep-alive"
+        || text.starts_with("proxy-")
 }
 
 /// Removes the fields that `Connection` names, and itself. A peer cannot use it
@@ -71,6 +88,31 @@ fn strip_named(headers: &mut HeaderMap) {
 
 fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
+}
+
+/// Whether a request expects of the gateway what it does not know: anything but
+/// `100-continue`, which HTTP/1.0 does not have (RFC 9110, section 10.1.1).
+pub fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
+    let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
+}
+
+/// Takes one of the hops that an OPTIONS request has left; false if it has none
+/// (RFC 9110, section 7.6.2).
+pub fn take_hop(method: &Method, headers: &mut HeaderMap) -> bool {
+    if method != Method::OPTIONS {
+        return true;
+    }
+    let Some(left) = headers.get_mut(MAX_FORWARDS) else {
+        return true;
+    };
+    // A number that is none is of no use to anybody behind us either.
+    let hops = left.to_str().ok().and_then(|text| text.parse::<u32>().ok());
+    let Some(fewer) = hops.and_then(|hops| hops.checked_sub(1)) else {
+        return false;
+    };
+    *left = HeaderValue::from(fewer);
+    true
 }
 
 /// Joins the lines into which HTTP/2 lets a client split its cookies, before
@@ -147,6 +189,46 @@ mod tests {
         headers.insert(CONNECTION, named);
         strip_hop_by_hop(&mut headers);
         assert_eq!(headers, fields(&kept));
+    }
+
+    #[test]
+    fn the_framing_is_written_as_everybody_reads_it() {
+        for (coding, spelt) in [("CHUNKED", "chunked"), ("gzip, Chunked", "gzip, Chunked")] {
+            let mut headers = fields(&[("transfer-encoding", coding)]);
+            strip_hop_by_hop(&mut headers);
+            assert_eq!(headers, fields(&[("transfer-encoding", spelt)]));
+        }
+    }
+
+    #[test]
+    fn the_only_expectation_is_100_continue() {
+        for (version, value, unknown) in [
+            (Version::HTTP_11, "100-Continue", false),
+            (Version::HTTP_11, "100-continue, 200-ok", true),
+            (Version::HTTP_2, "", true),
+            (Version::HTTP_10, "200-ok", false),
+        ] {
+            let headers = fields(&[("expect", value)]);
+            assert_eq!(has_unknown_expectation(version, &headers), unknown, "{version:?} {value}");
+        }
+        assert!(!has_unknown_expectation(Version::HTTP_11, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_request_has_only_so_many_hops() {
+        for (method, hops, after) in [
+            (Method::OPTIONS, "2", Some("1")),
+            (Method::OPTIONS, "1", Some("0")),
+            (Method::OPTIONS, "0", None),
+            (Method::OPTIONS, "many", None),
+            (Method::GET, "0", Some("0")),
+        ] {
+            let mut headers = HeaderMap::new();
+            assert!(take_hop(&method, &mut headers), "any number");
+            headers.insert(MAX_FORWARDS, HeaderValue::from_static(hops));
+            assert_eq!(take_hop(&method, &mut headers), after.is_some(), "{method} {hops}");
+            assert!(after.is_none_or(|after| headers[MAX_FORWARDS] == after), "{method} {hops}");
+        }
     }
 
     #[test]

@@ -38,9 +38,12 @@ impl Code {
     /// but for what gRPC has a better word for.
     pub(super) const fn of(failure: Failure) -> Self {
         match failure {
-            Failure::Malformed(_) | Failure::Ambiguous(_) | Failure::BodyBroken => Self::Internal,
+            Failure::Malformed(_)
+            | Failure::Ambiguous(_)
+            | Failure::Expectation
+            | Failure::BodyBroken => Self::Internal,
             Failure::KeyMissing => Self::PermissionDenied,
-            Failure::NoRoute | Failure::Tunnel => Self::Unimplemented,
+            Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,
             // As gRPC's own servers say of a message that is too large.
             Failure::BodyTooLarge => Self::ResourceExhausted,
             // The upstream may have done what was asked, so this is no `Unavailable`,

@@ -11,8 +11,10 @@ mod respond;
 mod template;
 
 pub use failure::{Blame, Failure};
-pub use fields::{X_REQUEST_ID, join_cookies, request_id, strip_hop_by_hop};
+pub use fields::{
+    X_REQUEST_ID, has_unknown_expectation, join_cookies, request_id, strip_hop_by_hop, take_hop,
+};
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
-pub use respond::{AnswerStyle, Refusal};
+pub use respond::{AnswerStyle, Refusal, options};
 pub use template::Template;

@@ -2,7 +2,7 @@
 //! problem+json (RFC 9457), as text, or as the outcome of a gRPC call.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
@@ -13,6 +13,11 @@ use crate::time::Span;
 /// What a client that is refused for an overloaded upstream is told to wait:
 /// in flight means soon over.
 const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
+
+/// What a gateway serves, and who refuses a method has to say (RFC 9110, section
+/// 15.5.6). A backend may serve fewer, and others.
+const METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -94,6 +99,9 @@ impl AnswerStyle {
         if failure.ends_connection() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        if status == StatusCode::METHOD_NOT_ALLOWED {
+            response.headers_mut().insert(ALLOW, METHODS);
+        }
         if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull) {
             response.headers_mut().insert(RETRY_AFTER, BUSY_RETRY_SECS);
         }
@@ -146,6 +154,14 @@ impl AnswerStyle {
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response
     }
+}
+
+/// The answer to OPTIONS of the last hop that a request may take.
+pub fn options() -> Response<Bytes> {
+    let mut response = Response::new(Bytes::new());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(ALLOW, METHODS);
+    response
 }
 
 /// An id that this gateway took from a client is ASCII; see `request_id`.
@@ -219,6 +235,14 @@ mod tests {
         let response = AnswerStyle::Problem.failure(failure, &ID);
         assert_eq!(response.status(), 400);
         assert_eq!(response.headers()[CONNECTION], "close");
+    }
+
+    #[test]
+    fn who_may_not_is_told_what_may_be() {
+        for failure in [Failure::Tunnel, Failure::Trace] {
+            let response = AnswerStyle::Text.failure(failure, &ID);
+            assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //! must last as long as they do.
 
 use std::cell::Cell;
+use std::error::Error as _;
 use std::future::Future as _;
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -15,6 +17,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::endpoint::{Connection, Lease};
 use crate::message::Failure;
+use crate::request::Malformed;
 use crate::time::monotonic;
 
 /// A limit on the pause between two pieces of a body. The timer is made only
@@ -150,7 +153,7 @@ impl Body for RequestBody {
         upload.patience.reset();
         upload.progress.mark(false);
         Poll::Ready(frame.map(|frame| {
-            let frame = frame.map_err(|_| Failure::BodyBroken)?;
+            let frame = frame.map_err(|error| fault_of(&error))?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             upload.progress.bytes.set(upload.progress.bytes.get().saturating_add(bytes));
@@ -166,6 +169,17 @@ impl Body for RequestBody {
     fn size_hint(&self) -> SizeHint {
         self.0.as_ref().map_or(SizeHint::with_exact(0), |upload| upload.incoming.size_hint())
     }
+}
+
+/// Why a body cannot be read to its end: the guard of its connection tells what
+/// was malformed, through the library's error.
+fn fault_of(error: &hyper::Error) -> Failure {
+    error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .and_then(io::Error::get_ref)
+        .and_then(|source| source.downcast_ref::<Malformed>())
+        .map_or(Failure::BodyBroken, |malformed| Failure::Malformed(*malformed))
 }
 
 /// A response's body on its way to the client. While it lasts, its request is

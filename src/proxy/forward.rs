@@ -148,14 +148,24 @@ fn accept(
 ) -> Result<Response<ResponseBody>, Failure> {
     // Nobody asked for another protocol: `Upgrade` was not passed on.
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    // That is what a smuggled response looks like (RFC 9112, section 6.3).
-    let has = |name| response.headers().contains_key(name);
-    let has_two_lengths = has(CONTENT_LENGTH) && has(TRANSFER_ENCODING);
-    if is_tunnel || has_two_lengths {
+    if is_tunnel || has_doubtful_framing(response.headers()) {
         return Err(Failure::UpstreamInvalid);
     }
     let (mut head, incoming) = response.into_parts();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
     Ok(Response::from_parts(head, ResponseBody::new(incoming, timeouts.idle, lease, connection)))
+}
+
+/// Whether two readers could see two ends of a response: a length beside chunks
+/// is what a smuggled one looks like (RFC 9112, section 6.3), and a coding that
+/// nobody asked for is not undone by anybody.
+fn has_doubtful_framing(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = codings.next() else {
+        return false;
+    };
+    !coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+        || codings.next().is_some()
+        || headers.contains_key(CONTENT_LENGTH)
 }

@@ -40,6 +40,11 @@ pub(super) struct Activity {
     stalled: Cell<Option<Instant>>,
     /// Requests that have not been answered to the end: of HTTP/1 one at most.
     requests: Cell<usize>,
+    /// Whether of HTTP/1 a part of a head has come and not its end, maybe behind a
+    /// request that is under way.
+    has_partial_head: Cell<bool>,
+    /// Whether the rest of that head is no longer waited for.
+    is_late: Cell<bool>,
     /// The head that has not come to its end, and since when. Of HTTP/2, where
     /// requests are under way meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
@@ -56,6 +61,8 @@ impl Activity {
             since: Cell::new(since),
             stalled: Cell::new(None),
             requests: Cell::new(0),
+            has_partial_head: Cell::new(false),
+            is_late: Cell::new(false),
             open_head: Cell::new(None),
             responses: None,
         }
@@ -88,6 +95,41 @@ impl Activity {
 
     pub(super) fn phase(&self) -> Phase {
         self.phase.get()
+    }
+
+    /// Whether a request is under way.
+    pub(super) fn is_busy(&self) -> bool {
+        self.requests.get() > 0
+    }
+
+    /// Of HTTP/1: a part of a head has come.
+    pub(super) fn head_begins(&self) {
+        self.has_partial_head.set(true);
+        if self.phase.get() == Phase::Idle {
+            self.enter(Phase::Head);
+        }
+    }
+
+    /// Of HTTP/1: the rest of it has come, or will not be read.
+    pub(super) fn head_is_whole(&self) {
+        self.has_partial_head.set(false);
+    }
+
+    /// Whether the client is in the middle of a head of HTTP/1, and nothing else is
+    /// under way.
+    pub(super) fn is_amid_head(&self) -> bool {
+        self.phase.get() == Phase::Head && self.has_partial_head.get()
+    }
+
+    /// No longer waits for the rest of a head; false if there is none to wait for,
+    /// or if it was said before.
+    pub(super) fn give_up_head(&self) -> bool {
+        self.is_amid_head() && !self.is_late.replace(true)
+    }
+
+    /// Whether the rest of a head is no longer waited for.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_late.get()
     }
 
     /// A look at HTTP/2: this head is on its way, or none is. Each has its own
@@ -162,13 +204,14 @@ impl Drop for UnderWay {
         let requests = &self.activity.requests;
         requests.set(requests.get() - 1);
         if requests.get() == 0 && self.activity.phase() == Phase::Busy {
-            self.activity.enter(Phase::Idle);
+            let is_next_on_its_way = self.activity.has_partial_head.get();
+            self.activity.enter(if is_next_on_its_way { Phase::Head } else { Phase::Idle });
         }
     }
 }
 
-/// A stream that marks when a request begins to arrive, and when its client
-/// does not read.
+/// A stream that marks when its client does not read, and of HTTP/2 when a
+/// request begins to arrive. Of HTTP/1 the guard marks that.
 #[derive(Debug)]
 pub(super) struct Observed<T> {
     pub(super) stream: T,
@@ -180,15 +223,9 @@ pub(super) struct Observed<T> {
 impl<T> Observed<T> {
     /// These bytes have come.
     fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.frames {
-            Some(frames) => {
-                frames.see(bytes, monotonic).map_err(io::Error::other)?;
-                self.activity.see_head(frames.open_head());
-            }
-            None if self.activity.phase() == Phase::Idle && !bytes.is_empty() => {
-                self.activity.enter(Phase::Head);
-            }
-            None => {}
+        if let Some(frames) = &mut self.frames {
+            frames.see(bytes, monotonic).map_err(io::Error::other)?;
+            self.activity.see_head(frames.open_head());
         }
         Ok(())
     }

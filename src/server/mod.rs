@@ -6,8 +6,12 @@
 //! finishes the requests under way and starts no other.
 
 mod activity;
+mod chunks;
 mod connection;
 mod frames;
+mod guard;
+mod head;
+mod interim;
 mod listener;
 mod proxied;
 mod responses;
@@ -15,8 +19,10 @@ mod settings;
 mod socket;
 mod stream;
 mod tls;
+mod turns;
 
 pub use connection::Peer;
+pub use interim::Interim;
 pub use listener::{BindError, Listener, serve};
 pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
 pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 use super::TlsSettings;
+use super::head::HeadBounds;
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct ListenerSettings {
     pub timeouts: ListenerTimeouts,
     /// Bytes of request line and fields together.
     pub max_head_bytes: usize,
+    /// Bytes of a request's target.
+    pub max_target_bytes: usize,
     /// Number of header fields.
     pub max_headers: usize,
 }
@@ -101,6 +104,9 @@ impl Default for ListenerTimeouts {
 }
 
 impl ListenerSettings {
+    /// The HTTP library holds no longer target, in bytes.
+    pub const LONGEST_TARGET: usize = 65_534;
+
     /// Safe defaults for `address`.
     pub fn new(address: ListenAddress) -> Self {
         Self {
@@ -111,7 +117,17 @@ impl ListenerSettings {
             max_connections: 10_000,
             timeouts: ListenerTimeouts::default(),
             max_head_bytes: 32 * 1024,
+            max_target_bytes: Self::LONGEST_TARGET,
             max_headers: 100,
+        }
+    }
+
+    /// What the head of a request of HTTP/1 may be at most.
+    pub(super) fn head_bounds(&self) -> HeadBounds {
+        HeadBounds {
+            bytes: self.max_head_bytes,
+            target_bytes: self.max_target_bytes.min(Self::LONGEST_TARGET),
+            fields: self.max_headers,
         }
     }
 }

@@ -50,6 +50,17 @@ fn a_second_head_has_the_same_time_as_the_first() {
     assert!(client.is_closed());
 }
 
+/// It once had the time of an idle connection instead.
+#[test]
+fn a_head_behind_another_request_has_the_same_time() {
+    let gateway = answering("timeouts: { request_head: 200ms, keep_alive: 1h }");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HT");
+    assert_eq!(client.response("GET").status, 200);
+    assert_eq!(client.response("GET").status, 408);
+    assert!(client.is_closed());
+}
+
 #[test]
 fn a_connection_that_waits_for_too_long_is_closed() {
     let gateway = answering("timeouts: { keep_alive: 200ms }");
@@ -58,12 +69,12 @@ fn a_connection_that_waits_for_too_long_is_closed() {
     assert!(client.is_closed());
 }
 
+/// Nobody asked for anything, so nobody is answered.
 #[test]
 fn a_connection_on_which_nothing_ever_comes_is_closed() {
     let gateway = answering("timeouts: { request_head: 200ms }");
     let mut client = gateway.client();
-    client.rest();
-    assert!(client.is_closed());
+    assert_eq!(client.rest(), b"");
 }
 
 #[test]

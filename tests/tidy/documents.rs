@@ -34,6 +34,33 @@ pub(crate) fn unpaired_reports(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Tests that docs/http.md names and nobody has written.
+pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path == "docs/http.md") {
+        for (number, line) in file.lines() {
+            for name in line.split('`').skip(1).step_by(2).filter(|name| name.contains("::")) {
+                if !is_test(tree, name) {
+                    let what = format!("there is no test `{name}`: name one that shows this");
+                    findings.push(file.finding(number, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// Whether the module of `module::function` has such a test, in itself or beside.
+fn is_test(tree: &Tree, name: &str) -> bool {
+    let (module, function) = name.rsplit_once("::").unwrap_or_default();
+    let module = module.replace("::", "/");
+    let places = [".rs", "/mod.rs", "/tests.rs"].map(|end| format!("/{module}{end}"));
+    let declaration = format!("fn {function}(");
+    tree.rust()
+        .filter(|file| places.iter().any(|place| file.path.ends_with(place)))
+        .any(|file| file.text.contains("#[test]") && file.text.contains(&declaration))
+}
+
 /// The targets of `[text](target)` in `line` that are files of the project,
 /// without their anchors.
 fn links(line: &str) -> impl Iterator<Item = &str> {
@@ -75,6 +102,21 @@ mod tests {
         let findings = dead_links(&Tree::sample(&[("docs/a.md", text)]));
         assert_eq!(findings.len(), 3);
         assert!(findings[0].to_string().starts_with("docs/a.md:1: `gone.md` leads to no file"));
+    }
+
+    #[test]
+    fn tests_that_are_not_there_are_found() {
+        let source = "#[test]\nfn it_holds() {}\n";
+        let document =
+            "| `head::it_holds`, `sub::it_holds` |\n| `x`, `head::gone`, `no::it_holds` |\n";
+        let tree = Tree::sample(&[
+            ("src/server/head/tests.rs", source),
+            ("tests/it/sub/mod.rs", source),
+            ("docs/http.md", document),
+        ]);
+        let findings = missing_tests(&tree);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].to_string().contains("docs/http.md:2: there is no test `head::gone`"));
     }
 
     #[test]

@@ -77,6 +77,11 @@ fn links_in_documents_lead_to_files() {
 }
 
 #[test]
+fn what_is_said_of_http_is_tested() {
+    hold(documents::missing_tests);
+}
+
+#[test]
 fn every_golden_configuration_has_its_report() {
     hold(documents::unpaired_reports);
 }

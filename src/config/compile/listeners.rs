@@ -14,6 +14,8 @@ const MAX_LISTENERS: usize = 256;
 const MAX_CONNECTIONS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 /// From what every client sends to what still fits a worker's buffers.
 const HEAD_BYTES: std::ops::RangeInclusive<u64> = 1024..=1024 * 1024;
+/// From what most targets fit to what the HTTP library can hold.
+const TARGET_BYTES: std::ops::RangeInclusive<usize> = 256..=ListenerSettings::LONGEST_TARGET;
 const MAX_HEADERS: std::ops::RangeInclusive<u64> = 1..=10_000;
 /// The largest number that a stream can have.
 const MAX_STREAMS: std::ops::RangeInclusive<u64> = 1..=0x7fff_ffff;
@@ -77,6 +79,14 @@ impl Compiler<'_> {
                 self.problems.error(size.span, "\"max_head_size\" is out of range", advice);
             }
             settings.max_head_bytes = usize::try_from(size.value.0).unwrap_or(usize::MAX);
+        }
+        if let Some(size) = raw.max_target_size.given() {
+            let target_bytes = usize::try_from(size.value.0).unwrap_or(usize::MAX);
+            if !TARGET_BYTES.contains(&target_bytes) {
+                let advice = "write a size from 256 to 65534 bytes";
+                self.problems.error(size.span, "\"max_target_size\" is out of range", advice);
+            }
+            settings.max_target_bytes = target_bytes;
         }
         if let Some(timeouts) = raw.timeouts.value() {
             settings.timeouts = self.listener_timeouts(timeouts);

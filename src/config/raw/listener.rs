@@ -33,6 +33,9 @@ pub(in crate::config) struct RawListener {
     /// Request line and header fields together. Default: 32KiB.
     #[serde(default)]
     pub(in crate::config) max_head_size: Field<Size>,
+    /// The target in the request line. Default and at most: 65534.
+    #[serde(default)]
+    pub(in crate::config) max_target_size: Field<Size>,
     /// Header fields of one request. Default: 100.
     #[serde(default)]
     pub(in crate::config) max_headers: Field<u64>,

@@ -6,25 +6,24 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
-use tower::Service;
+use tower::{Service, ServiceExt as _};
 
 use super::{End, drive, watched};
 use crate::drain::Drain;
 use crate::server::ListenerSettings;
-use crate::server::activity::{Activity, Observed, Phase};
+use crate::server::activity::{Activity, Observed};
+use crate::server::guard::{Guard, REFUSED_METHOD};
+use crate::server::interim::InterimQueue;
 use crate::server::stream::{Stream, reset};
-
-/// Sent to a client whose request's head did not come in time; the HTTP library
-/// knows no such answer.
-const REQUEST_TIMEOUT: &[u8] =
-    b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+use crate::server::turns::Turns;
 
 /// How long a client may go on sending what nobody wants any more.
 const LINGER: Duration = Duration::from_secs(2);
@@ -55,18 +54,62 @@ pub(super) async fn serve<S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let activity = Rc::new(Activity::new(since));
-    let io = Observed { stream, activity: Rc::clone(&activity), frames: None };
-    let service = watched(service, &activity);
-    let mut connection = protocol.serve_connection(TokioIo::new(io), service);
+    let observed = Observed { stream, activity: Rc::clone(&activity), frames: None };
+    let turns = Rc::new(Turns::new(Rc::clone(&activity)));
+    let interim = InterimQueue::default();
+    let guard = Guard::new(observed, Rc::clone(&turns), settings.head_bounds(), interim.writer());
+    let service = watched(in_turn(service, turns, interim), &activity);
+    let mut connection = protocol.serve_connection(TokioIo::new(guard), service);
     let end = drive(Pin::new(&mut connection), &activity, &settings.timeouts, &mut drain).await;
     // No answer is owed any more, so nobody has to wait for the rest.
     drop(drain);
-    let stream = connection.into_parts().io.into_inner().stream;
+    let stream = connection.into_parts().io.into_inner().into_inner().stream;
     match end {
         End::Closed => linger(stream).await,
         End::Broken => reset(&stream),
-        End::Overdue(Phase::Head) => answer_timeout(stream).await,
-        End::Overdue(_) => {}
+        End::Overdue => {}
+    }
+}
+
+/// `service`, which learns what the guard knows, and tells it what it answers.
+fn in_turn<S, B>(
+    service: S,
+    turns: Rc<Turns>,
+    interim: InterimQueue,
+) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    B: 'static,
+{
+    tower::service_fn(move |mut request: Request<Incoming>| {
+        turns.begin();
+        introduce(&mut request, &turns, &interim);
+        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let is_tunnel = request.method() == Method::CONNECT;
+        let (service, turns, interim) = (service.clone(), Rc::clone(&turns), interim.clone());
+        async move {
+            let response = service.oneshot(request).await?;
+            if may_upgrade {
+                let status = response.status();
+                let is_open = is_tunnel && status.is_success();
+                turns.answer_upgrade(is_open || status == StatusCode::SWITCHING_PROTOCOLS);
+            }
+            interim.close(&turns);
+            turns.answer();
+            Ok(response)
+        }
+    })
+}
+
+/// Tells the service what is known of a request besides itself: why it is not
+/// the client's own, or how its client hears of interim responses.
+fn introduce(request: &mut Request<Incoming>, turns: &Turns, interim: &InterimQueue) {
+    if request.method().as_str() == REFUSED_METHOD
+        && let Some(malformed) = turns.refused()
+    {
+        request.extensions_mut().insert(malformed);
+    } else if request.version() == Version::HTTP_11 {
+        request.extensions_mut().insert(interim.open());
     }
 }
 
@@ -81,11 +124,4 @@ async fn linger(mut stream: Stream) {
     };
     // Whoever keeps sending is reset after all.
     let _: Result<io::Result<()>, _> = timeout(LINGER, discard).await;
-}
-
-/// Tells a client that it was too slow, if it reads at all.
-async fn answer_timeout(mut stream: Stream) {
-    if let Ok(Ok(())) = timeout(LINGER, stream.write_all(REQUEST_TIMEOUT)).await {
-        linger(stream).await;
-    }
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use http::header::CONTENT_LENGTH;
-use http::{HeaderMap, Request, Response};
+use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::rt::Executor;
@@ -21,6 +21,7 @@ use crate::message::join_cookies;
 use crate::request::Malformed;
 use crate::server::activity::{Activity, Observed};
 use crate::server::frames::Frames;
+use crate::server::head::{is_disguised, is_method};
 use crate::server::stream::Stream;
 use crate::server::{Http2Settings, ListenerSettings};
 use crate::time::monotonic;
@@ -106,8 +107,16 @@ fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
     if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
         return Err(Malformed::ManyLengths);
     }
-    if has_blank_around_value(headers) {
-        return Err(Malformed::BlankAroundValue);
+    if !is_method(request.method().as_str().as_bytes()) {
+        return Err(Malformed::BadMethod);
+    }
+    for (name, value) in headers {
+        if name.as_str().contains('_') && is_disguised(name.as_str().as_bytes()) {
+            return Err(Malformed::DisguisedName);
+        }
+        if has_blank_around(value.as_bytes()) {
+            return Err(Malformed::BlankAroundValue);
+        }
     }
     // `?a` would become `/?a`.
     let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
@@ -115,10 +124,7 @@ fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
     if is_target { Ok(()) } else { Err(Malformed::BadTarget) }
 }
 
-fn has_blank_around_value(headers: &HeaderMap) -> bool {
+fn has_blank_around(value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    headers
-        .values()
-        .map(http::HeaderValue::as_bytes)
-        .any(|value| is_blank(value.first()) || is_blank(value.last()))
+    is_blank(value.first()) || is_blank(value.last())
 }

@@ -25,7 +25,7 @@ use tokio_util::either::Either;
 use tower::{Service, ServiceExt as _};
 use tracing::debug;
 
-use super::activity::{Activity, Phase, UntilIdle};
+use super::activity::{Activity, UntilIdle};
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
@@ -202,8 +202,8 @@ enum End {
     Closed,
     /// In the middle of a response.
     Broken,
-    /// It was in this phase for longer than it may be.
-    Overdue(Phase),
+    /// The client took longer than it may, and there is nothing to be said to that.
+    Overdue,
 }
 
 impl End {
@@ -226,12 +226,15 @@ where
     let mut ticks = interval(Activity::interval(timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut drain_requested = pin!(drain.requested());
+    let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
         if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
             return Poll::Ready(End::of(ended));
         }
-        if !draining && drain_requested.as_mut().poll(cx).is_ready() {
+        stopping = stopping || drain_requested.as_mut().poll(cx).is_ready();
+        // Whoever is in the middle of a head is told with the answer to it.
+        if stopping && !draining && !activity.is_amid_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -240,8 +243,15 @@ where
         }
         while ticks.poll_tick(cx).is_ready() {
             activity.give_up_responses(timeouts.request_body);
-            if activity.is_overdue(timeouts) {
-                return Poll::Ready(End::Overdue(activity.phase()));
+            if !activity.is_overdue(timeouts) {
+                continue;
+            }
+            if !activity.give_up_head() {
+                return Poll::Ready(End::Overdue);
+            }
+            // Now the guard lets the library read something that can be answered.
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                return Poll::Ready(End::of(ended));
             }
         }
         Poll::Pending

@@ -1,6 +1,6 @@
 //! Frames that belong nowhere, and heads that are too large.
 
-use super::backend::Backend;
+use super::super::backend::Backend;
 use super::{GET, GIVEN_UP, assert_cases, gateway, post, with};
 use crate::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, Frames,

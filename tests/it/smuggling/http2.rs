@@ -2,15 +2,9 @@
 //! through the gateway, has the stated outcome, and what reaches a backend that
 //! reads strictly is nothing, or the one request that is stated.
 
-#[path = "smuggling/backend.rs"]
-mod backend;
-#[path = "smuggling/strict.rs"]
-mod strict;
-
 mod shapes;
 
-use backend::Backend;
-
+use super::backend::Backend;
 use crate::support::Gateway;
 use crate::support::frames::{DATA, END_STREAM, Frames, Outcome, PROTOCOL_ERROR, frame, head};
 
@@ -166,6 +160,13 @@ fn a_value_with_blanks_around_it_is_refused() {
 }
 
 #[test]
+fn a_name_that_is_another_for_some_backends_is_refused() {
+    for name in ["content_length", "transfer_encoding", "x_forwarded_for", "x-forwarded_proto"] {
+        assert_cases(&[(name, with(&[(name, "1")]), BAD, &[])]);
+    }
+}
+
+#[test]
 fn fields_of_a_connection_reset_the_stream() {
     for (name, value) in [
         ("connection", "close"),
@@ -261,6 +262,7 @@ fn methods_and_schemes_must_be_known() {
         ("line end", but(":method", "GET\r\nx: 1"), GIVEN_UP, &[]),
         ("empty method", but(":method", ""), GIVEN_UP, &[]),
         ("request line", but(":method", "GET / HTTP/1.1\r\nhost: b\r\n\r\nPOST"), GIVEN_UP, &[]),
+        ("small letters", but(":method", "get"), BAD, &[]),
         ("ftp", but(":scheme", "ftp"), BAD, &[]),
         ("scheme with a line end", but(":scheme", "http\r\nx: 1"), MALFORMED, &[]),
         ("scheme with a host", but(":scheme", "http://b.example/?"), MALFORMED, &[]),

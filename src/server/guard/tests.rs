@@ -1,0 +1,259 @@
+//! What the HTTP library gets to see of what a client sends.
+
+use std::collections::VecDeque;
+
+use futures_util::task::noop_waker_ref;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::*;
+use crate::server::activity::Activity;
+use crate::server::interim::InterimQueue;
+use crate::time::monotonic;
+
+const BOUNDS: HeadBounds = HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
+const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A client's bytes, in the pieces in which they come. It never ends.
+#[derive(Debug, Default)]
+struct Pieces(VecDeque<Vec<u8>>);
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(piece) = self.0.front_mut() else {
+            return Poll::Pending;
+        };
+        let count = piece.len().min(buf.remaining());
+        buf.put_slice(&piece[..count]);
+        piece.drain(..count);
+        if piece.is_empty() {
+            self.0.pop_front();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+struct Guarded {
+    guard: Guard<Pieces>,
+    activity: Rc<Activity>,
+    turns: Rc<Turns>,
+    /// Room that the library has for what it reads.
+    room: usize,
+}
+
+impl Guarded {
+    fn new() -> Self {
+        let activity = Rc::new(Activity::new(monotonic()));
+        let turns = Rc::new(Turns::new(Rc::clone(&activity)));
+        let writer = InterimQueue::default().writer();
+        let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);
+        Self { guard, activity, turns, room: 8192 }
+    }
+
+    /// One piece comes; this is what the library reads of it until it must wait.
+    fn receive(&mut self, piece: impl AsRef<[u8]>) -> Vec<u8> {
+        self.guard.stream.0.push_back(piece.as_ref().to_vec());
+        self.read().expect("nothing is wrong with the body")
+    }
+
+    fn read(&mut self) -> Result<Vec<u8>, (Vec<u8>, Malformed)> {
+        let mut seen = Vec::new();
+        loop {
+            let mut room = vec![0; self.room];
+            let mut buf = ReadBuf::new(&mut room);
+            let mut cx = Context::from_waker(noop_waker_ref());
+            match Pin::new(&mut self.guard).poll_read(&mut cx, &mut buf) {
+                Poll::Pending => return Ok(seen),
+                Poll::Ready(Ok(())) => {
+                    assert!(!buf.filled().is_empty(), "to read nothing is the end");
+                    seen.extend_from_slice(buf.filled());
+                }
+                Poll::Ready(Err(error)) => {
+                    let source = error.into_inner().expect("it says what is wrong");
+                    return Err((seen, *source.downcast().expect("with the body")));
+                }
+            }
+        }
+    }
+
+    /// Bytes that are kept while nobody reads them.
+    fn held(&self) -> usize {
+        self.guard.held.rest().len()
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("UTF-8")
+}
+
+#[test]
+fn whole_requests_pass_and_nothing_is_kept() {
+    let mut guarded = Guarded::new();
+    let requests = format!("{GET}POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc{GET}");
+    assert_eq!(text(guarded.receive(&requests)), requests);
+    assert_eq!(guarded.held(), 0);
+    assert!(!guarded.activity.is_amid_head());
+}
+
+#[test]
+fn a_part_of_a_head_waits_for_the_rest() {
+    let mut guarded = Guarded::new();
+    assert_eq!(text(guarded.receive(format!("{GET}GET /b HT"))), GET);
+    assert_eq!(text(guarded.receive("TP/1.1\r\nHost: a\r\n")), "");
+    assert!(guarded.activity.is_amid_head());
+    let expected = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
+    assert_eq!(text(guarded.receive("\r\nGE")), expected);
+    assert_eq!(text(guarded.receive(format!("{}{GET}", &GET[2..]))), format!("{GET}{GET}"));
+    assert!(!guarded.activity.is_amid_head());
+}
+
+#[test]
+fn a_bad_head_is_replaced_after_what_came_before_and_nothing_follows() {
+    let mut guarded = Guarded::new();
+    let seen = guarded.receive(format!("{GET}GET / HTTP/1.1\r\nBad : 1\r\n\r\n{GET}"));
+    assert_eq!(text(seen), format!("{GET}{}", text(REFUSED.to_vec())));
+    assert_eq!(guarded.turns.refused(), Some(Malformed::BlankInName));
+    assert_eq!(text(guarded.receive(GET)), "");
+}
+
+#[test]
+fn a_bad_head_in_pieces_is_replaced_as_well() {
+    let mut guarded = Guarded::new();
+    assert_eq!(text(guarded.receive("GET / HTTP/1.1\r\nHo")), "");
+    assert_eq!(guarded.receive("st : a\r\n"), REFUSED);
+}
+
+#[test]
+fn a_head_that_is_too_late_is_replaced() {
+    let mut guarded = Guarded::new();
+    assert!(!guarded.activity.give_up_head(), "nothing has come");
+    assert_eq!(text(guarded.receive("GET / HT")), "");
+    assert!(guarded.activity.give_up_head());
+    assert_eq!(guarded.read(), Ok(REFUSED.to_vec()));
+    assert_eq!(guarded.turns.refused(), Some(Malformed::HeadTooLate));
+    assert!(!guarded.activity.give_up_head());
+}
+
+#[test]
+fn empty_lines_begin_no_head() {
+    let mut guarded = Guarded::new();
+    assert_eq!(text(guarded.receive("\r\n\r\n\n")), "");
+    assert_eq!((guarded.held(), guarded.activity.is_amid_head()), (0, false));
+    assert_eq!(text(guarded.receive("\r")), "");
+    assert_eq!(text(guarded.receive("\n")), "");
+    assert_eq!(text(guarded.receive(GET)), GET);
+}
+
+#[test]
+fn no_more_is_kept_than_a_head_may_have() {
+    let mut guarded = Guarded::new();
+    guarded.receive("GET / HTTP/1.1\r\nX: ");
+    for _ in 0..100 {
+        if guarded.receive([b'x'; 1000]) == REFUSED {
+            assert_eq!(guarded.turns.refused(), Some(Malformed::HeadTooLarge));
+            return;
+        }
+        assert!(guarded.held() <= BOUNDS.bytes, "{}", guarded.held());
+    }
+    panic!("an endless head was never refused");
+}
+
+#[test]
+fn a_body_that_breaks_is_an_error_after_what_was_good() {
+    let mut guarded = Guarded::new();
+    let good = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
+    guarded.guard.stream.0.push_back(format!("{good}x\r\n\r\n{GET}").into_bytes());
+    assert_eq!(guarded.read(), Err((good.into(), Malformed::BadChunk)));
+    assert_eq!(guarded.read(), Err((Vec::new(), Malformed::BadChunk)));
+}
+
+const UPGRADE: &str = "GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
+
+#[test]
+fn behind_a_request_to_change_the_protocol_all_waits_for_its_answer() {
+    let mut guarded = Guarded::new();
+    assert_eq!(text(guarded.receive(format!("{UPGRADE}\0frames"))), UPGRADE);
+    assert_eq!(text(guarded.receive("more")), "");
+    guarded.turns.answer_upgrade(true);
+    assert_eq!(text(guarded.receive("\0\r\n\r\n")), "\0framesmore\0\r\n\r\n");
+    assert_eq!(text(guarded.receive(" any")), " any");
+}
+
+#[test]
+fn what_waited_is_http_if_the_protocol_stays() {
+    for (behind, expected) in [(GET, GET.as_bytes()), ("\0frames", REFUSED)] {
+        let mut guarded = Guarded::new();
+        assert_eq!(text(guarded.receive(format!("{UPGRADE}{behind}"))), UPGRADE);
+        guarded.turns.answer_upgrade(false);
+        assert_eq!(guarded.read().as_deref(), Ok(expected));
+    }
+}
+
+#[test]
+fn what_waits_for_an_answer_has_a_bound() {
+    let mut guarded = Guarded::new();
+    guarded.receive(UPGRADE);
+    for _ in 0..100 {
+        guarded.receive([0; 1000]);
+    }
+    assert!(guarded.held() < MAX_UNDECIDED_BYTES + 4096, "{}", guarded.held());
+}
+
+/// Whole requests of all kinds of framing.
+fn requests() -> impl Strategy<Value = String> {
+    let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let request = select(vec![
+        GET.to_owned(),
+        "GET /lines HTTP/1.1\nHost: a\n\n".to_owned(),
+        "PUT / HTTP/1.1\r\nContent-Length: 5\r\n\r\n\r\n\r\n!".to_owned(),
+        format!("{chunked}0\r\n\r\n"),
+        format!("{chunked}5;x\r\nGET /\r\n1\r\n\n\r\n0\r\nX: 1\r\n\r\n"),
+        format!("GET / HTTP/1.1\r\nX-Long: {}\r\n\r\n", "x".repeat(100)),
+    ]);
+    vec(request, 1..6).prop_map(|requests| requests.concat())
+}
+
+proptest! {
+    #[test]
+    fn good_requests_pass_unchanged_in_any_pieces_and_any_room(
+        requests in requests(),
+        sizes in vec(1_usize..60, 1..40),
+        room in prop_oneof![1_usize..40, Just(8192)],
+    ) {
+        let mut guarded = Guarded { room, ..Guarded::new() };
+        let mut rest = requests.as_bytes();
+        for size in sizes {
+            let (piece, later) = rest.split_at(size.min(rest.len()));
+            guarded.guard.stream.0.push_back(piece.to_vec());
+            rest = later;
+        }
+        guarded.guard.stream.0.push_back(rest.to_vec());
+        guarded.guard.stream.0.retain(|piece| !piece.is_empty());
+        prop_assert_eq!(guarded.read(), Ok(requests.into_bytes()));
+        prop_assert_eq!(guarded.held(), 0);
+    }
+
+    #[test]
+    fn behind_a_bad_head_nothing_passes_in_any_pieces(
+        requests in requests(),
+        behind in vec(any::<u8>(), 0..40),
+        sizes in vec(1_usize..60, 1..40),
+    ) {
+        let mut guarded = Guarded::new();
+        let sent = [requests.as_bytes(), b"GET / HTTP/1.1\r\n folded\r\n", &behind].concat();
+        let mut rest = &sent[..];
+        for size in sizes {
+            let (piece, later) = rest.split_at(size.min(rest.len()));
+            guarded.guard.stream.0.push_back(piece.to_vec());
+            rest = later;
+        }
+        guarded.guard.stream.0.push_back(rest.to_vec());
+        guarded.guard.stream.0.retain(|piece| !piece.is_empty());
+        prop_assert_eq!(guarded.read(), Ok([requests.as_bytes(), REFUSED].concat()));
+    }
+}

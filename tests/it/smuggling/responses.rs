@@ -1,0 +1,111 @@
+//! Responses that two readers could read in two ways: their client never sees
+//! them, and no other client sees what was left over.
+
+use std::io::Write as _;
+
+use crate::support::{Gateway, Origin, Response};
+
+/// What one client is answered when a backend says this to a first request of
+/// `method`, and to the second `second`; then what the second is answered.
+fn exchange(method: &str, said: &'static [u8]) -> (Response, Response) {
+    let origin = Origin::serving(move |stream, read| {
+        while let Some(request) = read() {
+            let is_second = request.line().contains("/second");
+            let second = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecond";
+            let _ = stream.write_all(if is_second { second } else { said });
+        }
+    });
+    let gateway = Gateway::forwarding(
+        &origin,
+        "timeouts: { response: 500ms }",
+        "",
+        "runtime: { workers: 1 }",
+    );
+    let first = gateway.client().request(method, "/first", &[], b"");
+    (first, gateway.client().get("/second", &[]))
+}
+
+#[test]
+fn a_response_with_two_readings_is_not_passed_on() {
+    let cases: [(&str, &[u8]); 23] = [
+        (
+            "both framings",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ),
+        (
+            "both framings, chunks first",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n0\r\n\r\n",
+        ),
+        ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+        ("a list of lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nab"),
+        ("a length with a plus", b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\na"),
+        ("a length with a minus", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\na"),
+        ("a coding in HTTP/1.0", b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("a folded field", b"HTTP/1.1 200 OK\r\nX-One: 1\r\n 2\r\nContent-Length: 0\r\n\r\n"),
+        ("a blank before a colon", b"HTTP/1.1 200 OK\r\nContent-Length : 1\r\n\r\na"),
+        ("a NUL in a field", b"HTTP/1.1 200 OK\r\nX-One: 1\x002\r\nContent-Length: 0\r\n\r\n"),
+        (
+            "a carriage return in a field",
+            b"HTTP/1.1 200 OK\r\nX-One: 1\r2\r\nContent-Length: 0\r\n\r\n",
+        ),
+        ("a line without a colon", b"HTTP/1.1 200 OK\r\nnone\r\nContent-Length: 0\r\n\r\n"),
+        ("chunks in chunks", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+        ("chunks twice", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("a coding that is not undone", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("a coding of nothing", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n"),
+        ("another version", b"HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n"),
+        ("another protocol", b"ICY 200 OK\r\n\r\n"),
+        ("no status", b"HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n"),
+        ("a status of four digits", b"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n"),
+        (
+            "a switch that nobody asked for",
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        ),
+        ("noise", b"\x01\x02\x03\x04\r\n\r\n"),
+        ("a request", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+    ];
+    for (name, said) in cases {
+        let (first, second) = exchange("GET", said);
+        assert_eq!(first.status, 502, "{name}");
+        assert_eq!((second.status, second.text().as_str()), (200, "second"), "{name}");
+    }
+}
+
+/// What stands behind a response was for nobody: it once could have been the next
+/// client's answer.
+#[test]
+fn what_is_left_over_is_nobodys_answer() {
+    let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let cases: [(&str, &str, &'static str, &str); 6] = [
+        ("behind a length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok"),
+        (
+            "behind chunks",
+            "GET",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+            "ok",
+        ),
+        ("behind a response without content", "GET", "HTTP/1.1 204 No Content\r\n\r\n", ""),
+        (
+            "behind one that was not modified",
+            "GET",
+            "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+            "",
+        ),
+        ("behind a HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", ""),
+        ("behind a length of nothing", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", ""),
+    ];
+    for (name, method, good, text) in cases {
+        let said = format!("{good}{evil}").into_bytes().leak();
+        let (first, second) = exchange(method, said);
+        assert_eq!(first.text(), text, "{name}");
+        assert_eq!((second.status, second.text().as_str()), (200, "second"), "{name}");
+    }
+}
+
+#[test]
+fn a_length_that_is_said_twice_is_passed_on_once() {
+    let (first, _) =
+        exchange("GET", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok");
+    let lengths = first.fields.iter().filter(|(name, _)| name == "Content-Length").count();
+    assert!(first.status == 502 || lengths == 1, "{first:?}");
+}
