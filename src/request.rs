@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use http::{HeaderMap, Method, Uri, Version};
 
 pub use malformed::Malformed;
 
@@ -40,7 +40,8 @@ pub struct RequestView<'a> {
 /// Why a request means nothing, or more than one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ambiguity {
-    /// RFC 9112, section 3.2: a request of HTTP/1.1 has exactly one Host.
+    /// RFC 9112, section 3.2: a request of HTTP/1.1 has exactly one Host. One of
+    /// HTTP/2 may name its host as `:authority` instead (RFC 9113, section 8.3.1).
     #[error("the request has no Host field")]
     NoHost,
     /// RFC 9112, section 3.2.
@@ -102,14 +103,15 @@ fn host_of(parts: &Parts) -> Result<Cow<'_, str>, Ambiguity> {
     let mut fields = parts.headers.get_all(HOST).iter();
     let named = match (fields.next(), fields.next()) {
         (_, Some(_)) => return Err(Ambiguity::ManyHosts),
-        (Some(host), None) => host_name(host)?,
-        (None, None) if parts.version >= Version::HTTP_2 || parts.version <= Version::HTTP_10 => "",
+        (Some(host), None) => host_name(host.to_str().map_err(|_| Ambiguity::BadHost)?)?,
+        (None, None) if parts.version <= Version::HTTP_10 => "",
+        (None, None) if parts.version >= Version::HTTP_2 && parts.uri.authority().is_some() => "",
         (None, None) => return Err(Ambiguity::NoHost),
     };
     let Some(target) = parts.uri.authority() else {
         return Ok(lower_case(named));
     };
-    if target.as_str().contains('@') {
+    if host_name(target.as_str()).is_err() {
         return Err(Ambiguity::BadTarget);
     }
     let same = parts
@@ -124,8 +126,7 @@ fn host_of(parts: &Parts) -> Result<Cow<'_, str>, Ambiguity> {
 /// # Errors
 /// If it is no host, or has a port.
 pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
-    let value = HeaderValue::from_str(host).map_err(|_| Ambiguity::BadHost)?;
-    match host_name(&value) {
+    match host_name(host) {
         Ok(named) if named == host && !host.is_empty() => Ok(lower_case(host)),
         Ok(_) => Err(Ambiguity::BadHost),
         Err(error) => Err(error),
@@ -133,8 +134,7 @@ pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
 }
 
 /// The host in the value of a Host field, which may be empty (RFC 9110, section 7.2).
-fn host_name(value: &HeaderValue) -> Result<&str, Ambiguity> {
-    let text = value.to_str().map_err(|_| Ambiguity::BadHost)?;
+fn host_name(text: &str) -> Result<&str, Ambiguity> {
     if text.is_empty() {
         return Ok(text);
     }
@@ -245,7 +245,7 @@ fn unescape(rest: &mut std::str::Chars<'_>, normal: &mut String) -> Result<(), A
 
 #[cfg(test)]
 mod tests {
-    use http::Request;
+    use http::{HeaderValue, Request};
     use proptest::prelude::*;
 
     use super::*;
@@ -316,6 +316,21 @@ mod tests {
         assert_eq!(host("http://u:p@a.example/", &["u:p@a.example"]), Err(Ambiguity::BadHost));
         for bad in ["a b", "a/b", "a:b", "a@b", "[::1", "a:80:80", ":80", "a\\b", "\"a\""] {
             assert_eq!(host("/", &[bad]), Err(Ambiguity::BadHost), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_request_of_http_2_names_its_host_in_either_way() {
+        let host = |target, hosts: &[&str]| {
+            let mut parts = request(target, hosts);
+            parts.version = Version::HTTP_2;
+            RequestView::of(&parts, PEER).map(|view| view.host.into_owned())
+        };
+        assert_eq!(host("https://a.example:443/", &[]), Ok("a.example".into()));
+        assert_eq!(host("/", &["a.example"]), Ok("a.example".into()));
+        assert_eq!(host("/", &[]), Err(Ambiguity::NoHost));
+        for bad in ["https://a.example:x/", "https://u:p@a.example/"] {
+            assert_eq!(host(bad, &[]), Err(Ambiguity::BadTarget), "{bad}");
         }
     }
 

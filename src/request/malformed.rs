@@ -1,6 +1,6 @@
-//! What is wrong with the bytes of a request of HTTP/1, before it is a request.
+//! What is wrong with the bytes of a request, before it is a request.
 
-/// Why bytes are no request of HTTP/1, or not one that the gateway takes.
+/// Why bytes are no request, or not one that the gateway takes.
 ///
 /// All of it can be seen on one connection alone; what a whole request may mean
 /// to others is told by [`Ambiguity`](super::Ambiguity).
@@ -42,6 +42,9 @@ pub enum Malformed {
     /// RFC 9112, section 5.1.
     #[error("a header field has a blank in its name or before its colon")]
     BlankInName,
+    /// RFC 9113, section 8.2.1.
+    #[error("a header field's value begins or ends with a blank")]
+    BlankAroundValue,
     /// RFC 9112, sections 2.2 and 5.2: a line that begins with a blank.
     #[error("a line of the request's head begins with a blank")]
     Folded,

@@ -4,7 +4,7 @@
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::AbortHandle;
 
 use super::ListenerTimeouts;
 use super::frames::Frames;
+use super::responses::Responses;
 use crate::time::monotonic;
 
 /// What a connection is waiting for.
@@ -40,16 +42,17 @@ pub(super) struct Activity {
     ending: Cell<bool>,
     /// Requests that have not been answered to the end: of HTTP/1 one at most.
     requests: Cell<usize>,
-    /// Responses, of which a piece waits until the client has room for it.
-    full: Cell<usize>,
     /// Whether of HTTP/1 a part of a head has come and not its end, maybe behind a
     /// request that is under way.
     has_partial_head: Cell<bool>,
     /// Whether the rest of that head is no longer waited for.
     is_late: Cell<bool>,
-    /// When a response last went on. Only HTTP/2 looks at it: its clients can
-    /// refuse to read a response and still read the connection.
-    moved: Cell<Instant>,
+    /// The head that has not come to its end, and since when. Of HTTP/2, where
+    /// requests are under way meanwhile.
+    open_head: Cell<Option<(u64, Instant)>>,
+    /// Of HTTP/2: its clients can refuse to read a response and still read the
+    /// connection.
+    responses: Option<RefCell<Responses>>,
 }
 
 impl Activity {
@@ -61,11 +64,16 @@ impl Activity {
             stalled: Cell::new(None),
             ending: Cell::new(false),
             requests: Cell::new(0),
-            full: Cell::new(0),
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
-            moved: Cell::new(since),
+            open_head: Cell::new(None),
+            responses: None,
         }
+    }
+
+    /// The same for a connection of HTTP/2.
+    pub(super) fn of_http2(since: Instant) -> Self {
+        Self { responses: Some(RefCell::default()), ..Self::new(since) }
     }
 
     fn enter(&self, phase: Phase) {
@@ -77,7 +85,15 @@ impl Activity {
     pub(super) fn begin(self: &Rc<Self>) -> UnderWay {
         self.phase.set(Phase::Busy);
         self.requests.set(self.requests.get() + 1);
-        UnderWay { activity: Rc::clone(self), is_full: false }
+        let place = self.responses.as_ref().map(|responses| responses.borrow_mut().begin());
+        UnderWay { activity: Rc::clone(self), place }
+    }
+
+    /// The request that came last is served by this task.
+    pub(super) fn started(&self, task: AbortHandle) {
+        if let Some(responses) = &self.responses {
+            responses.borrow_mut().started(task);
+        }
     }
 
     /// The connection is to end, but not in the middle of anything.
@@ -129,15 +145,14 @@ impl Activity {
         self.is_late.get()
     }
 
-    /// A look at HTTP/2: a head has begun to come, or none is on its way.
-    fn see_head(&self, is_on_its_way: bool) {
-        if is_on_its_way && self.phase() != Phase::Head {
-            self.enter(Phase::Head);
-        } else if !is_on_its_way && self.phase() == Phase::Head {
-            match self.requests.get() {
-                0 => self.enter(Phase::Idle),
-                _ => self.enter(Phase::Busy),
-            }
+    /// A look at HTTP/2: this head is on its way, or none is. Each has its own
+    /// time, even if the next begins in the same piece in which one ends.
+    fn see_head(&self, open: Option<u64>) {
+        if open != self.open_head.get().map(|(head, _)| head) {
+            self.open_head.set(open.map(|head| (head, monotonic())));
+        }
+        if self.phase() == Phase::Head {
+            self.enter(Phase::Idle);
         }
     }
 
@@ -156,14 +171,18 @@ impl Activity {
         let is_late = match self.phase.get() {
             Phase::Idle => lasts(self.since.get(), timeouts.keep_alive),
             Phase::Head => lasts(self.since.get(), timeouts.request_head),
-            Phase::Busy => self.takes_nothing() && lasts(self.moved.get(), timeouts.request_body),
+            Phase::Busy => false,
         };
-        is_late || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
+        is_late
+            || self.open_head.get().is_some_and(|(_, since)| lasts(since, timeouts.request_head))
+            || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
     }
 
-    /// Whether the client lets none of its responses go on.
-    fn takes_nothing(&self) -> bool {
-        self.full.get() > 0 && self.full.get() == self.requests.get()
+    /// Gives up each response that the client has left no room for so long.
+    pub(super) fn give_up_responses(&self, limit: Duration) {
+        if let Some(responses) = &self.responses {
+            responses.borrow().give_up(limit, monotonic());
+        }
     }
 
     /// How often to look: no limit is overrun by more than a quarter of the shortest.
@@ -176,26 +195,25 @@ impl Activity {
 #[derive(Debug)]
 pub(super) struct UnderWay {
     activity: Rc<Activity>,
-    /// A piece of its response waits for the client.
-    is_full: bool,
+    /// Among the responses of HTTP/2.
+    place: Option<usize>,
 }
 
 impl UnderWay {
-    /// Whether a piece of the response has been given out, and no other asked for.
-    fn set_full(&mut self, is_full: bool) {
-        let full = &self.activity.full;
-        match (self.is_full, is_full) {
-            (false, true) => full.set(full.get() + 1),
-            (true, false) => full.set(full.get() - 1),
-            _ => {}
+    /// Whether it is the client's turn: a piece of the response has been given
+    /// out, and no other asked for.
+    fn waits_for_client(&self, waits: bool) {
+        if let (Some(responses), Some(place)) = (&self.activity.responses, self.place) {
+            responses.borrow_mut().waits(place, waits.then(monotonic));
         }
-        self.is_full = is_full;
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.set_full(false);
+        if let (Some(responses), Some(place)) = (&self.activity.responses, self.place) {
+            responses.borrow_mut().end(place);
+        }
         let requests = &self.activity.requests;
         requests.set(requests.get() - 1);
         if requests.get() == 0 && self.activity.phase() == Phase::Busy {
@@ -220,7 +238,7 @@ impl<T> Observed<T> {
     fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(frames) = &mut self.frames {
             frames.see(bytes, monotonic).map_err(io::Error::other)?;
-            self.activity.see_head(frames.is_in_head());
+            self.activity.see_head(frames.open_head());
         }
         Ok(())
     }
@@ -282,6 +300,8 @@ pub(super) struct UntilIdle<B> {
 
 impl<B> UntilIdle<B> {
     pub(super) fn new(body: B, under_way: UnderWay) -> Self {
+        // Nothing is asked for before the client has room.
+        under_way.waits_for_client(true);
         Self { body, under_way }
     }
 }
@@ -295,10 +315,7 @@ impl<B: Body + Unpin> Body for UntilIdle<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.under_way.set_full(polled.is_ready());
-        if polled.is_ready() {
-            self.under_way.activity.moved.set(monotonic());
-        }
+        self.under_way.waits_for_client(polled.is_ready());
         polled
     }
 

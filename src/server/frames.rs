@@ -47,6 +47,8 @@ pub(super) struct Frames {
     header: [u8; HEADER_BYTES],
     /// Of the next frame's header.
     header_bytes: usize,
+    /// How many heads have begun.
+    heads: u64,
     /// A head has begun, and its last frame has not.
     has_open_head: bool,
     /// The present frame carries a head or a piece of one.
@@ -65,6 +67,7 @@ impl Frames {
             skip_bytes: PREFACE.len(),
             header: [0; HEADER_BYTES],
             header_bytes: 0,
+            heads: 0,
             has_open_head: false,
             carries_head: false,
             since: now,
@@ -74,9 +77,10 @@ impl Frames {
         }
     }
 
-    /// Whether a head has begun to come and is not complete.
-    pub(super) fn is_in_head(&self) -> bool {
-        self.has_open_head || (self.carries_head && self.skip_bytes > 0)
+    /// Which head has begun to come and is not complete: the first, the second.
+    pub(super) fn open_head(&self) -> Option<u64> {
+        let is_open = self.has_open_head || (self.carries_head && self.skip_bytes > 0);
+        is_open.then_some(self.heads)
     }
 
     /// Looks at what came. The clock is read only for frames that count.
@@ -111,6 +115,7 @@ impl Frames {
         self.carries_head = matches!(kind, HEADERS | CONTINUATION);
         if self.carries_head {
             self.has_open_head = flags & END_HEADERS == 0;
+            self.heads += u64::from(kind == HEADERS);
         }
         match kind {
             HEADERS => {}
@@ -162,20 +167,20 @@ mod tests {
     }
 
     /// What becomes of these frames when they come in pieces of so many bytes.
-    fn outcome(frames: &[Vec<u8>], piece: usize) -> Result<bool, Flood> {
+    fn outcome(frames: &[Vec<u8>], piece: usize) -> Result<Option<u64>, Flood> {
         let start = monotonic();
         let mut seen = Frames::new(limits(), start);
         for bytes in connection(frames).chunks(piece) {
             seen.see(bytes, || start)?;
         }
-        Ok(seen.is_in_head())
+        Ok(seen.open_head())
     }
 
     #[test]
     fn each_kind_that_carries_nothing_has_a_bound() {
         let most = |kind, flags, payload, count| {
             let frames = vec![frame(kind, flags, payload); count];
-            assert_eq!(outcome(&frames, 7), Ok(false), "{count} of {kind}");
+            assert_eq!(outcome(&frames, 7), Ok(None), "{count} of {kind}");
             outcome(&[&frames[..], &frames[..1]].concat(), 7)
         };
         assert_eq!(most(RST_STREAM, 0, 4, 3), Err(Flood::Resets));
@@ -190,7 +195,7 @@ mod tests {
         let data = vec![frame(DATA, 0, 1000); 50];
         let ends = vec![frame(DATA, END_STREAM, 0); 50];
         let heads = vec![frame(HEADERS, END_HEADERS, 40); 50];
-        assert_eq!(outcome(&[data, ends, heads].concat(), 100), Ok(false));
+        assert_eq!(outcome(&[data, ends, heads].concat(), 100), Ok(None));
     }
 
     #[test]
@@ -211,14 +216,15 @@ mod tests {
     #[test]
     fn a_head_is_open_until_its_last_frame() {
         let begun = [frame(HEADERS, 0, 40)];
-        assert_eq!(outcome(&begun, 100), Ok(true));
+        assert_eq!(outcome(&begun, 100), Ok(Some(1)));
         let ended = [frame(HEADERS, 0, 40), frame(CONTINUATION, END_HEADERS, 4)];
-        assert_eq!(outcome(&ended, 100), Ok(false));
+        assert_eq!(outcome(&ended, 100), Ok(None));
+        assert_eq!(outcome(&[&ended[..], &begun[..]].concat(), 100), Ok(Some(2)));
         let now = monotonic();
         let mut seen = Frames::new(limits(), now);
         let whole = connection(&[frame(HEADERS, END_HEADERS, 40)]);
         seen.see(&whole[..whole.len() - 1], || now).unwrap();
-        assert!(seen.is_in_head(), "its last byte has not come");
+        assert_eq!(seen.open_head(), Some(1), "its last byte has not come");
     }
 
     proptest! {

@@ -238,7 +238,7 @@ fn field_parts(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
 
 /// Whether a name with `_` is for some backends that of a field by which the
 /// gateway frames a message or says who sent it.
-fn is_disguised(name: &[u8]) -> bool {
+pub(super) fn is_disguised(name: &[u8]) -> bool {
     const GUARDED: [&[u8]; 4] =
         [b"content-length", b"transfer-encoding", b"x-real-ip", b"x-request-id"];
     const PREFIX: &[u8] = b"x-forwarded-";
@@ -255,7 +255,7 @@ fn is_disguised(name: &[u8]) -> bool {
 /// Methods are case-sensitive, but not for every backend: one that is written
 /// like a common one in small letters could be taken for it. The method of the
 /// guard's own requests is nobody else's.
-fn is_method(method: &[u8]) -> bool {
+pub(super) fn is_method(method: &[u8]) -> bool {
     const COMMON: [&[u8]; 9] =
         [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
     method != super::guard::REFUSED_METHOD.as_bytes()

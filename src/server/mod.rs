@@ -14,6 +14,7 @@ mod head;
 mod interim;
 mod listener;
 mod proxied;
+mod responses;
 mod settings;
 mod socket;
 mod stream;

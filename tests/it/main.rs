@@ -2,6 +2,7 @@
 
 mod support;
 
+mod abuse;
 mod access_log;
 mod algorithms;
 mod answers;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -22,8 +22,10 @@ use tower::{Service, ServiceExt as _};
 use super::drive;
 use crate::drain::Drain;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
+use crate::request::Malformed;
 use crate::server::activity::{Activity, Observed, UntilIdle};
 use crate::server::frames::Frames;
+use crate::server::head::{is_disguised, is_method};
 use crate::server::stream::Stream;
 use crate::server::tunnel::Tunnel;
 use crate::server::{Http2Settings, ListenerSettings};
@@ -37,26 +39,28 @@ const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Runs what belongs to a connection on its own worker.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OnThisWorker;
+#[derive(Clone, Debug)]
+struct OnThisWorker(Rc<Activity>);
 
 impl<F> Executor<F> for OnThisWorker
 where
     F: Future + 'static,
 {
     fn execute(&self, future: F) {
-        spawn_local(async {
+        let task = spawn_local(async {
             future.await;
         });
+        self.0.started(task.abort_handle());
     }
 }
 
-/// The HTTP library, set up once for all connections of a listener.
-pub(super) fn protocol(
+/// The HTTP library, set up for one connection.
+fn protocol(
     settings: &ListenerSettings,
     bounds: Http2Settings,
+    activity: &Rc<Activity>,
 ) -> Builder<OnThisWorker> {
-    let mut protocol = Builder::new(OnThisWorker);
+    let mut protocol = Builder::new(OnThisWorker(Rc::clone(activity)));
     let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
     protocol
         .enable_connect_protocol()
@@ -71,7 +75,7 @@ pub(super) fn protocol(
 /// Serves one connection, whose preface is awaited since `since`, to its end.
 pub(super) async fn serve<S, B>(
     stream: Stream,
-    (protocol, bounds): &(Builder<OnThisWorker>, Http2Settings),
+    bounds: Http2Settings,
     settings: &ListenerSettings,
     since: Instant,
     mut drain: Drain,
@@ -81,12 +85,15 @@ pub(super) async fn serve<S, B>(
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let activity = Rc::new(Activity::new(since));
-    let frames = Some(Frames::new(*bounds, monotonic()));
+    let activity = Rc::new(Activity::of_http2(since));
+    let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed { stream, activity: Rc::clone(&activity), frames };
     let (waiting, patience) = (drain.clone(), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
         let under_way = activity.begin();
+        if let Err(malformed) = judge(&request, settings.max_headers) {
+            request.extensions_mut().insert(malformed);
+        }
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
         let (answer, waiting) = (service.clone().oneshot(request), waiting.clone());
@@ -105,6 +112,7 @@ pub(super) async fn serve<S, B>(
             Ok::<_, Infallible>(answer)
         }
     });
+    let protocol = protocol(settings, bounds, &activity);
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
     // However it ended, there is nothing to say on it any more. A GOAWAY costs
     // nobody anything: what crosses it is served.
@@ -133,4 +141,36 @@ fn grant_websocket<B>(answer: &mut Response<B>) {
     for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
         answer.headers_mut().remove(name);
     }
+}
+
+/// What the HTTP library lets pass, and what has another meaning, or none, as
+/// soon as it is written down as HTTP/1.1 (RFC 9113, section 10.3).
+fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
+    let headers = request.headers();
+    if headers.len() > max_headers {
+        return Err(Malformed::TooManyFields);
+    }
+    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+        return Err(Malformed::ManyLengths);
+    }
+    if !is_method(request.method().as_str().as_bytes()) {
+        return Err(Malformed::BadMethod);
+    }
+    for (name, value) in headers {
+        if name.as_str().contains('_') && is_disguised(name.as_str().as_bytes()) {
+            return Err(Malformed::DisguisedName);
+        }
+        if has_blank_around(value.as_bytes()) {
+            return Err(Malformed::BlankAroundValue);
+        }
+    }
+    // `?a` would become `/?a`.
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let is_target = target.starts_with('/') || target == "*";
+    if is_target { Ok(()) } else { Err(Malformed::BadTarget) }
+}
+
+fn has_blank_around(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_blank(value.first()) || is_blank(value.last())
 }

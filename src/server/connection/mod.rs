@@ -27,7 +27,7 @@ use super::activity::Activity;
 use super::frames::PREFACE;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
-use super::{Http2Settings, ListenerSettings, ListenerTimeouts, Terms, tls};
+use super::{ListenerSettings, ListenerTimeouts, Terms, tls};
 use crate::drain::Drain;
 use crate::time::monotonic;
 
@@ -53,13 +53,11 @@ pub(super) struct Protocols {
     settings: Arc<ListenerSettings>,
     tls: Option<TlsAcceptor>,
     http1: hyper::server::conn::http1::Builder,
-    http2: Option<(hyper::server::conn::http2::Builder<http2::OnThisWorker>, Http2Settings)>,
 }
 
 impl Protocols {
     pub(super) fn new(Terms { settings, tls }: Terms) -> Self {
-        let http2 = settings.http2.map(|bounds| (http2::protocol(&settings, bounds), bounds));
-        Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), http2, settings }
+        Self { tls: tls.map(TlsAcceptor::from), http1: http1::protocol(&settings), settings }
     }
 }
 
@@ -106,9 +104,9 @@ pub(super) async fn serve<F, S, B>(
     let (stream, version) = version(stream, protocols, &mut drain).await;
     let settings = &protocols.settings;
     let service = service(peer, settings);
-    match (version, &protocols.http2) {
-        (Version::Http2, Some(http2)) => {
-            http2::serve(stream, http2, settings, since, drain, service).await;
+    match (version, settings.http2) {
+        (Version::Http2, Some(bounds)) => {
+            http2::serve(stream, bounds, settings, since, drain, service).await;
         }
         _ => http1::serve(stream, &protocols.http1, settings, since, drain, service).await,
     }
@@ -146,7 +144,7 @@ async fn begin(
 /// bytes say (RFC 9113, section 3.3). A client that says nothing in time, or
 /// not until a drain ends it, is left to HTTP/1, which knows how to tell it.
 async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
-    if protocols.http2.is_none() {
+    if protocols.settings.http2.is_none() {
         return (stream, Version::Http1);
     }
     match stream {
@@ -238,6 +236,7 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
+            activity.give_up_responses(timeouts.request_body);
             if !activity.is_overdue(timeouts) {
                 continue;
             }

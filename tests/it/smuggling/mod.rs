@@ -9,6 +9,7 @@ mod backend;
 mod bodies;
 mod fields;
 mod framing;
+mod http2;
 mod lines;
 mod responses;
 mod sizes;

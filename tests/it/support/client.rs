@@ -1,7 +1,7 @@
 //! A client: one connection, and whatever bytes a test wants to send on it.
 
 use std::io::{self, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use super::response::read_chunk;
 use super::{PATIENCE, Response};
@@ -84,6 +84,11 @@ impl Client {
         let mut rest = Vec::new();
         let _ = self.stream.read_to_end(&mut rest);
         rest
+    }
+
+    /// Says that no more comes, and goes on reading.
+    pub(crate) fn finish(&mut self) {
+        let _ = self.stream.get_mut().shutdown(Shutdown::Write);
     }
 
     /// Whether the gateway has closed the connection, with nothing more to read.

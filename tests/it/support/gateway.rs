@@ -174,6 +174,11 @@ impl Gateway {
         self.addresses[0]
     }
 
+    /// The address of the second listener, which a test has given TLS.
+    pub(crate) fn encrypted_address(&self) -> SocketAddr {
+        self.addresses[1]
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.address())
     }
@@ -203,6 +208,24 @@ impl Gateway {
     pub(crate) fn open_files(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
         files.expect("it is our child").count()
+    }
+
+    /// What the process holds in memory.
+    pub(crate) fn resident_kib(&self) -> usize {
+        self.status("VmRSS")
+    }
+
+    /// The most that it has ever held.
+    pub(crate) fn peak_kib(&self) -> usize {
+        self.status("VmHWM")
+    }
+
+    /// A number that the kernel knows about the process.
+    fn status(&self, name: &str) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
+        let status = status.expect("it is our child");
+        let line = status.lines().find(|line| line.starts_with(name)).expect("a line for it");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
     /// Sends the signal to stop, and does not wait.

@@ -7,6 +7,7 @@
 mod backend;
 mod certificates;
 mod client;
+pub(crate) mod frames;
 mod gateway;
 pub(crate) mod load;
 mod origin;

@@ -1,0 +1,133 @@
+//! The responses of an HTTP/2 connection that are under way, and whom they wait for.
+//!
+//! A client of HTTP/2 can leave one response no room and go on reading others.
+//! Such a response would hold its connection to the upstream, and its place in
+//! every limit of concurrency, for as long as the client likes. Here a response
+//! that waits for its client for too long is given up, and no other with it.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+
+/// The responses of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Responses {
+    places: Vec<Place>,
+    /// Places that nobody has.
+    free: Vec<usize>,
+    /// A request that has come, and whose task has not been started.
+    begun: Option<usize>,
+}
+
+/// One response under way.
+#[derive(Debug, Default)]
+struct Place {
+    /// Since when it has something to send, and the client no room for it.
+    waits_since: Option<Instant>,
+    /// Makes and sends it. To end the task is to reset its stream.
+    task: Option<AbortHandle>,
+}
+
+impl Responses {
+    /// A request has come. Its response is under way until [`Self::end`].
+    pub(super) fn begin(&mut self) -> usize {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(Place::default());
+            self.places.len() - 1
+        });
+        self.begun = Some(place);
+        place
+    }
+
+    /// The task of the request that came last is this one. The HTTP library
+    /// starts it at once, so that there is no other in between.
+    pub(super) fn started(&mut self, task: AbortHandle) {
+        if let Some(place) = self.begun.take() {
+            self.places[place].task = Some(task);
+        }
+    }
+
+    /// From `since` on it is the client's turn; or it is not.
+    pub(super) fn waits(&mut self, place: usize, since: Option<Instant>) {
+        self.places[place].waits_since = since;
+    }
+
+    /// The response has ended, in whatever way.
+    pub(super) fn end(&mut self, place: usize) {
+        self.places[place] = Place::default();
+        self.free.push(place);
+        self.begun = self.begun.filter(|begun| *begun != place);
+    }
+
+    /// Gives up those that have waited for `limit`.
+    pub(super) fn give_up(&self, limit: Duration, now: Instant) {
+        for place in &self.places {
+            let is_late = |since| now.saturating_duration_since(since) >= limit;
+            if let Some(task) = &place.task
+                && place.waits_since.is_some_and(is_late)
+            {
+                task.abort();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::time::monotonic;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    fn start(responses: &mut Responses) -> (usize, JoinHandle<()>) {
+        let place = responses.begin();
+        #[expect(clippy::disallowed_methods, reason = "a task that waits for ever")]
+        let task = tokio::spawn(pending());
+        responses.started(task.abort_handle());
+        (place, task)
+    }
+
+    #[tokio::test]
+    async fn only_those_are_given_up_that_wait_for_their_client() {
+        let (mut responses, now) = (Responses::default(), monotonic());
+        let (stuck, stuck_task) = start(&mut responses);
+        let (moving, moving_task) = start(&mut responses);
+        let (_working, working_task) = start(&mut responses);
+        responses.waits(stuck, Some(now));
+        responses.waits(moving, Some(now));
+        responses.waits(moving, Some(now + LIMIT / 2));
+        responses.give_up(LIMIT, now + LIMIT / 2);
+        responses.give_up(LIMIT, now + LIMIT);
+        assert!(stuck_task.await.is_err_and(|ended| ended.is_cancelled()));
+        assert!(!moving_task.is_finished() && !working_task.is_finished());
+        responses.waits(moving, None);
+        responses.give_up(LIMIT, now + LIMIT * 9);
+        tokio::task::yield_now().await;
+        assert!(!moving_task.is_finished(), "it is not the client's turn");
+    }
+
+    #[tokio::test]
+    async fn a_place_is_used_again_and_knows_nothing_of_the_one_before() {
+        let (mut responses, now) = (Responses::default(), monotonic());
+        let (first, _task) = start(&mut responses);
+        responses.waits(first, Some(now));
+        responses.end(first);
+        let (second, task) = start(&mut responses);
+        assert_eq!((first, responses.places.len()), (second, 1));
+        responses.give_up(LIMIT, now + LIMIT * 2);
+        tokio::task::yield_now().await;
+        assert!(!task.is_finished());
+    }
+
+    #[tokio::test]
+    async fn a_request_that_ends_before_it_has_a_task_leaves_no_trace() {
+        let mut responses = Responses::default();
+        let place = responses.begin();
+        responses.end(place);
+        assert_eq!(responses.begun, None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Many connections at once, that say nothing or too much.
+
+use std::path::Path;
+use std::thread;
+
+use super::{gateway, withstands};
+use crate::support::frames::{Frames, PREFACE, settings};
+use crate::support::{Gateway, Origin};
+
+/// As many as ten thousand, if this machine lets a process open so many files.
+fn crowd() -> usize {
+    let limits = std::fs::read_to_string("/proc/self/limits").expect("this is Linux");
+    let line = limits.lines().find(|line| line.starts_with("Max open files"));
+    let most = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
+    // Other tests have some of them.
+    most.map_or(10_000, |most: usize| (most / 2).min(10_000))
+}
+
+/// Opens a crowd of connections that send this and no more. A build without
+/// optimisation takes 14 KiB for one of HTTP/1 and 33 KiB for one of HTTP/2.
+fn assert_cheap(first: &[u8], most_mib: usize) {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "max_connections: 20000, timeouts: { request_head: 1h }");
+    withstands(&gateway, most_mib, || {
+        let mut clients = Vec::new();
+        for _ in 0..crowd() {
+            let mut client = Frames::silent(gateway.address());
+            client.send(first);
+            clients.push(client);
+        }
+    });
+}
+
+#[test]
+fn a_crowd_that_says_nothing_costs_little() {
+    assert_cheap(b"", 256);
+}
+
+#[test]
+fn a_crowd_that_begins_http_2_costs_little() {
+    assert_cheap(&[PREFACE, &settings(&[])].concat(), 512);
+}
+
+#[test]
+fn heads_without_end_are_refused_and_hold_little() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX-Large: ", &[b'x'; 1_000_000][..]].concat();
+    withstands(&gateway, 32, || {
+        for _ in 0..20 {
+            let mut client = gateway.client();
+            client.send(&head);
+            client.rest();
+        }
+    });
+}
+
+/// A certificate that signs itself, and its key, in files of this directory.
+fn certificate(directory: &Path) -> String {
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]);
+    let signed = signed.expect("it is a good name");
+    let (cert, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    std::fs::write(&cert, signed.cert.pem()).expect("a file");
+    std::fs::write(&key, signed.signing_key.serialize_pem()).expect("a file");
+    format!("tls: {{ certificates: [{{ cert: {cert:?}, key: {key:?} }}] }}")
+}
+
+#[test]
+fn handshakes_that_stall_are_given_up() {
+    let origin = Origin::hello();
+    let directory = tempfile::tempdir().expect("a directory");
+    let tls = certificate(directory.path());
+    let gateway = Gateway::start(&format!(
+        "listeners:\n- {{ address: \"127.0.0.1:0\" }}\n\
+         - {{ address: \"127.0.0.1:0\", {tls}, timeouts: {{ handshake: 200ms }} }}\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n\
+         runtime: {{ workers: 1 }}\n",
+        origin.address()
+    ));
+    // A record that says that 512 bytes of a ClientHello follow.
+    let begun = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
+    withstands(&gateway, 32, || {
+        let stalling: Vec<_> = (0..200)
+            .map(|number| {
+                let mut client = Frames::silent(gateway.encrypted_address());
+                client.send(&begun[..number % begun.len()]);
+                client
+            })
+            .collect();
+        thread::scope(|scope| {
+            scope.spawn(|| stalling.into_iter().for_each(|mut client| assert!(client.ends())));
+        });
+    });
+}

@@ -1,0 +1,193 @@
+//! Frames that cost a client nothing, sent as fast as it can: each kind ends its
+//! connection (RFC 9113, section 10.5).
+
+use super::{gateway, withstands};
+use crate::support::frames::{
+    CANCEL, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS,
+    Outcome, PING, PRIORITY, RST_STREAM, WINDOW_UPDATE, block, frame, get, head, settings,
+};
+use crate::support::{Gateway, Origin};
+
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
+
+/// More than a connection may send of anything in a second.
+const MANY: usize = 200_000;
+/// What is held of a connection is small, and freed at its end.
+const MOST_MIB: usize = 32;
+
+/// Answers itself, but for `/silent`, which it passes on to `origin`.
+fn silent(origin: &Origin, listener: &str) -> Gateway {
+    Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
+         upstreams: {{ silent: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes:\n- {{ path: /silent, upstream: silent }}\n- {{ path: /*, respond: {{ body: ok }} }}\n\
+         runtime: {{ workers: 1 }}\n",
+        origin.address()
+    ))
+}
+
+/// Sends `first`, then `again` without end, which must end the connection.
+fn assert_ends(first: &[u8], again: &[u8]) {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    withstands(&gateway, MOST_MIB, || flood(&gateway, first, |_| again.to_vec()));
+}
+
+/// Sends `first`, then what `next` makes of the numbers from 0, until the
+/// connection ends, which must be soon.
+fn flood(gateway: &Gateway, first: &[u8], next: impl Fn(u32) -> Vec<u8>) {
+    let mut client = Frames::connect(gateway.address());
+    client.send(first);
+    let mut number = 0;
+    let sent = std::iter::from_fn(|| {
+        let piece: Vec<u8> = (number..number + 100).flat_map(&next).collect();
+        number += 100;
+        client.send(&piece).then_some(100_usize)
+    });
+    assert!(sent.take(MANY / 100).sum::<usize>() < MANY, "all of it was taken");
+    assert!(client.ends());
+}
+
+#[test]
+fn settings_without_end_end_the_connection() {
+    assert_ends(&[], &settings(&[]));
+    assert_ends(&[], &settings(&[(4, 70_000)]));
+}
+
+#[test]
+fn pings_without_end_end_the_connection() {
+    assert_ends(&[], &frame(PING, 0, 0, &[0; 8]));
+    assert_ends(&[], &frame(PING, 1, 0, &[0; 8]));
+}
+
+#[test]
+fn priorities_without_end_end_the_connection() {
+    assert_ends(&[], &frame(PRIORITY, 0, 5, &[0, 0, 0, 3, 1]));
+}
+
+#[test]
+fn unknown_frames_without_end_end_the_connection() {
+    assert_ends(&[], &frame(0xfa, 0, 0, b"grease"));
+}
+
+#[test]
+fn empty_data_without_end_ends_the_connection() {
+    let post = head(1, &[&[(":method", "POST")], &GET[1..]].concat(), false);
+    assert_ends(&post, &frame(DATA, 0, 1, b""));
+}
+
+#[test]
+fn updates_of_windows_without_end_end_the_connection() {
+    let nothing = 1_u32.to_be_bytes();
+    assert_ends(&[], &frame(WINDOW_UPDATE, 0, 0, &nothing));
+    let post = head(1, &[&[(":method", "POST")], &GET[1..]].concat(), false);
+    assert_ends(&post, &frame(WINDOW_UPDATE, 0, 1, &nothing));
+}
+
+/// CVE-2024-27316 and its kin.
+#[test]
+fn a_head_of_pieces_without_end_ends_the_connection() {
+    let first = frame(HEADERS, END_STREAM, 1, &block(&GET));
+    assert_ends(&first, &frame(CONTINUATION, 0, 1, &block(&[("x-a", "1")])));
+    assert_ends(&first, &frame(CONTINUATION, 0, 1, b""));
+}
+
+/// CVE-2023-44487: a stream that is reset at once is not under way, and could
+/// be opened again and again beyond every bound of streams.
+#[test]
+fn streams_reset_without_end_end_the_connection() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    let cancel = CANCEL.to_be_bytes();
+    withstands(&gateway, MOST_MIB, || {
+        flood(&gateway, &[], |number| {
+            let stream = number * 2 + 1;
+            [get(stream, "/"), frame(RST_STREAM, 0, stream, &cancel)].concat()
+        });
+    });
+}
+
+/// Opens streams whose requests are passed on, and gives each up with what
+/// `give_up` makes of its number, until the connection ends.
+fn assert_under_way_ends(give_up: impl Fn(u32) -> Vec<u8>) {
+    const MOST: usize = 3000;
+    let origin = Origin::serving(|_, read| while read().is_some() {});
+    let gateway = silent(&origin, "");
+    withstands(&gateway, MOST_MIB, || {
+        let mut client = Frames::connect(gateway.address());
+        let mut given_up = 0;
+        for stream in (1..).step_by(4).take(MOST) {
+            // When the second is answered, the first is on its way to the origin.
+            if !client.send(&[get(stream, "/silent"), get(stream + 2, "/")].concat())
+                || client.outcome(stream + 2) != Outcome::Status(200)
+                || !client.send(&give_up(stream))
+            {
+                break;
+            }
+            given_up += 1;
+        }
+        assert!(given_up < MOST, "all of them were taken");
+        assert!(client.ends());
+    });
+}
+
+/// The same, where each request has been passed on when it is given up.
+#[test]
+fn streams_reset_when_they_are_under_way_end_the_connection() {
+    assert_under_way_ends(|stream| frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
+}
+
+/// CVE-2025-8671: the client makes the gateway reset them.
+#[test]
+fn streams_that_the_gateway_is_made_to_reset_end_the_connection() {
+    assert_under_way_ends(|stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]));
+}
+
+/// Requests that are no requests are answered with resets, which cost as much.
+#[test]
+fn malformed_heads_without_end_end_the_connection() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    let malformed = [&GET[..], &[("connection", "close")]].concat();
+    withstands(&gateway, MOST_MIB, || {
+        flood(&gateway, &[], |number| head(number * 2 + 1, &malformed, true));
+    });
+}
+
+/// More streams than there may be are refused, and no more is held than those
+/// that may be.
+#[test]
+fn streams_without_end_are_refused_and_end_the_connection() {
+    let origin = Origin::serving(|_, read| while read().is_some() {});
+    let gateway = silent(&origin, "http2: { max_streams: 4 }");
+    withstands(&gateway, MOST_MIB, || {
+        flood(&gateway, &[], |number| get(number * 2 + 1, "/silent"));
+    });
+}
+
+/// A field that was sent once is named again in one byte each time: a frame of
+/// 16 KiB stands for 60 MiB (CVE-2016-6581).
+#[test]
+fn a_head_that_unpacks_to_megabytes_ends_the_connection() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    let large = "x".repeat(3900);
+    let mut seed = block(&[&GET[..], &[("x-large", &*large)]].concat());
+    // The last field: to be remembered (RFC 7541, section 6.2.1).
+    let at = seed.len() - large.len() - "x-large".len() - 5;
+    assert_eq!(seed[at], 0);
+    seed[at] = 0x40;
+    let bomb = [block(&GET), vec![0xbe; 16_000]].concat();
+    let frames = [
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, &seed),
+        frame(HEADERS, END_HEADERS | END_STREAM, 3, &bomb),
+    ];
+    withstands(&gateway, MOST_MIB, || {
+        let mut client = Frames::connect(gateway.address());
+        client.send(&frames.concat());
+        let outcome = client.outcome(3);
+        assert_eq!(outcome, Outcome::GoAway(ENHANCE_YOUR_CALM));
+        assert!(client.ends());
+    });
+}

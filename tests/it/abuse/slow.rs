@@ -1,0 +1,194 @@
+//! Clients that take their time, to send or to read: each is given up when its
+//! time is over, and frees what it has held.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use super::{gateway, withstands};
+use crate::support::frames::{
+    CANCEL, CONTINUATION, DATA, END_STREAM, Frames, HEADERS, INITIAL_WINDOW_SIZE, Outcome, PREFACE,
+    block, frame, get, head, settings,
+};
+use crate::support::{Client, Gateway, Origin, eventually};
+
+const GET: [(&str, &str); 4] =
+    [(":method", "GET"), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
+const POST: [(&str, &str); 4] =
+    [(":method", "POST"), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
+
+/// How many there are of each.
+const CLIENTS: usize = 50;
+const MOST_MIB: usize = 32;
+const HURRY: &str =
+    "timeouts: { handshake: 200ms, request_head: 200ms, request_body: 200ms, keep_alive: 10s }";
+/// Between two pieces of what never ends.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Connections that have sent `first` send `again` now and then, until each of
+/// them has been ended.
+fn assert_given_up(first: &[u8], again: &[u8]) {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, HURRY);
+    withstands(&gateway, MOST_MIB, || {
+        let mut clients: Vec<Frames> =
+            (0..CLIENTS).map(|_| Frames::silent(gateway.address())).collect();
+        for client in &mut clients {
+            client.send(first);
+        }
+        eventually("all are given up", || {
+            clients.retain_mut(|client| client.send(again));
+            thread::sleep(PAUSE);
+            clients.is_empty()
+        });
+    });
+}
+
+#[test]
+fn heads_that_trickle_are_given_up() {
+    assert_given_up(b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: ", b"x");
+}
+
+#[test]
+fn heads_of_http_2_that_trickle_are_given_up() {
+    let fields = block(&[&GET[..], &[("x-long", &*"x".repeat(10_000))]].concat());
+    let begun = frame(HEADERS, 0, 1, &fields)[..100].to_vec();
+    assert_given_up(&[PREFACE, &settings(&[]), &begun].concat(), b"x");
+}
+
+#[test]
+fn heads_of_http_2_whose_pieces_trickle_are_given_up() {
+    let begun = frame(HEADERS, END_STREAM, 1, &block(&GET));
+    let more = frame(CONTINUATION, 0, 1, b"");
+    assert_given_up(&[PREFACE, &settings(&[]), &begun].concat(), &more);
+}
+
+#[test]
+fn a_preface_that_trickles_is_given_up() {
+    assert_given_up(b"PRI * HTTP/2.0\r\n", b"\r");
+}
+
+/// The time of a head is its own: another one that begins in the same packet in
+/// which it ends once ran on its time.
+#[test]
+fn heads_that_come_in_time_are_never_too_late_together() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, HURRY);
+    let mut client = Frames::connect(gateway.address());
+    let cut = 20;
+    client.send(&get(1, "/")[..cut]);
+    for stream in (1..60).step_by(2) {
+        thread::sleep(PAUSE);
+        let (this, next) = (get(stream, "/"), get(stream + 2, "/"));
+        assert!(client.send(&[&this[cut..], &next[..cut]].concat()));
+        assert_eq!(client.outcome(stream), Outcome::Status(200), "{stream}");
+    }
+}
+
+#[test]
+fn bodies_that_stop_are_given_up() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, HURRY);
+    withstands(&gateway, MOST_MIB, || {
+        let mut clients: Vec<Client> = (0..CLIENTS).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhel");
+        }
+        for client in &mut clients {
+            assert_eq!(client.response("POST").status, 408);
+            assert!(client.is_closed());
+        }
+    });
+}
+
+#[test]
+fn bodies_of_http_2_that_stop_are_given_up() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, HURRY);
+    withstands(&gateway, MOST_MIB, || {
+        let mut clients: Vec<Frames> =
+            (0..CLIENTS).map(|_| Frames::connect(gateway.address())).collect();
+        for client in &mut clients {
+            client.send(&[head(1, &POST, false), frame(DATA, 0, 1, b"hel")].concat());
+        }
+        for client in &mut clients {
+            assert_eq!(client.outcome(1), Outcome::Status(408));
+        }
+    });
+}
+
+/// Answers `/endless` without end, `/silent` never, and all else with nothing.
+fn endless() -> Origin {
+    Origin::serving(|stream, read| {
+        while let Some(request) = read() {
+            if request.line().contains("/silent") {
+                continue;
+            }
+            let endless = request.line().contains("/endless");
+            let head = if endless { "" } else { "Content-Length: 0\r\n" };
+            let _ = write!(stream, "HTTP/1.1 200 OK\r\n{head}\r\n");
+            while endless && stream.write_all(&[b'x'; 64 * 1024]).is_ok() {}
+        }
+    })
+}
+
+#[test]
+fn clients_that_do_not_read_hold_little() {
+    let origin = endless();
+    let gateway = gateway(&origin, HURRY);
+    withstands(&gateway, MOST_MIB, || {
+        let mut clients: Vec<Client> = (0..8).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.send(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        for client in &mut clients {
+            assert_eq!(client.head().status, 200);
+        }
+        drop(clients);
+    });
+}
+
+/// A window that is never opened stops its stream, and no other. Once such a
+/// stream kept its upstream for as long as any other waited for an answer.
+#[test]
+fn streams_that_have_no_window_are_reset_and_others_go_on() {
+    let origin = endless();
+    let gateway = gateway(&origin, HURRY);
+    withstands(&gateway, MOST_MIB, || {
+        let mut client = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, 0)]);
+        client.send(&get(1, "/silent"));
+        for stream in (3..103).step_by(2) {
+            client.send(&get(stream, "/endless"));
+        }
+        let mut resets = 0;
+        while resets < 50 {
+            let frame = client.next().expect("in time").expect("the connection goes on");
+            resets += usize::from(frame.resets(CANCEL));
+        }
+        client.send(&get(103, "/"));
+        assert_eq!(client.outcome(103), Outcome::Status(200));
+    });
+}
+
+#[test]
+fn a_stream_that_has_no_window_gives_up_its_places() {
+    let origin = endless();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", {HURRY} }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"], max_in_flight: 1 }} }}\n\
+         policies: {{ p: {{ key: ip, limit: 1, algorithm: concurrency }} }}\n\
+         routes:\n- {{ path: /endless, upstream: app }}\n\
+         - {{ path: /limited/*, policies: [p], upstream: app }}\n\
+         - {{ path: /*, upstream: app }}\n\
+         runtime: {{ workers: 1 }}\n",
+        origin.address()
+    ));
+    for (path, probe, refused) in [("/endless", "/", 503), ("/limited/endless", "/limited/", 429)] {
+        let mut deaf = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, 0)]);
+        deaf.send(&get(1, path));
+        assert_eq!(deaf.outcome(1), Outcome::Status(200));
+        assert_eq!(gateway.client().get(probe, &[]).status, refused);
+        assert_eq!(deaf.outcome(1), Outcome::Reset(CANCEL));
+        eventually("its place is free", || gateway.client().get(probe, &[]).status == 200);
+    }
+}

@@ -1,0 +1,100 @@
+//! Frames that belong nowhere, and heads that are too large.
+
+use super::super::backend::Backend;
+use super::{GET, GIVEN_UP, assert_cases, gateway, post, with};
+use crate::support::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, Frames,
+    HEADERS, Outcome, block, frame, head,
+};
+
+#[test]
+fn frames_that_belong_nowhere_end_the_connection() {
+    let fields = block(&GET);
+    let unfinished = frame(HEADERS, END_STREAM, 1, &fields[..20]);
+    assert_cases(&[
+        ("DATA before a head", frame(DATA, 0, 1, b"hi"), GIVEN_UP, &[]),
+        ("a head on an even stream", head(2, &GET, true), GIVEN_UP, &[]),
+        ("a head on stream 0", head(0, &GET, true), GIVEN_UP, &[]),
+        ("CONTINUATION of nothing", frame(CONTINUATION, END_HEADERS, 1, &fields), GIVEN_UP, &[]),
+        (
+            "DATA within a head",
+            [&unfinished[..], &frame(DATA, 0, 1, b"hi")].concat(),
+            GIVEN_UP,
+            &[],
+        ),
+        (
+            "CONTINUATION of another",
+            [&unfinished[..], &frame(CONTINUATION, END_HEADERS, 3, &fields[20..])].concat(),
+            GIVEN_UP,
+            &[],
+        ),
+        (
+            "no field block",
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\xff\xff\xff\xff"),
+            GIVEN_UP,
+            &[],
+        ),
+        (
+            "no HTTP",
+            b"GET / HTTP/1.1\r\nhost: a\r\n\r\n".to_vec(),
+            Outcome::GoAway(FRAME_SIZE_ERROR),
+            &[],
+        ),
+    ]);
+    let late = [post(&[], "hi"), frame(DATA, END_STREAM, 1, b"more")].concat();
+    assert_cases(&[("DATA behind the end", late, GIVEN_UP, &[])]);
+}
+
+#[test]
+fn a_preface_that_breaks_off_is_no_request() {
+    let backend = Backend::start();
+    let gateway = gateway(&backend, "");
+    for preface in [
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
+        "PRI * HTTP/2.0\r\n\r\nGET / HTTP/1.1\r\n",
+        "PRI * HTTP/1.1\r\nhost: a\r\n\r\n",
+        "PRI / HTTP/2.0\r\n\r\n",
+    ] {
+        let mut client = gateway.client();
+        client.send(preface.as_bytes());
+        client.finish();
+        client.rest();
+        assert!(client.is_closed(), "{preface:?}");
+    }
+    assert!(backend.take().is_empty() && backend.faults().is_empty());
+}
+
+#[test]
+fn a_head_has_as_many_fields_as_it_may_and_no_more() {
+    let backend = Backend::start();
+    let gateway = gateway(&backend, "max_headers: 20");
+    for (count, status) in [(20, 200), (21, 431)] {
+        let names: Vec<String> = (0..count).map(|number| format!("x-{number}")).collect();
+        let fields: Vec<_> = names.iter().map(|name| (&**name, "1")).collect();
+        let mut client = Frames::connect(gateway.address());
+        client.send(&with(&fields));
+        assert_eq!(client.outcome(1), Outcome::Status(status), "{count} fields");
+    }
+    assert_eq!(backend.take().len(), 1);
+}
+
+#[test]
+fn a_head_that_is_too_large_gets_a_status_and_one_that_is_huge_ends_the_connection() {
+    let large = "x".repeat(4000);
+    let fields = |count| vec![("x-large", &*large); count];
+    assert_cases(&[
+        ("large", in_pieces(&fields(10)), Outcome::Status(431), &[]),
+        ("huge", in_pieces(&fields(50)), Outcome::GoAway(ENHANCE_YOUR_CALM), &[]),
+    ]);
+}
+
+/// `GET` with a head that does not fit one frame.
+fn in_pieces(fields: &[(&str, &str)]) -> Vec<u8> {
+    let block = block(&[&GET[..], fields].concat());
+    let mut pieces: Vec<Vec<u8>> =
+        block.chunks(16_000).map(|piece| frame(CONTINUATION, 0, 1, piece)).collect();
+    let last = pieces.len() - 1;
+    pieces[0][3..5].copy_from_slice(&[HEADERS, END_STREAM]);
+    pieces[last][4] |= END_HEADERS;
+    pieces.concat()
+}
