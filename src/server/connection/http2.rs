@@ -100,14 +100,21 @@ pub(super) async fn serve<S, B>(
         async move {
             let answer = answer.await?.map(|body| UntilIdle::new(body, under_way));
             let (mut answer, tunnel) = Tunnel::of(answer);
-            if let (Some(client), Some(tunnel)) = (client, tunnel) {
-                grant_websocket(&mut answer);
-                spawn_local(async move {
-                    if let Ok(client) = client.await {
-                        tunnel.carry(TokioIo::new(client), Bytes::new(), patience).await;
-                    }
-                    drop(waiting);
-                });
+            match (client, tunnel) {
+                (Some(client), Some(tunnel)) => {
+                    grant_websocket(&mut answer);
+                    spawn_local(async move {
+                        if let Ok(client) = client.await {
+                            tunnel.carry(TokioIo::new(client), Bytes::new(), patience).await;
+                        }
+                        drop(waiting);
+                    });
+                }
+                // To this client any success is a WebSocket.
+                (Some(_), None) if answer.status().is_success() => {
+                    *answer.status_mut() = StatusCode::BAD_GATEWAY;
+                }
+                _ => {}
             }
             Ok::<_, Infallible>(answer)
         }

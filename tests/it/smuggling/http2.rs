@@ -274,14 +274,20 @@ fn methods_and_schemes_must_be_known() {
         ),
         ("CONNECT with a path", but(":method", "CONNECT"), MALFORMED, &[]),
         (
-            "extended CONNECT",
+            "extended CONNECT to whatever",
+            head(1, &[&[(":method", "CONNECT"), (":protocol", "x")], &GET[1..]].concat(), false),
+            Outcome::Status(405),
+            &[],
+        ),
+        (
+            "extended CONNECT that the backend takes for a GET",
             head(
                 1,
                 &[&[(":method", "CONNECT"), (":protocol", "websocket")], &GET[1..]].concat(),
                 false,
             ),
-            MALFORMED,
-            &[],
+            Outcome::Status(502),
+            &["GET /x"],
         ),
     ]);
 }
