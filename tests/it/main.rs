@@ -29,3 +29,4 @@ mod smuggling;
 mod systemd;
 mod takeover;
 mod upstreams;
+mod websocket;

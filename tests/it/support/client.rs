@@ -1,7 +1,7 @@
 //! A client: one connection, and whatever bytes a test wants to send on it.
 
 use std::io::{self, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use super::response::read_chunk;
 use super::{PATIENCE, Response};
@@ -77,6 +77,18 @@ impl Client {
     /// The next chunk of a chunked body; an error if it breaks off.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         read_chunk(&mut self.stream)
+    }
+
+    /// The next `count` bytes, whatever they are.
+    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).expect("so many bytes");
+        bytes
+    }
+
+    /// Says that nothing more comes, or will be read.
+    pub(crate) fn shutdown(&mut self, how: Shutdown) {
+        self.stream.get_mut().shutdown(how).expect("the connection is open");
     }
 
     /// Whatever comes until the connection ends, however it ends.
