@@ -13,6 +13,7 @@ use hyper::client::conn::http2::handshake;
 use hyper::ext::Protocol;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::{LocalSet, spawn_local};
 
 use crate::support::{Client, Gateway, Origin, Received, eventually};
 
@@ -216,39 +217,44 @@ fn a_websocket_on_which_nobody_speaks_has_an_end() {
 
 #[tokio::test]
 async fn over_http_2_a_websocket_is_a_stream_beside_others() {
-    let origin = echoing();
-    let gateway = Gateway::forwarding(&origin, "", "", "");
-    let stream = tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
-    let io = TokioIo::new(stream);
-    let (mut client, connection) =
-        handshake(TokioExecutor::new(), io).await.expect("it speaks HTTP/2");
-    tokio::spawn(connection);
-    let request = |method: Method| {
-        let request = Request::builder().method(method).uri("http://a/chat");
-        request.body(Empty::<bytes::Bytes>::new()).expect("a request")
-    };
-    // Its answer comes behind the settings, which allow what follows.
-    let plain = client.send_request(request(Method::GET)).await.expect("an answer");
-    assert_eq!(plain.status(), StatusCode::OK);
+    LocalSet::new()
+        .run_until(async {
+            let origin = echoing();
+            let gateway = Gateway::forwarding(&origin, "", "", "");
+            let stream =
+                tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
+            let io = TokioIo::new(stream);
+            let (mut client, connection) =
+                handshake(TokioExecutor::new(), io).await.expect("it speaks HTTP/2");
+            spawn_local(connection);
+            let request = |method: Method| {
+                let request = Request::builder().method(method).uri("http://a/chat");
+                request.body(Empty::<bytes::Bytes>::new()).expect("a request")
+            };
+            // Its answer comes behind the settings, which allow what follows.
+            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
+            assert_eq!(plain.status(), StatusCode::OK);
 
-    let mut ask = request(Method::CONNECT);
-    ask.extensions_mut().insert(Protocol::from_static("websocket"));
-    let granted = client.send_request(ask).await.expect("an answer");
-    assert_eq!(granted.status(), StatusCode::OK);
-    assert_eq!(granted.headers()["sec-websocket-protocol"], "chat");
-    for name in ["connection", "upgrade", "sec-websocket-accept"] {
-        assert!(!granted.headers().contains_key(name), "{name}");
-    }
-    let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
-    tunnel.write_all(b"hello").await.expect("it is open");
-    let mut said = [0; 5];
-    tunnel.read_exact(&mut said).await.expect("an echo");
-    assert_eq!(&said, b"hello");
+            let mut ask = request(Method::CONNECT);
+            ask.extensions_mut().insert(Protocol::from_static("websocket"));
+            let granted = client.send_request(ask).await.expect("an answer");
+            assert_eq!(granted.status(), StatusCode::OK);
+            assert_eq!(granted.headers()["sec-websocket-protocol"], "chat");
+            for name in ["connection", "upgrade", "sec-websocket-accept"] {
+                assert!(!granted.headers().contains_key(name), "{name}");
+            }
+            let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
+            tunnel.write_all(b"hello").await.expect("it is open");
+            let mut said = [0; 5];
+            tunnel.read_exact(&mut said).await.expect("an echo");
+            assert_eq!(&said, b"hello");
 
-    let plain = client.send_request(request(Method::GET)).await.expect("an answer");
-    assert_eq!(plain.status(), StatusCode::OK);
-    tunnel.shutdown().await.expect("it is open");
-    let mut rest = Vec::new();
-    tunnel.read_to_end(&mut rest).await.expect("an end");
-    assert_eq!(rest, b"end");
+            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
+            assert_eq!(plain.status(), StatusCode::OK);
+            tunnel.shutdown().await.expect("it is open");
+            let mut rest = Vec::new();
+            tunnel.read_to_end(&mut rest).await.expect("an end");
+            assert_eq!(rest, b"end");
+        })
+        .await;
 }
