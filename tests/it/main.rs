@@ -30,3 +30,4 @@ mod smuggling;
 mod systemd;
 mod takeover;
 mod upstreams;
+mod websocket;

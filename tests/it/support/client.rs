@@ -79,6 +79,18 @@ impl Client {
         read_chunk(&mut self.stream)
     }
 
+    /// The next `count` bytes, whatever they are.
+    pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).expect("so many bytes");
+        bytes
+    }
+
+    /// Says that nothing more comes, or will be read.
+    pub(crate) fn shutdown(&mut self, how: Shutdown) {
+        self.stream.get_mut().shutdown(how).expect("the connection is open");
+    }
+
     /// Whatever comes until the connection ends, however it ends.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();

@@ -1,0 +1,260 @@
+//! WebSockets: the one protocol to which a connection may change, byte by byte.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::sync::mpsc;
+
+use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{Method, Request, StatusCode};
+use http_body_util::Empty;
+use hyper::client::conn::http2::handshake;
+use hyper::ext::Protocol;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::{LocalSet, spawn_local};
+
+use crate::support::{Client, Gateway, Origin, Received, eventually};
+
+/// The key and its answer are the example of RFC 6455, section 1.3.
+const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
+                   Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+const PLAIN: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// The answer of a backend that grants what `request` asks for.
+fn grant(request: &Received) -> String {
+    let key = format!(
+        "{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
+        request.fields("sec-websocket-key").join(", ")
+    );
+    let accept = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes()));
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+    )
+}
+
+/// An origin that grants a WebSocket to whoever asks, gives it to `speak`, and
+/// answers everybody else with `ok`.
+fn granting(speak: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Origin {
+    Origin::serving(move |stream, read| {
+        while let Some(request) = read() {
+            if request.fields("upgrade").is_empty() {
+                let _ = stream.write_all(OK.as_bytes());
+                continue;
+            }
+            let _ = stream.write_all(grant(&request).as_bytes());
+            return speak(stream);
+        }
+    })
+}
+
+/// One that says everything back until it hears no more, and then `end`.
+fn echoing() -> Origin {
+    granting(|stream| {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = stream.read(&mut bytes) {
+            let _ = stream.write_all(&bytes[..count]);
+        }
+        let _ = stream.write_all(b"end");
+    })
+}
+
+/// A client to which a WebSocket has been granted.
+fn opened(gateway: &Gateway) -> Client {
+    let mut client = gateway.client();
+    client.send(ASK.as_bytes());
+    assert_eq!(client.head().status, 101);
+    client
+}
+
+#[test]
+fn a_websocket_is_asked_for_and_granted_with_all_its_fields() {
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(ASK.as_bytes());
+    let granted = client.head();
+    assert_eq!(granted.status, 101);
+    assert_eq!(granted.field("connection"), Some("Upgrade"));
+    assert_eq!(granted.field("upgrade"), Some("websocket"));
+    assert_eq!(granted.field("sec-websocket-protocol"), Some("chat"));
+    assert_eq!(granted.field("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    assert_eq!((granted.field("content-length"), granted.field("transfer-encoding")), (None, None));
+    let asked = &origin.received()[0];
+    assert_eq!(
+        (asked.fields("connection"), asked.fields("upgrade")),
+        (vec!["Upgrade"], vec!["websocket"])
+    );
+    assert_eq!(asked.fields("sec-websocket-key"), ["dGhlIHNhbXBsZSBub25jZQ=="]);
+}
+
+#[test]
+fn bytes_go_both_ways_until_one_side_has_said_all() {
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = opened(&gateway);
+    for round in 0_u8..100 {
+        let said = vec![round; 1 + usize::from(round) * 100];
+        client.send(&said);
+        assert_eq!(client.exactly(said.len()), said);
+    }
+    client.shutdown(Shutdown::Write);
+    assert_eq!(client.rest(), b"end");
+}
+
+#[test]
+fn what_is_said_right_behind_the_request_is_not_lost() {
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    // Not a request, although it looks like one.
+    client.send(&[ASK.as_bytes(), PLAIN].concat());
+    assert_eq!(client.head().status, 101);
+    assert_eq!(client.exactly(PLAIN.len()), PLAIN);
+    assert_eq!(origin.received().len(), 1);
+}
+
+#[test]
+fn what_a_backend_says_at_once_reaches_the_client() {
+    let origin = Origin::serving(|stream, read| {
+        if let Some(request) = read() {
+            let _ = stream.write_all(format!("{}welcome", grant(&request)).as_bytes());
+        }
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    assert_eq!(opened(&gateway).rest(), b"welcome");
+}
+
+#[test]
+fn a_client_that_goes_takes_the_backends_connection_along() {
+    let (gone, has_gone) = mpsc::channel();
+    let origin = granting(move |stream| {
+        let _ = stream.read(&mut [0; 1]);
+        let _ = gone.send(());
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    drop(opened(&gateway));
+    has_gone.recv_timeout(crate::support::PATIENCE).expect("the backend hears of it");
+}
+
+#[test]
+fn a_refusal_is_an_answer_like_any_other() {
+    let origin = Origin::answering(|request| match request.fields("upgrade").is_empty() {
+        true => OK.to_owned(),
+        false => "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno".to_owned(),
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    // What follows was sent before anybody knew.
+    client.send(&[ASK.as_bytes(), PLAIN].concat());
+    let refused = client.response("GET");
+    assert_eq!((refused.status, refused.text().as_str()), (403, "no"));
+    assert_eq!(client.response("GET").text(), "ok");
+    assert_eq!(client.get("/", &[]).text(), "ok");
+}
+
+#[test]
+fn no_other_protocol_is_passed_on() {
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    for fields in [
+        ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"],
+        ["Connection: Upgrade", "Upgrade: websocket, h2c", "Sec-WebSocket-Key: a"],
+    ] {
+        assert_eq!(client.get("/", &fields).text(), "ok");
+        let asked = origin.received().pop().expect("one came");
+        assert_eq!(asked.fields("upgrade"), Vec::<&str>::new());
+        assert_eq!(asked.fields("http2-settings"), Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn a_backend_that_does_not_know_the_answer_to_the_key_grants_nothing() {
+    let origin = Origin::answering(|request| {
+        grant(request).replace("Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Accept: c2VjcmV0")
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = gateway.client();
+    client.send(ASK.as_bytes());
+    assert_eq!(client.response("GET").status, 502);
+}
+
+#[test]
+fn a_backend_that_changes_the_protocol_unasked_is_not_followed() {
+    let origin = Origin::answering(grant);
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    assert_eq!(gateway.client().get("/", &[]).status, 502);
+}
+
+#[test]
+fn a_websocket_is_in_flight_while_it_lasts() {
+    let origin = echoing();
+    let gateway = Gateway::limiting(&origin, "key: ip, limit: 1, algorithm: concurrency");
+    let websocket = opened(&gateway);
+    let mut other = gateway.client();
+    assert_eq!(other.get("/", &[]).status, 429);
+    drop(websocket);
+    eventually("its place is free", || other.get("/", &[]).status == 200);
+}
+
+#[test]
+fn a_websocket_on_which_nobody_speaks_has_an_end() {
+    let origin = echoing();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", timeouts: {{ tunnel: 300ms }} }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app }}]\n",
+        origin.address()
+    ));
+    let mut client = opened(&gateway);
+    assert!(client.is_closed());
+}
+
+#[tokio::test]
+async fn over_http_2_a_websocket_is_a_stream_beside_others() {
+    LocalSet::new()
+        .run_until(async {
+            let origin = echoing();
+            let gateway = Gateway::forwarding(&origin, "", "", "");
+            let stream =
+                tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
+            let io = TokioIo::new(stream);
+            let (mut client, connection) =
+                handshake(TokioExecutor::new(), io).await.expect("it speaks HTTP/2");
+            spawn_local(connection);
+            let request = |method: Method| {
+                let request = Request::builder().method(method).uri("http://a/chat");
+                request.body(Empty::<bytes::Bytes>::new()).expect("a request")
+            };
+            // Its answer comes behind the settings, which allow what follows.
+            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
+            assert_eq!(plain.status(), StatusCode::OK);
+
+            let mut ask = request(Method::CONNECT);
+            ask.extensions_mut().insert(Protocol::from_static("websocket"));
+            let granted = client.send_request(ask).await.expect("an answer");
+            assert_eq!(granted.status(), StatusCode::OK);
+            assert_eq!(granted.headers()["sec-websocket-protocol"], "chat");
+            for name in ["connection", "upgrade", "sec-websocket-accept"] {
+                assert!(!granted.headers().contains_key(name), "{name}");
+            }
+            let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
+            tunnel.write_all(b"hello").await.expect("it is open");
+            let mut said = [0; 5];
+            tunnel.read_exact(&mut said).await.expect("an echo");
+            assert_eq!(&said, b"hello");
+
+            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
+            assert_eq!(plain.status(), StatusCode::OK);
+            tunnel.shutdown().await.expect("it is open");
+            let mut rest = Vec::new();
+            tunnel.read_to_end(&mut rest).await.expect("an end");
+            assert_eq!(rest, b"end");
+        })
+        .await;
+}
