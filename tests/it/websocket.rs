@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{Method, Request, StatusCode};
 use http_body_util::Empty;
-use hyper::client::conn::http2::handshake;
+use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::ext::Protocol;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -215,46 +215,66 @@ fn a_websocket_on_which_nobody_speaks_has_an_end() {
     assert!(client.is_closed());
 }
 
+/// A connection of HTTP/2 that may ask for WebSockets: the answer to a plain
+/// request came behind the settings that allow it.
+async fn http2_to(gateway: &Gateway) -> SendRequest<Empty<bytes::Bytes>> {
+    let stream = tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
+    let shaken = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (mut client, connection) = shaken.expect("it speaks HTTP/2");
+    spawn_local(connection);
+    let plain = client.send_request(asking(Method::GET)).await.expect("an answer");
+    assert_eq!(plain.status(), StatusCode::OK);
+    client
+}
+
+fn asking(method: Method) -> Request<Empty<bytes::Bytes>> {
+    let is_extended = method == Method::CONNECT;
+    let request = Request::builder().method(method).uri("http://a/chat");
+    let mut request = request.body(Empty::new()).expect("a request");
+    if is_extended {
+        request.extensions_mut().insert(Protocol::from_static("websocket"));
+    }
+    request
+}
+
 #[tokio::test]
 async fn over_http_2_a_websocket_is_a_stream_beside_others() {
-    LocalSet::new()
-        .run_until(async {
-            let origin = echoing();
-            let gateway = Gateway::forwarding(&origin, "", "", "");
-            let stream =
-                tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
-            let io = TokioIo::new(stream);
-            let (mut client, connection) =
-                handshake(TokioExecutor::new(), io).await.expect("it speaks HTTP/2");
-            spawn_local(connection);
-            let request = |method: Method| {
-                let request = Request::builder().method(method).uri("http://a/chat");
-                request.body(Empty::<bytes::Bytes>::new()).expect("a request")
-            };
-            // Its answer comes behind the settings, which allow what follows.
-            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
-            assert_eq!(plain.status(), StatusCode::OK);
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let speaking = async {
+        let mut client = http2_to(&gateway).await;
+        let granted = client.send_request(asking(Method::CONNECT)).await.expect("an answer");
+        assert_eq!(granted.status(), StatusCode::OK);
+        assert_eq!(granted.headers()["sec-websocket-protocol"], "chat");
+        for name in ["connection", "upgrade", "sec-websocket-accept"] {
+            assert!(!granted.headers().contains_key(name), "{name}");
+        }
+        let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
+        tunnel.write_all(b"hello").await.expect("it is open");
+        let mut said = [0; 5];
+        tunnel.read_exact(&mut said).await.expect("an echo");
+        assert_eq!(&said, b"hello");
 
-            let mut ask = request(Method::CONNECT);
-            ask.extensions_mut().insert(Protocol::from_static("websocket"));
-            let granted = client.send_request(ask).await.expect("an answer");
-            assert_eq!(granted.status(), StatusCode::OK);
-            assert_eq!(granted.headers()["sec-websocket-protocol"], "chat");
-            for name in ["connection", "upgrade", "sec-websocket-accept"] {
-                assert!(!granted.headers().contains_key(name), "{name}");
-            }
-            let mut tunnel = TokioIo::new(hyper::upgrade::on(granted).await.expect("a tunnel"));
-            tunnel.write_all(b"hello").await.expect("it is open");
-            let mut said = [0; 5];
-            tunnel.read_exact(&mut said).await.expect("an echo");
-            assert_eq!(&said, b"hello");
+        let plain = client.send_request(asking(Method::GET)).await.expect("an answer");
+        assert_eq!(plain.status(), StatusCode::OK);
+        tunnel.shutdown().await.expect("it is open");
+        let mut rest = Vec::new();
+        tunnel.read_to_end(&mut rest).await.expect("an end");
+        assert_eq!(rest, b"end");
+    };
+    LocalSet::new().run_until(speaking).await;
+}
 
-            let plain = client.send_request(request(Method::GET)).await.expect("an answer");
-            assert_eq!(plain.status(), StatusCode::OK);
-            tunnel.shutdown().await.expect("it is open");
-            let mut rest = Vec::new();
-            tunnel.read_to_end(&mut rest).await.expect("an end");
-            assert_eq!(rest, b"end");
-        })
-        .await;
+/// To a client of HTTP/2 any success is a WebSocket, and this is none.
+#[tokio::test]
+async fn over_http_2_a_backend_that_knows_no_websockets_opens_none() {
+    let origin = Origin::hello();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let speaking = async {
+        let mut client = http2_to(&gateway).await;
+        let refused = client.send_request(asking(Method::CONNECT)).await.expect("an answer");
+        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
+        assert!(origin.received()[1].line().starts_with("GET /chat "));
+    };
+    LocalSet::new().run_until(speaking).await;
 }

@@ -279,16 +279,6 @@ fn methods_and_schemes_must_be_known() {
             Outcome::Status(405),
             &[],
         ),
-        (
-            "extended CONNECT that the backend takes for a GET",
-            head(
-                1,
-                &[&[(":method", "CONNECT"), (":protocol", "websocket")], &GET[1..]].concat(),
-                false,
-            ),
-            Outcome::Status(502),
-            &["GET /x"],
-        ),
     ]);
 }
 
