@@ -11,6 +11,7 @@ mod connections;
 mod costs;
 mod failures;
 mod forwarding;
+mod inbound;
 mod interim;
 mod keys;
 mod limits;
