@@ -12,6 +12,7 @@ mod connections;
 mod costs;
 mod failures;
 mod forwarding;
+mod inbound;
 mod interim;
 mod keys;
 mod limits;

@@ -157,13 +157,14 @@ async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (S
             let first = async {
                 loop {
                     let known = socket.ahead();
+                    // What came with a header of the PROXY protocol may be more than it.
+                    if known.starts_with(PREFACE) {
+                        return Version::Http2;
+                    }
                     if !PREFACE.starts_with(known) {
                         return Version::Http1;
                     }
                     let rest = PREFACE.len() - known.len();
-                    if rest == 0 {
-                        return Version::Http2;
-                    }
                     if !socket.read_ahead(rest).await.unwrap_or(false) {
                         return Version::Http1;
                     }

@@ -1,7 +1,6 @@
 //! A backend that is a real server: HTTP/1.1, HTTP/2, or whatever ALPN says,
 //! with a stop that loses nothing, and a return on the same port.
 
-use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,8 +9,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::TRAILER;
-use http::{HeaderMap, Request, Response, StatusCode, Version};
+use http::header::{HeaderName, TRAILER};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::{Frame, Incoming};
@@ -54,7 +53,8 @@ struct Counts {
 }
 
 /// A backend. `/slow` takes a moment, `/never` for ever, a path that begins with
-/// `/503` gets that status; everything else gets its own body back, and its
+/// `/503` gets that status, `/stream` gives a body back while it comes, and then
+/// the trailer `grpc-status`; everything else gets its own body back, and its
 /// trailers.
 pub(crate) struct Backend {
     address: SocketAddr,
@@ -222,12 +222,24 @@ impl Drop for Pending {
 async fn answer(
     request: Request<Incoming>,
     counts: Arc<Counts>,
-) -> Result<Response<BoxBody<Bytes, Infallible>>, hyper::Error> {
+) -> hyper::Result<Response<BoxBody<Bytes, hyper::Error>>> {
     let mut pending = Pending(Some(Arc::clone(&counts)));
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     if path == "/never" {
         std::future::pending::<()>().await;
+    }
+    if path == "/stream" {
+        let trailers = HeaderMap::from_iter([(
+            HeaderName::from_static("grpc-status"),
+            HeaderValue::from_static("0"),
+        )]);
+        let end = async move {
+            let mut pending = pending;
+            pending.0 = None;
+            Some(Ok(trailers))
+        };
+        return Ok(Response::new(BodyExt::boxed(body.with_trailers(end))));
     }
     let collected = body.collect().await?;
     let trailers = collected.trailers().cloned();
@@ -246,7 +258,7 @@ async fn answer(
     counts.seen.lock().expect("no thread panics with it").push(seen);
     pending.0 = None;
     let mut response = Response::new(match trailers {
-        None => Full::new(body).boxed(),
+        None => BodyExt::boxed(Full::new(body).map_err(|never| match never {})),
         Some(trailers) => {
             let frames = [Frame::data(body), Frame::trailers(trailers)].map(Ok);
             BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)))

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// Files in PEM: an authority, and what it has signed for a server and a client.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Certificates {
     directory: PathBuf,
+    issuer: Issuer<'static, KeyPair>,
 }
 
 impl Certificates {
@@ -19,16 +20,23 @@ impl Certificates {
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         let key = KeyPair::generate().expect("a key");
         let authority = params.self_signed(&key).expect("a certificate");
-        let made = Self { directory: directory.to_owned() };
+        let made = Self { directory: directory.to_owned(), issuer: Issuer::new(params, key) };
         fs::write(made.ca(), authority.pem()).expect("a file");
-        let issuer = Issuer::new(params, key);
         for (name, certificate, key) in [
             (server, made.server(), made.server_key()),
             ("client", made.client(), made.client_key()),
         ] {
-            sign(&issuer, name, &certificate, &key);
+            sign(&made.issuer, name, &certificate, &key);
         }
         made
+    }
+
+    /// One more for this name, in files that are called like it, and its key.
+    pub(crate) fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
+        let file = |end: &str| self.directory.join(format!("{name}{end}"));
+        let (certificate, key) = (file(".pem"), file("-key.pem"));
+        sign(&self.issuer, name, &certificate, &key);
+        (certificate, key)
     }
 
     pub(crate) fn ca(&self) -> PathBuf {

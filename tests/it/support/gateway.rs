@@ -141,11 +141,11 @@ impl Gateway {
         });
         let mut gateway = Self { process, addresses: Vec::new(), log, access_log, directory };
         let deadline = now() + PATIENCE;
-        while gateway.addresses.len() < listeners {
+        while announced(&gateway.log()).count() < listeners {
             assert!(now() < deadline, "the gateway does not listen:\n{}", gateway.log());
-            gateway.addresses = listening(&gateway.log());
             thread::sleep(std::time::Duration::from_millis(2));
         }
+        gateway.addresses = listening(&gateway.log());
         gateway
     }
 
@@ -263,10 +263,14 @@ fn telemetry(access_log: &std::path::Path, format: &str) -> String {
     format!("telemetry: {{ access_log: {{ path: {access_log:?}, format: {format} }} }}\n")
 }
 
-/// The addresses that the log says are listened on.
+/// The addresses and ports that the log says are listened on.
 fn listening(log: &str) -> Vec<SocketAddr> {
+    announced(log).filter_map(|address| address.parse().ok()).collect()
+}
+
+/// The same with Unix sockets, as they are written.
+fn announced(log: &str) -> impl Iterator<Item = &str> {
     log.lines()
         .filter(|line| line.contains("listening") && !line.contains("no longer"))
-        .filter_map(|line| line.split("address=").nth(1)?.split(' ').next()?.parse().ok())
-        .collect()
+        .filter_map(|line| line.split("address=").nth(1)?.split(' ').next())
 }

@@ -9,11 +9,13 @@ mod certificates;
 mod client;
 pub(crate) mod frames;
 mod gateway;
+pub(crate) mod http;
 pub(crate) mod load;
 mod origin;
 mod place;
 pub(crate) mod redis;
 mod response;
+mod tls;
 
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use certificates::Certificates;
@@ -22,6 +24,7 @@ pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Nobody, Origin, Received};
 pub(crate) use place::{Place, on_every_store};
 pub(crate) use response::Response;
+pub(crate) use tls::{TlsClient, read_certificate};
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};

@@ -1,0 +1,31 @@
+//! All that a listener can be besides plain HTTP/1.1 over TCP.
+
+mod http2;
+mod proxied;
+mod sockets;
+mod streams;
+mod tls;
+
+use std::fmt::Display;
+
+use crate::support::Gateway;
+
+/// Brings everything that comes to a listener with these fields to `endpoint`,
+/// with further fields for the route.
+fn gateway(listener: &str, endpoint: &str, route: &str) -> Gateway {
+    Gateway::start(&yaml("\"127.0.0.1:0\"", listener, endpoint, route, ""))
+}
+
+/// The same, with the one policy `per-client` with these fields.
+fn limiting(listener: &str, endpoint: &str, policy: &str, top: &str) -> Gateway {
+    let top = format!("policies: {{ per-client: {{ {policy} }} }}\n{top}");
+    Gateway::start(&yaml("\"127.0.0.1:0\"", listener, endpoint, "policies: [per-client]", &top))
+}
+
+fn yaml(address: impl Display, listener: &str, endpoint: &str, route: &str, top: &str) -> String {
+    format!(
+        "listeners: [{{ address: {address}, {listener} }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"{endpoint}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app, {route} }}]\n{top}\n"
+    )
+}
