@@ -47,6 +47,8 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct Counts {
     connections: AtomicUsize,
+    /// Requests whose head has come.
+    begun: AtomicUsize,
     /// Requests that ended before they were answered.
     abandoned: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
@@ -107,6 +109,10 @@ impl Backend {
 
     pub(crate) fn connections(&self) -> usize {
         self.counts.connections.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn begun(&self) -> usize {
+        self.counts.begun.load(Ordering::SeqCst)
     }
 
     pub(crate) fn abandoned(&self) -> usize {
@@ -224,6 +230,7 @@ async fn answer(
     counts: Arc<Counts>,
 ) -> hyper::Result<Response<BoxBody<Bytes, hyper::Error>>> {
     let mut pending = Pending(Some(Arc::clone(&counts)));
+    counts.begun.fetch_add(1, Ordering::SeqCst);
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     if path == "/never" {
