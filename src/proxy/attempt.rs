@@ -35,13 +35,17 @@ pub(super) struct Missed {
     pub(super) cause: Option<RetryCause>,
     /// Whether the endpoint has certainly processed nothing of it.
     pub(super) is_unsent: bool,
+    /// Whether the endpoint closed the connection without any answer, and the
+    /// request does no harm twice (RFC 9110, section 9.2.2).
+    pub(super) may_be_repeated: bool,
 }
 
 impl Missed {
     /// There was an answer, for which the request is not content.
     pub(super) fn given_up(request: Request<RequestBody>) -> Self {
         let failure = Failure::UpstreamClosed;
-        Self { failure, request: Some(Box::new(request)), cause: None, is_unsent: false }
+        let request = Some(Box::new(request));
+        Self { failure, request, cause: None, is_unsent: false, may_be_repeated: false }
     }
 }
 
@@ -60,10 +64,10 @@ pub(super) async fn attempt(
     limit: Duration,
     may_retry: bool,
 ) -> Result<Answer, Missed> {
+    let is_idempotent = is_idempotent(request.method());
     // It takes its connection away, and needs one of the right version.
     let is_for_tunnel = request.headers().contains_key(UPGRADE);
     if let Some(connection) = endpoint.reuse().filter(|_| !is_for_tunnel) {
-        let is_idempotent = is_idempotent(request.method());
         // Over HTTP/2 whatever was refused unread can be sent again.
         let is_spared = may_retry || is_idempotent || connection.is_http2();
         let spare = is_spared.then(|| Spare::of(&request)).flatten();
@@ -75,7 +79,7 @@ pub(super) async fn attempt(
         let spared = || spare.as_ref().filter(|_| is_stale)?.request();
         request = match failed.unsent.take().map(|unsent| *unsent).or_else(spared) {
             Some(request) => request,
-            None => return Err(failed.missed(spare)),
+            None => return Err(failed.missed(spare, is_idempotent)),
         };
     }
     let connected = match is_for_tunnel {
@@ -86,14 +90,15 @@ pub(super) async fn attempt(
         Ok(connection) => connection,
         Err(failure) => {
             let (request, cause) = (Some(Box::new(request)), Some(RetryCause::Connect));
-            return Err(Missed { failure, request, cause, is_unsent: true });
+            let may_be_repeated = false;
+            return Err(Missed { failure, request, cause, is_unsent: true, may_be_repeated });
         }
     };
-    let is_spared = may_retry || connection.is_http2();
+    let is_spared = may_retry || is_idempotent || connection.is_http2();
     let spare = is_spared.then(|| Spare::of(&request)).flatten();
     match exchange(endpoint, connection, request, limit).await {
         Ok((connection, response)) => Ok(Answer { connection, response, spare }),
-        Err(failed) => Err(failed.missed(spare)),
+        Err(failed) => Err(failed.missed(spare, is_idempotent)),
     }
 }
 
@@ -205,14 +210,15 @@ impl Failed {
     }
 
     /// What the attempt comes to.
-    fn missed(self, spare: Option<Spare>) -> Missed {
+    fn missed(self, spare: Option<Spare>, is_idempotent: bool) -> Missed {
         let is_unsent = self.unsent.is_some() || self.is_unread;
         let is_spared = is_unsent || self.was_closed;
         let spare = spare.filter(|_| is_spared).and_then(|spare| spare.request());
         let request = self.unsent.or(spare.map(Box::new));
         let cause = if is_unsent { RetryCause::Connect } else { RetryCause::Reset };
         let cause = request.is_some().then_some(cause);
-        Missed { failure: self.failure, request, cause, is_unsent }
+        let may_be_repeated = self.was_closed && is_idempotent;
+        Missed { failure: self.failure, request, cause, is_unsent, may_be_repeated }
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A request goes to another endpoint at once while nothing of it was sent
 //! anywhere. What was sent is sent again only if no byte of it can have been
-//! processed, if it waited for its turn on a kept connection and does no harm
-//! twice, or if its route says so, within the route's budget; and never once a
-//! response has been passed on.
+//! processed, if the connection closed without any answer and it does no harm
+//! twice (on a kept connection, and once on a fresh one), or if its route says so,
+//! within the route's budget; and never once a response has been passed on.
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
@@ -82,6 +82,8 @@ struct Course<'a> {
     may_retry: bool,
     /// Where it failed.
     tried: Tried,
+    /// Whether it was sent again because that does no harm.
+    is_repeated: bool,
     retries: u32,
 }
 
@@ -95,7 +97,14 @@ impl<'a> Course<'a> {
         if let Some(settings) = conditions.retries.filter(|_| may_retry) {
             upstream.budget().pay_in(settings.budget_percent);
         }
-        Self { upstream, conditions, may_retry, tried: Tried::new(), retries: 0 }
+        Self {
+            upstream,
+            conditions,
+            may_retry,
+            tried: Tried::new(),
+            is_repeated: false,
+            retries: 0,
+        }
     }
 
     /// Gives up an answer that the route would rather have from elsewhere.
@@ -112,10 +121,17 @@ impl<'a> Course<'a> {
 
     /// The request for its next attempt, when it is time for it.
     async fn again(&mut self, missed: Missed) -> Result<Request<RequestBody>, Failure> {
-        let Missed { failure, request, cause, is_unsent } = missed;
+        let Missed { failure, request, cause, is_unsent, may_be_repeated } = missed;
         let request = *request.ok_or(failure)?;
         let is_elsewhere = self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried);
         if is_unsent && is_elsewhere {
+            return Ok(request);
+        }
+        // An endpoint that stops may accept a connection yet, and close it. A route
+        // with `retries` has said what it wants.
+        let is_free = self.conditions.retries.is_none() && !self.is_repeated;
+        if may_be_repeated && is_free {
+            self.is_repeated = true;
             return Ok(request);
         }
         if let Some(cause) = cause
