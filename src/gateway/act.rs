@@ -8,8 +8,8 @@ use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Client, Exchange, Gateway, ResponseBody};
-use crate::limiter::{Decision, X_RATELIMIT_SOFT};
+use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
+use crate::limiter::X_RATELIMIT_SOFT;
 use crate::message::{
     Failure, Redirect, Via, options, strip_hop_by_hop, switch_to_websocket, take_hop,
     wants_websocket,
@@ -25,14 +25,12 @@ impl Gateway {
     pub(super) async fn act(
         &self,
         client: &Client,
-        route: usize,
-        affinity: Option<u64>,
-        decision: &Decision<'_>,
+        judgement: &Judgement<'_>,
         request: Request<Incoming>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let limit = self.snapshot.routes[route].timeouts.request;
-        let acting = self.act_unhurried(client, route, affinity, decision, request, exchange);
+        let limit = self.snapshot.routes[judgement.route].timeouts.request;
+        let acting = self.act_unhurried(client, judgement, request, exchange);
         let Some(limit) = limit else {
             return acting.await;
         };
@@ -45,17 +43,16 @@ impl Gateway {
     async fn act_unhurried(
         &self,
         client: &Client,
-        route: usize,
-        affinity: Option<u64>,
-        decision: &Decision<'_>,
+        judgement: &Judgement<'_>,
         request: Request<Incoming>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
+        let Judgement { route, affinity, decision, .. } = judgement;
         self.queue.hold(decision.delay).await?;
-        let handling = &self.snapshot.routes[route];
+        let handling = &self.snapshot.routes[*route];
         match &handling.action {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
-            Action::Redirect(redirect) => self.redirect(client, route, redirect, request),
+            Action::Redirect(redirect) => self.redirect(client, *route, redirect, request),
             Action::Forward(upstream) => {
                 let (mut head, body) = request.into_parts();
                 if !take_hop(&head.method, &mut head.headers) {
@@ -74,7 +71,7 @@ impl Gateway {
                 let mut request = Request::from_parts(head, body);
                 relay_interim(&mut request);
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
-                let conditions = Conditions { timeouts, retries, affinity };
+                let conditions = Conditions { timeouts, retries, affinity: *affinity };
                 let response = self.proxy.forward(*upstream, request, conditions).await?;
                 Ok(response.map(ResponseBody::upstream))
             }

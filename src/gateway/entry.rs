@@ -7,8 +7,8 @@ use std::time::Instant;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, Uri};
 
-use super::{Client, Gateway, ResponseBody};
-use crate::limiter::{Decision, Outcome, Report};
+use super::{Client, Gateway, Judgement, ResponseBody};
+use crate::limiter::{Outcome, Report};
 use crate::message::Failure;
 use crate::proxy::BrokenResponse;
 use crate::telemetry::Record;
@@ -67,9 +67,10 @@ impl Entry {
     }
 
     /// What rules and limiter said, before anybody acts on it.
-    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &Decision<'_>) {
-        self.client = client_ip;
-        self.route = Some(route);
+    pub(super) fn judged(&mut self, judgement: &Judgement<'_>) {
+        let Judgement { route, client_ip, decision, .. } = judgement;
+        self.client = *client_ip;
+        self.route = Some(*route);
         self.outcome = match decision.outcome {
             Outcome::Admit if !decision.delay.is_zero() => "delayed",
             // What is out of the ordinary says more than what is not.

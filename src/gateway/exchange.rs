@@ -1,7 +1,6 @@
 //! What is remembered of a request until it has been answered, and how it is
 //! answered.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 
 use http::header::{CONNECTION, EXPECT, ORIGIN};
@@ -11,7 +10,7 @@ use smallvec::SmallVec;
 
 use super::entry::Entry;
 use super::owed::Owed;
-use super::{Client, Gateway, ResponseBody};
+use super::{Client, Gateway, Judgement, ResponseBody};
 use crate::algorithm::Retry;
 use crate::limiter::Decision;
 use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
@@ -58,11 +57,11 @@ impl<'g> Exchange<'g> {
     }
 
     /// Notes what rules and limiter say, before anybody acts on it.
-    pub(super) fn judged(&mut self, route: usize, client_ip: IpAddr, decision: &mut Decision<'_>) {
-        self.route = Some(route);
-        self.owed = Owed::new(self.gateway, std::mem::take(&mut decision.lease));
+    pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
+        self.route = Some(judgement.route);
+        self.owed = Owed::new(self.gateway, std::mem::take(&mut judgement.decision.lease));
         if let Some(entry) = &mut self.entry {
-            entry.judged(route, client_ip, decision);
+            entry.judged(judgement);
         }
     }
 

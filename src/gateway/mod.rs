@@ -119,22 +119,21 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, now);
-        let Judgement { route, client_ip, affinity, mut decision } =
-            match self.judge(client, &head, now).await {
-                Ok(judgement) => judgement,
-                Err(failure) => return exchange.end(Err(failure), None),
-            };
-        exchange.judged(route, client_ip, &mut decision);
-        let answer = match decision.outcome {
+        let mut judgement = match self.judge(client, &head, now).await {
+            Ok(judgement) => judgement,
+            Err(failure) => return exchange.end(Err(failure), None),
+        };
+        exchange.judged(&mut judgement);
+        let answer = match judgement.decision.outcome {
             Outcome::Admit => {
                 let request = Request::from_parts(head, body);
-                self.act(client, route, affinity, &decision, request, &mut exchange).await
+                self.act(client, &judgement, request, &mut exchange).await
             }
-            Outcome::Refuse(retry) => Ok(exchange.refusal(&decision, retry)),
+            Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
         };
-        exchange.end(answer, Some(&decision))
+        exchange.end(answer, Some(&judgement.decision))
     }
 
     /// Which route, for whom, and what the limiter decides.

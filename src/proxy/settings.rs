@@ -211,7 +211,7 @@ impl RetryCause {
 pub struct Conditions<'a> {
     /// How long it may take.
     pub timeouts: RouteTimeouts,
-    /// When it is sent again; none: never.
+    /// When it is sent again. None: where that does no harm, and once.
     pub retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,

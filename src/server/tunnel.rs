@@ -6,19 +6,18 @@
 //! service holds for the request.
 
 use std::cell::Cell;
-use std::io;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
+use tokio_util::io::InspectReader;
 
 use crate::time::monotonic;
 
@@ -56,9 +55,11 @@ impl<B> Tunnel<B> {
         C: AsyncRead + AsyncWrite + Unpin,
     {
         let Ok(backend) = self.backend.await else { return };
-        let last = Rc::new(Cell::new(monotonic()));
-        let mut client = Noted { stream: client, last: Rc::clone(&last) };
-        let mut backend = Noted { stream: TokioIo::new(backend), last: Rc::clone(&last) };
+        // When something was last read, from either side.
+        let last = Cell::new(monotonic());
+        let note = |_: &[u8]| last.set(monotonic());
+        let mut client = InspectReader::new(client, note);
+        let mut backend = InspectReader::new(TokioIo::new(backend), note);
         let mut carried = pin!(async {
             backend.write_all(&early).await?;
             copy_bidirectional(&mut client, &mut backend).await
@@ -101,41 +102,5 @@ impl<B: Body + Unpin> Body for Told<B> {
 
     fn size_hint(&self) -> SizeHint {
         self.0.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
-    }
-}
-
-/// A stream that notes when something was last read from it.
-struct Noted<T> {
-    stream: T,
-    last: Rc<Cell<Instant>>,
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Noted<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
-        self.last.set(monotonic());
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Noted<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -136,6 +136,21 @@ fn retries_stay_within_their_budget() {
     assert!((10..=30 + seconds).contains(&retries), "{retries} retries in {seconds} s");
 }
 
+/// Without `retries` a request that does no harm twice is sent once more, and
+/// no other.
+#[test]
+fn what_a_backend_drops_is_sent_once_more_if_it_does_no_harm() {
+    for (drops, method, status, received) in
+        [(1, "GET", 200, 2), (2, "GET", 502, 2), (1, "POST", 502, 1)]
+    {
+        let origin = closing_first(drops);
+        let gateway = Gateway::forwarding(&origin, "", "", "");
+        let answer = gateway.client().request(method, "/", &[], b"");
+        assert_eq!(answer.status, status, "{method} {drops}");
+        assert_eq!(origin.received().len(), received, "{method} {drops}");
+    }
+}
+
 /// Backends that stop and come back one after another, as in an update: no
 /// request that may be repeated fails, though nothing checks anybody's health.
 #[test]
