@@ -331,8 +331,8 @@ const CLASSES: [u8; 256] = {
             b'_' => UNDERSCORE | PATH | QUERY,
             b'`' => TOKEN | QUERY,
             b'#' => TOKEN,
-            b'"'
-            | b'('
+            b'"' => PATH,
+            b'('
             | b')'
             | b','
             | b'/'

@@ -124,6 +124,7 @@ fn a_request_line_is_a_method_a_target_and_a_version() {
         ("GET /#part HTTP/1.1", BadTarget),
         ("GET /<a> HTTP/1.1", BadTarget),
         ("GET /?<a> HTTP/1.1", BadTarget),
+        ("GET /?\"a\" HTTP/1.1", BadTarget),
         ("GET ?a HTTP/1.1", BadTarget),
         ("GET http:/// HTTP/1.1", BadTarget),
         ("GET / HTTP/2.0", BadVersion),
@@ -141,7 +142,7 @@ fn a_request_line_is_a_method_a_target_and_a_version() {
     for good in [
         "GET / HTTP/1.1",
         "GET / HTTP/1.0",
-        "PURGE /a_b?{\"c\":`d`} HTTP/1.1",
+        "PURGE /a_b{\"c\"}?{c:`d`} HTTP/1.1",
         "M-SEARCH * HTTP/1.1",
         "OPTIONS * HTTP/1.1",
         "propfind / HTTP/1.1",
@@ -175,6 +176,21 @@ fn what_asks_for_another_protocol_is_known() {
     assert!(asks("CONNECT a:1 HTTP/1.1\r\n\r\n"));
     assert!(!asks("GET / HTTP/1.0\r\nUpgrade: websocket\r\n\r\n"));
     assert!(!asks("GET / HTTP/1.1\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"));
+}
+
+/// What each byte may stand in is a table of ours, and has to be the library's.
+#[test]
+fn each_byte_may_stand_in_a_target_where_the_http_library_takes_it() {
+    for byte in 0..=u8::MAX {
+        let followed = if byte < 0x80 { vec![byte] } else { char::from(byte).to_string().into() };
+        for before in ["/a", "/a?b", "http://a/", "http://a/?"] {
+            let target = [before.as_bytes(), &followed, b"c"].concat();
+            // What comes after a blank is no target, and `#` ends what a server is to see.
+            let is_taken = byte != b'#' && http::Uri::try_from(&target[..]).is_ok();
+            let head = [b"GET ", &target[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+            assert_eq!(read(&head).is_ok(), is_taken, "{byte:#x} after {before}");
+        }
+    }
 }
 
 /// Pieces of heads, good and bad, that meet in any order.

@@ -87,6 +87,10 @@ pub(super) const PATHS: &[Case] = &[
         "a target with a fragment behind its query",
         b"GET /a?b#c HTTP/1.1\r\nHost: a\r\n\r\n",
     ),
+    Case::bad(
+        "a target with a quotation mark in its query",
+        b"GET /a?\"b HTTP/1.1\r\nHost: a\r\n\r\n",
+    ),
     Case::bad("a target with a NUL", b"GET /a\0b HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("a target with a DEL", b"GET /a\x7fb HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("a target that is no UTF-8", b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n"),
