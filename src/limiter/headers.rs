@@ -11,8 +11,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 
+use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -142,11 +143,11 @@ fn policies(decision: &Decision<'_>) -> List {
     let mut list = List::default();
     for Report { policy, verdict, window, .. } in decision.told() {
         list.add(&policy.name);
-        list.describe('q', verdict.limit);
+        list.describe(b'q', verdict.limit);
         // The field knows whole seconds only. To round a window up is to
         // promise less; below one second that would be far too little.
         if *window >= Span::SECOND {
-            list.describe('w', window.as_secs_ceil());
+            list.describe(b'w', window.as_secs_ceil());
         }
     }
     list
@@ -158,8 +159,8 @@ fn limits(decision: &Decision<'_>) -> List {
     for Report { policy, verdict, .. } in decision.told() {
         let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
         list.add(&policy.name);
-        list.describe('r', verdict.remaining);
-        list.describe('t', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
+        list.describe(b'r', verdict.remaining);
+        list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
     }
     list
 }
@@ -167,12 +168,12 @@ fn limits(decision: &Decision<'_>) -> List {
 /// A list of structured fields (RFC 9651, section 3.1): strings with numbers as
 /// parameters. It is written by hand: every response has two, and to format them
 /// took a tenth of the instructions of a request.
-struct List(String);
+struct List(Vec<u8>);
 
 impl Default for List {
     /// It need not grow for a policy or two.
     fn default() -> Self {
-        Self(String::with_capacity(80))
+        Self(Vec::with_capacity(80))
     }
 }
 
@@ -181,33 +182,32 @@ impl List {
     /// byte is written as percent and two digits.
     fn add(&mut self, text: &str) {
         let Self(list) = self;
-        list.push_str(if list.is_empty() { "\"" } else { ", \"" });
+        list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
         // Names are plain as a rule, and then written at once.
-        for run in text.split_inclusive(is_special) {
-            let plain = run.trim_end_matches(is_special);
-            list.push_str(plain);
-            for byte in run[plain.len()..].bytes() {
-                match byte {
-                    b'"' | b'\\' => list.extend(['\\', char::from(byte)]),
-                    _ => write!(list, "%{byte:02X}").expect("a string takes all"),
-                }
+        for run in text.as_bytes().split_inclusive(is_special) {
+            let (last, before) = run.split_last().expect("no run is empty");
+            list.extend_from_slice(before);
+            match last {
+                b'"' | b'\\' => list.extend([b'\\', *last]),
+                b' '..=b'~' => list.push(*last),
+                _ => write!(list, "%{last:02X}").expect("memory takes all"),
             }
         }
-        list.push('"');
+        list.push(b'"');
     }
 
     /// Adds a parameter to the last string.
-    fn describe(&mut self, name: char, number: u64) {
-        self.0.extend([';', name, '=']);
-        write!(self.0, "{number}").expect("a string takes all");
+    fn describe(&mut self, name: u8, number: u64) {
+        self.0.extend_from_slice(&[b';', name, b'=']);
+        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
     }
 
-    fn value(&self) -> HeaderValue {
-        HeaderValue::from_str(&self.0).expect("only printable ASCII")
+    fn value(self) -> HeaderValue {
+        HeaderValue::from_maybe_shared(Bytes::from(self.0)).expect("only printable ASCII")
     }
 }
 
 /// Whether a string of structured fields cannot hold it as it is.
-const fn is_special(character: char) -> bool {
-    matches!(character, '"' | '\\') || !matches!(character, ' '..='~')
+const fn is_special(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~')
 }
