@@ -12,7 +12,7 @@ mod worker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::PathBuf;
 
 use tokio::runtime::{Builder, LocalRuntime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -50,17 +50,26 @@ pub enum RunError {
     Start(#[from] io::Error),
 }
 
+/// What a configuration was read from.
+#[derive(Debug)]
+pub struct Source {
+    /// The file.
+    pub file: PathBuf,
+    /// Those that it names, and of which the contents are part of it.
+    pub others: Vec<PathBuf>,
+}
+
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests under
-/// way have been answered. `file` is what `config` was read from: when it
+/// way have been answered. `config` was read from `source`: when any file of it
 /// changes, and on SIGHUP, it is read again.
 ///
 /// # Errors
 /// If it cannot start. What goes wrong later is logged and survived.
-pub fn run(config: Config, file: Option<&Path>) -> Result<(), RunError> {
+pub fn run(config: Config, source: Option<Source>) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let ended = control.block_on(supervise(config, file, log.as_ref()));
+    let ended = control.block_on(supervise(config, source, log.as_ref()));
     // The lookup of a name may take longer than anybody wants to wait now.
     control.shutdown_background();
     let ended = ended?;
@@ -79,12 +88,12 @@ fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
 /// waits for the signal to stop, and stops them.
 async fn supervise(
     config: Config,
-    file: Option<&Path>,
+    source: Option<Source>,
     log: Option<&AccessLog>,
 ) -> Result<Ended, RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
-    let mut watch = file.map(FileWatch::new);
+    let mut watch = source.map(|Source { file, others }| FileWatch::new(&file, others));
     let (echo_stop, echo) = start_echo()?;
     let mut fleet = Fleet::start(config, Inherited::take(), echo, log, &drain).await?;
     drop(drain);
@@ -96,8 +105,8 @@ async fn supervise(
             () = changed(&mut watch) => {}
         }
         systemd::tell(State::Reloading);
-        match file {
-            Some(file) => reload::reload(&mut fleet, file).await,
+        match &mut watch {
+            Some(watch) => reload::reload(&mut fleet, watch).await,
             None => {
                 warn!("there is no file to be read again: this gateway was started without one")
             }

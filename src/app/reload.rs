@@ -1,16 +1,15 @@
 //! Reading the file again. Only one that is good as a whole replaces what runs.
 
-use std::path::Path;
-
 use tracing::{error, info, warn};
 
 use super::fleet::Fleet;
+use super::watch::FileWatch;
 use crate::config::{self, Compiled, Report};
 
-/// Reads the file again and gives the workers what it says. If that is nothing
+/// Reads the watched file again and gives the workers what it says. If that is nothing
 /// that can run, the log says why, and everything stays as it is.
-pub(super) async fn reload(fleet: &mut Fleet, file: &Path) {
-    let Compiled { config, warnings } = match config::load(file) {
+pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
+    let Compiled { config, warnings, files } = match config::load(watch.file()) {
         Ok(compiled) => compiled,
         Err(mistakes) => {
             error!("not reloaded, the running configuration stays:\n{mistakes}");
@@ -20,8 +19,9 @@ pub(super) async fn reload(fleet: &mut Fleet, file: &Path) {
     if !Report::is_empty(&warnings) {
         warn!("the new configuration has warnings:\n{warnings}");
     }
+    watch.follow(files);
     match fleet.reload(config).await {
-        Ok(()) => info!(file = %file.display(), "reloaded"),
+        Ok(()) => info!(file = %watch.file().display(), "reloaded"),
         Err(error) => error!("not reloaded, the running configuration stays: {error}"),
     }
 }

@@ -1,6 +1,6 @@
-//! Watching a file for changes, however it is changed: written in place, renamed
-//! over, or exchanged behind symbolic links, as Kubernetes does it with what it
-//! mounts.
+//! Watching a file, and others that it names, for changes, however they are
+//! changed: written in place, renamed over, or exchanged behind symbolic links, as
+//! Kubernetes does it with what it mounts.
 //!
 //! The system is asked to tell of changes in the file's directory, which makes
 //! it quick. What counts is a look at the file itself, also now and then without
@@ -8,6 +8,7 @@
 //! elsewhere, or on a network's file system.
 
 use std::fs;
+use std::iter;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,20 +19,42 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-/// How often the file is looked at without a hint.
+/// How often the files are looked at without a hint.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
-/// How long after a hint the file is looked at: whoever writes it may not have
+/// How long after a hint the files are looked at: whoever writes one may not have
 /// written all of it.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Watches one file.
+/// Watches one file, and those that it names.
 pub(super) struct FileWatch {
-    path: PathBuf,
-    /// As it was last seen; none: it was not there.
-    seen: Option<Fingerprint>,
+    file: Watched,
+    others: Vec<Watched>,
     hints: mpsc::Receiver<()>,
     /// Gives hints for as long as it lives. None: the system gives none.
     _watcher: Option<RecommendedWatcher>,
+}
+
+struct Watched {
+    path: PathBuf,
+    /// As it was last seen; none: it was not there.
+    seen: Option<Fingerprint>,
+}
+
+impl Watched {
+    fn new(path: PathBuf) -> Self {
+        Self { seen: Fingerprint::of(&path), path }
+    }
+
+    /// Whether it is another one than it was. A file that is gone is one that is
+    /// just being replaced.
+    fn has_changed(&mut self) -> bool {
+        let now = Fingerprint::of(&self.path);
+        let has_changed = now.is_some() && now != self.seen;
+        if has_changed {
+            self.seen = now;
+        }
+        has_changed
+    }
 }
 
 /// What tells a file from the one that was there before.
@@ -57,8 +80,8 @@ impl Fingerprint {
 }
 
 impl FileWatch {
-    /// Watches the file at `path`, as it is now.
-    pub(super) fn new(path: &Path) -> Self {
+    /// Watches the file at `path`, and `others`, as they are now.
+    pub(super) fn new(path: &Path, others: Vec<PathBuf>) -> Self {
         // One hint that waits is as good as many.
         let (sender, hints) = mpsc::channel(1);
         let watcher = watch_directory(path, sender).inspect_err(|error| {
@@ -67,11 +90,29 @@ impl FileWatch {
                 path.display()
             );
         });
-        Self { path: path.to_owned(), seen: Fingerprint::of(path), hints, _watcher: watcher.ok() }
+        let others = others.into_iter().map(Watched::new).collect();
+        Self { file: Watched::new(path.to_owned()), others, hints, _watcher: watcher.ok() }
     }
 
-    /// Returns when the file is another one than it was. A file that is gone is
-    /// one that is just being replaced.
+    /// Where the file is.
+    pub(super) fn file(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// From now on these are the others.
+    pub(super) fn follow(&mut self, others: Vec<PathBuf>) {
+        let mut known = std::mem::take(&mut self.others);
+        let watched = others.into_iter().map(|path| {
+            // A change that was not told of yet is not lost.
+            match known.iter().position(|it| it.path == path) {
+                Some(index) => known.swap_remove(index),
+                None => Watched::new(path),
+            }
+        });
+        self.others = watched.collect();
+    }
+
+    /// Returns when one of the files is another than it was.
     pub(super) async fn changed(&mut self) {
         loop {
             match timeout(LOOK_INTERVAL, self.hints.recv()).await {
@@ -79,9 +120,9 @@ impl FileWatch {
                 Ok(None) => sleep(LOOK_INTERVAL).await,
                 Err(_) => {}
             }
-            let now = Fingerprint::of(&self.path);
-            if now.is_some() && now != self.seen {
-                self.seen = now;
+            let files = iter::once(&mut self.file).chain(&mut self.others);
+            // All are looked at: whoever changes two of them means one change.
+            if files.map(Watched::has_changed).filter(|changed| *changed).count() > 0 {
                 return;
             }
         }
@@ -128,7 +169,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
-        let mut watch = FileWatch::new(&path);
+        let mut watch = FileWatch::new(&path, Vec::new());
         sees_nothing(&mut watch).await;
         fs::write(&path, "ab").unwrap();
         sees_change(&mut watch).await;
@@ -150,7 +191,7 @@ mod tests {
         }
         symlink("..1", at("..data")).unwrap();
         symlink("..data/file", at("file")).unwrap();
-        let mut watch = FileWatch::new(&at("file"));
+        let mut watch = FileWatch::new(&at("file"), Vec::new());
         symlink("..2", at("..data_tmp")).unwrap();
         fs::rename(at("..data_tmp"), at("..data")).unwrap();
         sees_change(&mut watch).await;
@@ -162,7 +203,7 @@ mod tests {
         let (link, file) = (directory.path().join("file"), elsewhere.path().join("file"));
         fs::write(&file, "a").unwrap();
         symlink(&file, &link).unwrap();
-        let mut watch = FileWatch::new(&link);
+        let mut watch = FileWatch::new(&link, Vec::new());
         fs::write(&file, "ab").unwrap();
         sees_change(&mut watch).await;
     }
@@ -172,10 +213,29 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
-        let mut watch = FileWatch::new(&path);
+        let mut watch = FileWatch::new(&path, Vec::new());
         fs::remove_file(&path).unwrap();
         sees_nothing(&mut watch).await;
         fs::write(&path, "back").unwrap();
+        sees_change(&mut watch).await;
+    }
+
+    #[tokio::test]
+    async fn another_file_that_changes_is_seen_and_one_that_is_not_followed_is_not() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = directory.path().join("file");
+        let [first, second] = ["first", "second"].map(|name| elsewhere.path().join(name));
+        for path in [&file, &first, &second] {
+            fs::write(path, "a").unwrap();
+        }
+        let mut watch = FileWatch::new(&file, vec![first.clone()]);
+        fs::write(&first, "ab").unwrap();
+        sees_change(&mut watch).await;
+        watch.follow(vec![second.clone()]);
+        fs::write(&first, "abc").unwrap();
+        assert!(timeout(LOOK_INTERVAL * 2, watch.changed()).await.is_err());
+        fs::write(&second, "ab").unwrap();
+        watch.follow(vec![second, first]);
         sees_change(&mut watch).await;
     }
 }

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::app::{self, RunError};
+use crate::app::{self, RunError, Source};
 use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
 use args::{Args, Command, RunArgs};
@@ -82,7 +82,10 @@ fn prefixed(failure: &Failure) -> String {
 fn run(args: RunArgs) -> Result<(), Failure> {
     match args.without_file()? {
         Some(config) => app::run(config, None)?,
-        None => app::run(load(&args.config)?.config, Some(&args.config))?,
+        None => {
+            let Compiled { config, files, .. } = load(&args.config)?;
+            app::run(config, Some(Source { file: args.config, others: files }))?;
+        }
     }
     Ok(())
 }

@@ -5,9 +5,10 @@
 //! a plain `${`. What was put in is not looked at again.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::node::{Node, Value};
 use super::problem::Problems;
@@ -23,6 +24,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// Where relative paths begin: the directory of the file itself.
     pub(super) directory: &'a Path,
+    /// The files that were read, each once.
+    pub(super) files: RefCell<Vec<PathBuf>>,
 }
 
 impl Surroundings<'_> {
@@ -36,7 +39,11 @@ impl Surroundings<'_> {
             std::io::ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
             _ => format!("the file {path:?} cannot be read: {error}"),
         };
-        let file = File::open(place).map_err(unreadable)?;
+        let file = File::open(&place).map_err(unreadable)?;
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&place) {
+            files.push(place);
+        }
         let mut text = String::new();
         file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
         if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {

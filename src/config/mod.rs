@@ -19,6 +19,7 @@ mod scalar;
 mod suggest;
 mod yaml;
 
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,9 @@ pub struct Compiled {
     pub config: Config,
     /// The warnings; most often none.
     pub warnings: Report,
+    /// The other files that were read for it: certificates, keys, and whatever
+    /// `${file:...}` names.
+    pub files: Vec<PathBuf>,
 }
 
 /// Why a file gives no configuration.
@@ -91,7 +95,7 @@ impl Config {
     ) -> Result<Compiled, Report> {
         let problems = problem::Problems::default();
         let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-        let around = expand::Surroundings { env, directory };
+        let around = expand::Surroundings { env, directory, files: RefCell::default() };
         let config = yaml::parse(text, &problems).and_then(|mut tree| {
             expand::expand(&mut tree, &around, &problems);
             let raw = de::read(&tree, &problems)?;
@@ -99,7 +103,9 @@ impl Config {
         });
         let report = problems.report(name, text);
         match config {
-            Some(config) => Ok(Compiled { config, warnings: report }),
+            Some(config) => {
+                Ok(Compiled { config, warnings: report, files: around.files.into_inner() })
+            }
             None => Err(report),
         }
     }

@@ -44,7 +44,7 @@ fn compile(text: &str) -> Config {
 
 #[test]
 fn the_smallest_file_has_safe_defaults_for_all_else() {
-    let Compiled { config, warnings } = parse(SMALLEST).unwrap();
+    let Compiled { config, warnings, .. } = parse(SMALLEST).unwrap();
     assert!(warnings.is_empty(), "{warnings}");
     assert_eq!(config.listeners[0].max_head_bytes, 32 * 1024);
     assert_eq!((config.client.ipv4_prefix, config.client.ipv6_prefix), (32, 64));
@@ -164,7 +164,9 @@ fn references_are_replaced_in_any_text() {
     let error = Config::parse(&text, &name.to_string_lossy(), &env).unwrap_err().to_string();
     assert!(error.contains("a route needs a name without blanks"), "{error}");
     let text = text.replace(" ${HOST:-}", "${HOST:-}");
-    let config = Config::parse(&text, &name.to_string_lossy(), &env).unwrap().config;
+    let Compiled { config, files, .. } =
+        Config::parse(&text, &name.to_string_lossy(), &env).unwrap();
+    assert_eq!(files, [directory.path().join("limit")]);
     assert_eq!(
         config.upstreams[0].endpoints[0].target,
         Target::Http("10.0.0.1:81".parse().unwrap())

@@ -13,7 +13,8 @@ use crate::time::Span;
 fn policy(fields: &str) -> Arc<Policy> {
     let text = SMALLEST.replace("limit: 100/minute", fields);
     let text = format!("{text}client: {{ trusted_proxies: [10.0.0.0/8] }}\n");
-    let Compiled { config, warnings } = parse(&text).unwrap_or_else(|report| panic!("{report}"));
+    let Compiled { config, warnings, .. } =
+        parse(&text).unwrap_or_else(|report| panic!("{report}"));
     assert!(warnings.is_empty(), "{warnings}");
     Arc::clone(&config.policies[0])
 }
@@ -161,7 +162,7 @@ fn plans_of_what_is_in_flight_are_counts_without_time() {
 #[test]
 fn a_policy_that_is_off_judges_nothing_and_causes_no_warning() {
     let text = SMALLEST.replace("limit: 100/minute", "limit: 100/minute, mode: off");
-    let Compiled { config, warnings } = parse(&text).unwrap();
+    let Compiled { config, warnings, .. } = parse(&text).unwrap();
     assert!(warnings.is_empty(), "{warnings}");
     assert!(config.policies.is_empty() && config.routes[0].rule.policies.is_empty());
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::limiting;
 use crate::support::http::{Http, block_on};
@@ -202,8 +202,30 @@ fn whoever_speaks_no_tls_is_closed_and_harms_nobody() {
     assert_eq!(secure.origin.received().len(), 1);
 }
 
+/// What was agreed on is what is spoken: nothing else is guessed from the bytes.
 #[test]
-fn certificates_are_read_again_on_a_signal_and_old_connections_live_on() {
+fn another_protocol_than_was_agreed_on_reaches_nobody() {
+    let secure = Secure::start("", "");
+    let answer_to = |agreed: &str, bytes: &[u8]| {
+        let client = TlsClient::offering(&secure.made, &[agreed]);
+        block_on(async {
+            let mut stream = client.connect(secure.gateway.address(), NAME).await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+            let mut answer = Vec::new();
+            // It ends, in one way or another.
+            let _ = stream.read_to_end(&mut answer).await;
+            answer
+        })
+    };
+    let answer = answer_to("h2", b"GET / HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
+    assert!(!answer.starts_with(b"HTTP"), "{}", answer.escape_ascii());
+    let answer = answer_to("http/1.1", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    assert!(answer.starts_with(b"HTTP/1.1 505 "), "{}", answer.escape_ascii());
+    assert!(secure.origin.received().is_empty());
+}
+
+#[test]
+fn certificates_are_read_again_when_they_change_and_old_connections_live_on() {
     let secure = Secure::start("", "");
     let client = TlsClient::offering(&secure.made, &["http/1.1"]);
     let address = secure.gateway.address();
@@ -217,7 +239,6 @@ fn certificates_are_read_again_on_a_signal_and_old_connections_live_on() {
         std::fs::rename(new_cert, &cert).unwrap();
         let after = read_certificate(&cert);
         assert_ne!(before, after);
-        secure.gateway.signal("HUP");
         eventually("the gateway reloads", || secure.gateway.log().contains(" reloaded file="));
         // One that remembers nothing: a resumed session shows the certificate that it began with.
         let fresh = TlsClient::offering(&secure.made, &["http/1.1"]);
