@@ -16,7 +16,7 @@ use crate::message::{
 };
 use crate::proxy::{Conditions, RequestBody};
 use crate::request::RequestView;
-use crate::server::Interim;
+use crate::server::InterimQueue;
 use crate::snapshot::{Action, Handling};
 use crate::time::monotonic;
 
@@ -29,13 +29,12 @@ impl Gateway {
         request: Request<Incoming>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
-        let limit = self.snapshot.routes[judgement.route].timeouts.request;
-        let acting = self.act_unhurried(client, judgement, request, exchange);
-        let Some(limit) = limit else {
-            return acting.await;
+        let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
+            return self.act_unhurried(client, judgement, request, exchange).await;
         };
         let deadline = Instant::from_std(monotonic() + limit);
-        let answer = timeout_at(deadline, Box::pin(acting)).await;
+        let acting = Box::pin(self.act_unhurried(client, judgement, request, exchange));
+        let answer = timeout_at(deadline, acting).await;
         let response = answer.map_err(|_| Failure::RequestTimeout)??;
         Ok(response.map(|body| body.ending_by(deadline)))
     }
@@ -69,7 +68,7 @@ impl Gateway {
                 }
                 exchange.forwarded(&mut head.headers, &body);
                 let mut request = Request::from_parts(head, body);
-                relay_interim(&mut request);
+                relay_interim(client, &mut request);
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
                 let conditions = Conditions { timeouts, retries, affinity: *affinity };
                 let response = self.proxy.forward(*upstream, request, conditions).await?;
@@ -128,8 +127,8 @@ impl Gateway {
 }
 
 /// What the backend says before its answer reaches the client, if it can.
-fn relay_interim(request: &mut Request<RequestBody>) {
-    if let Some(interim) = request.extensions_mut().remove::<Interim>() {
+fn relay_interim(client: &Client, request: &mut Request<RequestBody>) {
+    if let Some(interim) = client.interim.as_ref().and_then(InterimQueue::open) {
         on_informational(request, move |response| {
             interim.send(response.status(), response.headers());
         });

@@ -51,10 +51,12 @@ impl CurrentGateway {
             forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
             identity: peer.identity,
             body_patience,
+            interim: peer.interim,
         });
         tower::service_fn(move |request| {
             let (gateway, client) = (current.get(), Rc::clone(&client));
-            async move { Ok(gateway.handle(&client, request).await) }
+            // Connections and streams that wait for a request need no room for one.
+            Box::pin(async move { Ok(gateway.handle(&client, request).await) })
         })
     }
 

@@ -21,6 +21,7 @@ use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Malformed, RequestView};
+use crate::server::InterimQueue;
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -52,6 +53,8 @@ struct Client {
     forwarding: Forwarding,
     /// The longest pause in a request's body.
     body_patience: Duration,
+    /// How it hears of interim responses, if it can.
+    interim: Option<InterimQueue>,
 }
 
 /// What rules and limiter say about a request.

@@ -82,9 +82,10 @@ pub(super) async fn attempt(
             None => return Err(failed.missed(spare, is_idempotent)),
         };
     }
+    // Apart, since it is rare and large: every request would have room for it.
     let connected = match is_for_tunnel {
-        true => endpoint.connect_for_tunnel().await,
-        false => endpoint.connect().await,
+        true => Box::pin(endpoint.connect_for_tunnel()).await,
+        false => Box::pin(endpoint.connect()).await,
     };
     let connection = match connected {
         Ok(connection) => connection,

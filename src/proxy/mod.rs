@@ -89,12 +89,12 @@ impl Proxy {
     ///
     /// # Errors
     /// If there is no response that could be passed on.
-    pub async fn forward(
+    pub fn forward(
         &self,
         upstream: usize,
         request: Request<RequestBody>,
         conditions: Conditions<'_>,
-    ) -> Result<Response<ResponseBody>, Failure> {
-        forward::forward(&self.upstreams[upstream], request, conditions).await
+    ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
+        forward::forward(&self.upstreams[upstream], request, conditions)
     }
 }

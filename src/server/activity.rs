@@ -4,11 +4,14 @@
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
 
+#[cfg(test)]
+mod tests;
+
 use std::cell::{Cell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use http_body::{Body, Frame, SizeHint};
@@ -40,6 +43,8 @@ pub(super) struct Activity {
     stalled: Cell<Option<Instant>>,
     /// Whether the next response is the last one.
     ending: Cell<bool>,
+    /// Whether the client has said that nothing more will come.
+    is_silent: Cell<bool>,
     /// Requests that have not been answered to the end: of HTTP/1 one at most.
     requests: Cell<usize>,
     /// Whether of HTTP/1 a part of a head has come and not its end, maybe behind a
@@ -63,6 +68,7 @@ impl Activity {
             since: Cell::new(since),
             stalled: Cell::new(None),
             ending: Cell::new(false),
+            is_silent: Cell::new(false),
             requests: Cell::new(0),
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
@@ -104,6 +110,11 @@ impl Activity {
     /// Whether the next response is the last one.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.get()
+    }
+
+    /// Whether the client has said that nothing more will come.
+    pub(super) fn is_silent(&self) -> bool {
+        self.is_silent.get()
     }
 
     pub(super) fn phase(&self) -> Phase {
@@ -231,9 +242,30 @@ pub(super) struct Observed<T> {
     pub(super) activity: Rc<Activity>,
     /// Of HTTP/2.
     pub(super) frames: Option<Frames>,
+    /// Bytes of HTTP/2 that were read since others had their turn.
+    turn_bytes: usize,
 }
 
+/// What is read of HTTP/2 before others have their turn: its library reads for as
+/// long as there is something, and can be given much work in few bytes.
+const TURN_BYTES: usize = 16 * 1024;
+
 impl<T> Observed<T> {
+    /// With `frames` of HTTP/2.
+    pub(super) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
+        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0 }
+    }
+
+    /// Whether it is the turn of others, who then have it.
+    fn yields(&mut self, cx: &Context<'_>) -> bool {
+        let yields = self.frames.is_some() && self.turn_bytes >= TURN_BYTES;
+        if yields {
+            self.turn_bytes = 0;
+            cx.waker().wake_by_ref();
+        }
+        yields
+    }
+
     /// These bytes have come.
     fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(frames) = &mut self.frames {
@@ -250,8 +282,19 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.yields(cx) {
+            return Poll::Pending;
+        }
         let known = buf.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buf) else {
+            self.turn_bytes = 0;
+            return Poll::Pending;
+        };
+        read?;
+        self.turn_bytes += buf.filled().len() - known;
+        if buf.filled().len() == known && buf.remaining() > 0 {
+            self.activity.is_silent.set(true);
+        }
         Poll::Ready(self.see(&buf.filled()[known..]))
     }
 }

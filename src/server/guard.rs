@@ -7,6 +7,8 @@
 //! answers to what it had sent before.
 //!
 //! A head that comes whole is judged where the library reads it and not copied.
+//! Of many requests that come at once one passes at a time, and between two of them
+//! all other connections have their turn: nobody waits for another's hundred.
 
 mod held;
 #[cfg(test)]
@@ -54,6 +56,16 @@ enum Next {
     Broken(Malformed),
 }
 
+/// What is held behind a request that has passed, and not judged yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    Nothing,
+    /// The next request, which waits until others have had their turn.
+    Waiting,
+    /// The next request, whose turn it is.
+    Due,
+}
+
 /// A stream that shows the HTTP library only what has been judged, and writes
 /// interim responses between those of the library.
 #[derive(Debug)]
@@ -65,6 +77,7 @@ pub(super) struct Guard<T> {
     /// Whether the request that is being read asks for another protocol.
     asks_upgrade: bool,
     held: Held,
+    behind: Behind,
     interim: InterimWriter,
 }
 
@@ -82,6 +95,7 @@ impl<T> Guard<T> {
             next: Next::Head(HeadReader::default()),
             asks_upgrade: false,
             held: Held::default(),
+            behind: Behind::Nothing,
             interim,
         }
     }
@@ -92,16 +106,16 @@ impl<T> Guard<T> {
     }
 
     /// Follows `bytes`, which begin where what has passed ended, and says how many
-    /// of them may pass.
+    /// of them may pass now.
     fn follow(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
-        while at < bytes.len() {
+        while at < bytes.len() && self.behind == Behind::Nothing {
             let rest = &bytes[at..];
             match &mut self.next {
                 Next::Head(reader) => match reader.read(rest, &self.bounds) {
                     Ok(Some(head)) => {
                         at += head.len;
-                        self.begin(head);
+                        self.begin(head, at < bytes.len());
                     }
                     Ok(None) => return at,
                     Err(malformed) => {
@@ -114,14 +128,14 @@ impl<T> Guard<T> {
                     *left -= u64::try_from(passed).expect("it is at most what is left");
                     at += passed;
                     if *left == 0 {
-                        self.end();
+                        self.end(at < bytes.len());
                     }
                 }
                 Next::Chunks(chunks) => match chunks.follow(rest, &self.bounds) {
                     Ok(passed) => {
                         at += passed;
                         if chunks.has_ended() {
-                            self.end();
+                            self.end(at < bytes.len());
                         }
                     }
                     Err((passed, malformed)) => {
@@ -136,24 +150,30 @@ impl<T> Guard<T> {
         at
     }
 
-    /// A head has passed.
-    fn begin(&mut self, head: Head) {
+    /// A head has passed, and maybe more has come.
+    fn begin(&mut self, head: Head, is_more: bool) {
         self.turns.activity().head_is_whole();
         self.asks_upgrade = head.asks_upgrade;
         if head.asks_upgrade {
             self.turns.ask_for_upgrade();
         }
         match head.framing {
-            Framing::Length(0) => self.end(),
+            Framing::Length(0) => self.end(is_more),
             Framing::Length(length) => self.next = Next::Length(length),
             Framing::Chunked => self.next = Next::Chunks(Chunks::new()),
         }
     }
 
-    /// A request has passed, with its body.
-    fn end(&mut self) {
-        self.next =
-            if self.asks_upgrade { Next::Undecided } else { Next::Head(HeadReader::default()) };
+    /// A request has passed, with its body, and maybe more has come.
+    fn end(&mut self, is_more: bool) {
+        if self.asks_upgrade {
+            self.next = Next::Undecided;
+            return;
+        }
+        self.next = Next::Head(HeadReader::default());
+        if is_more {
+            self.behind = Behind::Waiting;
+        }
     }
 
     fn refuse(&mut self, malformed: Malformed) {
@@ -268,6 +288,18 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guard<T> {
             guard.held.pass(buf);
             if buf.filled().len() > start {
                 return Poll::Ready(Ok(()));
+            }
+            match std::mem::replace(&mut guard.behind, Behind::Nothing) {
+                Behind::Nothing => {}
+                Behind::Waiting => {
+                    guard.behind = Behind::Due;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Behind::Due => {
+                    guard.follow_held();
+                    continue;
+                }
             }
             let end = match guard.next {
                 // The answer ends the connection; until then nothing is heard.

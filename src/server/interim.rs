@@ -15,7 +15,7 @@ use std::task::{Context, Poll, ready};
 
 use futures_util::task::AtomicWaker;
 use http::header::{CONTENT_LENGTH, HeaderName, TRAILER, TRANSFER_ENCODING};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Version};
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 
@@ -28,9 +28,7 @@ const MAX_RESPONSES: usize = 16;
 /// Bytes of all of them together.
 const MAX_BYTES: usize = 16 * 1024;
 
-/// The way of interim responses to the client of one request; found among the
-/// extensions of a request of HTTP/1.1, and only there: a client of HTTP/1.0 knows
-/// none, and for HTTP/2 the library has no way.
+/// The way of interim responses to the client of one request.
 #[derive(Clone, Debug)]
 pub struct Interim {
     shared: Arc<Shared>,
@@ -44,6 +42,10 @@ pub struct Interim {
 struct Shared {
     /// The request under way; responses for any other are not written.
     request: AtomicU64,
+    /// Whether its client knows interim responses.
+    is_taken: AtomicBool,
+    /// Whether somebody may send one for it.
+    is_open: AtomicBool,
     /// Whether there is anything in the queue.
     is_waiting: AtomicBool,
     connection: AtomicWaker,
@@ -117,14 +119,26 @@ fn title_case(name: &HeaderName, text: &mut Vec<u8>) {
     }
 }
 
-/// What the service of a connection does about interim responses.
+/// The way of interim responses to the client of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct InterimQueue(Arc<Shared>);
+pub struct InterimQueue(Arc<Shared>);
 
 impl InterimQueue {
-    /// A request begins.
-    pub(super) fn open(&self) -> Interim {
-        Interim { shared: Arc::clone(&self.0), request: self.turn() }
+    /// The way to the client of the request under way; none for a client of
+    /// HTTP/1.0, which knows no interim responses.
+    pub fn open(&self) -> Option<Interim> {
+        if !self.0.is_taken.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.0.is_open.store(true, Ordering::Relaxed);
+        let request = self.0.request.load(Ordering::Relaxed);
+        Some(Interim { shared: Arc::clone(&self.0), request })
+    }
+
+    /// A request of this version begins.
+    pub(super) fn begin(&self, version: Version) {
+        self.turn();
+        self.0.is_taken.store(version == Version::HTTP_11, Ordering::Relaxed);
     }
 
     /// The request's response begins: what comes later comes too late, and so
@@ -136,11 +150,11 @@ impl InterimQueue {
         }
     }
 
-    fn turn(&self) -> u64 {
+    fn turn(&self) {
         // Only this thread writes it.
         let request = self.0.request.load(Ordering::Relaxed).wrapping_add(1);
         self.0.request.store(request, Ordering::Relaxed);
-        request
+        self.0.is_open.store(false, Ordering::Relaxed);
     }
 
     /// The other end.
@@ -181,7 +195,9 @@ impl InterimWriter {
         turns: &Turns,
     ) -> Poll<io::Result<()>> {
         turns.has_written();
-        self.shared.connection.register(cx.waker());
+        if self.shared.is_open.load(Ordering::Relaxed) {
+            self.shared.connection.register(cx.waker());
+        }
         if self.is_due(turns) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
     }
 

@@ -124,7 +124,6 @@ impl Listener {
 ///
 /// A request whose extensions hold a [`Malformed`](crate::request::Malformed) stands
 /// for bytes of a client that are no request: the service has only to say so.
-/// Those of HTTP/1.1 hold an [`Interim`](super::Interim).
 ///
 /// At most `max_connections` are served at once, over all workers; each worker
 /// may hold one more that waits, and all others wait in the kernel. Whoever

@@ -24,7 +24,7 @@ mod tunnel;
 mod turns;
 
 pub use connection::Peer;
-pub use interim::Interim;
+pub use interim::InterimQueue;
 pub use listener::{BindError, Listener, serve};
 pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
 pub use socket::OpenSocket;

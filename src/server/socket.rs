@@ -227,7 +227,13 @@ impl Acceptor {
     /// # Errors
     /// Those of the connection, or of a process that is out of something.
     pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
-        let peer = |address, local| Peer { address, local, is_encrypted: false, identity: None };
+        let peer = |address, local| Peer {
+            address,
+            local,
+            is_encrypted: false,
+            identity: None,
+            interim: None,
+        };
         match self {
             Self::Tcp { socket, .. } => {
                 let (stream, address) = socket.accept().await?;

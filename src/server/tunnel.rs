@@ -19,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
 use tokio_util::io::InspectReader;
 
+use crate::drain::Drain;
 use crate::time::monotonic;
 
 /// A tunnel that has been granted.
@@ -49,9 +50,14 @@ impl<B> Tunnel<B> {
 
     /// Carries bytes between `client`, of which `early` came already, and the
     /// service's end, until both have ended, or one broke, or none has sent
-    /// anything for so long as `patience`.
-    pub(super) async fn carry<C>(self, client: C, early: Bytes, patience: Duration)
-    where
+    /// anything for so long as `patience`, or `drain` is over.
+    pub(super) async fn carry<C>(
+        self,
+        client: C,
+        early: Bytes,
+        patience: Duration,
+        drain: &mut Drain,
+    ) where
         C: AsyncRead + AsyncWrite + Unpin,
     {
         let Ok(backend) = self.backend.await else { return };
@@ -69,6 +75,7 @@ impl<B> Tunnel<B> {
             tokio::select! {
                 // However it ended, there is nobody to tell.
                 _ = &mut carried => return,
+                () = drain.over() => return,
                 () = sleep_until(deadline.into()) => {}
             }
             if monotonic() >= last.get() + patience {

@@ -36,7 +36,7 @@ impl Turns {
     }
 
     /// What the connection is doing.
-    pub(super) fn activity(&self) -> &Activity {
+    pub(super) fn activity(&self) -> &Rc<Activity> {
         &self.activity
     }
 

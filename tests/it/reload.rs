@@ -157,6 +157,34 @@ fn listeners_come_and_go() {
 }
 
 #[test]
+fn what_a_listener_that_is_gone_still_does_has_as_long_as_a_drain() {
+    let (go, wait) = mpsc::channel();
+    let wait = Mutex::new(wait);
+    let origin = Origin::answering(move |_| {
+        let _: Result<(), _> = wait.lock().expect("no panic").recv();
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
+    });
+    let short = format!("{}runtime: {{ drain: 300ms }}\n", forwarding(&origin, ""));
+    let gateway = Gateway::start(&short.replacen(
+        "[{",
+        "[{ address: \"127.0.0.2:0\", timeouts: { request_head: 400ms } }, {",
+        1,
+    ));
+    let [leaving, staying] = gateway.addresses()[..] else { panic!("two listeners") };
+    let [mut leaving, mut staying] = [leaving, staying].map(Client::connect);
+    for client in [&mut leaving, &mut staying] {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    eventually("both ask", || origin.received().len() == 2);
+    gateway.reload(&short);
+    assert!(leaving.is_closed());
+    for _ in 0..2 {
+        go.send(()).expect("both wait");
+    }
+    assert_eq!(staying.response("GET").status, 200);
+}
+
+#[test]
 fn an_address_that_cannot_be_had_changes_nothing() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();

@@ -215,6 +215,24 @@ fn a_websocket_on_which_nobody_speaks_has_an_end() {
     assert!(client.is_closed());
 }
 
+#[test]
+fn a_websocket_of_a_listener_that_is_gone_has_as_long_as_a_drain() {
+    let origin = echoing();
+    let with = |listeners: &str| {
+        format!(
+            "listeners: [{listeners}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n\
+             runtime: {{ drain: 300ms }}\n",
+            origin.address()
+        )
+    };
+    let gateway = Gateway::start(&with("{ address: \"127.0.0.1:0\" }"));
+    let mut client = opened(&gateway);
+    gateway.reload(&with("{ address: \"127.0.0.2:0\" }"));
+    assert!(client.is_closed());
+}
+
 /// A connection of HTTP/2 that may ask for WebSockets: the answer to a plain
 /// request came behind the settings that allow it.
 async fn http2_to(gateway: &Gateway) -> SendRequest<Empty<bytes::Bytes>> {

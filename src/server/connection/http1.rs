@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use http::header::CONNECTION;
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1::Builder;
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 use tower::{Service, ServiceExt as _};
 
-use super::{End, drive, farewell};
+use super::{End, Peer, Protocols, drive, farewell};
 use crate::drain::Drain;
 use crate::server::ListenerSettings;
 use crate::server::activity::{Activity, Observed, UntilIdle};
@@ -44,113 +44,119 @@ pub(super) fn protocol(settings: &ListenerSettings) -> Builder {
     protocol
 }
 
-/// Serves one connection, on which a head is awaited since `since`, to its end.
-pub(super) async fn serve<S, B>(
+/// Serves one connection, on which a head is awaited since `since`, to its end,
+/// with what `service` makes for its peer.
+pub(super) async fn serve<F, S, B>(
     stream: Stream,
-    protocol: &Builder,
-    settings: &ListenerSettings,
+    mut peer: Peer,
+    protocols: &Protocols,
     since: Instant,
     mut drain: Drain,
-    service: S,
+    service: &F,
 ) where
+    F: Fn(Peer, &ListenerSettings) -> S,
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let Protocols { settings, http1, .. } = protocols;
     let activity = Rc::new(Activity::new(since));
-    let observed = Observed { stream, activity: Rc::clone(&activity), frames: None };
-    let turns = Rc::new(Turns::new(Rc::clone(&activity)));
-    let interim = InterimQueue::default();
-    let guard = Guard::new(observed, Rc::clone(&turns), settings.head_bounds(), interim.writer());
-    let granted = Rc::new(RefCell::new(None));
-    let service = watched(in_turn(service, turns, interim, Rc::clone(&granted)), &activity);
-    let mut connection = protocol.serve_connection(TokioIo::new(guard), service);
-    let drained = async {
-        drain.requested().await;
-        activity.end();
-        farewell(&mut drain).await;
-    };
-    let end = drive(Pin::new(&mut connection), &activity, &settings.timeouts, drained).await;
+    let observed = Observed::new(stream, &activity, None);
+    let backchannel = Rc::new(Backchannel::new(Rc::clone(&activity)));
+    let (turns, writer) = (Rc::clone(&backchannel.turns), backchannel.interim.writer());
+    let guard = Guard::new(observed, turns, settings.head_bounds(), writer);
+    peer.interim = Some(backchannel.interim.clone());
+    let service = in_turn(service(peer, settings), &backchannel);
+    let mut connection = http1.serve_connection(TokioIo::new(guard), service);
+    let (connected, drained) = (Pin::new(&mut connection), drained(drain.clone(), &activity));
+    let end = drive(connected, &activity, &settings.timeouts, &drain, drained).await;
     let parts = connection.into_parts();
     let guard = parts.io.into_inner();
-    if let Some(tunnel) = granted.take() {
-        return tunnel.carry(guard, parts.read_buf, settings.timeouts.tunnel).await;
+    if let Some(tunnel) = backchannel.granted.take() {
+        let patience = settings.timeouts.tunnel;
+        let carried = tunnel.carry(guard, parts.read_buf, patience, &mut drain);
+        return Box::pin(carried).await;
     }
     // No answer is owed any more, so nobody has to wait for the rest.
     drop(drain);
     let stream = guard.into_inner().stream;
     match end {
-        End::Closed => linger(stream).await,
+        // Nothing can be unread: the library has closed its side, too.
+        End::Closed if activity.is_silent() => {}
+        End::Closed => Box::pin(linger(stream)).await,
         End::Broken => reset(&stream),
         End::Overdue => {}
     }
 }
 
+/// Returns when an idle connection is to be closed.
+async fn drained(mut drain: Drain, activity: &Activity) {
+    drain.requested().await;
+    activity.end();
+    farewell(&mut drain).await;
+}
+
+/// What the two sides of the HTTP library tell each other past it.
+struct Backchannel<B> {
+    turns: Rc<Turns>,
+    interim: InterimQueue,
+    /// The tunnel that the last answer grants.
+    granted: RefCell<Option<Tunnel<B>>>,
+}
+
+impl<B> Backchannel<B> {
+    fn new(activity: Rc<Activity>) -> Self {
+        let turns = Rc::new(Turns::new(activity));
+        Self { turns, interim: InterimQueue::default(), granted: RefCell::default() }
+    }
+
+    /// A request is given to the service, which is told if it is not the client's own.
+    fn begin(&self, request: &mut Request<Incoming>) {
+        self.turns.begin();
+        self.interim.begin(request.version());
+        if request.method().as_str() == REFUSED_METHOD
+            && let Some(malformed) = self.turns.refused()
+        {
+            request.extensions_mut().insert(malformed);
+        }
+    }
+
+    /// The service has answered, maybe with a tunnel.
+    fn answer(&self, response: Response<B>, may_upgrade: bool) -> Response<Told<B>> {
+        let (mut response, tunnel) = Tunnel::of(response);
+        if may_upgrade {
+            self.turns.answer_upgrade(tunnel.is_some());
+        }
+        if self.turns.activity().is_ending() && tunnel.is_none() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        self.granted.replace(tunnel);
+        self.interim.close(&self.turns);
+        self.turns.answer();
+        response
+    }
+}
+
 /// `service`, with its requests marked while they are under way.
-fn watched<S, B>(
+fn in_turn<S, B>(
     service: S,
-    activity: &Rc<Activity>,
-) -> impl HttpService<Incoming, ResBody = UntilIdle<B>, Error = Infallible> + use<S, B>
+    backchannel: &Rc<Backchannel<B>>,
+) -> impl HttpService<Incoming, ResBody = UntilIdle<Told<B>>, Error = Infallible> + use<S, B>
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
 {
-    let activity = Rc::clone(activity);
-    service_fn(move |request| {
-        let (service, under_way) = (service.clone(), activity.begin());
-        let activity = Rc::clone(&activity);
+    let backchannel = Rc::clone(backchannel);
+    service_fn(move |mut request: Request<Incoming>| {
+        let under_way = backchannel.turns.activity().begin();
+        backchannel.begin(&mut request);
+        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let (service, backchannel) = (service.clone(), Rc::clone(&backchannel));
         async move {
-            let mut response = service.oneshot(request).await?;
-            let opens_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-            if activity.is_ending() && !opens_tunnel {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
+            let response = backchannel.answer(service.oneshot(request).await?, may_upgrade);
             Ok::<_, Infallible>(response.map(|body| UntilIdle::new(body, under_way)))
         }
     })
-}
-
-/// `service`, which learns what the guard knows, and tells it what it answers. A
-/// tunnel that it grants is put into `granted`.
-fn in_turn<S, B>(
-    service: S,
-    turns: Rc<Turns>,
-    interim: InterimQueue,
-    granted: Rc<RefCell<Option<Tunnel<B>>>>,
-) -> impl Service<Request<Incoming>, Response = Response<Told<B>>, Error = Infallible> + Clone + 'static
-where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
-    B: 'static,
-{
-    tower::service_fn(move |mut request: Request<Incoming>| {
-        turns.begin();
-        introduce(&mut request, &turns, &interim);
-        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
-        let (service, granted) = (service.clone(), Rc::clone(&granted));
-        let (turns, interim) = (Rc::clone(&turns), interim.clone());
-        async move {
-            let (response, tunnel) = Tunnel::of(service.oneshot(request).await?);
-            if may_upgrade {
-                turns.answer_upgrade(tunnel.is_some());
-            }
-            granted.replace(tunnel);
-            interim.close(&turns);
-            turns.answer();
-            Ok(response)
-        }
-    })
-}
-
-/// Tells the service what is known of a request besides itself: why it is not
-/// the client's own, or how its client hears of interim responses.
-fn introduce(request: &mut Request<Incoming>, turns: &Turns, interim: &InterimQueue) {
-    if request.method().as_str() == REFUSED_METHOD
-        && let Some(malformed) = turns.refused()
-    {
-        request.extensions_mut().insert(malformed);
-    } else if request.version() == Version::HTTP_11 {
-        request.extensions_mut().insert(interim.open());
-    }
 }
 
 /// Reads what a client still sends until it has seen that the connection ends.

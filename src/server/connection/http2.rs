@@ -45,12 +45,10 @@ struct OnThisWorker(Rc<Activity>);
 impl<F> Executor<F> for OnThisWorker
 where
     F: Future + 'static,
+    F::Output: 'static,
 {
     fn execute(&self, future: F) {
-        let task = spawn_local(async {
-            future.await;
-        });
-        self.0.started(task.abort_handle());
+        self.0.started(spawn_local(future).abort_handle());
     }
 }
 
@@ -78,7 +76,7 @@ pub(super) async fn serve<S, B>(
     bounds: Http2Settings,
     settings: &ListenerSettings,
     since: Instant,
-    mut drain: Drain,
+    drain: Drain,
     service: S,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -87,7 +85,7 @@ pub(super) async fn serve<S, B>(
 {
     let activity = Rc::new(Activity::of_http2(since));
     let frames = Some(Frames::new(bounds, monotonic()));
-    let io = Observed { stream, activity: Rc::clone(&activity), frames };
+    let io = Observed::new(stream, &activity, frames);
     let (waiting, patience) = (drain.clone(), settings.timeouts.tunnel);
     let service = service_fn(|mut request: Request<Incoming>| {
         let under_way = activity.begin();
@@ -96,18 +94,19 @@ pub(super) async fn serve<S, B>(
         }
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
-        let (answer, waiting) = (service.clone().oneshot(request), waiting.clone());
+        let (service, mut waiting) = (service.clone(), waiting.clone());
         async move {
-            let answer = answer.await?.map(|body| UntilIdle::new(body, under_way));
+            let answer = service.oneshot(request).await?;
+            let answer = answer.map(|body| UntilIdle::new(body, under_way));
             let (mut answer, tunnel) = Tunnel::of(answer);
             match (client, tunnel) {
                 (Some(client), Some(tunnel)) => {
                     grant_websocket(&mut answer);
                     spawn_local(async move {
                         if let Ok(client) = client.await {
-                            tunnel.carry(TokioIo::new(client), Bytes::new(), patience).await;
+                            let client = TokioIo::new(client);
+                            tunnel.carry(client, Bytes::new(), patience, &mut waiting).await;
                         }
-                        drop(waiting);
                     });
                 }
                 // To this client any success is a WebSocket.
@@ -123,7 +122,9 @@ pub(super) async fn serve<S, B>(
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
     // However it ended, there is nothing to say on it any more. A GOAWAY costs
     // nobody anything: what crosses it is served.
-    drive(connection.as_mut(), &activity, &settings.timeouts, drain.requested()).await;
+    let mut farewells = drain.clone();
+    let drained = farewells.requested();
+    drive(connection.as_mut(), &activity, &settings.timeouts, &drain, drained).await;
 }
 
 /// Tells a request for a WebSocket as HTTP/1.1 does; returns the client's end of

@@ -25,6 +25,7 @@ use tracing::debug;
 
 use super::activity::Activity;
 use super::frames::PREFACE;
+use super::interim::InterimQueue;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
 use super::{ListenerSettings, ListenerTimeouts, Terms, tls};
@@ -46,6 +47,9 @@ pub struct Peer {
     pub is_encrypted: bool,
     /// Who it is, by the certificate that it has shown.
     pub identity: Option<Arc<str>>,
+    /// The way of interim responses to it; none over HTTP/2, for which the HTTP
+    /// library has none.
+    pub interim: Option<InterimQueue>,
 }
 
 /// All that connections of a listener have in common on one worker.
@@ -103,12 +107,12 @@ pub(super) async fn serve<F, S, B>(
     let since = monotonic();
     let (stream, version) = version(stream, protocols, &mut drain).await;
     let settings = &protocols.settings;
-    let service = service(peer, settings);
     match (version, settings.http2) {
         (Version::Http2, Some(bounds)) => {
+            let service = service(peer, settings);
             http2::serve(stream, bounds, settings, since, drain, service).await;
         }
-        _ => http1::serve(stream, &protocols.http1, settings, since, drain, service).await,
+        _ => http1::serve(stream, peer, protocols, since, drain, service).await,
     }
 }
 
@@ -208,11 +212,12 @@ async fn farewell(drain: &mut Drain) {
 }
 
 /// Polls the connection until it ends, is overdue, or has been drained, which is
-/// begun when `drained` returns.
+/// begun when `drained` returns and has no more time once `drain` is over.
 async fn drive<C>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
+    drain: &Drain,
     drained: impl Future<Output = ()>,
 ) -> End
 where
@@ -237,6 +242,9 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
+            if drain.is_over() {
+                return Poll::Ready(End::Overdue);
+            }
             activity.give_up_responses(timeouts.request_body);
             if !activity.is_overdue(timeouts) {
                 continue;

@@ -1,8 +1,10 @@
 //! What the HTTP library gets to see of what a client sends.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
 
-use futures_util::task::noop_waker_ref;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -38,6 +40,16 @@ impl AsyncRead for Pieces {
     }
 }
 
+/// Whether somebody wants to be called again at once.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 struct Guarded {
     guard: Guard<Pieces>,
     activity: Rc<Activity>,
@@ -55,7 +67,8 @@ impl Guarded {
         Self { guard, activity, turns, room: 8192 }
     }
 
-    /// One piece comes; this is what the library reads of it until it must wait.
+    /// One piece comes; this is what the library reads of it until it must wait
+    /// for the client.
     fn receive(&mut self, piece: impl AsRef<[u8]>) -> Vec<u8> {
         self.guard.stream.0.push_back(piece.as_ref().to_vec());
         self.read().expect("nothing is wrong with the body")
@@ -63,19 +76,27 @@ impl Guarded {
 
     fn read(&mut self) -> Result<Vec<u8>, (Vec<u8>, Malformed)> {
         let mut seen = Vec::new();
+        while self.take_turn(&mut seen).map_err(|malformed| (seen.clone(), malformed))? {}
+        Ok(seen)
+    }
+
+    /// Reads until others have their turn, and says whether there is more to read.
+    fn take_turn(&mut self, seen: &mut Vec<u8>) -> Result<bool, Malformed> {
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
         loop {
             let mut room = vec![0; self.room];
             let mut buf = ReadBuf::new(&mut room);
-            let mut cx = Context::from_waker(noop_waker_ref());
+            let mut cx = Context::from_waker(&waker);
             match Pin::new(&mut self.guard).poll_read(&mut cx, &mut buf) {
-                Poll::Pending => return Ok(seen),
+                Poll::Pending => return Ok(woken.0.load(Ordering::Relaxed)),
                 Poll::Ready(Ok(())) => {
                     assert!(!buf.filled().is_empty(), "to read nothing is the end");
                     seen.extend_from_slice(buf.filled());
                 }
                 Poll::Ready(Err(error)) => {
                     let source = error.into_inner().expect("it says what is wrong");
-                    return Err((seen, *source.downcast().expect("with the body")));
+                    return Err(*source.downcast().expect("with the body"));
                 }
             }
         }
@@ -98,6 +119,19 @@ fn whole_requests_pass_and_nothing_is_kept() {
     assert_eq!(text(guarded.receive(&requests)), requests);
     assert_eq!(guarded.held(), 0);
     assert!(!guarded.activity.is_amid_head());
+}
+
+#[test]
+fn of_requests_that_come_at_once_each_has_a_turn() {
+    let mut guarded = Guarded::new();
+    let post = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
+    let requests = format!("{GET}{post}{GET}");
+    guarded.guard.stream.0.push_back(requests.into_bytes());
+    for (request, is_more) in [(GET, true), (post, true), (GET, false)] {
+        let mut seen = Vec::new();
+        assert_eq!(guarded.take_turn(&mut seen), Ok(is_more));
+        assert_eq!(text(seen), request);
+    }
 }
 
 #[test]

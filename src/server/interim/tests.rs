@@ -32,7 +32,8 @@ impl Played {
     fn request(&mut self) -> Interim {
         self.under_way = Some(self.activity.begin());
         self.turns.begin();
-        self.queue.open()
+        self.queue.begin(Version::HTTP_11);
+        self.queue.open().expect("a client of HTTP/1.1 knows interim responses")
     }
 
     fn respond(&self) {

@@ -187,7 +187,7 @@ impl RedisStore {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
         if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
             let wanted: SmallVec<[Wanted<'_>; 4]> = charges.iter().map(Wanted::take).collect();
-            return self.ask_for(&encoder, &wanted, now).await;
+            return Box::pin(self.ask_for(&encoder, &wanted, now)).await;
         }
         let there = self.time_there(now);
         let plan = self.here.borrow_mut().plan(charges, there);
@@ -198,7 +198,7 @@ impl RedisStore {
         };
         let asked = match wanted.is_empty() {
             true => None,
-            false => Some(self.ask_for(&encoder, &wanted, now).await),
+            false => Some(Box::pin(self.ask_for(&encoder, &wanted, now)).await),
         };
         self.combine(&encoder, charges, &plan, &wanted, asked, there)
     }

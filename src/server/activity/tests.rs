@@ -1,0 +1,39 @@
+//! One client's flood leaves the others their turn.
+
+use std::io::Cursor;
+
+use futures_util::task::noop_waker_ref;
+use tokio::io::AsyncReadExt as _;
+
+use super::*;
+use crate::server::Http2Settings;
+use crate::server::frames::PREFACE;
+
+/// Bytes that a stream without end gives before it yields.
+fn read_in_a_turn<T: AsyncRead + Unpin>(observed: &mut Observed<T>) -> usize {
+    let mut cx = Context::from_waker(noop_waker_ref());
+    let mut bytes = 0;
+    for _ in 0..100 {
+        let mut room = [0; 4096];
+        let mut buf = ReadBuf::new(&mut room);
+        match Pin::new(&mut *observed).poll_read(&mut cx, &mut buf) {
+            Poll::Pending => break,
+            Poll::Ready(read) => read.expect("nothing is wrong with the frame"),
+        }
+        bytes += buf.filled().len();
+    }
+    bytes
+}
+
+#[test]
+fn whoever_sends_without_end_over_http_2_yields() {
+    let data = [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1];
+    let sent = Cursor::new([&PREFACE[..], &data].concat()).chain(tokio::io::repeat(0));
+    let activity = Rc::new(Activity::of_http2(monotonic()));
+    let frames = Frames::new(Http2Settings::default(), monotonic());
+    let mut observed = Observed::new(sent, &activity, Some(frames));
+    for _ in 0..3 {
+        let read = read_in_a_turn(&mut observed);
+        assert!((TURN_BYTES..TURN_BYTES + 4096).contains(&read), "{read}");
+    }
+}
