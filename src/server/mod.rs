@@ -11,6 +11,7 @@ mod connection;
 mod frames;
 mod guard;
 mod head;
+mod identity;
 mod interim;
 mod listener;
 mod proxied;

@@ -1,5 +1,4 @@
-//! TLS towards clients: certificates by name, resumption, and who a client
-//! with a certificate is.
+//! TLS towards clients: certificates by name, and resumption.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,6 +13,8 @@ use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::identity::alternatives;
 
 /// By which clients ask for HTTP/2 and HTTP/1.1 (RFC 7301).
 pub(super) const ALPN_HTTP2: &[u8] = b"h2";
@@ -201,34 +202,9 @@ fn names(certificate: &CertificateDer<'static>) -> Vec<String> {
     })
 }
 
-/// Who a client is, by the certificate that it has shown: the certificate's
-/// subject, as in `C=FI, O=Example, CN=orders`; of one without a subject, the
-/// first URI (as SPIFFE has it) or DNS name that it is for.
-pub(super) fn identity(certificate: &CertificateDer<'_>) -> Option<Arc<str>> {
-    let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    let subject = parsed.subject().to_string();
-    if !subject.is_empty() {
-        return Some(subject.into());
-    }
-    let others = alternatives(&parsed, |name| match name {
-        GeneralName::URI(name) | GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    });
-    others.into_iter().next().map(Arc::from)
-}
-
-fn alternatives(
-    certificate: &X509Certificate<'_>,
-    wanted: impl Fn(&GeneralName<'_>) -> Option<String>,
-) -> Vec<String> {
-    let extension = certificate.subject_alternative_name().ok().flatten();
-    let names = extension.map(|extension| &extension.value.general_names);
-    names.into_iter().flatten().filter_map(wanted).collect()
-}
-
 #[cfg(test)]
 mod tests {
-    use rcgen::{CertificateParams, DnType, KeyPair, SanType, generate_simple_self_signed};
+    use rcgen::{CertificateParams, KeyPair, generate_simple_self_signed};
 
     use super::*;
 
@@ -272,24 +248,5 @@ mod tests {
     fn a_key_is_never_printed() {
         let shown = format!("{:?}", certificate(&["a.example"]));
         assert_eq!(shown, "Certificate { names: [\"a.example\"], .. }");
-    }
-
-    #[test]
-    fn a_client_is_its_subject_or_else_its_first_name() {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::OrganizationName, "Example");
-        params.distinguished_name.push(DnType::CommonName, "orders");
-        let named = params.self_signed(&key).unwrap();
-        let shown = identity(named.der()).unwrap();
-        assert!(shown.contains("O=Example") && shown.contains("CN=orders"), "{shown}");
-
-        let mut params = CertificateParams::default();
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.subject_alt_names =
-            vec![SanType::URI("spiffe://example.com/orders".try_into().unwrap())];
-        let nameless = params.self_signed(&key).unwrap();
-        assert_eq!(identity(nameless.der()).as_deref(), Some("spiffe://example.com/orders"));
-        assert_eq!(identity(&CertificateDer::from(&b"no certificate"[..])), None);
     }
 }

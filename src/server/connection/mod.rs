@@ -25,6 +25,7 @@ use tracing::debug;
 
 use super::activity::Activity;
 use super::frames::PREFACE;
+use super::identity::identity;
 use super::interim::InterimQueue;
 use super::proxied::{self, ProxiedError};
 use super::stream::{Socket, Stream, Transport};
@@ -140,7 +141,7 @@ async fn begin(
     peer.identity = session
         .peer_certificates()
         .and_then(|chain| chain.first())
-        .and_then(|certificate| tls::identity(certificate));
+        .and_then(|certificate| identity(certificate));
     Ok((Either::Right(stream), peer))
 }
 
