@@ -23,6 +23,12 @@ impl Held {
         self.bytes.is_empty()
     }
 
+    /// The memory that it takes, in bytes.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.bytes.capacity()
+    }
+
     /// What has not been cleared.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.cleared..]
@@ -62,12 +68,16 @@ impl Held {
         }
     }
 
-    /// Reads more, and says how much; 0 at the end of the stream.
+    /// Reads more, and says how much; 0 at the end of the stream. What has passed is
+    /// forgotten, or whoever never ends with a whole request would be kept for ever.
     pub(super) fn poll_fill<T: AsyncRead + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut T,
     ) -> Poll<io::Result<usize>> {
+        self.bytes.drain(..self.passed);
+        self.cleared -= self.passed;
+        self.passed = 0;
         let len = self.bytes.len();
         self.bytes.resize(len + PIECE, 0);
         let mut piece = ReadBuf::new(&mut self.bytes[len..]);

@@ -135,6 +135,19 @@ fn of_requests_that_come_at_once_each_has_a_turn() {
 }
 
 #[test]
+fn what_has_passed_is_not_kept_though_a_part_of_a_head_always_is() {
+    let mut guarded = Guarded::new();
+    assert_eq!(text(guarded.receive(&GET[..5])), "");
+    let many = [&GET[5..], &GET.repeat(9), &GET[..5]].concat();
+    for _ in 0..1000 {
+        assert_eq!(text(guarded.receive(&many)), GET.repeat(10));
+        assert_eq!(guarded.held(), 5);
+    }
+    let kept = guarded.guard.held.kept();
+    assert!(kept <= 2 * 4096 + many.len(), "{kept} bytes");
+}
+
+#[test]
 fn a_part_of_a_head_waits_for_the_rest() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive(format!("{GET}GET /b HT"))), GET);

@@ -1,4 +1,4 @@
-//! Many connections at once, that say nothing or too much.
+//! Many connections at once, that say nothing or too much, and one that never stops.
 
 use std::path::Path;
 use std::thread;
@@ -91,5 +91,22 @@ fn handshakes_that_stall_are_given_up() {
         thread::scope(|scope| {
             scope.spawn(|| stalling.into_iter().for_each(|mut client| assert!(client.ends())));
         });
+    });
+}
+
+/// Of what came with a request there is always a part of the next one.
+#[test]
+fn requests_that_never_end_with_a_packet_are_not_kept() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "");
+    let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(30_000));
+    let (begin, rest) = request.as_bytes().split_at(100);
+    withstands(&gateway, 16, || {
+        let mut client = gateway.client();
+        client.send(begin);
+        for _ in 0..1500 {
+            client.send(&[rest, begin].concat());
+            assert_eq!(client.response("GET").status, 200);
+        }
     });
 }
