@@ -21,13 +21,7 @@ const UNREMARKABLE: Duration = Duration::from_millis(250);
 
 /// Routes everything to `origin` on one worker; `listener` has further fields.
 fn gateway(origin: &Origin, listener: &str) -> Gateway {
-    Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
-         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes: [{{ path: \"/*\", upstream: app }}]\n\
-         runtime: {{ workers: 1 }}\n",
-        origin.address()
-    ))
+    Gateway::on_one_worker(origin.address(), listener)
 }
 
 /// Repeats `attack` for a while, and asserts that the well-behaved client does

@@ -23,7 +23,7 @@ type Case<'a> = (&'a str, Vec<u8>, Outcome, &'a [&'a str]);
 /// Sends each case on a connection of its own, and tells of all that go wrong.
 fn assert_cases(cases: &[Case<'_>]) {
     let backend = Backend::start();
-    let gateway = gateway(&backend, "");
+    let gateway = Gateway::on_one_worker(backend.address(), "");
     let mut wrong = Vec::new();
     for (name, frames, outcome, arrives) in cases {
         let mut client = Frames::connect(gateway.address());
@@ -39,16 +39,6 @@ fn assert_cases(cases: &[Case<'_>]) {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-fn gateway(backend: &Backend, listener: &str) -> Gateway {
-    Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
-         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes: [{{ path: \"/*\", upstream: app }}]\n\
-         runtime: {{ workers: 1 }}\n",
-        backend.address()
-    ))
 }
 
 /// `GET` with these fields besides the pseudo fields.

@@ -59,13 +59,7 @@ impl Case {
 
 /// A gateway with one worker, so that what came first arrives first.
 fn gateway(backend: &Backend) -> Gateway {
-    Gateway::start(&format!(
-        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes: [{{ path: \"/*\", upstream: app }}]\n\
-         runtime: {{ workers: 1 }}\n",
-        backend.address()
-    ))
+    Gateway::on_one_worker(backend.address(), "")
 }
 
 /// Runs all cases, and reports all that fail at once.

@@ -75,6 +75,17 @@ impl Gateway {
         ))
     }
 
+    /// Routes everything to the origin at `address` on one worker, with further
+    /// fields for the listener.
+    pub(crate) fn on_one_worker(address: SocketAddr, listener: &str) -> Self {
+        Self::start(&format!(
+            "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{address}\"] }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n\
+             runtime: {{ workers: 1 }}\n"
+        ))
+    }
+
     /// Starts with this configuration, to which an access log in a file is added.
     pub(crate) fn start(yaml: &str) -> Self {
         Self::start_logging(yaml, "json")

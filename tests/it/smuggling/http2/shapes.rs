@@ -1,7 +1,8 @@
 //! Frames that belong nowhere, and heads that are too large.
 
 use super::super::backend::Backend;
-use super::{GET, GIVEN_UP, assert_cases, gateway, post, with};
+use super::{GET, GIVEN_UP, assert_cases, post, with};
+use crate::support::Gateway;
 use crate::support::frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FRAME_SIZE_ERROR, Frames,
     HEADERS, Outcome, block, frame, head,
@@ -48,7 +49,7 @@ fn frames_that_belong_nowhere_end_the_connection() {
 #[test]
 fn a_preface_that_breaks_off_is_no_request() {
     let backend = Backend::start();
-    let gateway = gateway(&backend, "");
+    let gateway = Gateway::on_one_worker(backend.address(), "");
     for preface in [
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r",
         "PRI * HTTP/2.0\r\n\r\nGET / HTTP/1.1\r\n",
@@ -67,7 +68,7 @@ fn a_preface_that_breaks_off_is_no_request() {
 #[test]
 fn a_head_has_as_many_fields_as_it_may_and_no_more() {
     let backend = Backend::start();
-    let gateway = gateway(&backend, "max_headers: 20");
+    let gateway = Gateway::on_one_worker(backend.address(), "max_headers: 20");
     for (count, status) in [(20, 200), (21, 431)] {
         let names: Vec<String> = (0..count).map(|number| format!("x-{number}")).collect();
         let fields: Vec<_> = names.iter().map(|name| (&**name, "1")).collect();
