@@ -58,11 +58,6 @@ impl Drain {
         let _ = self.0.wait_for(|phase| *phase != Phase::Working).await;
     }
 
-    /// Whether nobody waits any longer for what has not ended.
-    pub fn is_over(&self) -> bool {
-        *self.0.borrow() == Phase::Over
-    }
-
     /// Returns when nobody waits any longer for what has not ended.
     pub async fn over(&mut self) {
         let _ = self.0.wait_for(|phase| *phase == Phase::Over).await;
@@ -71,6 +66,8 @@ impl Drain {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     const LONG: Duration = Duration::from_secs(3600);
@@ -93,12 +90,11 @@ mod tests {
         let mut work = drain.clone();
         let work = async move {
             work.requested().await;
-            assert!(!work.is_over());
+            assert!(work.over().now_or_never().is_none());
             work.over().await;
         };
         let (finished, ()) = tokio::join!(stop.finish(Duration::from_secs(1)), work);
-        assert!(!finished && drain.is_requested() && drain.is_over());
-        drain.over().await;
+        assert!(!finished && drain.is_requested() && drain.over().now_or_never().is_some());
     }
 
     #[tokio::test]

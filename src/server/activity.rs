@@ -258,7 +258,7 @@ impl<T> Observed<T> {
 
     /// Whether it is the turn of others, who then have it.
     fn yields(&mut self, cx: &Context<'_>) -> bool {
-        let yields = self.frames.is_some() && self.turn_bytes >= TURN_BYTES;
+        let yields = self.turn_bytes >= TURN_BYTES;
         if yields {
             self.turn_bytes = 0;
             cx.waker().wake_by_ref();
@@ -269,6 +269,7 @@ impl<T> Observed<T> {
     /// These bytes have come.
     fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Some(frames) = &mut self.frames {
+            self.turn_bytes += bytes.len();
             frames.see(bytes, monotonic).map_err(io::Error::other)?;
             self.activity.see_head(frames.open_head());
         }
@@ -291,7 +292,6 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
             return Poll::Pending;
         };
         read?;
-        self.turn_bytes += buf.filled().len() - known;
         if buf.filled().len() == known && buf.remaining() > 0 {
             self.activity.is_silent.set(true);
         }

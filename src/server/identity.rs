@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
+use x509_parser::asn1_rs::Any;
 use x509_parser::extensions::GeneralName;
 use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
@@ -51,17 +52,19 @@ fn text(name: &X509Name<'_>) -> String {
             text.push('=');
             match attribute.as_str() {
                 Ok(value) => escape(value, &mut text),
-                Err(_) => {
-                    let value = attribute.attr_value();
-                    write!(text, "#{:02x}", value.tag().0).expect("memory takes all");
-                    for byte in value.data {
-                        write!(text, "{byte:02x}").expect("memory takes all");
-                    }
-                }
+                Err(_) => spell_out(attribute.attr_value(), &mut text),
             }
         }
     }
     text
+}
+
+/// What is no text: its type and its bytes.
+fn spell_out(value: &Any<'_>, text: &mut String) {
+    write!(text, "#{:02x}", value.tag().0).expect("memory takes all");
+    for byte in value.data {
+        write!(text, "{byte:02x}").expect("memory takes all");
+    }
 }
 
 /// RFC 4514, section 2.4.

@@ -165,11 +165,8 @@ fn what_a_listener_that_is_gone_still_does_has_as_long_as_a_drain() {
         "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned()
     });
     let short = format!("{}runtime: {{ drain: 300ms }}\n", forwarding(&origin, ""));
-    let gateway = Gateway::start(&short.replacen(
-        "[{",
-        "[{ address: \"127.0.0.2:0\", timeouts: { request_head: 400ms } }, {",
-        1,
-    ));
+    let two = short.replacen("[{", "[{ address: \"127.0.0.2:0\" }, {", 1);
+    let gateway = Gateway::start(&two);
     let [leaving, staying] = gateway.addresses()[..] else { panic!("two listeners") };
     let [mut leaving, mut staying] = [leaving, staying].map(Client::connect);
     for client in [&mut leaving, &mut staying] {

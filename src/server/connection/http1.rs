@@ -68,8 +68,9 @@ pub(super) async fn serve<F, S, B>(
     peer.interim = Some(backchannel.interim.clone());
     let service = in_turn(service(peer, settings), &backchannel);
     let mut connection = http1.serve_connection(TokioIo::new(guard), service);
-    let (connected, drained) = (Pin::new(&mut connection), drained(drain.clone(), &activity));
-    let end = drive(connected, &activity, &settings.timeouts, &drain, drained).await;
+    let idle_ends = idle_ends(drain.clone(), &activity);
+    let connected = Pin::new(&mut connection);
+    let end = drive(connected, &activity, &settings.timeouts, idle_ends, drain.over()).await;
     let parts = connection.into_parts();
     let guard = parts.io.into_inner();
     if let Some(tunnel) = backchannel.granted.take() {
@@ -90,7 +91,7 @@ pub(super) async fn serve<F, S, B>(
 }
 
 /// Returns when an idle connection is to be closed.
-async fn drained(mut drain: Drain, activity: &Activity) {
+async fn idle_ends(mut drain: Drain, activity: &Activity) {
     drain.requested().await;
     activity.end();
     farewell(&mut drain).await;

@@ -76,7 +76,7 @@ pub(super) async fn serve<S, B>(
     bounds: Http2Settings,
     settings: &ListenerSettings,
     since: Instant,
-    drain: Drain,
+    mut drain: Drain,
     service: S,
 ) where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -122,9 +122,9 @@ pub(super) async fn serve<S, B>(
     let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
     // However it ended, there is nothing to say on it any more. A GOAWAY costs
     // nobody anything: what crosses it is served.
-    let mut farewells = drain.clone();
-    let drained = farewells.requested();
-    drive(connection.as_mut(), &activity, &settings.timeouts, &drain, drained).await;
+    let mut ending = drain.clone();
+    let (drained, over) = (drain.requested(), ending.over());
+    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await;
 }
 
 /// Tells a request for a WebSocket as HTTP/1.1 does; returns the client's end of

@@ -213,20 +213,20 @@ async fn farewell(drain: &mut Drain) {
 }
 
 /// Polls the connection until it ends, is overdue, or has been drained, which is
-/// begun when `drained` returns and has no more time once `drain` is over.
+/// begun when `drained` returns and has no more time when `over` does.
 async fn drive<C>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     timeouts: &ListenerTimeouts,
-    drain: &Drain,
     drained: impl Future<Output = ()>,
+    over: impl Future<Output = ()>,
 ) -> End
 where
     C: GracefulConnection<Error = hyper::Error>,
 {
     let mut ticks = interval(Activity::interval(timeouts));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut drained = pin!(drained);
+    let (mut drained, mut over) = (pin!(drained), pin!(over));
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
@@ -234,6 +234,9 @@ where
             return Poll::Ready(End::of(ended));
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
+        if stopping && over.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(End::Overdue);
+        }
         // Whoever is in the middle of a head is told with the answer to it.
         if stopping && !draining && !activity.is_amid_head() {
             draining = true;
@@ -243,9 +246,6 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            if drain.is_over() {
-                return Poll::Ready(End::Overdue);
-            }
             activity.give_up_responses(timeouts.request_body);
             if !activity.is_overdue(timeouts) {
                 continue;

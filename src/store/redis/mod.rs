@@ -183,6 +183,9 @@ impl RedisStore {
     }
 
     /// See [`Store::apply`](super::Store::apply).
+    ///
+    /// What asks the server has its own place: decisions that need nobody else
+    /// would have room for it.
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
         if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
