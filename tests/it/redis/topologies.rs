@@ -1,10 +1,12 @@
 //! Every way to reach Redis that the configuration offers: two gateways share
 //! the limits of many clients by it.
 
+use std::sync::Arc;
+
 use super::{node, wait_for_store};
 use crate::support::load::who;
 use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
-use crate::support::{Gateway, eventually};
+use crate::support::{Certificates, Gateway, eventually};
 
 /// More than there are servers or slots' owners, so that each has some.
 const CLIENTS: usize = 60;
@@ -41,12 +43,31 @@ fn a_user_who_may_do_no_more_than_the_documentation_says() {
 fn a_user_of_a_cluster_who_may_do_no_more_than_the_documentation_says() {
     let more = "+cluster|slots +asking";
     assert!(documentation().contains(&format!("In a cluster it also needs `{more}`")));
-    let cluster = Cluster::start_with(Some(format!("user {} {more}", acl_of_documentation())));
+    let lines = vec![format!("user {} {more}", acl_of_documentation())];
+    let cluster = Cluster::start_with(Options { lines, ..Options::default() });
     holds(&format!("url: \"{}\", username: tollgate, password: secret", cluster.url()));
     for master in cluster.masters() {
         let denied = master.cli(&["ACL", "LOG"]);
         assert!(!denied.contains("reason\ncommand"), "{denied}");
     }
+}
+
+#[test]
+fn a_user_of_sentinels_who_may_do_no_more_than_the_documentation_says() {
+    let more = "+sentinel|get-master-addr-by-name";
+    assert!(documentation().contains(&format!("a user of Sentinels `{more}`")));
+    let user = |rules: &str| vec![format!("user {rules}")];
+    let sentinels = Sentinels::start_with(
+        Options {
+            password: Some("admin"),
+            lines: user(&acl_of_documentation()),
+            ..Options::default()
+        },
+        user(&format!("tollgate on >secret resetchannels -@all +@connection {more}")),
+    );
+    holds(&format!("url: \"{}\", username: tollgate, password: secret", sentinels.url()));
+    let denied = sentinels.master.cli(&["ACL", "LOG"]);
+    assert!(!denied.contains("reason\ncommand"), "{denied}");
 }
 
 fn documentation() -> String {
@@ -61,22 +82,27 @@ fn acl_of_documentation() -> String {
 }
 
 fn over_tls(name: &'static str) -> Redis {
-    Redis::start(Options { tls: Some(name), ..Options::default() })
+    Redis::start(behind_tls(&Arc::new(Certificates::temporary(name))))
+}
+
+/// Servers that show these certificates, and ask for one of theirs.
+fn behind_tls(made: &Arc<Certificates>) -> Options {
+    Options { tls: Some(Arc::clone(made)), ..Options::default() }
 }
 
 /// The fields that lead to a server which shows certificates of `trusted`'s
 /// authority, with our own of `known`'s if there is one.
-fn by_tls(redis: &Redis, trusted: &Redis, known: Option<&Redis>) -> String {
-    let own = known.map(|known| known.certificates());
-    let own = own.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
-    let (ca, own) = (trusted.certificates().ca(), own.unwrap_or_default());
-    format!("url: \"{}\", tls: {{ ca: {ca:?}{own} }}", redis.url())
+fn by_tls(url: &str, trusted: &Certificates, known: Option<&Certificates>) -> String {
+    let own = known.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
+    let (ca, own) = (trusted.ca(), own.unwrap_or_default());
+    format!("url: \"{url}\", tls: {{ ca: {ca:?}{own} }}")
 }
 
 #[test]
 fn a_server_behind_tls_that_asks_for_certificates() {
     let redis = over_tls(LOOPBACK);
-    holds(&by_tls(&redis, &redis, Some(&redis)));
+    let made = redis.certificates();
+    holds(&by_tls(&redis.url(), made, Some(made)));
 }
 
 /// A gateway serves without the store that these fields lead to, and its log says why.
@@ -90,20 +116,22 @@ fn is_no_store(store: &str, why: &str) {
 #[test]
 fn a_server_behind_tls_that_is_not_to_be_trusted_is_no_store() {
     let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
-    is_no_store(&by_tls(&redis, &other, Some(&redis)), "certificate");
+    let made = redis.certificates();
+    is_no_store(&by_tls(&redis.url(), other.certificates(), Some(made)), "certificate");
 }
 
 #[test]
 fn a_server_behind_tls_with_the_certificate_of_another_is_no_store() {
     let redis = over_tls("elsewhere.test");
-    is_no_store(&by_tls(&redis, &redis, Some(&redis)), "certificate");
+    let made = redis.certificates();
+    is_no_store(&by_tls(&redis.url(), made, Some(made)), "certificate");
 }
 
 #[test]
 fn a_server_behind_tls_that_does_not_know_us_is_no_store() {
     let (redis, other) = (over_tls(LOOPBACK), over_tls(LOOPBACK));
-    for known in [None, Some(&other)] {
-        is_no_store(&by_tls(&redis, &redis, known), "redis is away");
+    for known in [None, Some(other.certificates())] {
+        is_no_store(&by_tls(&redis.url(), redis.certificates(), known), "redis is away");
     }
 }
 
@@ -142,8 +170,23 @@ fn a_master_that_sentinels_know() {
 
 #[test]
 fn a_master_that_sentinels_with_a_password_know() {
-    let sentinels = Sentinels::start_with(Some("watchword"));
+    let options = Options { password: Some("watchword"), ..Options::default() };
+    let sentinels = Sentinels::start_with(options, Vec::new());
     holds(&format!("url: \"{}\", password: watchword", sentinels.url()));
+}
+
+#[test]
+fn a_master_that_sentinels_know_all_of_them_behind_tls() {
+    let made = Arc::new(Certificates::temporary(LOOPBACK));
+    let sentinels = Sentinels::start_with(behind_tls(&made), Vec::new());
+    holds(&by_tls(&sentinels.url(), &made, Some(&made)));
+}
+
+#[test]
+fn a_cluster_behind_tls() {
+    let made = Arc::new(Certificates::temporary(LOOPBACK));
+    let cluster = Cluster::start_with(behind_tls(&made));
+    holds(&by_tls(&cluster.url(), &made, Some(&made)));
 }
 
 #[test]

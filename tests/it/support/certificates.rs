@@ -4,11 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
 
 /// Files in PEM: an authority, and what it has signed for a server and a client.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     directory: PathBuf,
+    /// The directory, where it goes with this value.
+    _temporary: Option<TempDir>,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -20,7 +23,8 @@ impl Certificates {
         params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         let key = KeyPair::generate().expect("a key");
         let authority = params.self_signed(&key).expect("a certificate");
-        let made = Self { directory: directory.to_owned(), issuer: Issuer::new(params, key) };
+        let (directory, issuer) = (directory.to_owned(), Issuer::new(params, key));
+        let made = Self { directory, _temporary: None, issuer };
         fs::write(made.ca(), authority.pem()).expect("a file");
         for (name, certificate, key) in [
             (server, made.server(), made.server_key()),
@@ -29,6 +33,13 @@ impl Certificates {
             sign(&made.issuer, name, &certificate, &key);
         }
         made
+    }
+
+    /// Makes them in a directory that goes with them.
+    pub(crate) fn temporary(server: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let made = Self::make(directory.path(), server);
+        Self { _temporary: Some(directory), ..made }
     }
 
     /// One more for this name, in files that are called like it, and its key.

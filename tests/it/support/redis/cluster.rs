@@ -16,20 +16,21 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts the nodes, and waits until all of them agree that all is well.
     pub(crate) fn start() -> Self {
-        Self::start_with(None)
+        Self::start_with(Options::default())
     }
 
-    /// The same with one more line in the configuration of each.
-    pub(crate) fn start_with(line: Option<String>) -> Self {
-        let mut lines = vec![
+    /// The same of nodes that have these options.
+    pub(crate) fn start_with(mut options: Options) -> Self {
+        options.lines.extend([
             "cluster-enabled yes".to_owned(),
             format!("cluster-node-timeout {NODE_TIMEOUT_MS}"),
             "cluster-replica-validity-factor 0".to_owned(),
             "cluster-allow-replica-migration no".to_owned(),
             "repl-diskless-sync-delay 0".to_owned(),
-        ];
-        lines.extend(line);
-        let options = Options { lines, ..Options::default() };
+        ]);
+        if options.tls.is_some() {
+            options.lines.push("tls-cluster yes".to_owned());
+        }
         let nodes: Vec<Redis> = (0..NODES).map(|_| Redis::start(options.clone())).collect();
         let addresses: Vec<String> = nodes.iter().map(address).collect();
         let mut create = vec!["--cluster", "create"];
@@ -48,7 +49,8 @@ impl Cluster {
 
     /// The URL as a user would write it.
     pub(crate) fn url(&self) -> String {
-        format!("redis+cluster://{},{}", address(&self.nodes[0]), address(&self.nodes[1]))
+        let [first, second, ..] = &self.nodes[..] else { unreachable!("there are six") };
+        format!("{}+cluster://{},{}", first.scheme(), address(first), address(second))
     }
 
     /// Those that are masters now.

@@ -18,28 +18,31 @@ pub(crate) struct Sentinels {
 impl Sentinels {
     /// Starts them, and waits until the Sentinels know each other and the replica.
     pub(crate) fn start() -> Self {
-        Self::start_with(None)
+        Self::start_with(Options::default(), Vec::new())
     }
 
-    /// The same, with a password that all of them want to hear.
-    pub(crate) fn start_with(password: Option<&'static str>) -> Self {
-        let mut lines = vec!["repl-diskless-sync-delay 0".to_owned()];
-        lines.extend(password.map(|password| format!("masterauth {password}")));
-        let master = Redis::start(Options { password, lines: lines.clone(), ..Options::default() });
-        lines.push(format!("replicaof {LOOPBACK} {}", master.port()));
-        let replica = Redis::start(Options { password, lines, ..Options::default() });
+    /// The same of servers that have these options, and Sentinels that have these
+    /// lines in place of theirs.
+    pub(crate) fn start_with(mut options: Options, lines: Vec<String>) -> Self {
+        let password = options.password;
+        let mut sentinel = Options { is_sentinel: true, lines, ..options.clone() };
+        options.lines.push("repl-diskless-sync-delay 0".to_owned());
+        options.lines.extend(password.map(|password| format!("masterauth {password}")));
+        let master = Redis::start(options.clone());
+        options.lines.push(format!("replicaof {LOOPBACK} {}", master.port()));
+        let replica = Redis::start(options);
         // A Sentinel looks for replicas when it starts, and then rarely.
         eventually("the master has its replica", || {
             master.info("slave0").is_some_and(|replica| replica.contains("state=online"))
         });
-        let mut lines = vec![
+        sentinel.lines.extend([
             format!("sentinel monitor {NAME} {LOOPBACK} {} 2", master.port()),
             format!("sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}"),
             format!("sentinel failover-timeout {NAME} 5000"),
-        ];
-        lines.extend(password.map(|password| format!("sentinel auth-pass {NAME} {password}")));
-        let options = Options { is_sentinel: true, password, lines, ..Options::default() };
-        let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start(options.clone())).collect();
+        ]);
+        let auth = password.map(|password| format!("sentinel auth-pass {NAME} {password}"));
+        sentinel.lines.extend(auth);
+        let sentinels: Vec<Redis> = (0..3).map(|_| Redis::start(sentinel.clone())).collect();
         for sentinel in &sentinels {
             eventually("a Sentinel knows the others", || {
                 let known = |what| sentinel.cli(&["SENTINEL", what, NAME]).matches("runid").count();
@@ -52,7 +55,11 @@ impl Sentinels {
     /// The URL as a user would write it.
     pub(crate) fn url(&self) -> String {
         let ports = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
-        format!("redis+sentinel://{}/{NAME}", ports.collect::<Vec<_>>().join(","))
+        format!(
+            "{}+sentinel://{}/{NAME}",
+            self.master.scheme(),
+            ports.collect::<Vec<_>>().join(",")
+        )
     }
 
     /// Waits until the Sentinels name the replica as the master, and it is one.

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use super::port::free_port;
@@ -21,9 +22,9 @@ pub(crate) const LOOPBACK: &str = "127.0.0.1";
 pub(crate) struct Options {
     /// What every client must say.
     pub(crate) password: Option<&'static str>,
-    /// TLS instead of plain TCP, with a certificate for this name; clients must
-    /// show one, too.
-    pub(crate) tls: Option<&'static str>,
+    /// TLS instead of plain TCP, also between servers, with these certificates;
+    /// clients must show one of the same authority.
+    pub(crate) tls: Option<Arc<Certificates>>,
     /// Whether it is a Sentinel.
     pub(crate) is_sentinel: bool,
     /// Further lines of its configuration file.
@@ -35,7 +36,6 @@ pub(crate) struct Redis {
     options: Options,
     port: u16,
     process: Child,
-    certificates: Option<Certificates>,
     directory: tempfile::TempDir,
 }
 
@@ -43,9 +43,8 @@ impl Redis {
     /// Starts a server, which answers when this returns.
     pub(crate) fn start(options: Options) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let certificates = options.tls.map(|name| Certificates::make(directory.path(), name));
         let process = Command::new("true").spawn().expect("`true` is there");
-        let mut redis = Self { options, port: 0, process, certificates, directory };
+        let mut redis = Self { options, port: 0, process, directory };
         for _ in 0..ATTEMPTS {
             redis.port = free_port();
             fs::write(redis.file("redis.conf"), redis.configuration()).expect("a file");
@@ -69,10 +68,11 @@ impl Redis {
             lines.push("save \"\"\nappendonly no\nenable-debug-command yes".to_owned());
             lines.push(format!("unixsocket {}", socket.display()));
         }
-        match &self.certificates {
+        match &self.options.tls {
             None => lines.push(format!("port {port}")),
             Some(made) => {
                 lines.push(format!("port 0\ntls-port {port}\ntls-auth-clients yes"));
+                lines.push("tls-replication yes".to_owned());
                 lines.push(format!("tls-ca-cert-file {}", made.ca().display()));
                 lines.push(format!("tls-cert-file {}", made.server().display()));
                 lines.push(format!("tls-key-file {}", made.server_key().display()));
@@ -125,8 +125,12 @@ impl Redis {
 
     /// The URL as a user would write it, without user and password.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.options.tls.is_some() { "rediss" } else { "redis" };
-        format!("{scheme}://{LOOPBACK}:{}", self.port)
+        format!("{}://{LOOPBACK}:{}", self.scheme(), self.port)
+    }
+
+    /// What URLs of it begin with.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.options.tls.is_some() { "rediss" } else { "redis" }
     }
 
     /// The path of its Unix socket.
@@ -136,7 +140,7 @@ impl Redis {
 
     /// The certificates that it shows and trusts.
     pub(crate) fn certificates(&self) -> &Certificates {
-        self.certificates.as_ref().expect("it was started with TLS")
+        self.options.tls.as_deref().expect("it was started with TLS")
     }
 
     /// Runs a command that must not fail, and returns the answer as text.
@@ -151,7 +155,7 @@ impl Redis {
         if let Some(password) = self.options.password {
             command.env("REDISCLI_AUTH", password);
         }
-        if let Some(made) = &self.certificates {
+        if let Some(made) = &self.options.tls {
             command.arg("--tls").arg("--cacert").arg(made.ca());
             command.arg("--cert").arg(made.client()).arg("--key").arg(made.client_key());
         }

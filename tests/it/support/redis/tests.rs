@@ -2,10 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Cluster, Fault, LOOPBACK, Options, Redis, Sentinels, Wire};
-use crate::support::{eventually, now};
+use crate::support::{Certificates, eventually, now};
 
 /// A connection through the wire.
 struct Caller(TcpStream);
@@ -46,8 +47,8 @@ fn a_server_forgets_when_it_is_killed_and_not_when_it_is_stopped() {
 #[test]
 fn a_server_is_reached_as_its_options_say() {
     let lines = vec!["maxmemory 64mb".to_owned(), "user ann on >pass ~t:* +@all".to_owned()];
-    let options =
-        Options { password: Some("secret"), tls: Some(LOOPBACK), lines, ..Options::default() };
+    let tls = Some(Arc::new(Certificates::temporary(LOOPBACK)));
+    let options = Options { password: Some("secret"), tls, lines, ..Options::default() };
     let redis = Redis::start(options);
     assert_eq!(redis.cli(&["CONFIG", "GET", "maxmemory"]), "maxmemory\n67108864");
     assert!(redis.cli(&["ACL", "LIST"]).contains("user ann on"));
