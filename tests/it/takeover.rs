@@ -1,13 +1,21 @@
 //! One process takes over from another on the same port, under load.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::support::{Client, Gateway, eventually};
+use tokio::task::spawn_local;
+
+use crate::support::http::{Http, block_on, soon};
+use crate::support::{Certificates, Client, Gateway, TlsClient, eventually};
+
+/// What the certificate is for.
+const NAME: &str = "gateway.test";
 
 /// Clients that ask without end: half of them on connections that they keep as
 /// long as they may, half of them on a new connection for each request.
@@ -72,8 +80,13 @@ fn ask_until_closed(
 }
 
 fn gateway_at(address: SocketAddr) -> Gateway {
+    gateway_with(address, "")
+}
+
+/// The same with a further field of its listener.
+fn gateway_with(address: SocketAddr, field: &str) -> Gateway {
     Gateway::start(&format!(
-        "listeners: [{{ address: \"{address}\" }}]\n\
+        "listeners: [{{ address: \"{address}\", {field} }}]\n\
          routes: [{{ path: /*, respond: {{ body: ok }} }}]\n"
     ))
 }
@@ -99,4 +112,58 @@ fn processes_take_over_from_each_other_under_load_without_a_failed_request() {
         assert_eq!(old.wait().code(), Some(0));
     }
     assert_eq!(clients.stop(), [""; 0]);
+}
+
+/// Opens connections without end, asks once on each, and counts the answers.
+async fn ask_on_new_connections(
+    client: TlsClient,
+    address: SocketAddr,
+    protocol: &str,
+    answered: &Cell<usize>,
+) {
+    loop {
+        let stream = client.connect(address, NAME).await.expect("a handshake");
+        let http = match protocol {
+            "h2" => Http::http2(stream).await,
+            _ => Http::http1(stream).await,
+        };
+        let answer = http.expect("a new connection").get("/").await;
+        assert_eq!(answer.status, 200, "{protocol}");
+        answered.set(answered.get() + 1);
+    }
+}
+
+/// Whether the other process knows their sessions or not, clients of TLS do not
+/// notice that it is another.
+#[test]
+fn processes_that_speak_tls_take_over_from_each_other() {
+    let made = Certificates::temporary(NAME);
+    let (certificate, key) = (made.server(), made.server_key());
+    let tls = format!("tls: {{ certificates: [{{ cert: {certificate:?}, key: {key:?} }}] }}");
+    let address = free_address();
+    let mut running = gateway_with(address, &tls);
+    block_on(async {
+        let counts: Rc<[Cell<usize>; 2]> = Rc::default();
+        let clients = ["http/1.1", "h2"].into_iter().enumerate().map(|(index, protocol)| {
+            let (client, counts) = (TlsClient::offering(&made, &[protocol]), Rc::clone(&counts));
+            spawn_local(async move {
+                ask_on_new_connections(client, address, protocol, &counts[index]).await;
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        for _ in 0..3 {
+            let old = std::mem::replace(&mut running, gateway_with(address, &tls));
+            for is_over in [false, true] {
+                if is_over {
+                    old.terminate();
+                }
+                let before = counts.each_ref().map(Cell::get);
+                soon("clients of both protocols are served", || {
+                    assert!(clients.iter().all(|client| !client.is_finished()), "one has failed");
+                    counts.iter().zip(before).all(|(now, before)| now.get() > before + 30)
+                })
+                .await;
+            }
+        }
+    });
 }

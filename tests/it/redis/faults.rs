@@ -120,8 +120,10 @@ impl Outcome {
         let open = between(&self.samples, &open);
         let local = open.iter().filter(|sample| sample.is_local).count();
         assert!(local * 10 > open.len() * 9, "{local} of {} judged alone", open.len());
-        let median = percentile(&open, 50);
-        assert!(median < usual + Duration::from_millis(1), "{median:?}, {usual:?} without a store");
+        // That a decision then waits for nothing at all is shown where no other
+        // program can make it late: in `waits`.
+        let (median, most) = (percentile(&open, 50), usual + self.timeout / 2);
+        assert!(median < most, "{median:?}, and {usual:?} without a store");
     }
 
     /// The store was never given up.
