@@ -82,11 +82,7 @@ impl Entry {
             Outcome::Unavailable(_) => "failed_closed",
             Outcome::Deny(_) => "denied",
         };
-        self.shadow = decision
-            .reports
-            .iter()
-            .find(|report| report.outcome() == "shadow_refused")
-            .map(|report| report.policy.name.to_string());
+        self.shadow = decision.shadow_refused().next().map(|policy| policy.name.to_string());
         self.bound = decision
             .binding()
             .map(|report| (report.policy.name.to_string(), report.verdict.remaining));

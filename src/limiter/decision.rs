@@ -6,6 +6,8 @@
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
 use crate::rules::{Mode, Policy};
@@ -29,6 +31,9 @@ pub enum Outcome<'r> {
     Deny(&'r Policy),
 }
 
+/// Policies that demand a key which a request lacks.
+pub type Lacking<'r> = SmallVec<[&'r Policy; 1]>;
+
 /// What all policies of a route say of a request.
 #[derive(Debug)]
 pub struct Decision<'r> {
@@ -40,6 +45,8 @@ pub struct Decision<'r> {
     pub binding: Option<usize>,
     /// All reports.
     pub reports: Reports<'r>,
+    /// Policies in shadow that would have [denied](Outcome::Deny) it.
+    pub lacking: Lacking<'r>,
     /// What it owes when its response has ended, if it is admitted.
     pub lease: Lease,
 }
@@ -50,24 +57,26 @@ impl<'r> Decision<'r> {
     /// the longer window does, then the lower limit, then the name. Policies in
     /// shadow neither refuse nor bind.
     #[inline] // so that all reports are copied once less
-    pub(super) fn combine(reports: Reports<'r>, lease: Lease) -> Self {
+    pub(super) fn combine(reports: Reports<'r>, lacking: Lacking<'r>, lease: Lease) -> Self {
         let told = || reports.iter().enumerate().filter(|(_, report)| report.is_told());
         let refused = told()
             .filter(|(_, report)| report.refuses())
             .max_by_key(|(_, report)| (report.verdict.retry, report.precedence()));
         if let Some((index, report)) = refused {
             let outcome = Outcome::Refuse(report.verdict.retry);
-            return Self { outcome, delay: Span::ZERO, binding: Some(index), reports, lease };
+            let (delay, binding) = (Span::ZERO, Some(index));
+            return Self { outcome, delay, binding, reports, lacking, lease };
         }
         if reports.iter().any(|report| report.ruling == Ruling::FailedClosed && report.refuses()) {
             let outcome = Outcome::Unavailable(RETRY_STORE);
-            return Self { outcome, delay: Span::ZERO, binding: None, reports, lease };
+            let (delay, binding) = (Span::ZERO, None);
+            return Self { outcome, delay, binding, reports, lacking, lease };
         }
         let binding = told()
             .max_by_key(|(_, report)| (Reverse(report.requests_left()), report.precedence()))
             .map(|(index, _)| index);
         let delay = told().map(|(_, report)| report.verdict.delay).max().unwrap_or_default();
-        Self { outcome: Outcome::Admit, delay, binding, reports, lease }
+        Self { outcome: Outcome::Admit, delay, binding, reports, lacking, lease }
     }
 
     /// A request without the key that `policy` demands.
@@ -77,6 +86,7 @@ impl<'r> Decision<'r> {
             delay: Span::ZERO,
             binding: None,
             reports: Reports::new(),
+            lacking: Lacking::new(),
             lease: Lease::default(),
         }
     }
@@ -99,6 +109,12 @@ impl<'r> Decision<'r> {
     /// All policies that refuse the request.
     pub fn violated(&self) -> impl Iterator<Item = &'r Policy> {
         self.reports.iter().filter(|report| report.refuses()).map(|report| report.policy)
+    }
+
+    /// All policies in shadow that would have refused the request.
+    pub fn shadow_refused(&self) -> impl Iterator<Item = &'r Policy> {
+        let reports = self.reports.iter().filter(|report| report.is_shadow_refused());
+        reports.map(|report| report.policy).chain(self.lacking.iter().copied())
     }
 
     /// Whether it is admitted although it is beyond a limit, which upstream and
@@ -133,7 +149,8 @@ mod tests {
 
     fn combined<'r>(reports: &[(&'r Policy, Verdict, u64)]) -> Decision<'r> {
         let report = |&(policy, verdict, cost)| report(policy, verdict, cost);
-        Decision::combine(reports.iter().map(report).collect(), Lease::default())
+        let reports = reports.iter().map(report).collect();
+        Decision::combine(reports, Lacking::new(), Lease::default())
     }
 
     fn binding<'r>(decision: &Decision<'r>) -> &'r str {

@@ -24,7 +24,7 @@ mod tests;
 
 use smallvec::SmallVec;
 
-pub use decision::{Decision, Outcome};
+pub use decision::{Decision, Lacking, Outcome};
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use lease::{Ending, Lease};
 pub use report::{Report, Reports, Ruling};
@@ -32,6 +32,7 @@ pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
 use self::claim::{Charges, Claim, Claims};
+use self::overrides::Misfits;
 use crate::algorithm::{Op, Retry};
 use crate::rules::{KeyFor, Mode, Subject};
 use crate::store::overrides::Overrides;
@@ -46,12 +47,13 @@ pub const MAX_POLICIES: usize = 16;
 pub struct RateLimiter {
     store: Store,
     overrides: Option<Overrides>,
+    misfits: Misfits,
 }
 
 impl RateLimiter {
     /// Counts in this store. No key has a limit of its own.
-    pub const fn new(store: Store) -> Self {
-        Self { store, overrides: None }
+    pub fn new(store: Store) -> Self {
+        Self { store, overrides: None, misfits: Misfits::default() }
     }
 
     /// Goes by the limits of single keys that are kept there.
@@ -85,21 +87,22 @@ impl RateLimiter {
         room: Room,
         now: Timestamp,
     ) -> Decision<'r> {
-        let mut claims = Claims::new();
+        let (mut claims, mut lacking) = (Claims::new(), Lacking::new());
         for policy in &subject.route().policies {
             match subject.key(policy) {
                 KeyFor::Key(key) => claims.extend(Claim::new(subject, policy, key)),
                 KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
-                KeyFor::Exempt | KeyFor::Denied => {}
+                KeyFor::Denied => lacking.push(policy),
+                KeyFor::Exempt => {}
             }
         }
         if let Some(overrides) = &self.overrides {
-            overrides::apply(overrides, &mut claims, subject, now).await;
+            overrides::apply(overrides, &self.misfits, &mut claims, subject, now).await;
         }
         let mut reports = Reports::new();
         let at = self.judge(&claims, &mut reports, room, now).await;
         let lease = Lease::new(&claims, &reports, at);
-        Decision::combine(reports, lease)
+        Decision::combine(reports, lacking, lease)
     }
 
     /// What becomes of the claims, one report for each, and when that was

@@ -1,18 +1,43 @@
 //! Limits of single keys: what is kept of them somewhere comes before plans and
 //! the policy's own limit.
 
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use smallvec::SmallVec;
+use tracing::warn;
 
 use super::claim::Claims;
+use crate::algorithm::QuotaError;
 use crate::digest::Key;
-use crate::rules::Subject;
+use crate::rules::{Policy, Subject};
 use crate::store::overrides::{Override, Overrides};
 use crate::time::Timestamp;
+
+/// Policies that cannot count what is kept for one of their keys. Each is told
+/// to the log once by each worker, however many keys and requests there are.
+#[derive(Debug, Default)]
+pub(super) struct Misfits(RefCell<HashSet<Arc<str>>>);
+
+impl Misfits {
+    /// Tells of the policy, but not of the key. True if it is the first time.
+    fn tell(&self, policy: &Policy, error: &QuotaError) -> bool {
+        let is_new = self.0.borrow_mut().insert(Arc::clone(&policy.name));
+        if is_new {
+            let policy = &policy.name;
+            warn!(%policy, %error, "the limit of a key does not fit its policy any more and is \
+                ignored; `tollgate override get` shows it: set it again, or unset it");
+        }
+        is_new
+    }
+}
 
 /// Gives each claim the limit of its key, if it has one. Those of keys without
 /// any limit fall away.
 pub(super) async fn apply(
     overrides: &Overrides,
+    misfits: &Misfits,
     claims: &mut Claims<'_>,
     subject: &Subject<'_, '_>,
     now: Timestamp,
@@ -33,8 +58,10 @@ pub(super) async fn apply(
         let is_limited = match found {
             Some(Override::Unlimited) => false,
             Some(Override::Limited { units, window }) => {
+                let instead = claim.policy.override_limit(units, window);
                 // What the policy cannot count, since it was changed, is no limit of its own.
-                claim.instead = claim.policy.override_limit(units, window).ok().map(Box::new);
+                let instead = instead.map_err(|error| misfits.tell(claim.policy, &error));
+                claim.instead = instead.ok().map(Box::new);
                 claim.instead.is_some() || subject.limit(claim.policy).is_some()
             }
             None => subject.limit(claim.policy).is_some(),

@@ -71,6 +71,11 @@ impl<'r> Report<'r> {
         is_known && self.policy.mode == Mode::Enforce
     }
 
+    /// Whether it would have refused, if its policy were not in shadow.
+    pub(super) fn is_shadow_refused(&self) -> bool {
+        self.policy.mode == Mode::Shadow && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
+    }
+
     /// What metrics and logs call what the policy decides.
     pub fn outcome(&self) -> &'static str {
         match (self.ruling, self.policy.mode) {

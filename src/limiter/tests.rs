@@ -82,7 +82,7 @@ impl Gate {
         let now = Timestamp::from_micros(us);
         let at = self.limiter.judge(&claims, &mut reports, self.room, now).await;
         let lease = Lease::new(&claims, &reports, at);
-        Decision::combine(reports, lease)
+        Decision::combine(reports, Lacking::new(), lease)
     }
 
     fn end(&self, lease: Lease, ending: &Ending<'_>) {

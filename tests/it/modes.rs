@@ -9,6 +9,7 @@ use crate::support::{Gateway, Origin, Place, Response, eventually, on_every_stor
 on_every_store!(
     what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides,
     a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse,
+    a_policy_in_shadow_says_in_the_log_alone_who_lacks_its_key,
     a_policy_that_is_off_does_nothing,
     the_plan_that_a_trusted_proxy_names_sets_the_limit,
     who_comes_around_the_trusted_proxies_cannot_choose_a_plan,
@@ -54,6 +55,20 @@ fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse(place: Place) {
     let lines = gateway.access_lines(3);
     let refused_by: Vec<_> = lines.iter().map(|line| line["shadow_refused_by"].as_str()).collect();
     assert_eq!(refused_by, [None, Some("per-client"), Some("per-client")]);
+}
+
+fn a_policy_in_shadow_says_in_the_log_alone_who_lacks_its_key(place: Place) {
+    let origin = Origin::hello();
+    let policy = "key: \"header:x-who\", limit: 9/day, missing_key: deny, mode: shadow";
+    let gateway = place.limiting(&origin, policy);
+    let mut client = gateway.client();
+    for field in ["X-Who: ann", "X-Other: ann"] {
+        let response = client.get("/", &[field]);
+        assert_eq!((response.status, is_told(&response)), (200, false));
+    }
+    let lines = gateway.access_lines(2);
+    let refused_by: Vec<_> = lines.iter().map(|line| line["shadow_refused_by"].as_str()).collect();
+    assert_eq!(refused_by, [None, Some("per-client")]);
 }
 
 fn a_policy_that_is_off_does_nothing(place: Place) {

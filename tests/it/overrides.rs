@@ -9,11 +9,16 @@ use crate::support::{Client, Gateway, Program, eventually};
 
 /// A gateway whose overrides are in this file. `each` counts by `X-Who`.
 fn gateway(file: &Path) -> Gateway {
+    gateway_counting(file, "sliding_window")
+}
+
+/// The same with this algorithm for `each`.
+fn gateway_counting(file: &Path, algorithm: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
          policies:\n  \
-           each: {{ key: \"header:x-who\", limit: 3/day, overrides: true }}\n  \
+           each: {{ key: \"header:x-who\", limit: 3/day, algorithm: {algorithm}, overrides: true }}\n  \
            both: {{ key: {{ all: [ip, path] }}, limit: 1M/day, overrides: true }}\n  \
            plain: {{ key: ip, limit: 1M/day }}\n\
          routes: [{{ path: \"/*\", policies: [each, both, plain], respond: {{ body: ok }} }}]\n"
@@ -64,6 +69,30 @@ fn a_gateway_that_starts_again_goes_by_what_was_set_before() {
     eventually("it goes by it", || limits(&mut clients, "X-Who: ann") == [50]);
     let output = again.overrides(&["get", "each", "ann"]);
     assert_eq!(output.stdout, "each ann: 50/1d (the policy's own limit: 3/1d)\n");
+}
+
+#[test]
+fn what_does_not_fit_a_changed_policy_is_ignored_and_the_log_says_so_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let first = gateway(&file);
+    for (who, limit) in [("ann", "1M"), ("bob", "2M"), ("eve", "50")] {
+        assert_eq!(first.overrides(&["set", "each", who, limit]).code, Some(0));
+    }
+    drop(first);
+    // It keeps the time of each request, and refuses to do so for as many.
+    let again = gateway_counting(&file, "sliding_log");
+    let mut clients = [again.client()];
+    eventually("it goes by what fits", || limits(&mut clients, "X-Who: eve") == [50]);
+    for who in ["X-Who: ann", "X-Who: bob", "X-Who: ann"] {
+        assert_eq!(limits(&mut clients, who), [3]);
+    }
+    let log = again.log();
+    let lines: Vec<_> = log.lines().filter(|line| line.contains("does not fit")).collect();
+    assert!(
+        matches!(&lines[..], [line] if line.contains("each") && !line.contains("ann")),
+        "{log}"
+    );
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::algorithm::Verdict;
 use crate::algorithm::tests::cases;
 use crate::limiter::tests::policy;
-use crate::limiter::{Lease, Reports, Ruling};
+use crate::limiter::{Lacking, Lease, Reports, Ruling};
 use crate::rules::{Mode, Policy};
 
 fn report(policy: &Policy, remaining: u64, retry: Retry, reset_ms: u64) -> Report<'_> {
@@ -22,7 +22,8 @@ fn report(policy: &Policy, remaining: u64, retry: Retry, reset_ms: u64) -> Repor
 }
 
 fn decision<'r>(reports: &[Report<'r>]) -> Decision<'r> {
-    Decision::combine(reports.iter().copied().collect::<Reports<'_>>(), Lease::default())
+    let reports = reports.iter().copied().collect::<Reports<'_>>();
+    Decision::combine(reports, Lacking::new(), Lease::default())
 }
 
 fn after(ms: u64) -> Retry {

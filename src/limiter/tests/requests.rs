@@ -78,9 +78,17 @@ async fn a_missing_key_denies_and_counts_nothing() {
 }
 
 #[tokio::test]
-async fn in_shadow_a_missing_key_denies_nobody() {
+async fn in_shadow_a_missing_key_denies_nobody_and_is_reported() {
     let rules = rules([Policy { mode: Mode::Shadow, ..by_x(MissingKey::Deny) }]);
-    assert!(is_admitted(&decide(&limiter(), &rules, None).await));
+    let limiter = limiter();
+    let shadow_refused = async |x| {
+        let decision = decide(&limiter, &rules, x).await;
+        assert!(is_admitted(&decision));
+        decision.shadow_refused().map(|policy| policy.name.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(shadow_refused(None).await, ["by-x"]);
+    assert_eq!(shadow_refused(Some("1")).await, [""; 0]);
+    assert_eq!(shadow_refused(Some("1")).await, ["by-x"]);
 }
 
 #[tokio::test]
