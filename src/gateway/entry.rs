@@ -5,11 +5,11 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use http::request::Parts;
-use http::{HeaderValue, Method, Response, Uri};
+use http::{HeaderValue, Method, Response, StatusCode, Uri};
 
 use super::{Client, Gateway, Judgement, ResponseBody};
 use crate::limiter::{Outcome, Report};
-use crate::message::Failure;
+use crate::message::{Carried, Failure};
 use crate::proxy::BrokenResponse;
 use crate::telemetry::Record;
 use crate::time::{Span, Timestamp, monotonic};
@@ -28,6 +28,8 @@ pub(super) struct Entry {
     /// 0 until there is a response.
     status: u16,
     bytes: u64,
+    /// What a WebSocket carried in place of a body.
+    carried: Option<Carried>,
     upstream_us: Option<u64>,
     /// The route's index.
     route: Option<usize>,
@@ -58,6 +60,7 @@ impl Entry {
             uri: head.uri.clone(),
             status: 0,
             bytes: 0,
+            carried: None,
             upstream_us: None,
             route: None,
             bound: None,
@@ -108,8 +111,13 @@ impl Entry {
     }
 
     /// The response begins.
-    pub(super) fn begun(&mut self, response: &Response<ResponseBody>) {
+    pub(super) fn begun(&mut self, response: &mut Response<ResponseBody>) {
         self.status = response.status().as_u16();
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let carried = Carried::default();
+            response.extensions_mut().insert(carried.clone());
+            self.carried = Some(carried);
+        }
     }
 
     fn elapsed_us(&self) -> u64 {
@@ -133,7 +141,7 @@ impl Drop for Entry {
             method: self.method.as_str(),
             path: self.uri.path(),
             status: self.status,
-            bytes: self.bytes,
+            bytes: self.bytes + self.carried.as_ref().map_or(0, Carried::bytes),
             duration_us: self.elapsed_us(),
             upstream_us: self.upstream_us,
             route: route.map(|route| &*route.name),

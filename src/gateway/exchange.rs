@@ -120,7 +120,7 @@ impl<'g> Exchange<'g> {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
         if let Some(entry) = &mut self.entry {
-            entry.begun(&response);
+            entry.begun(&mut response);
         }
         response.map(|body| body.followed_by(self.entry, self.owed))
     }

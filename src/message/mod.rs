@@ -25,4 +25,6 @@ pub use redirect::{Location, LocationError, Redirect};
 pub use respond::{AnswerStyle, Refusal, options};
 pub use rewrite::{Prefix, Rewrite};
 pub use template::Template;
-pub use websocket::{grants_websocket, switch_to_websocket, wants_websocket, websocket_key};
+pub use websocket::{
+    Carried, grants_websocket, switch_to_websocket, wants_websocket, websocket_key,
+};

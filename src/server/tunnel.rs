@@ -20,12 +20,15 @@ use tokio::time::sleep_until;
 use tokio_util::io::InspectReader;
 
 use crate::drain::Drain;
+use crate::message::Carried;
 use crate::time::monotonic;
 
 /// A tunnel that has been granted.
 #[derive(Debug)]
 pub(super) struct Tunnel<B> {
     backend: OnUpgrade,
+    /// The service wants to know, if it said so.
+    carried: Option<Carried>,
     /// Held while the tunnel lasts.
     _answer: B,
 }
@@ -41,7 +44,8 @@ impl<B> Tunnel<B> {
         };
         match backend {
             Some(backend) => {
-                let tunnel = Self { backend, _answer: body };
+                let carried = head.extensions.remove();
+                let tunnel = Self { backend, carried, _answer: body };
                 (Response::from_parts(head, Told(None)), Some(tunnel))
             }
             None => (Response::from_parts(head, Told(Some(body))), None),
@@ -63,9 +67,11 @@ impl<B> Tunnel<B> {
         let Ok(backend) = self.backend.await else { return };
         // When something was last read, from either side.
         let last = Cell::new(monotonic());
-        let note = |_: &[u8]| last.set(monotonic());
-        let mut client = InspectReader::new(client, note);
-        let mut backend = InspectReader::new(TokioIo::new(backend), note);
+        let mut client = InspectReader::new(client, |_: &[u8]| last.set(monotonic()));
+        let mut backend = InspectReader::new(TokioIo::new(backend), |bytes: &[u8]| {
+            last.set(monotonic());
+            self.carried.iter().for_each(|carried| carried.add(bytes.len()));
+        });
         let mut carried = pin!(async {
             backend.write_all(&early).await?;
             copy_bidirectional(&mut client, &mut backend).await

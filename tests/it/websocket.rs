@@ -106,6 +106,22 @@ fn bytes_go_both_ways_until_one_side_has_said_all() {
     assert_eq!(client.rest(), b"end");
 }
 
+/// As nginx does: what the client was sent, when it was sent all of it.
+#[test]
+fn the_access_log_says_how_much_a_websocket_has_carried() {
+    let origin = echoing();
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let mut client = opened(&gateway);
+    client.send(b"hello, ");
+    assert_eq!(client.exactly(7), b"hello, ");
+    client.send(b"world");
+    client.shutdown(Shutdown::Write);
+    assert_eq!(client.rest(), b"worldend");
+    drop(client);
+    let line = &gateway.access_lines(1)[0];
+    assert_eq!((&line["status"], &line["bytes"]), (&101.into(), &15.into()));
+}
+
 #[test]
 fn what_is_said_right_behind_the_request_is_not_lost() {
     let origin = echoing();
