@@ -4,15 +4,19 @@ use tracing::{error, info, warn};
 
 use super::fleet::Fleet;
 use super::watch::FileWatch;
-use crate::config::{self, Compiled, Report};
+use crate::config::{self, Compiled, LoadError, Report};
 
 /// Reads the watched file again and gives the workers what it says. If that is nothing
 /// that can run, the log says why, and everything stays as it is.
 pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
     let Compiled { config, warnings, files } = match config::load(watch.file()) {
         Ok(compiled) => compiled,
-        Err(mistakes) => {
-            error!("not reloaded, the running configuration stays:\n{mistakes}");
+        Err(error) => {
+            error!("not reloaded, the running configuration stays:\n{error}");
+            // Whoever mends one of them need not touch the file that names it.
+            if let LoadError::Mistakes { files, .. } = error {
+                watch.follow(files);
+            }
             return;
         }
     };

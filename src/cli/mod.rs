@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
 /// A report says of each line what it is; everything else is an error.
 fn prefixed(failure: &Failure) -> String {
     match failure {
-        Failure::Config(LoadError::Mistakes(report)) => report.to_string(),
+        Failure::Config(LoadError::Mistakes { report, .. }) => report.to_string(),
         other => format!("error: {other}"),
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
     /// Where relative paths begin: the directory of the file itself.
     pub(super) directory: &'a Path,
-    /// The files that were read, each once.
+    /// The files that were read, or are not there to be read, each once.
     pub(super) files: RefCell<Vec<PathBuf>>,
 }
 
@@ -39,13 +39,13 @@ impl Surroundings<'_> {
             std::io::ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
             _ => format!("the file {path:?} cannot be read: {error}"),
         };
-        let file = File::open(&place).map_err(unreadable)?;
+        let file = File::open(&place).map_err(unreadable);
         let mut files = self.files.borrow_mut();
         if !files.contains(&place) {
             files.push(place);
         }
         let mut text = String::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+        file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
         if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
             return Err(format!("the file {path:?} is larger than 1 MiB"));
         }

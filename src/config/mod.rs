@@ -52,8 +52,13 @@ pub enum LoadError {
         error: std::io::Error,
     },
     /// It has mistakes.
-    #[error("{0}")]
-    Mistakes(Report),
+    #[error("{report}")]
+    Mistakes {
+        /// All of them.
+        report: Report,
+        /// The other files that it names: the mistakes may be in them.
+        files: Vec<PathBuf>,
+    },
 }
 
 /// Reads and compiles the file at `path`, with the environment of the process.
@@ -72,8 +77,8 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     let text = String::from_utf8(bytes)
         .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "it is no UTF-8 text")))?;
     let name = path.to_string_lossy();
-    Config::parse(&text, &name, &|variable| std::env::var(variable).ok())
-        .map_err(LoadError::Mistakes)
+    compiled(&text, &name, &|variable| std::env::var(variable).ok())
+        .map_err(|(report, files)| LoadError::Mistakes { report, files })
 }
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
@@ -93,21 +98,29 @@ impl Config {
         name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Compiled, Report> {
-        let problems = problem::Problems::default();
-        let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-        let around = expand::Surroundings { env, directory, files: RefCell::default() };
-        let config = yaml::parse(text, &problems).and_then(|mut tree| {
-            expand::expand(&mut tree, &around, &problems);
-            let raw = de::read(&tree, &problems)?;
-            compile::compile(&raw, &around, &problems)
-        });
-        let report = problems.report(name, text);
-        match config {
-            Some(config) => {
-                Ok(Compiled { config, warnings: report, files: around.files.into_inner() })
-            }
-            None => Err(report),
-        }
+        compiled(text, name, env).map_err(|(report, _)| report)
+    }
+}
+
+/// What [`Config::parse`] gives; beside the mistakes the other files that the
+/// text names.
+fn compiled(
+    text: &str,
+    name: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Compiled, (Report, Vec<PathBuf>)> {
+    let problems = problem::Problems::default();
+    let directory = Path::new(name).parent().unwrap_or(Path::new(""));
+    let around = expand::Surroundings { env, directory, files: RefCell::default() };
+    let config = yaml::parse(text, &problems).and_then(|mut tree| {
+        expand::expand(&mut tree, &around, &problems);
+        let raw = de::read(&tree, &problems)?;
+        compile::compile(&raw, &around, &problems)
+    });
+    let (report, files) = (problems.report(name, text), around.files.into_inner());
+    match config {
+        Some(config) => Ok(Compiled { config, warnings: report, files }),
+        None => Err((report, files)),
     }
 }
 

@@ -100,6 +100,21 @@ fn a_broken_file_changes_nothing_and_the_log_says_what_is_wrong_with_it() {
     assert_eq!(gateway.client().get("/", &[]).text(), "better");
 }
 
+/// Whether the file that it names is not there or makes no sense: it is the fault
+/// that has to be mended, and nothing else.
+#[test]
+fn a_file_that_a_broken_one_names_is_read_again_when_it_is_mended() {
+    let gateway = Gateway::start(&saying("old"));
+    let named = gateway.file().with_file_name("limit");
+    gateway.rewrite(&limited("1/s").replace("limit: 1/s", "limit: \"${file:limit}\""));
+    eventually("it is refused", || gateway.log().matches("not reloaded").count() == 1);
+    std::fs::write(&named, "many").expect("a file");
+    eventually("it is refused", || gateway.log().matches("not reloaded").count() == 2);
+    std::fs::write(&named, "7/day").expect("a file");
+    eventually("it is read", || gateway.log().contains(" reloaded file="));
+    assert_eq!(gateway.client().get("/", &[]).number("X-Ratelimit-Limit"), 7);
+}
+
 #[test]
 fn a_request_under_way_ends_as_it_began() {
     let (go, may_go) = mpsc::channel::<()>();
