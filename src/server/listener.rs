@@ -1,7 +1,9 @@
 //! Listening: one socket for each worker on the same address, so that workers
 //! share nothing and the kernel spreads connections among them (SO_REUSEPORT).
-//! A Unix socket has no such thing: there all workers share one.
+//! A Unix socket has no such thing: there all workers share one. What the kernel
+//! spreads unevenly is passed on (`spread`).
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
@@ -12,6 +14,7 @@ use std::time::Duration;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
+use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
@@ -19,6 +22,7 @@ use tracing::warn;
 
 use super::connection::{self, Protocols};
 use super::socket::{Acceptor, BoundSocket};
+use super::spread::{self, Door, Guest, Usher};
 use super::stream::Transport;
 use super::terms::TermsView;
 use super::{ListenAddress, ListenerSettings, ListenerTerms, OpenSocket, Peer, Terms, TlsError};
@@ -73,6 +77,8 @@ pub struct Listener {
     socket: BoundSocket,
     address: ListenAddress,
     terms: TermsView,
+    usher: Usher,
+    door: Door,
 }
 
 impl Listener {
@@ -109,8 +115,12 @@ impl Listener {
             BindError::Socket { address, source }
         })?;
         let terms = ListenerTerms::new(terms);
-        let listener = |socket| Self { socket, address: address.clone(), terms: terms.view() };
-        Ok((sockets.into_iter().map(listener).collect(), terms))
+        let parts = spread::over(sockets.len());
+        let listener = |(socket, (usher, door))| {
+            let (address, terms) = (address.clone(), terms.view());
+            Self { socket, address, terms, usher, door }
+        };
+        Ok((sockets.into_iter().zip(parts).map(listener).collect(), terms))
     }
 
     /// The address, with the port that it really has.
@@ -138,29 +148,76 @@ where
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let TermsView { mut terms, vacancies } = listener.terms;
-    let acceptor = listener.socket.into_acceptor()?;
-    let service = Rc::new(service);
-    let mut protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
-    let mut closed = pin!(close(&acceptor, drain.clone()));
-    loop {
-        let (transport, peer) = tokio::select! {
-            biased;
-            accepted = accept(&acceptor) => accepted,
-            () = &mut closed => return Ok(()),
-        };
-        if terms.has_changed().unwrap_or(false) {
-            protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+    let Listener { socket, terms: TermsView { terms, vacancies }, usher, mut door, .. } = listener;
+    let acceptor = socket.into_acceptor()?;
+    let hall = Hall::new(terms, drain.clone(), service);
+    let accepting = async {
+        let mut closed = pin!(close(&acceptor, drain.clone()));
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                accepted = accept(&acceptor) => accepted,
+                () = &mut closed => return,
+            };
+            let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else { return };
+            hall.welcome(usher.seat(accepted, vacancy));
         }
-        let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else {
-            return Ok(());
+    };
+    // Beside the accepting, not in turn with it: who is passed on has a place
+    // already, for which who was accepted may have to wait.
+    let receiving = async {
+        while let Some(guest) = door.next().await {
+            hall.welcome(guest.map(Some));
+        }
+    };
+    tokio::select! { () = accepting => {}, () = receiving => {} }
+    door.close();
+    while let Some(guest) = door.next().await {
+        hall.welcome(guest.map(Some));
+    }
+    Ok(())
+}
+
+/// Where connections of a listener are served on one worker.
+struct Hall<F> {
+    terms: RefCell<(watch::Receiver<Terms>, Rc<Protocols>)>,
+    drain: Drain,
+    service: Rc<F>,
+}
+
+impl<F> Hall<F> {
+    fn new(mut terms: watch::Receiver<Terms>, drain: Drain, service: F) -> Self {
+        let protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+        Self { terms: RefCell::new((terms, protocols)), drain, service: Rc::new(service) }
+    }
+
+    /// Serves a connection, if there is one, by the terms that hold now.
+    fn welcome<S, B>(&self, guest: io::Result<Option<Guest>>)
+    where
+        F: Fn(Peer, &ListenerSettings) -> S + 'static,
+        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+        B: Body + Unpin + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Guest { transport, peer, place } = match guest {
+            Ok(Some(guest)) => guest,
+            Ok(None) => return,
+            Err(error) => return warn!(%error, "a connection cannot be passed on"),
         };
-        let (protocols, service) = (Rc::clone(&protocols), Rc::clone(&service));
-        let drain = drain.clone();
+        let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
+        let drain = self.drain.clone();
         spawn_local(async move {
             connection::serve(transport, peer, &protocols, drain, &*service).await;
-            drop(vacancy);
+            drop(place);
         });
+    }
+
+    fn protocols(&self) -> Rc<Protocols> {
+        let (terms, protocols) = &mut *self.terms.borrow_mut();
+        if terms.has_changed().unwrap_or(false) {
+            *protocols = Rc::new(Protocols::new(terms.borrow_and_update().clone()));
+        }
+        Rc::clone(protocols)
     }
 }
 

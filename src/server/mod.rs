@@ -18,6 +18,7 @@ mod proxied;
 mod responses;
 mod settings;
 mod socket;
+mod spread;
 mod stream;
 mod terms;
 mod tls;

@@ -87,6 +87,10 @@ fn what_does_not_fit_a_changed_policy_is_ignored_and_the_log_says_so_once() {
     for who in ["X-Who: ann", "X-Who: bob", "X-Who: ann"] {
         assert_eq!(limits(&mut clients, who), [3]);
     }
+    eventually("the log says so", || {
+        assert_eq!(limits(&mut clients, "X-Who: bob"), [3]);
+        again.log().contains("does not fit")
+    });
     let log = again.log();
     let lines: Vec<_> = log.lines().filter(|line| line.contains("does not fit")).collect();
     assert!(
