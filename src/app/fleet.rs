@@ -11,13 +11,14 @@ use tokio::task::spawn_local;
 use tracing::{info, warn};
 
 use super::RunError;
+use super::files;
 use super::foundation::Foundation;
 use super::systemd::Inherited;
 use super::worker::{Change, Worker};
 use crate::config::Config;
 use crate::drain::{Drain, Stop};
 use crate::proxy::{self, UpstreamShared};
-use crate::server::{BindError, Listener, ListenerSettings, ListenerTerms, Terms};
+use crate::server::{BindError, Capacity, Listener, ListenerSettings, ListenerTerms, Terms};
 use crate::snapshot::Snapshot;
 use crate::telemetry::AccessLog;
 
@@ -36,6 +37,9 @@ pub(super) struct Fleet {
     snapshot: Arc<Snapshot>,
     listeners: Vec<(ListenerId, ListenerTerms)>,
     listeners_so_far: u64,
+    /// For how many connections of clients there are files, and who has them.
+    room: usize,
+    capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Change>, JoinHandle<()>)>,
     drain_limit: Duration,
 }
@@ -68,9 +72,12 @@ impl Fleet {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let foundation = Foundation::new(&config, echo)?;
         let listeners = std::mem::take(&mut config.listeners);
+        let room = files::for_clients(files::raise(), workers);
         let mut fleet = Self {
             listeners: Vec::new(),
             listeners_so_far: 0,
+            room,
+            capacity: Capacity::new(room),
             workers: Vec::with_capacity(workers),
             drain_limit: config.runtime.drain,
             snapshot: Arc::new(foundation.snapshot(config, &[])),
@@ -83,6 +90,7 @@ impl Fleet {
             }
         }
         let opened = fleet.open(listeners.iter(), workers)?;
+        fleet.warn_of_files();
         find(&fleet.snapshot.upstreams).await;
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
             let (sender, changes) = mpsc::unbounded_channel();
@@ -128,6 +136,7 @@ impl Fleet {
             self.listeners[place].1.change(terms);
         }
         let closed = self.close_all_but(&places, running.len());
+        self.warn_of_files();
         self.drain_limit = config.runtime.drain;
         let snapshot = self.foundation.snapshot(config, &self.snapshot.upstreams);
         let before = &self.snapshot.upstreams;
@@ -161,8 +170,8 @@ impl Fleet {
             .map(|settings| {
                 let terms = Terms::new(settings.clone())?;
                 match self.inherited.at(&settings.address) {
-                    Some(socket) => Listener::adopt(terms, socket, workers),
-                    None => Listener::bind(terms, workers),
+                    Some(socket) => Listener::adopt(terms, socket, workers, &self.capacity),
+                    None => Listener::bind(terms, workers, &self.capacity),
                 }
             })
             .collect::<Result<_, _>>()?;
@@ -175,6 +184,19 @@ impl Fleet {
             opened.push((id, listeners));
         }
         Ok(opened)
+    }
+
+    /// Says if listeners may have more connections than there are files for.
+    fn warn_of_files(&self) {
+        let wanted = self.listeners.iter().map(|(_, terms)| terms.settings().max_connections);
+        let (wanted, room) = (wanted.fold(0, usize::saturating_add), self.room);
+        if wanted > room {
+            warn!(
+                "max_connections adds up to {wanted}, but the limit on open files leaves room \
+                 for {room} clients, and more will wait: raise it (`ulimit -n`, LimitNOFILE), \
+                 or lower max_connections"
+            );
+        }
     }
 
     /// Forgets those of the first `running` listeners that have no place any more.

@@ -3,6 +3,7 @@
 //! request.
 
 mod echo;
+mod files;
 mod fleet;
 mod foundation;
 mod reload;
@@ -21,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::drain::{self, Stop};
-use crate::server::{self, BindError, ListenAddress, Listener, ListenerSettings, Terms};
+use crate::server::{self, BindError, Capacity, ListenAddress, Listener, ListenerSettings, Terms};
 use crate::store::overrides::FileError;
 use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
 use fleet::{Ended, Fleet};
@@ -164,7 +165,10 @@ fn local_runtime() -> io::Result<LocalRuntime> {
 /// Starts the backend inside the process on a free port of the loopback.
 fn start_echo() -> Result<(Stop, SocketAddr), RunError> {
     let address = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let (mut listeners, _) = Listener::bind(Terms::new(ListenerSettings::new(address))?, 1)?;
+    // As many as the gateway itself opens.
+    let (terms, capacity) =
+        (Terms::new(ListenerSettings::new(address))?, Capacity::new(usize::MAX));
+    let (mut listeners, _) = Listener::bind(terms, 1, &capacity)?;
     let listener = listeners.swap_remove(0);
     let address = listener.address().tcp().expect("it was bound to a port");
     let (stop, drain) = drain::channel();

@@ -8,8 +8,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use http_body::Body;
@@ -25,8 +24,11 @@ use super::socket::{Acceptor, BoundSocket};
 use super::spread::{self, Door, Guest, Usher};
 use super::stream::Transport;
 use super::terms::TermsView;
-use super::{ListenAddress, ListenerSettings, ListenerTerms, OpenSocket, Peer, Terms, TlsError};
+use super::{
+    Capacity, ListenAddress, ListenerSettings, ListenerTerms, OpenSocket, Peer, Terms, TlsError,
+};
 use crate::drain::Drain;
+use crate::time::monotonic;
 
 /// How long a client that has been answered may take to complete its connection:
 /// the time of a round trip, but less than the second after which a client that
@@ -34,6 +36,8 @@ use crate::drain::Drain;
 const HANDSHAKE: Duration = Duration::from_millis(300);
 /// How long accepting rests when the process or the system is out of something.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+/// How often the log is told of that, by each worker.
+const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An address that cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +90,13 @@ impl Listener {
     ///
     /// # Errors
     /// If the address cannot be listened on.
-    pub fn bind(terms: Terms, workers: usize) -> Result<(Vec<Self>, ListenerTerms), BindError> {
+    pub fn bind(
+        terms: Terms,
+        workers: usize,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
         let bound = BoundSocket::bind(&terms.settings.address, workers);
-        Self::on(bound, terms)
+        Self::on(bound, terms, capacity)
     }
 
     /// Accepts from a socket that somebody else has opened at the address of
@@ -100,21 +108,23 @@ impl Listener {
         terms: Terms,
         socket: &OpenSocket,
         workers: usize,
+        capacity: &Capacity,
     ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
         let adopted = BoundSocket::adopt(socket, workers);
         let bound = adopted.map(|sockets| (sockets, terms.settings.address.clone()));
-        Self::on(bound, terms)
+        Self::on(bound, terms, capacity)
     }
 
     fn on(
         bound: io::Result<(Vec<BoundSocket>, ListenAddress)>,
         terms: Terms,
+        capacity: &Capacity,
     ) -> Result<(Vec<Self>, ListenerTerms), BindError> {
         let (sockets, address) = bound.map_err(|source| {
             let address = terms.settings.address.clone();
             BindError::Socket { address, source }
         })?;
-        let terms = ListenerTerms::new(terms);
+        let terms = ListenerTerms::new(terms, capacity.clone());
         let parts = spread::over(sockets.len());
         let listener = |(socket, (usher, door))| {
             let (address, terms) = (address.clone(), terms.view());
@@ -135,7 +145,8 @@ impl Listener {
 /// A request whose extensions hold a [`Malformed`](crate::request::Malformed) stands
 /// for bytes of a client that are no request: the service has only to say so.
 ///
-/// At most `max_connections` are served at once, over all workers; each worker
+/// At most `max_connections` are served at once, over all workers, and no more
+/// than the [`Capacity`] that all listeners share; each worker
 /// may hold one more that waits, and all others wait in the kernel. Whoever
 /// could connect before the drain is served, too.
 ///
@@ -153,13 +164,14 @@ where
     let hall = Hall::new(terms, drain.clone(), service);
     let accepting = async {
         let mut closed = pin!(close(&acceptor, drain.clone()));
+        let mut told = None;
         loop {
             let accepted = tokio::select! {
                 biased;
-                accepted = accept(&acceptor) => accepted,
+                accepted = accept(&acceptor, &mut told) => accepted,
                 () = &mut closed => return,
             };
-            let Ok(vacancy) = Arc::clone(&vacancies).acquire_owned().await else { return };
+            let Some(vacancy) = vacancies.take().await else { return };
             hall.welcome(usher.seat(accepted, vacancy));
         }
     };
@@ -236,14 +248,19 @@ async fn close(acceptor: &Acceptor, mut drain: Drain) {
 }
 
 /// The next connection. Errors never end the accepting: they belong to one
-/// client, or the process is out of file descriptors and must wait for some.
-async fn accept(acceptor: &Acceptor) -> (Transport, Peer) {
+/// client, or the process is out of file descriptors and must wait for some. Of
+/// that the log is told now and then; `told` is when it was last.
+async fn accept(acceptor: &Acceptor, told: &mut Option<Instant>) -> (Transport, Peer) {
     loop {
         match acceptor.accept().await {
             Ok(accepted) => return accepted,
             Err(error) if is_clients(&error) => {}
             Err(error) => {
-                warn!(%error, "cannot accept connections for a moment");
+                let now = monotonic();
+                if told.is_none_or(|told| now >= told + TELL_INTERVAL) {
+                    *told = Some(now);
+                    warn!(%error, "cannot accept connections for a moment");
+                }
                 sleep(EXHAUSTED_PAUSE).await;
             }
         }

@@ -30,5 +30,5 @@ pub use interim::InterimQueue;
 pub use listener::{BindError, Listener, serve};
 pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
 pub use socket::OpenSocket;
-pub use terms::{ListenerTerms, Terms};
+pub use terms::{Capacity, ListenerTerms, Terms};
 pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

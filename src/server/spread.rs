@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::either::Either;
 
 use super::Peer;
 use super::stream::Transport;
+use super::terms::Vacancy;
 
 /// Others that a worker looks at for each connection.
 const LOOKS: usize = 8;
@@ -39,7 +39,7 @@ pub(super) struct Guest {
 pub(super) struct Place {
     workers: Arc<Workers>,
     worker: usize,
-    _vacancy: OwnedSemaphorePermit,
+    _vacancy: Vacancy,
 }
 
 impl Drop for Place {
@@ -121,7 +121,7 @@ impl Usher {
     pub(super) fn seat(
         &self,
         (transport, peer): (Transport, Peer),
-        vacancy: OwnedSemaphorePermit,
+        vacancy: Vacancy,
     ) -> io::Result<Option<Guest>> {
         let worker = self.choose();
         let guest = Guest { transport, peer, place: self.place(worker, vacancy) };
@@ -137,7 +137,7 @@ impl Usher {
         Ok(Some(guest))
     }
 
-    fn place(&self, worker: usize, vacancy: OwnedSemaphorePermit) -> Place {
+    fn place(&self, worker: usize, vacancy: Vacancy) -> Place {
         let workers = Arc::clone(&self.workers);
         workers.0[worker].open.fetch_add(1, Ordering::Relaxed);
         Place { workers, worker, _vacancy: vacancy }

@@ -128,6 +128,31 @@ fn thousands_of_idle_connections_cost_the_others_nothing() {
     assert_eq!(idle.len(), 2000);
 }
 
+/// They take all that they may, which is not all that there is.
+#[test]
+fn a_crowd_leaves_files_for_what_others_ask() {
+    let origin = Origin::hello();
+    let gateway = Gateway::start_with_files(
+        256,
+        &format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n\
+             runtime: {{ workers: 1 }}\n",
+            origin.address()
+        ),
+    );
+    assert!(gateway.log().contains("room for 132 clients"), "{}", gateway.log());
+    let mut first = gateway.client();
+    let crowd: Vec<Client> = (0..600).map(|_| gateway.client()).collect();
+    eventually("as many have come as may", || gateway.open_files() > 132);
+    // None of its connections to the origin is there yet.
+    assert_eq!(first.get("/", &[]).status, 200);
+    assert!(!gateway.log().contains("cannot accept"), "{}", gateway.log());
+    drop(crowd);
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+}
+
 #[test]
 fn thousands_of_requests_fit_one_connection() {
     let origin = Origin::hello();

@@ -7,22 +7,27 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
 use tower::service_fn;
 
 use super::*;
 use crate::drain::{self, Stop};
-use crate::server::{ListenAddress, Listener, ListenerSettings, Terms, serve};
+use crate::server::{
+    Capacity, ListenAddress, Listener, ListenerSettings, ListenerTerms, Terms, serve,
+};
 
 const WORKERS: usize = 4;
 
-fn vacancy() -> OwnedSemaphorePermit {
-    Arc::new(Semaphore::new(1)).try_acquire_owned().expect("there is one")
+fn vacancy() -> Vacancy {
+    let address = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
+    let terms = Terms::new(ListenerSettings::new(address)).unwrap();
+    let vacancies = ListenerTerms::new(terms, Capacity::new(1)).view().vacancies;
+    vacancies.take().now_or_never().flatten().expect("there is one")
 }
 
 /// Ushers of workers that have so many connections open, and what holds these.
@@ -88,10 +93,11 @@ struct Site {
 }
 
 impl Site {
-    fn open(max_connections: usize) -> Self {
+    fn open(max_connections: usize, capacity: usize) -> Self {
         let address = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
         let settings = ListenerSettings { max_connections, ..ListenerSettings::new(address) };
-        let (listeners, _) = Listener::bind(Terms::new(settings).unwrap(), WORKERS).unwrap();
+        let (terms, capacity) = (Terms::new(settings).unwrap(), Capacity::new(capacity));
+        let (listeners, _) = Listener::bind(terms, WORKERS, &capacity).unwrap();
         let address = listeners[0].address().tcp().unwrap();
         let served: Arc<[AtomicUsize; WORKERS]> = Arc::default();
         let worker = |(index, listener): (usize, Listener)| {
@@ -144,7 +150,7 @@ fn answered(address: SocketAddr) -> Client {
 
 #[test]
 fn connections_that_stay_are_the_same_number_on_each_worker() {
-    let site = Site::open(1000);
+    let site = Site::open(1000, 1000);
     let clients: Vec<_> = (0..6 * WORKERS).map(|_| answered(site.address)).collect();
     assert_eq!(site.served(), [6; WORKERS]);
     drop(clients);
@@ -154,12 +160,15 @@ fn connections_that_stay_are_the_same_number_on_each_worker() {
 /// One who has a place is served, though all who have just been accepted wait for theirs.
 #[test]
 fn whoever_is_passed_on_does_not_wait_behind_who_has_no_place_yet() {
-    let site = Site::open(WORKERS);
-    let clients: Vec<_> =
-        (0..10 * WORKERS).map(|_| thread::spawn(move || answered_and_gone(site.address))).collect();
-    clients.into_iter().for_each(|client| client.join().unwrap());
-    assert_eq!(site.served().iter().sum::<usize>(), 10 * WORKERS);
-    site.close();
+    for (max_connections, capacity) in [(WORKERS, 1000), (1000, WORKERS), (1, 1)] {
+        let site = Site::open(max_connections, capacity);
+        let clients: Vec<_> = (0..10 * WORKERS)
+            .map(|_| thread::spawn(move || answered_and_gone(site.address)))
+            .collect();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+        assert_eq!(site.served().iter().sum::<usize>(), 10 * WORKERS);
+        site.close();
+    }
 }
 
 fn answered_and_gone(address: SocketAddr) {

@@ -93,11 +93,22 @@ impl Gateway {
 
     /// The same, with lines of the given format in the access log.
     pub(crate) fn start_logging(yaml: &str, format: &str) -> Self {
+        Self::start_by(Program::command(), yaml, format)
+    }
+
+    /// Starts a process that may have no more than so many files open.
+    pub(crate) fn start_with_files(most: u32, yaml: &str) -> Self {
+        let (mut shell, program) = (Command::new("sh"), Program::command());
+        shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\""));
+        shell.arg(program.get_program());
+        Self::start_by(shell, yaml, "json")
+    }
+
+    fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let (file, access_log) =
             (directory.path().join("gateway.yaml"), directory.path().join("access.log"));
         std::fs::write(&file, format!("{yaml}{}", telemetry(&access_log, format))).expect("a file");
-        let mut command = Program::command();
         command.arg("run").arg("-c").arg(&file);
         let listeners = yaml.matches("address:").count();
         Self::spawn(command, listeners, access_log, directory)
