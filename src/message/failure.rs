@@ -68,6 +68,9 @@ pub enum Failure {
     /// Nobody can judge the request, and a policy refuses those.
     #[error("this request cannot be judged at the moment")]
     StoreAway,
+    /// The gateway is out of open files or memory.
+    #[error("the gateway has no room for another connection at the moment")]
+    Exhausted,
     /// As many requests are in flight to the upstream as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
@@ -118,7 +121,7 @@ impl Failure {
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
-            Self::QueueFull | Self::StoreAway | Self::UpstreamBusy => {
+            Self::QueueFull | Self::StoreAway | Self::Exhausted | Self::UpstreamBusy => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
@@ -140,9 +143,11 @@ impl Failure {
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
             // Whoever was slow, it was the gateway that gave up.
-            Self::NoRoute | Self::QueueFull | Self::StoreAway | Self::RequestTimeout => {
-                Blame::Gateway
-            }
+            Self::NoRoute
+            | Self::QueueFull
+            | Self::StoreAway
+            | Self::Exhausted
+            | Self::RequestTimeout => Blame::Gateway,
             Self::UpstreamBusy
             | Self::UpstreamUnresolved
             | Self::UpstreamUntrusted
@@ -186,6 +191,7 @@ impl Failure {
             Self::BodyBroken => "body_broken",
             Self::QueueFull => "queue_full",
             Self::StoreAway => "store_away",
+            Self::Exhausted => "exhausted",
             Self::UpstreamBusy => "upstream_busy",
             Self::UpstreamUnresolved => "upstream_unresolved",
             Self::UpstreamUntrusted => "upstream_untrusted",

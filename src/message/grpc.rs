@@ -52,6 +52,7 @@ impl Code {
             Failure::BodyTimeout
             | Failure::QueueFull
             | Failure::StoreAway
+            | Failure::Exhausted
             | Failure::UpstreamBusy
             | Failure::UpstreamUnresolved
             | Failure::UpstreamUntrusted

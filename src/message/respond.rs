@@ -102,7 +102,7 @@ impl AnswerStyle {
         if status == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert(ALLOW, METHODS);
         }
-        if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull) {
+        if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted) {
             response.headers_mut().insert(RETRY_AFTER, BUSY_RETRY_SECS);
         }
         response

@@ -13,6 +13,7 @@ use super::endpoint::{Connection, dial};
 use super::member::Member;
 use super::settings::CheckSettings;
 use super::{RequestBody, UpstreamShared};
+use crate::message::Blame;
 
 const WHO: HeaderValue = HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
@@ -29,7 +30,9 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
             };
             let members = upstream.members();
             let checks = members.iter().map(|member| async {
-                upstream.checked(member, is_well(member, settings).await);
+                if let Some(is_well) = is_well(member, settings).await {
+                    upstream.checked(member, is_well);
+                }
             });
             join_all(checks).await;
             settings.interval
@@ -39,10 +42,16 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
     }
 }
 
-/// Whether the endpoint answers as it should, in time.
-async fn is_well(member: &Member, settings: &CheckSettings) -> bool {
+/// Whether the endpoint answers as it should, in time. None: there was no way to
+/// ask, which is not its fault.
+async fn is_well(member: &Member, settings: &CheckSettings) -> Option<bool> {
+    let dialed = match dial(member, settings.timeout).await {
+        Err(failure) if failure.blame() == Blame::Gateway => return None,
+        Err(_) => return Some(false),
+        Ok(dialed) => dialed,
+    };
     let ask = async {
-        let mut connection = Connection::from(dial(member, settings.timeout).await.ok()?);
+        let mut connection = Connection::from(dialed);
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, WHO);
@@ -50,5 +59,5 @@ async fn is_well(member: &Member, settings: &CheckSettings) -> bool {
         let response = connection.send(request).await.ok()?;
         Some((200..400).contains(&response.status().as_u16()))
     };
-    matches!(timeout(settings.timeout, ask).await, Ok(Some(true)))
+    Some(matches!(timeout(settings.timeout, ask).await, Ok(Some(true))))
 }

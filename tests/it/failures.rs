@@ -2,10 +2,14 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use serde_json::json;
+use tokio::task::{JoinHandle, spawn_local};
 
+use crate::support::http::{Http, block_on, nothing, request, soon};
 use crate::support::{Gateway, Nobody, Origin, PATIENCE, Response, eventually};
 
 /// An origin that reads a request, writes these bytes and closes.
@@ -172,6 +176,44 @@ fn a_response_that_pauses_for_too_long_breaks_off() {
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(client.head().status, 200);
     assert_eq!(client.rest(), b"half");
+}
+
+/// It is out of files, and the only endpoint is not blamed for it.
+#[test]
+fn a_gateway_that_can_open_no_more_connections_says_so() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&is_open);
+    let origin = Origin::answering(move |_| {
+        eventually("the gate is opened", || gate.load(Ordering::Relaxed));
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned()
+    });
+    let gateway = Gateway::start_with_files(
+        100,
+        &format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"], \
+             eject: {{ consecutive_errors: 1 }} }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n\
+             runtime: {{ workers: 1 }}\n",
+            origin.address()
+        ),
+    );
+    block_on(async {
+        let client = Http::prior_knowledge(gateway.address()).await;
+        let asked = (0..120).map(|_| spawn_local(client.send(request("GET", "/", nothing()))));
+        let asked: Vec<_> = asked.collect();
+        soon("some are refused", || asked.iter().any(JoinHandle::is_finished)).await;
+        is_open.store(true, Ordering::Relaxed);
+        let mut refused = 0;
+        for response in asked {
+            let response = response.await.expect("no panic").expect("an answer");
+            refused += usize::from(response.status() == 503);
+            assert!([200, 503].contains(&response.status().as_u16()), "{response:?}");
+        }
+        assert!((1..60).contains(&refused), "{refused} of 120");
+        assert_eq!(client.get("/").await.status, 200);
+    });
+    assert!(gateway.access_text(121).contains("\"exhausted\""));
 }
 
 #[test]

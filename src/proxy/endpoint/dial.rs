@@ -1,9 +1,11 @@
 //! Opening a connection: to an address, through TLS, up to the protocol that
 //! both sides speak.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -51,9 +53,17 @@ pub(super) async fn dial_http1(
     }
 }
 
+/// Whose fault it is that no connection can be opened: nothing is said about an
+/// endpoint by what this process is out of.
+fn unreachable(error: io::Error) -> Failure {
+    match Errno::from_io_error(&error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Failure::Exhausted,
+        _ => Failure::UpstreamUnreachable,
+    }
+}
+
 /// `protocols` are those of ALPN, if not all that we speak are wanted.
 async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Failure> {
-    let unreachable = |_| Failure::UpstreamUnreachable;
     let address = match &member.address {
         Address::Socket(address) => address,
         Address::Path(path) => {
