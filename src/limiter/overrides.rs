@@ -21,15 +21,13 @@ use crate::time::Timestamp;
 pub(super) struct Misfits(RefCell<HashSet<Arc<str>>>);
 
 impl Misfits {
-    /// Tells of the policy, but not of the key. True if it is the first time.
-    fn tell(&self, policy: &Policy, error: &QuotaError) -> bool {
-        let is_new = self.0.borrow_mut().insert(Arc::clone(&policy.name));
-        if is_new {
+    /// Tells of the policy, but not of the key.
+    fn tell(&self, policy: &Policy, error: &QuotaError) {
+        if self.0.borrow_mut().insert(Arc::clone(&policy.name)) {
             let policy = &policy.name;
             warn!(%policy, %error, "the limit of a key does not fit its policy any more and is \
                 ignored; `tollgate override get` shows it: set it again, or unset it");
         }
-        is_new
     }
 }
 

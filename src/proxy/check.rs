@@ -13,7 +13,7 @@ use super::endpoint::{Connection, dial};
 use super::member::Member;
 use super::settings::CheckSettings;
 use super::{RequestBody, UpstreamShared};
-use crate::message::Blame;
+use crate::message::{Blame, Failure};
 
 const WHO: HeaderValue = HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
@@ -45,19 +45,17 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
 /// Whether the endpoint answers as it should, in time. None: there was no way to
 /// ask, which is not its fault.
 async fn is_well(member: &Member, settings: &CheckSettings) -> Option<bool> {
-    let dialed = match dial(member, settings.timeout).await {
-        Err(failure) if failure.blame() == Blame::Gateway => return None,
-        Err(_) => return Some(false),
-        Ok(dialed) => dialed,
-    };
     let ask = async {
-        let mut connection = Connection::from(dialed);
+        let mut connection = Connection::from(dial(member, settings.timeout).await?);
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, WHO);
         connection.prepare(&mut request, member);
-        let response = connection.send(request).await.ok()?;
-        Some((200..400).contains(&response.status().as_u16()))
+        let response = connection.send(request).await.map_err(|_| Failure::UpstreamClosed)?;
+        Ok::<_, Failure>((200..400).contains(&response.status().as_u16()))
     };
-    Some(matches!(timeout(settings.timeout, ask).await, Ok(Some(true))))
+    match timeout(settings.timeout, ask).await {
+        Ok(Err(failure)) if failure.blame() == Blame::Gateway => None,
+        asked => Some(matches!(asked, Ok(Ok(true)))),
+    }
 }

@@ -172,20 +172,22 @@ where
                 () = &mut closed => return,
             };
             let Some(vacancy) = vacancies.take().await else { return };
-            hall.welcome(usher.seat(accepted, vacancy));
+            if let Some(guest) = usher.seat(accepted, vacancy) {
+                hall.welcome(guest);
+            }
         }
     };
     // Beside the accepting, not in turn with it: who is passed on has a place
     // already, for which who was accepted may have to wait.
     let receiving = async {
         while let Some(guest) = door.next().await {
-            hall.welcome(guest.map(Some));
+            hall.welcome(guest);
         }
     };
     tokio::select! { () = accepting => {}, () = receiving => {} }
     door.close();
     while let Some(guest) = door.next().await {
-        hall.welcome(guest.map(Some));
+        hall.welcome(guest);
     }
     Ok(())
 }
@@ -203,8 +205,8 @@ impl<F> Hall<F> {
         Self { terms: RefCell::new((terms, protocols)), drain, service: Rc::new(service) }
     }
 
-    /// Serves a connection, if there is one, by the terms that hold now.
-    fn welcome<S, B>(&self, guest: io::Result<Option<Guest>>)
+    /// Serves a connection by the terms that hold now.
+    fn welcome<S, B>(&self, guest: io::Result<Guest>)
     where
         F: Fn(Peer, &ListenerSettings) -> S + 'static,
         S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
@@ -212,8 +214,7 @@ impl<F> Hall<F> {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let Guest { transport, peer, place } = match guest {
-            Ok(Some(guest)) => guest,
-            Ok(None) => return,
+            Ok(guest) => guest,
             Err(error) => return warn!(%error, "a connection cannot be passed on"),
         };
         let (protocols, service) = (self.protocols(), Rc::clone(&self.service));

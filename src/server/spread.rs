@@ -122,19 +122,20 @@ impl Usher {
         &self,
         (transport, peer): (Transport, Peer),
         vacancy: Vacancy,
-    ) -> io::Result<Option<Guest>> {
+    ) -> Option<io::Result<Guest>> {
         let worker = self.choose();
         let guest = Guest { transport, peer, place: self.place(worker, vacancy) };
         if worker == self.own {
-            return Ok(Some(guest));
+            return Some(Ok(guest));
         }
-        let Err(refused) = self.workers.0[worker].door.send(Passed::new(guest)?) else {
-            return Ok(None);
+        let passed = match Passed::new(guest) {
+            Ok(passed) => passed,
+            Err(error) => return Some(Err(error)),
         };
+        let mut refused = self.workers.0[worker].door.send(passed).err()?.0;
         // That worker takes none any more: it ends sooner than this one.
-        let mut guest = refused.0.arrive()?;
-        guest.place.change_to(self.own);
-        Ok(Some(guest))
+        refused.place.change_to(self.own);
+        Some(refused.arrive())
     }
 
     fn place(&self, worker: usize, vacancy: Vacancy) -> Place {

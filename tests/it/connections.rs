@@ -132,16 +132,7 @@ fn thousands_of_idle_connections_cost_the_others_nothing() {
 #[test]
 fn a_crowd_leaves_files_for_what_others_ask() {
     let origin = Origin::hello();
-    let gateway = Gateway::start_with_files(
-        256,
-        &format!(
-            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-             upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
-             routes: [{{ path: \"/*\", upstream: app }}]\n\
-             runtime: {{ workers: 1 }}\n",
-            origin.address()
-        ),
-    );
+    let gateway = Gateway::with_files(256, &origin, "");
     assert!(gateway.log().contains("room for 132 clients"), "{}", gateway.log());
     let mut first = gateway.client();
     let crowd: Vec<Client> = (0..600).map(|_| gateway.client()).collect();

@@ -187,17 +187,7 @@ fn a_gateway_that_can_open_no_more_connections_says_so() {
         eventually("the gate is opened", || gate.load(Ordering::Relaxed));
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_owned()
     });
-    let gateway = Gateway::start_with_files(
-        100,
-        &format!(
-            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
-             upstreams: {{ app: {{ endpoints: [\"http://{}\"], \
-             eject: {{ consecutive_errors: 1 }} }} }}\n\
-             routes: [{{ path: \"/*\", upstream: app }}]\n\
-             runtime: {{ workers: 1 }}\n",
-            origin.address()
-        ),
-    );
+    let gateway = Gateway::with_files(100, &origin, "eject: { consecutive_errors: 1 }");
     block_on(async {
         let client = Http::prior_knowledge(gateway.address()).await;
         let asked = (0..120).map(|_| spawn_local(client.send(request("GET", "/", nothing()))));

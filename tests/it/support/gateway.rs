@@ -96,12 +96,20 @@ impl Gateway {
         Self::start_by(Program::command(), yaml, format)
     }
 
-    /// Starts a process that may have no more than so many files open.
-    pub(crate) fn start_with_files(most: u32, yaml: &str) -> Self {
+    /// Routes everything to `origin` on one worker, with further fields for the
+    /// upstream, in a process that may have no more than so many files open.
+    pub(crate) fn with_files(most: u32, origin: &Origin, upstream: &str) -> Self {
+        let yaml = format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [\"http://{}\"], {upstream} }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n\
+             runtime: {{ workers: 1 }}\n",
+            origin.address()
+        );
         let (mut shell, program) = (Command::new("sh"), Program::command());
         shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\""));
         shell.arg(program.get_program());
-        Self::start_by(shell, yaml, "json")
+        Self::start_by(shell, &yaml, "json")
     }
 
     fn start_by(mut command: Command, yaml: &str, format: &str) -> Self {
