@@ -65,6 +65,12 @@ pub enum Ambiguity {
     /// NUL and `\` mean different things to different backends.
     #[error("the path has a character that does not belong there")]
     BadCharacter,
+    /// The values that a limit goes by: an API key, a token, a cookie.
+    #[error(
+        "the request carries a key or a plan that can be read in two ways: send it once, \
+         and in one place"
+    )]
+    ManyKeys,
     /// RFC 9112, section 6.1: `chunked`, once, is the only coding that the
     /// gateway can undo. Backends differ in what `chunked, chunked` is.
     #[error("the request has a transfer coding other than `chunked`")]

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
-use crate::request::{Malformed, RequestView};
+use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::server::InterimQueue;
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
@@ -135,6 +135,7 @@ impl Gateway {
             Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
+            Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
         };
         exchange.end(answer, Some(&judgement.decision))
     }

@@ -29,6 +29,9 @@ pub enum Outcome<'r> {
     Unavailable(Span),
     /// It lacks the key that this policy demands. Nothing was counted.
     Deny(&'r Policy),
+    /// Backends may read different keys, or plans, of this policy in it. Nothing
+    /// was counted.
+    Ambiguous(&'r Policy),
 }
 
 /// Policies that demand a key which a request lacks.
@@ -81,8 +84,18 @@ impl<'r> Decision<'r> {
 
     /// A request without the key that `policy` demands.
     pub(super) fn deny(policy: &'r Policy) -> Self {
+        Self::uncounted(Outcome::Deny(policy))
+    }
+
+    /// A request in which backends may read different keys of `policy`.
+    pub(super) fn ambiguous(policy: &'r Policy) -> Self {
+        Self::uncounted(Outcome::Ambiguous(policy))
+    }
+
+    /// An outcome for which no policy was asked.
+    fn uncounted(outcome: Outcome<'r>) -> Self {
         Self {
-            outcome: Outcome::Deny(policy),
+            outcome,
             delay: Span::ZERO,
             binding: None,
             reports: Reports::new(),

@@ -92,7 +92,10 @@ impl RateLimiter {
             match subject.key(policy) {
                 KeyFor::Key(key) => claims.extend(Claim::new(subject, policy, key)),
                 KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
-                KeyFor::Denied => lacking.push(policy),
+                KeyFor::Ambiguous if policy.mode == Mode::Enforce => {
+                    return Decision::ambiguous(policy);
+                }
+                KeyFor::Denied | KeyFor::Ambiguous => lacking.push(policy),
                 KeyFor::Exempt => {}
             }
         }

@@ -15,6 +15,8 @@ use http::{HeaderValue, Method};
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
+use super::fields::credential;
+use super::pairs::normal_cookie;
 use super::partition::{with_network, with_single, with_value};
 use super::value::{Single, Tag};
 use super::{ClientSettings, KeyExpr};
@@ -145,11 +147,14 @@ impl KeyTexts<'_> {
             Cow::Owned(changed) => Cow::Owned(changed.into_bytes()),
         };
         Ok(match key {
-            KeyExpr::ApiKey => Single::new(Tag::ApiKey, field(text)?),
+            KeyExpr::ApiKey => Single::new(Tag::ApiKey, api_key(text)?),
             KeyExpr::User => Single::new(Tag::User, plain()),
             KeyExpr::Cookie(name) => Single::named(Tag::Cookie, name, cookie(text)?),
             KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
-            KeyExpr::Query(name) => Single::named(Tag::Query, name, plain()),
+            // Decoded already, but for the character that stands for two.
+            KeyExpr::Query(name) => {
+                Single::named(Tag::Query, name, text.replace(' ', "+").into_bytes())
+            }
             KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
             KeyExpr::TlsSubject => Single::new(Tag::TlsSubject, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
@@ -181,12 +186,18 @@ fn field(text: &str) -> Result<&[u8], &'static str> {
     }
 }
 
+/// An API key, in which no request may have a blank, a comma or a quote.
+fn api_key(text: &str) -> Result<&[u8], &'static str> {
+    credential(field(text)?).map_err(|_| "an API key has no blank, comma or quote in it")
+}
+
 /// The value of a cookie, without quotes around it.
-fn cookie(text: &str) -> Result<&[u8], &'static str> {
-    if text.contains([';', '"']) {
-        return Err("write the value of a cookie, without quotes");
+fn cookie(text: &str) -> Result<Cow<'_, [u8]>, &'static str> {
+    let advice = "write the value of a cookie, without quotes";
+    if text.contains([';', ',', '"']) {
+        return Err(advice);
     }
-    field(text)
+    normal_cookie(field(text)?).map_err(|_| advice)
 }
 
 fn path(text: &str) -> Result<Cow<'_, str>, &'static str> {

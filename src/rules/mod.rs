@@ -20,6 +20,7 @@ mod jwt;
 mod key;
 mod key_text;
 mod override_limit;
+mod pairs;
 mod params;
 mod partition;
 mod path;

@@ -26,6 +26,8 @@ pub enum KeyFor {
     Exempt,
     /// The request lacks the key, and the policy refuses those.
     Denied,
+    /// Backends may read different keys in the request.
+    Ambiguous,
 }
 
 impl Subject<'_, '_> {
@@ -39,13 +41,17 @@ impl Subject<'_, '_> {
             principal: Principal::from_bits(digest.finish()),
             counter: policy.counter,
         };
+        if self.is_plan_ambiguous(policy) {
+            return KeyFor::Ambiguous;
+        }
         match (self.with(&policy.key, empty), policy.missing_key) {
             (Ok(digest), _) => KeyFor::Key(key(digest)),
+            (Err(Lack::Ambiguous), _) => KeyFor::Ambiguous,
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
-            // Skipping what is ambiguous would let a client out of its limit who
-            // sends its key twice, to a backend that is content with one of them.
-            (Err(Lack::Ambiguous), MissingKey::Skip) | (Err(_), MissingKey::Ip) => {
+            // A token that does not hold here may hold at a backend with another
+            // clock. To skip it would let its client out of the limit.
+            (Err(Lack::Invalid), MissingKey::Skip) | (Err(_), MissingKey::Ip) => {
                 KeyFor::Key(key(self.with_ip(empty, Tag::StandIn)))
             }
         }
@@ -62,24 +68,13 @@ impl Subject<'_, '_> {
     fn with(&self, key: &KeyExpr, digest: Digest) -> Result<Digest, Lack> {
         match key {
             KeyExpr::Ip => Ok(self.with_ip(digest, Tag::Ip)),
-            KeyExpr::First(keys) => self.with_first(keys, digest),
+            KeyExpr::First(keys) => self.first(keys, |key| self.with(key, digest)),
             KeyExpr::All(keys) => {
                 let start = with_value(digest, Tag::All, b"");
                 keys.iter().try_fold(start, |digest, key| self.with(key, digest))
             }
             _ => self.single(key).map(|single| with_single(digest, &single)),
         }
-    }
-
-    fn with_first(&self, keys: &[KeyExpr], digest: Digest) -> Result<Digest, Lack> {
-        let mut lack = Lack::Absent;
-        for key in keys {
-            match self.with(key, digest) {
-                Ok(digest) => return Ok(digest),
-                Err(found) => lack = lack.max(found),
-            }
-        }
-        Err(lack)
     }
 
     fn with_ip(&self, digest: Digest, tag: Tag) -> Digest {

@@ -1,5 +1,6 @@
 //! Which limit holds for a client: its plan's, or the policy's own.
 
+use super::fields::Lack;
 use super::value::Single;
 use super::{KeyExpr, Plan, Plans, Policy, Subject};
 use crate::algorithm::Algorithm;
@@ -40,21 +41,29 @@ impl Subject<'_, '_> {
     }
 
     fn plan<'p>(&self, plans: &'p Plans) -> Option<&'p Plan> {
-        let named = self.plan_name(&plans.from)?;
+        let named = self.plan_name(&plans.from).ok()?;
         let mut limits = plans.limits.iter();
-        limits.find(|(name, _)| name.as_bytes() == &*named.value).map(|(_, plan)| plan)
+        limits.find(|(name, _)| named.is(name)).map(|(_, plan)| plan)
+    }
+
+    /// Whether backends may read different plans, and so different limits.
+    pub(super) fn is_plan_ambiguous(&self, policy: &Policy) -> bool {
+        let plans = policy.plans.as_ref();
+        plans.is_some_and(|it| matches!(self.plan_name(&it.from), Err(Lack::Ambiguous)))
     }
 
     /// What names the plan. Where proxies are trusted, a field that any client
     /// can write is believed from them alone: else whoever reaches the gateway
     /// around them would choose its own limit.
-    fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Option<Single<'a>> {
+    fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let is_exposed =
             !self.rules.client.trusted_proxies.is_empty() && !self.is_from_trusted_peer();
         match from {
-            KeyExpr::First(keys) => keys.iter().find_map(|key| self.plan_name(key)),
-            KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_) if is_exposed => None,
-            key => self.single(key).ok(),
+            KeyExpr::First(keys) => self.first(keys, |key| self.plan_name(key)),
+            KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_) if is_exposed => {
+                Err(Lack::Absent)
+            }
+            key => self.single(key),
         }
     }
 }
@@ -64,7 +73,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rules::KeyFor;
     use crate::rules::tests::{Case, bearer, policy, users_by_token, with};
+    use crate::rules::value::Tag;
 
     /// The limits, own and soft, that hold for `case`, if any does.
     fn limits(case: &Case, from: &str) -> Option<(u64, Option<u64>)> {
@@ -107,10 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_named_twice_is_none() {
+    fn a_plan_named_twice_is_none_and_the_request_ambiguous() {
         let mut case = with(&[("x-plan", "free"), ("x-plan", "internal")]);
         case.client.trusted_proxies.clear();
         assert_eq!(limits(&case, "header:x-plan"), Some((100, Some(105))));
+        let plans = Some(Plans { from: "header:x-plan".parse().unwrap(), limits: vec![] });
+        assert_eq!(case.key(&Policy { plans, ..policy("ip") }), KeyFor::Ambiguous);
+    }
+
+    #[test]
+    fn a_plan_may_have_a_space_in_its_name() {
+        let single = Single::named(Tag::Query, "plan", &b"very+free"[..]);
+        assert!(single.is("very free") && !single.is("very-free"));
+        assert!(!Single::named(Tag::Header, "plan", &b"very+free"[..]).is("very free"));
     }
 
     #[test]

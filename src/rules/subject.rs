@@ -8,8 +8,8 @@ use http::HeaderMap;
 
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
-use super::fields;
-use super::jwt::{Claims, TokenVerifier};
+use super::fields::{self, Lack};
+use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::Router;
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
 use crate::digest::{Secret, SharedSecret};
@@ -134,7 +134,7 @@ pub struct Subject<'r, 'q> {
     pub(super) secret: Secret,
     now: Timestamp,
     client_ip: OnceCell<IpAddr>,
-    claims: OnceCell<Option<Arc<Claims>>>,
+    claims: OnceCell<Result<Arc<Claims>, Lack>>,
 }
 
 impl<'r, 'q> Subject<'r, 'q> {
@@ -167,11 +167,17 @@ impl<'r, 'q> Subject<'r, 'q> {
     }
 
     /// What the request's bearer token claims, if it is a token that holds now.
-    pub(super) fn claims(&self) -> Option<&Claims> {
+    pub(super) fn claims(&self) -> Result<&Claims, Lack> {
         let verified = self.claims.get_or_init(|| {
-            let token = fields::bearer(self.request.headers).ok()?;
-            self.rules.tokens.as_ref()?.verify(token, self.now)
+            let tokens = self.rules.tokens.as_ref().ok_or(Lack::Absent)?;
+            let token = fields::bearer(self.request.headers)?;
+            tokens.verify(token, self.now).map_err(|fault| match fault {
+                // Where bearer tokens may be API keys, it is one of these.
+                Fault::Opaque if self.rules.client.api_key.bearer => Lack::Absent,
+                Fault::Opaque | Fault::Invalid => Lack::Invalid,
+                Fault::Ambiguous => Lack::Ambiguous,
+            })
         });
-        verified.as_deref()
+        verified.as_deref().map_err(|lack| *lack)
     }
 }

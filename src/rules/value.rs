@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use super::fields::{self, Lack};
+use super::pairs;
 use super::{ApiKeySettings, KeyExpr, Subject, UserSource};
 
 /// What the value behind it is.
@@ -47,6 +48,18 @@ impl<'a> Single<'a> {
     pub(super) fn named(tag: Tag, name: &'a str, value: impl Into<Cow<'a, [u8]>>) -> Self {
         Self { tag, name: Some(name), value: value.into() }
     }
+
+    /// Whether this is the value that a configuration writes as `text`.
+    pub(super) fn is(&self, text: &str) -> bool {
+        let is_same = |(value, written): (&u8, u8)| {
+            *value == written || written == b' ' && *value == b'+' && self.is_from_query()
+        };
+        self.value.len() == text.len() && self.value.iter().zip(text.bytes()).all(is_same)
+    }
+
+    fn is_from_query(&self) -> bool {
+        matches!(self.tag, Tag::Query)
+    }
 }
 
 impl Subject<'_, '_> {
@@ -58,11 +71,11 @@ impl Subject<'_, '_> {
             KeyExpr::Ip => Ok(Single::new(Tag::Ip, self.client_ip().to_string().into_bytes())),
             KeyExpr::ApiKey => self.api_key().map(|value| Single::new(Tag::ApiKey, value)),
             KeyExpr::User => self.user().map(|value| Single::new(Tag::User, value)),
-            KeyExpr::Cookie(name) => fields::cookie(request.headers, name)
+            KeyExpr::Cookie(name) => pairs::cookie(request.headers, name)
                 .map(|value| Single::named(Tag::Cookie, name, value)),
             KeyExpr::Header(name) => fields::header(request.headers, name)
                 .map(|value| Single::named(Tag::Header, name.as_str(), value)),
-            KeyExpr::Query(name) => fields::query(request.query, name)
+            KeyExpr::Query(name) => pairs::query(request.query, name)
                 .map(|value| Single::named(Tag::Query, name, value)),
             KeyExpr::Jwt(claim) => {
                 self.claim(claim).map(|value| Single::named(Tag::Jwt, claim, value.as_bytes()))
@@ -81,32 +94,43 @@ impl Subject<'_, '_> {
             KeyExpr::Host => Ok(Single::new(Tag::Host, request.host.as_bytes())),
             KeyExpr::Route => Ok(Single::new(Tag::Route, self.route().name.as_bytes())),
             KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
-            KeyExpr::First(keys) => {
-                let mut singles = keys.iter().map(|key| self.single(key));
-                singles.find(Result::is_ok).unwrap_or(Err(Lack::Absent))
-            }
+            KeyExpr::First(keys) => self.first(keys, |key| self.single(key)),
             KeyExpr::All(_) => Err(Lack::Absent),
         }
     }
 
-    /// The same key is the same client, wherever in the request it stands.
+    /// What `find` finds of the first of `keys` that the request has. A key that
+    /// is there and cannot be used is not passed over: behind it a client could
+    /// write any other.
+    pub(super) fn first<'k, T>(
+        &self,
+        keys: &'k [KeyExpr],
+        find: impl Fn(&'k KeyExpr) -> Result<T, Lack>,
+    ) -> Result<T, Lack> {
+        let mut found = keys.iter().map(find);
+        found.find(|found| !matches!(found, Err(Lack::Absent))).unwrap_or(Err(Lack::Absent))
+    }
+
+    /// The same key is the same client, wherever in the request it stands. Which
+    /// of two different keys counts depends on the backend.
     fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
         let ApiKeySettings { headers, bearer, query } = &self.rules.client.api_key;
         let (fields, uri_query) = (self.request.headers, self.request.query);
-        for name in headers {
-            match fields::header(fields, name) {
+        let in_fields = headers.iter().map(|name| {
+            fields::header(fields, name).and_then(fields::credential).map(Cow::Borrowed)
+        });
+        let in_token = bearer.then(|| fields::bearer(fields).map(Cow::Borrowed));
+        let in_query = query.as_deref().map(|name| pairs::query(uri_query, name));
+        let mut key: Option<Cow<'_, [u8]>> = None;
+        for found in in_fields.chain(in_token).chain(in_query) {
+            match found {
                 Err(Lack::Absent) => {}
-                found => return found.map(Cow::Borrowed),
+                Ok(value) if key.as_ref().is_none_or(|known| *known == value) => key = Some(value),
+                Ok(_) => return Err(Lack::Ambiguous),
+                Err(lack) => return Err(lack),
             }
         }
-        if *bearer {
-            match fields::bearer(fields) {
-                Err(Lack::Absent) => {}
-                found => return found.map(Cow::Borrowed),
-            }
-        }
-        let name = query.as_deref().ok_or(Lack::Absent)?;
-        fields::query(uri_query, name)
+        key.ok_or(Lack::Absent)
     }
 
     fn user(&self) -> Result<&[u8], Lack> {
@@ -120,6 +144,6 @@ impl Subject<'_, '_> {
     }
 
     fn claim(&self, claim: &str) -> Result<&str, Lack> {
-        self.claims().and_then(|claims| claims.get(claim)).ok_or(Lack::Absent)
+        self.claims()?.get(claim).ok_or(Lack::Absent)
     }
 }

@@ -31,6 +31,11 @@ impl Compiler<'_> {
         if let Some(user) = raw.user.given() {
             client.user = self.user(user, raw);
         }
+        // A bearer token that names the user is no API key as well, unless that is said.
+        let is_said = raw.api_key.value().is_some_and(|api_key| !api_key.bearer.is_absent());
+        if !is_said && matches!(client.user, Some(UserSource::Jwt(_))) {
+            client.api_key.bearer = false;
+        }
         client
     }
 

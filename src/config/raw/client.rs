@@ -41,7 +41,8 @@ pub(in crate::config) struct RawApiKey {
     /// Header fields whose value is the key. Default: x-api-key.
     #[serde(default)]
     pub(in crate::config) headers: List<FieldName>,
-    /// Whether a bearer token is the key. Default: true.
+    /// Whether a bearer token is the key. Default: true, unless `user.jwt` reads the token. A
+    /// request whose sources name different keys is refused (400).
     #[serde(default)]
     pub(in crate::config) bearer: Field<bool>,
     /// A query parameter whose value is the key. Default: none.

@@ -8,6 +8,7 @@
 //! failures are not.
 
 mod claims;
+mod form;
 mod keys;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use quick_cache::sync::Cache;
 use serde_json::Value;
 
 pub(super) use self::claims::Claims;
+pub(super) use self::form::Fault;
 pub use self::keys::KeyError;
 use super::{JwtSettings, VerifyingKey};
 use crate::digest::Secret;
@@ -48,23 +50,24 @@ impl TokenVerifier {
     }
 
     /// The claims of a token that holds at `now`.
-    pub(super) fn verify(&self, token: &[u8], now: Timestamp) -> Option<Arc<Claims>> {
+    ///
+    /// # Errors
+    /// Why there are none, see [`Fault`].
+    pub(super) fn verify(&self, token: &[u8], now: Timestamp) -> Result<Arc<Claims>, Fault> {
         if token.len() > MAX_TOKEN {
-            return None;
+            return Err(Fault::Invalid);
         }
         let mut digest = self.secret.digest();
         digest.value(token);
         let key = digest.finish();
         if let Some(claims) = self.verified.get(&key) {
-            return claims.hold_at(now).then_some(claims);
+            return if claims.hold_at(now) { Ok(claims) } else { Err(Fault::Invalid) };
         }
-        let payload = self.signed_payload(token)?;
-        let claims = Arc::new(Claims::of(&payload, &self.wanted)?);
-        if !claims.hold_at(now) {
-            return None;
-        }
+        let payload = self.signed_payload(token).ok_or_else(|| form::fault_of(token))?;
+        let claims = Claims::of(&payload, &self.wanted).filter(|claims| claims.hold_at(now));
+        let claims = Arc::new(claims.ok_or(Fault::Invalid)?);
         self.verified.insert(key, claims.clone());
-        Some(claims)
+        Ok(claims)
     }
 
     /// What the token says, if its signature, issuer and audience are good.

@@ -88,6 +88,7 @@ fn what_no_request_can_have_is_refused_with_advice() {
         (one("global"), "all", "write global"),
         (one("header:x"), " a", "no header field"),
         (one("cookie:x"), "\"a\"", "without quotes"),
+        (one("api_key"), "a,b", "no blank, comma or quote"),
         (all.clone(), "10.0.0.1", "has no \"10.0.0.1\"; write it as (api_key=... or ip=...)&path="),
         (all.clone(), "ip=10.0.0.1", "write it as (api_key=... or ip=...)&path=..."),
         (all.clone(), "ip=10.0.0.1&path=/&user=x", "has no \"user\""),
@@ -102,13 +103,22 @@ fn what_no_request_can_have_is_refused_with_advice() {
 
 proptest! {
     #[test]
-    fn any_value_of_a_field_is_read_alone_and_among_others(value in "[!-~]([ -~]{0,20}[!-~])?") {
+    fn any_value_of_a_field_is_read_alone_and_among_others(value in "[!#-+.-~-]{1,22}") {
         let case = with(&[("x-api-key", &value)]);
         prop_assert_eq!(read(&one("api_key"), &value), Ok(of(&case, &one("api_key"))));
         let both = KeyExpr::All(vec![one("api_key"), one("ip")]);
         let escaped = value.replace('%', "%25").replace('&', "%26");
         let text = format!("api_key={escaped}&ip=192.0.2.1");
         prop_assert_eq!(read(&both, &text), Ok(of(&case, &both)));
+    }
+
+    #[test]
+    fn a_cookie_or_a_query_parameter_is_read_as_requests_have_it(value in "[!#-+.-:<-~-]{1,12}") {
+        let case = with(&[("cookie", &format!("x={value}"))]);
+        prop_assert_eq!(read(&one("cookie:x"), &value), Ok(of(&case, &one("cookie:x"))));
+        let query: String = value.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let case = Case { query: Some(format!("x={query}").leak()), ..with(&[]) };
+        prop_assert_eq!(read(&one("query:x"), &value), Ok(of(&case, &one("query:x"))));
     }
 
     #[test]

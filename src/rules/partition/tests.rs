@@ -76,9 +76,28 @@ fn an_api_key_is_the_same_wherever_it_stands() {
     assert!(is_key(wanted));
     assert_eq!(key(with(&[("authorization", "bearer k1")])), wanted);
     assert_eq!(key(Case { query: Some("api_key=k%31"), ..with(&[]) }), wanted);
-    assert_eq!(key(with(&[("authorization", "Bearer other"), ("x-api-key", "k1")])), wanted);
+    assert_eq!(key(with(&[("authorization", "Bearer k1"), ("x-api-key", "k1")])), wanted);
+    assert_eq!(key(with(&[("authorization", "Basic eDp5"), ("x-api-key", "k1")])), wanted);
     assert_ne!(key(with(&[("x-api-key", "k2")])), wanted);
     assert_eq!(key(with(&[("authorization", "Basic k1")])), KeyFor::Denied);
+}
+
+#[test]
+fn two_api_keys_in_one_request_are_ambiguous() {
+    let cases = [
+        with(&[("authorization", "Bearer other"), ("x-api-key", "k1")]),
+        with(&[("x-api-key", "k1"), ("x-api-key", "k2")]),
+        with(&[("x-api-key", "k1,k2")]),
+        with(&[("authorization", "Bearer k1 x")]),
+        Case { query: Some("api_key=k2"), ..with(&[("x-api-key", "k1")]) },
+        Case { query: Some("api_key=k1&api_key=k2"), ..with(&[]) },
+    ];
+    for case in cases {
+        for missing_key in [MissingKey::Ip, MissingKey::Skip, MissingKey::Deny] {
+            let policy = Policy { missing_key, ..policy("api_key") };
+            assert_eq!(case.key(&policy), KeyFor::Ambiguous, "{:?}", case.headers);
+        }
+    }
 }
 
 #[test]
@@ -120,10 +139,9 @@ fn a_request_without_the_key_is_skipped_or_denied_as_the_policy_says() {
 fn a_field_sent_twice_opens_no_fresh_counter_and_no_way_around_a_limit() {
     let of = |missing_key| Policy { missing_key, ..policy("header:x") };
     let twice = with(&[("x", "k1"), ("x", "made-up")]);
-    assert_eq!(twice.key(&of(MissingKey::Deny)), KeyFor::Denied);
-    let stands_in = with(&[]).key(&of(MissingKey::Ip));
-    assert_eq!(twice.key(&of(MissingKey::Ip)), stands_in);
-    assert_eq!(twice.key(&of(MissingKey::Skip)), stands_in);
+    for missing_key in [MissingKey::Ip, MissingKey::Skip, MissingKey::Deny] {
+        assert_eq!(twice.key(&of(missing_key)), KeyFor::Ambiguous);
+    }
     let repeated = with(&[("x", "k1"), ("x", "k1")]);
     assert_eq!(repeated.key(&of(MissingKey::Skip)), with(&[("x", "k1")]).key(&of(MissingKey::Ip)));
 }
@@ -138,7 +156,31 @@ fn first_takes_the_first_that_is_there() {
     assert_eq!(second.key(&first), second.key(&policy_of(y)));
     assert_eq!(with(&[]).key(&first), with(&[]).key(&policy_of(ip)));
     let ambiguous = with(&[("x", "1"), ("x", "2"), ("y", "2")]);
-    assert_eq!(ambiguous.key(&first), second.key(&first));
+    assert_eq!(ambiguous.key(&first), KeyFor::Ambiguous);
+}
+
+#[test]
+fn a_token_that_does_not_hold_is_neither_skipped_nor_passed_over() {
+    let forged = bearer(&[6; 32], &json!({ "sub": "ann" }));
+    let lenient = format!("{forged}=");
+    let key = |authorization: &str, key: KeyExpr, missing_key| {
+        let mut case = with(&[("authorization", authorization), ("cookie", "sid=made-up")]);
+        case.client.user = Some(users_by_token(&[5; 32]));
+        case.key(&Policy { missing_key, ..policy_of(key) })
+    };
+    let user = || "user".parse::<KeyExpr>().unwrap();
+    let first = || KeyExpr::First(vec![user(), "cookie:sid".parse().unwrap()]);
+    let stands_in = with(&[]).key(&Policy { missing_key: MissingKey::Ip, ..policy("header:x") });
+    for missing_key in [MissingKey::Ip, MissingKey::Skip] {
+        assert_eq!(key(&forged, user(), missing_key), stands_in);
+        assert_eq!(key(&forged, first(), missing_key), stands_in);
+        assert_eq!(key(&lenient, user(), missing_key), KeyFor::Ambiguous);
+    }
+    assert_eq!(key(&forged, user(), MissingKey::Deny), KeyFor::Denied);
+    // The token may be an API key, and then the request names no user.
+    assert_eq!(key("Bearer opaque", user(), MissingKey::Skip), KeyFor::Exempt);
+    assert!(is_key(key("Bearer opaque", first(), MissingKey::Deny)));
+    assert_ne!(key("Bearer opaque", first(), MissingKey::Ip), stands_in);
 }
 
 #[test]

@@ -1,0 +1,271 @@
+//! Values that a request carries under a name of their own: cookies and query
+//! parameters.
+//!
+//! Both are lists of pairs, and backends disagree about how to read them. Of
+//! two pairs with one name some take the first and some the last. Some split at
+//! a comma or a semicolon where others do not, and some take `API_KEY`,
+//! `api.key` and `api_key[]` for `api_key`. A pair that only some backends read
+//! makes the request [`Lack::Ambiguous`].
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use http::header::COOKIE;
+use percent_encoding::percent_decode;
+
+use super::fields::{Lack, present};
+
+/// The most cookies, or query parameters, that are looked at.
+const MAX_PAIRS: usize = 1024;
+
+/// The cookie with this name, in its [normal form](normal_cookie).
+///
+/// Several cookies with the name must have the same value.
+pub(super) fn cookie<'r>(headers: &'r HeaderMap, name: &str) -> Result<Cow<'r, [u8]>, Lack> {
+    let lines = headers.get_all(COOKIE).iter();
+    let pairs = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b';'));
+    let value = single(pairs, b',', |pair| {
+        let equals = pair.iter().position(|&byte| byte == b'=')?;
+        let (written, value) = (pair[..equals].trim_ascii(), &pair[equals + 1..]);
+        Some((relation(written, name.as_bytes()), value))
+    })?;
+    normal_cookie(value)
+}
+
+/// The value of a cookie in the one form that keys are made of: without quotes
+/// around it and with its escapes decoded. Many frameworks escape values, and
+/// `%41` and `A` are one value for them. A semicolon ends a value even inside of
+/// quotes (RFC 6265, section 4.1.1).
+pub(super) fn normal_cookie(value: &[u8]) -> Result<Cow<'_, [u8]>, Lack> {
+    let value = value.trim_ascii();
+    let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
+    let is_quoted = unquoted.is_some();
+    let value = unquoted.unwrap_or(value);
+    // Some backends undo backslashes in quotes, and some drop a single quote.
+    if value.contains(&b'"') || is_quoted && value.contains(&b'\\') {
+        return Err(Lack::Ambiguous);
+    }
+    present(percent_decode(value).into())
+}
+
+/// The query parameter with this name, in its [normal form](normal_parameter).
+///
+/// Several parameters with the name must have the same value.
+pub(super) fn query<'r>(query: Option<&'r str>, name: &str) -> Result<Cow<'r, [u8]>, Lack> {
+    let name = normal_parameter(name.as_bytes());
+    let pairs = query.unwrap_or_default().as_bytes().split(|&byte| byte == b'&');
+    let value = single(pairs, b';', |pair| {
+        let equals = pair.iter().position(|&byte| byte == b'=');
+        let (written, value) = pair.split_at(equals.unwrap_or(pair.len()));
+        let written = normal_parameter(written);
+        Some((relation(&written, &name), value.strip_prefix(b"=").unwrap_or(value)))
+    })?;
+    if has_bad_escape(value) {
+        return Err(Lack::Ambiguous);
+    }
+    present(normal_parameter(value))
+}
+
+/// The name or value of a query parameter in the one form that keys are made
+/// of. A `+` is a space in HTML forms (URL Standard, section 5.1) and a plus sign
+/// elsewhere (RFC 3986), so the two are the same here.
+pub(super) fn normal_parameter(text: &[u8]) -> Cow<'_, [u8]> {
+    let decoded: Cow<'_, [u8]> = percent_decode(text).into();
+    if decoded.contains(&b' ') {
+        Cow::Owned(decoded.iter().map(|&byte| if byte == b' ' { b'+' } else { byte }).collect())
+    } else {
+        decoded
+    }
+}
+
+/// The one value that all `pairs` with the name have. `read` says how the name
+/// of a pair relates to it, and what its value is. Some backends separate pairs
+/// by `separator`, too.
+fn single<'r>(
+    pairs: impl Iterator<Item = &'r [u8]>,
+    separator: u8,
+    read: impl Fn(&'r [u8]) -> Option<(Relation, &'r [u8])>,
+) -> Result<&'r [u8], Lack> {
+    let mut found: Option<&[u8]> = None;
+    for (seen, pair) in pairs.enumerate() {
+        if seen == MAX_PAIRS {
+            return Err(Lack::Ambiguous);
+        }
+        for (index, part) in pair.split(|&byte| byte == separator).enumerate() {
+            let Some((relation, value)) = read(part) else { continue };
+            let is_certain = index == 0 && part.len() == pair.len();
+            match relation {
+                Relation::Other => {}
+                Relation::Same if is_certain && found.is_none_or(|known| known == value) => {
+                    found = Some(value);
+                }
+                Relation::Same | Relation::Alike => return Err(Lack::Ambiguous),
+            }
+        }
+    }
+    found.ok_or(Lack::Absent)
+}
+
+/// How the name of a pair relates to the name that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Same,
+    /// Some backends take one for the other: those that ignore case, PHP, which
+    /// writes `_` for some characters, and those that read `name[]` as a list.
+    Alike,
+    Other,
+}
+
+fn relation(written: &[u8], wanted: &[u8]) -> Relation {
+    if written == wanted {
+        return Relation::Same;
+    }
+    // PHP drops spaces before a name.
+    let indented = written.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
+    let written = &written[indented..];
+    let is_like = |(written, wanted): (&u8, &u8)| {
+        written.eq_ignore_ascii_case(wanted)
+            || *wanted == b'_' && matches!(written, b' ' | b'+' | b'.' | b'[')
+    };
+    let starts_alike = written.len() >= wanted.len() && written.iter().zip(wanted).all(is_like);
+    match written.get(wanted.len()) {
+        None | Some(b'[') if starts_alike => Relation::Alike,
+        _ => Relation::Other,
+    }
+}
+
+/// Whether a `%` begins no escape: backends differ in what becomes of it.
+fn has_bad_escape(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
+        match rest.get(at + 1..at + 3) {
+            Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => rest = &rest[at + 3..],
+            _ => return true,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn cookies(lines: &[&str]) -> HeaderMap {
+        let value = |line: &&str| HeaderValue::from_bytes(line.as_bytes()).unwrap();
+        lines.iter().map(|line| (COOKIE, value(line))).collect()
+    }
+
+    fn of_cookies(lines: &[&str]) -> Result<Vec<u8>, Lack> {
+        cookie(&cookies(lines), "sid").map(Cow::into_owned)
+    }
+
+    fn of_query(text: &str) -> Result<Vec<u8>, Lack> {
+        query(Some(text), "a_key").map(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_cookie_has_one_value_however_it_is_written() {
+        let same = [
+            &["sid=a"][..],
+            &["x=1; sid=\"a\""],
+            &["x=1", "y; sid = a "],
+            &["sid=%61"],
+            &["sid=a; x=2; sid=a"],
+            &["sid=a", "sid=a"],
+        ];
+        for lines in same {
+            assert_eq!(of_cookies(lines), Ok(b"a".to_vec()), "{lines:?}");
+        }
+        assert_eq!(of_cookies(&["sid=a=b"]), Ok(b"a=b".to_vec()));
+        assert_eq!(of_cookies(&["sid=s%3Aab.c%2B"]), Ok(b"s:ab.c+".to_vec()));
+        for lines in [&["xsid=a"][..], &["sid"], &["sid="], &["sid=\"\""], &["a=sid"], &[]] {
+            assert_eq!(of_cookies(lines), Err(Lack::Absent), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_that_backends_read_differently_is_ambiguous() {
+        let cases = [
+            &["sid=a; sid=b"][..],
+            &["sid=a", "sid=b"],
+            &["sid=; sid=b"],
+            &["sid=\"a"],
+            &["sid=\"a\\162\""],
+            &["SID=a"],
+            &["sid=a; Sid=b"],
+            &["x=1, sid=a"],
+            &["sid=a,b"],
+            &["sid[]=a"],
+        ];
+        for lines in cases {
+            assert_eq!(of_cookies(lines), Err(Lack::Ambiguous), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_query_parameter_has_one_value_however_it_is_written() {
+        for text in ["a_key=x y", "a%5Fkey=x+y", "b=1&%61_key=x%20y", "a_key=x%2By&c&a_key=x%2By"] {
+            assert_eq!(of_query(text), Ok(b"x+y".to_vec()), "{text}");
+        }
+        for text in ["", "a_key", "a_key=", "a-key=x", "xa_key=x", "a_keys=x", "b=a_key"] {
+            assert_eq!(of_query(text), Err(Lack::Absent), "{text}");
+        }
+        assert_eq!(query(None, "a"), Err(Lack::Absent));
+        assert_eq!(query(Some("a.b=1&a_b=2"), "a.b").as_deref(), Ok(&b"1"[..]));
+        assert_eq!(query(Some("a+b=1"), "a b").as_deref(), Ok(&b"1"[..]));
+    }
+
+    #[test]
+    fn a_query_parameter_that_backends_read_differently_is_ambiguous() {
+        let cases = [
+            "a_key=x&a_key=y",
+            "a_key=&a_key=y",
+            "A_Key=x",
+            "a.key=x",
+            "a+key=x",
+            "a%20key=x",
+            "a%5bkey=x",
+            "%20a_key=x",
+            "a_key[]=x",
+            "A_KEY[0]=x&a_key=x",
+            "b=1;a_key=x",
+            "a_key=x;b=1",
+            "a_key=x%",
+            "a_key=%u0041",
+        ];
+        for text in cases {
+            assert_eq!(of_query(text), Err(Lack::Ambiguous), "{text}");
+        }
+    }
+
+    #[test]
+    fn too_many_pairs_are_ambiguous() {
+        let of = |junk: usize| {
+            let found = of_cookies(&[&format!("sid=a{}", ";x=1".repeat(junk))]);
+            let text = format!("sid=a{}", "&x=1".repeat(junk));
+            assert_eq!(found, query(Some(&text), "sid").map(Cow::into_owned));
+            found
+        };
+        assert_eq!(of(MAX_PAIRS - 1), Ok(b"a".to_vec()));
+        assert_eq!(of(MAX_PAIRS), Err(Lack::Ambiguous));
+    }
+
+    proptest! {
+        /// The first and the last pair with the name never say different things.
+        #[test]
+        fn readers_from_either_end_find_the_same(
+            pairs in proptest::collection::vec("(sid|x|SID)=[ab]?", 0..6),
+        ) {
+            let line = pairs.join("; ");
+            let values: Vec<_> =
+                pairs.iter().filter_map(|pair| pair.strip_prefix("sid=")).collect();
+            if let Ok(found) = of_cookies(&[&line]) {
+                prop_assert!(values.iter().all(|value| value.as_bytes() == found));
+                prop_assert!(!line.contains("SID"));
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A key is what the backend takes for the client's identity. A request that a
+//! backend may read in two ways is refused, never counted afresh and never
+//! left uncounted.
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::json;
+
+use super::{expect, once_a_day};
+use crate::support::Gateway;
+
+const SECRET: &str = "a secret of at least thirty-two bytes";
+
+/// A bearer token of the user `ann`, that holds or is expired.
+fn token(secret: &str, expires: u64) -> String {
+    let claims = json!({ "sub": "ann", "exp": expires });
+    let key = EncodingKey::from_secret(secret.as_bytes());
+    encode(&Header::new(Algorithm::HS256), &claims, &key).expect("a token")
+}
+
+/// A gateway whose users are named by tokens.
+fn by_token(policy: &str) -> Gateway {
+    let jwt = format!("jwt: {{ secret: \"{SECRET}\", algorithms: [HS256] }}");
+    once_a_day(policy, &format!("client: {{ user: {{ {jwt} }} }}"))
+}
+
+#[test]
+fn a_second_api_key_is_no_fresh_counter() {
+    let gateway = once_a_day("key: api_key", "client: { api_key: { query: key } }");
+    expect(
+        &gateway,
+        &[
+            ("/", &["Authorization: Bearer REAL"], 200),
+            ("/", &["Authorization: Bearer REAL"], 429),
+            ("/", &["X-Api-Key: random", "Authorization: Bearer REAL"], 400),
+            ("/", &["X-Api-Key: REAL", "X-Api-Key: random"], 400),
+            ("/", &["X-Api-Key: REAL,random"], 400),
+            ("/", &["Authorization: Bearer REAL", "Authorization: Bearer random"], 400),
+            ("/", &["Authorization: Bearer REAL random"], 400),
+            ("/", &["Authorization: Basic cjpy, Bearer REAL"], 400),
+            ("/?key=random", &["X-Api-Key: REAL"], 400),
+            // The same key in two places is one key, and other credentials are none.
+            ("/?key=REAL", &["X-Api-Key: REAL", "Authorization: Bearer REAL"], 429),
+            ("/", &["X-Api-Key: REAL", "Authorization: Basic cjpy"], 429),
+        ],
+    );
+}
+
+#[test]
+fn an_owner_names_the_one_place_of_the_api_key() {
+    let only = "client: { api_key: { headers: [x-api-key], bearer: false } }";
+    expect(
+        &once_a_day("key: api_key", only),
+        &[
+            ("/", &["X-Api-Key: REAL", "Authorization: Bearer one"], 200),
+            ("/", &["X-Api-Key: REAL", "Authorization: Bearer two"], 429),
+        ],
+    );
+    // Where a token names the user, it is no API key unless the owner says so.
+    let [one, two] = [4_000_000_000, 4_000_000_001].map(|it| token(SECRET, it));
+    let [one, two] = [one, two].map(|it| format!("Authorization: Bearer {it}"));
+    expect(
+        &by_token("key: { first: [api_key, user] }"),
+        &[("/", &[&one], 200), ("/", &[&two], 429), ("/", &[&two, "X-Api-Key: k"], 200)],
+    );
+}
+
+#[test]
+fn a_key_that_is_there_and_ambiguous_is_not_passed_over() {
+    expect(
+        &once_a_day("key: { first: [api_key, \"cookie:session\", ip] }", ""),
+        &[
+            ("/", &["X-Api-Key: REAL", "X-Api-Key: x", "Cookie: session=1"], 400),
+            ("/", &["Authorization: Bearer REAL x", "Cookie: session=2"], 400),
+            ("/", &["Cookie: session=3; session=4"], 400),
+            ("/", &["Cookie: session=3"], 200),
+        ],
+    );
+}
+
+#[test]
+fn what_is_no_clear_key_is_not_skipped() {
+    expect(
+        &once_a_day("key: api_key, missing_key: skip", ""),
+        &[
+            ("/", &["X-Api-Key: REAL", "X-Api-Key: x"], 400),
+            ("/", &["Authorization: Bearer REAL x"], 400),
+            ("/", &[], 200),
+            ("/", &[], 200),
+        ],
+    );
+    let good = token(SECRET, 4_000_000_000);
+    let field = |token: &str| format!("Authorization: Bearer {token}");
+    let forged = field(&token("another secret of thirty-two bytes", 4_000_000_000));
+    for missing_key in ["skip", "ip"] {
+        expect(
+            &by_token(&format!("key: user, missing_key: {missing_key}")),
+            &[
+                ("/", &[&field(&good)], 200),
+                ("/", &[&field(&good)], 429),
+                ("/", &[&field(&good), "Authorization: Basic cjpy"], 400),
+                ("/", &[&field(&good), &forged], 400),
+                ("/", &[&field(&format!("{good} x"))], 400),
+                // Lenient decoders take padding for nothing.
+                ("/", &[&field(&format!("{good}="))], 400),
+                ("/", &[&field(&good.replacen('.', "=.", 1))], 400),
+                // A backend whose clock is late takes a token that has just expired.
+                ("/", &[&field(&token(SECRET, 1))], 200),
+                ("/", &[&forged], 429),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_forged_token_does_not_lead_to_the_next_key() {
+    let forged =
+        format!("Authorization: Bearer {}", token("another secret of thirty-two bytes", 1));
+    expect(
+        &by_token("key: { first: [user, \"cookie:session\"] }"),
+        &[
+            ("/", &[&forged, "Cookie: session=1"], 200),
+            ("/", &[&forged, "Cookie: session=2"], 429),
+            ("/", &["Cookie: session=2"], 200),
+        ],
+    );
+}
+
+#[test]
+fn a_cookie_sent_twice_is_not_the_first_nor_the_last() {
+    expect(
+        &once_a_day("key: \"cookie:session\"", ""),
+        &[
+            ("/", &["Cookie: session=REAL"], 200),
+            ("/", &["Cookie: session=REAL; session=x"], 400),
+            ("/", &["Cookie: session=x; session=REAL"], 400),
+            ("/", &["Cookie: session=x", "Cookie: session=REAL"], 400),
+            ("/", &["Cookie: a=x, session=REAL"], 400),
+            ("/", &["Cookie: Session=REAL"], 400),
+            ("/", &["Cookie: session=\"RE\\101L\""], 400),
+            ("/", &["Cookie: session=REAL; session=REAL"], 429),
+            ("/", &["Cookie: session=\"REAL\""], 429),
+            ("/", &["Cookie: session=RE%41L"], 429),
+        ],
+    );
+}
+
+#[test]
+fn a_query_parameter_sent_twice_is_not_the_first_nor_the_last() {
+    expect(
+        &once_a_day("key: \"query:api_key\"", ""),
+        &[
+            ("/?api_key=REAL+1", &[], 200),
+            ("/?api_key=REAL+1&api_key=x", &[], 400),
+            ("/?api_key=x&api_key=REAL+1", &[], 400),
+            ("/?a=b;api_key=REAL+1", &[], 400),
+            ("/?API_KEY=REAL+1", &[], 400),
+            ("/?api.key=REAL+1", &[], 400),
+            ("/?api_key[]=REAL+1", &[], 400),
+            ("/?api_key=REAL+1%", &[], 400),
+            ("/?api_key=REAL%201", &[], 429),
+            ("/?api_key=REAL%2B1&b=c&api_key=REAL%2B1", &[], 429),
+            ("/?api%5fkey=RE%41L+1", &[], 429),
+            ("/?api_key=other&b=c&b=d", &[], 200),
+        ],
+    );
+}
+
+#[test]
+fn a_plan_named_twice_is_no_choice() {
+    let plans = "plans: { from: \"header:x-plan\", limits: { big: 3/day, small: 1/day } }";
+    let yaml = format!("key: ip, {plans}");
+    expect(
+        &once_a_day(&yaml, ""),
+        &[("/", &["X-Plan: small", "X-Plan: big"], 400), ("/", &["X-Plan: small"], 200)],
+    );
+}
+
+#[test]
+fn a_policy_in_shadow_refuses_no_ambiguous_request() {
+    expect(
+        &once_a_day("key: api_key, mode: shadow", ""),
+        &[("/", &["X-Api-Key: a", "X-Api-Key: b"], 200)],
+    );
+}
