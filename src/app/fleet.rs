@@ -39,6 +39,8 @@ pub(super) struct Fleet {
     listeners_so_far: u64,
     /// For how many connections of clients there are files, and who has them.
     room: usize,
+    /// The most connections that the log has said to be too many for these files.
+    said_too_many: usize,
     capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Change>, JoinHandle<()>)>,
     drain_limit: Duration,
@@ -77,6 +79,7 @@ impl Fleet {
             listeners: Vec::new(),
             listeners_so_far: 0,
             room,
+            said_too_many: 0,
             capacity: Capacity::new(room),
             workers: Vec::with_capacity(workers),
             drain_limit: config.runtime.drain,
@@ -186,11 +189,13 @@ impl Fleet {
         Ok(opened)
     }
 
-    /// Says if listeners may have more connections than there are files for.
-    fn warn_of_files(&self) {
+    /// Says if listeners may have more connections than there are files for. A
+    /// reload that asks for no more than before says nothing again.
+    fn warn_of_files(&mut self) {
         let wanted = self.listeners.iter().map(|(_, terms)| terms.settings().max_connections);
         let (wanted, room) = (wanted.fold(0, usize::saturating_add), self.room);
-        if wanted > room {
+        if wanted > room.max(self.said_too_many) {
+            self.said_too_many = wanted;
             warn!(
                 "max_connections adds up to {wanted}, but the limit on open files leaves room \
                  for {room} clients, and more will wait: raise it (`ulimit -n`, LimitNOFILE), \

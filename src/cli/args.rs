@@ -27,6 +27,9 @@ pub(super) enum Command {
         /// The configuration
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
+        /// Print which requests go where, judged by which policies
+        #[arg(long)]
+        routes: bool,
     },
     /// See, set or unset the limit of one key, in place of its policy's
     #[command(after_help = OVERRIDE_EXAMPLES)]
@@ -53,6 +56,7 @@ Examples:
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tollgate check
+  tollgate check --routes           and a table of what goes where
   tollgate check -c new.yaml && mv new.yaml gateway.yaml";
 const OVERRIDE_EXAMPLES: &str = "\
 KEY is the value that the policy counts by, as it stands in a request. If its

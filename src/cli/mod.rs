@@ -4,6 +4,7 @@
 
 mod args;
 mod overrides;
+mod routes;
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -11,9 +12,11 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
+use crate::algorithm::Algorithm;
 use crate::app::{self, RunError, Source};
 use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
+use crate::time::Span;
 use args::{Args, Command, RunArgs};
 
 /// Why a command did not do what it was asked for.
@@ -50,7 +53,7 @@ impl Failure {
 pub fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run(args),
-        Command::Check { config } => check(&config),
+        Command::Check { config, routes } => check(&config, routes),
         Command::Override(args) => overrides::run(&args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
@@ -90,9 +93,13 @@ fn run(args: RunArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check(path: &Path) -> Result<(), Failure> {
+fn check(path: &Path, shows_routes: bool) -> Result<(), Failure> {
     let Compiled { config, .. } = load(path)?;
-    writeln!(io::stdout().lock(), "{}: {}", path.display(), summary(&config))?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}: {}", path.display(), summary(&config))?;
+    if shows_routes {
+        write!(out, "\n{}", routes::table(&config))?;
+    }
     Ok(())
 }
 
@@ -103,6 +110,15 @@ fn load(path: &Path) -> Result<Compiled, LoadError> {
         say(&compiled.warnings.to_string());
     }
     Ok(compiled)
+}
+
+/// How much, as the configuration writes it: `100/1m`, or `20` where time does not
+/// matter.
+fn rate(algorithm: &Algorithm) -> String {
+    match algorithm.window() {
+        Span::ZERO => algorithm.limit().to_string(),
+        window => format!("{}/{window}", algorithm.limit()),
+    }
 }
 
 fn summary(config: &Config) -> String {

@@ -7,14 +7,13 @@ use thiserror::Error;
 use tokio::runtime::Builder;
 
 use super::args::{OverrideArgs, OverrideCommand};
-use super::{Failure, load};
-use crate::algorithm::{Algorithm, QuotaError};
+use super::{Failure, load, rate};
+use crate::algorithm::QuotaError;
 use crate::config::Config;
 use crate::digest::{Key, Secret};
 use crate::rules::{KeyTextError, KeyTexts, Overridable, Policy};
 use crate::store::overrides::{FileError, Override, OverrideError, OverridesFile};
 use crate::store::redis;
-use crate::time::Span;
 
 /// Why an override was neither seen nor changed.
 #[derive(Debug, Error)]
@@ -147,14 +146,6 @@ fn told(policy: &Policy, found: Option<Override>) -> String {
                  own limit: {own}"
             ),
         },
-    }
-}
-
-/// As the configuration writes it: `100/1m`, or `20` where time does not matter.
-fn rate(algorithm: &Algorithm) -> String {
-    match algorithm.window() {
-        Span::ZERO => algorithm.limit().to_string(),
-        window => format!("{}/{window}", algorithm.limit()),
     }
 }
 

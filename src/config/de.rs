@@ -82,7 +82,8 @@ impl<'de> Reader<'de> {
     }
 
     fn scalar(self) -> Result<&'de str, Mistake> {
-        self.node.scalar().ok_or_else(|| self.expected("a single value", ""))
+        let advice = if self.node.is_text_in_braces() { "put the text in quotes" } else { "" };
+        self.node.scalar().ok_or_else(|| self.expected("a single value", advice))
     }
 
     fn expected(self, what: &str, advice: &str) -> Mistake {

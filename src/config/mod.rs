@@ -1,8 +1,8 @@
 //! The configuration: text, to what was written, to what is true.
 //!
-//! A compiler in four passes. `yaml` makes a tree with places, `expand`
-//! replaces `${...}`, `de` reads the tree into the raw types of `raw`, and
-//! `compile` makes the [`Config`] of them. Each pass goes on behind a mistake,
+//! A compiler in five passes. `yaml` makes a tree with places, `quotes` looks for
+//! values that YAML has cut, `expand` replaces `${...}`, `de` reads the tree into
+//! the raw types of `raw`, and `compile` makes the [`Config`] of them. Each pass goes on behind a mistake,
 //! so that the [`Report`] shows all of them at once.
 
 mod compile;
@@ -14,6 +14,7 @@ mod model;
 mod node;
 mod planned;
 mod problem;
+mod quotes;
 mod raw;
 mod scalar;
 mod suggest;
@@ -113,6 +114,7 @@ fn compiled(
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = expand::Surroundings { env, directory, files: RefCell::default() };
     let config = yaml::parse(text, &problems).and_then(|mut tree| {
+        quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);
         let raw = de::read(&tree, &problems)?;
         compile::compile(&raw, &around, &problems)

@@ -90,6 +90,16 @@ impl Node {
         }
     }
 
+    /// Whether it is a map only because a text begins with a brace: `{id}`, or JSON.
+    pub(super) fn is_text_in_braces(&self) -> bool {
+        let Value::Map(entries) = &self.value else { return false };
+        entries.first().is_some_and(|Entry { key, value }| {
+            let chars = key.scalar().map_or(0, |name| name.chars().count());
+            let is_quoted = usize::try_from(key.span.length).is_ok_and(|length| length > chars);
+            is_quoted || matches!(value.value, Value::Null)
+        })
+    }
+
     /// What kind of value this is, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match &self.value {

@@ -1,5 +1,7 @@
 //! "Did you mean": the known name that is closest to one that is not known.
 
+use std::cmp::Reverse;
+
 use super::problem::Problems;
 
 /// Names longer than this are compared with nothing.
@@ -8,7 +10,8 @@ const MAX_CHARS: usize = 64;
 const MAX_KNOWN: usize = 500;
 
 /// Advice for someone who wrote `name` where one of `known` was expected:
-/// the closest of them, or all of them if `listed` and there are any.
+/// the closest of them, or all of them if `listed` and there are any. Of several
+/// that are as close it is the first, which is the default where there is one.
 pub(super) fn advice<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -51,7 +54,7 @@ fn same_start<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'
         .take(MAX_KNOWN)
         .map(|other| (name.chars().zip(other.chars()).take_while(|(a, b)| a == b).count(), other))
         .filter(|(shared, _)| *shared >= half)
-        .max_by_key(|(shared, _)| *shared)
+        .min_by_key(|(shared, _)| Reverse(*shared))
         .map(|(_, other)| other)
 }
 
@@ -109,5 +112,13 @@ mod tests {
         let known = ["global", "per-client"];
         assert_eq!(same_start("per-usr", known.into_iter()), Some("per-client"));
         assert_eq!(same_start("pe", known.into_iter()), None);
+    }
+
+    #[test]
+    fn of_several_names_that_are_as_close_the_first_is_suggested() {
+        let known = ["sliding_window", "sliding_log", "token_bucket"];
+        assert_eq!(same_start("sliding", known.into_iter()), Some("sliding_window"));
+        assert_eq!(same_start("sliding_l", known.into_iter()), Some("sliding_log"));
+        assert_eq!(closest("a", ["b", "c"].into_iter()), Some("b"));
     }
 }

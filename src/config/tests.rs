@@ -2,6 +2,7 @@
 //! files in `tests/config`.
 
 mod policies;
+mod routes;
 mod store;
 mod upstreams;
 

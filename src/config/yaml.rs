@@ -12,6 +12,7 @@ use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanne
 
 use super::node::{Entry, Node, Span, Text, Value};
 use super::problem::Problems;
+use super::quotes;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
@@ -37,7 +38,7 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
         Ok(tree) => Some(Source { text, problems }.node(tree)),
         Err(error) => {
             let span = error.location().map_or(Span::FILE, span);
-            let (message, advice) = reason(&error);
+            let (message, advice) = reason(&error, text, span);
             problems.error(span, &message, advice);
             None
         }
@@ -45,16 +46,16 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
 }
 
 /// The parser's words without its own rendering of the place, and advice.
-fn reason(error: &serde_yaml::Error) -> (String, &'static str) {
+fn reason(error: &serde_yaml::Error, text: &str, span: Span) -> (String, &'static str) {
     if is_budget(error) {
         let advice = "write less, or repeat less by aliases";
         return ("from here on the file is too large or too deep".to_owned(), advice);
     }
     let formatter = serde_yaml::UserMessageFormatter;
-    let text = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
-    let first = text.lines().next().unwrap_or_default();
+    let words = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
+    let first = words.lines().next().unwrap_or_default();
     let first = first.split(" at line ").next().unwrap_or(first);
-    (format!("this is no valid YAML: {first}"), "")
+    (format!("this is no valid YAML: {first}"), quotes::advice(text, span))
 }
 
 /// Whether the parser's bound on work was reached, in the file or behind an alias.

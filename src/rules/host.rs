@@ -1,5 +1,6 @@
 //! Host patterns: `api.example.com`, or `*.example.com` for all hosts below it.
 
+use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
@@ -105,6 +106,16 @@ fn check_name(name: &str) -> Result<(), HostPatternError> {
         return Err(HostPatternError::TooLong);
     }
     Ok(())
+}
+
+/// As it is written in a configuration.
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Below(parent) => write!(f, "*.{parent}"),
+        }
+    }
 }
 
 impl HostPattern {

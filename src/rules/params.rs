@@ -29,7 +29,7 @@ impl<'a> Params<'a> {
         let pairs = self.pattern.segments.iter().zip(path::segments(self.path));
         pairs.filter_map(|(segment, value)| match segment {
             Segment::Param(name) => Some((&**name, value)),
-            Segment::Literal(_) => None,
+            Segment::Literal(_) | Segment::Prefix(_) => None,
         })
     }
 }

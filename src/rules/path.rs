@@ -1,21 +1,23 @@
-//! Path patterns: `/v1/orders`, `/v1/orders/{id}`, `/v1/*`.
+//! Path patterns: `/v1/orders`, `/v1/orders/{id}`, `/v1/*`, `/grpc.*`.
 //!
 //! A pattern is written in the form in which paths are compared (see
 //! [`RequestView::path`](crate::request::RequestView)); one that could never
 //! match, because no path is ever written so, is refused when it is read.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// The most segments a pattern may have, so that a walk along one is short.
 pub const MAX_SEGMENTS: usize = 64;
 
-/// `/v1/orders`, `/v1/orders/{id}`, or a tail: `/v1/*`.
+/// `/v1/orders`, `/v1/orders/{id}`, a tail: `/v1/*`, or a prefix: `/grpc.*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathPattern {
     /// Between the slashes; the last one is empty if the path ends in a slash.
     pub segments: Vec<Segment>,
     /// Whether the pattern ends in `*`: anything may follow, also nothing, so
-    /// that `/v1/*` matches `/v1`, `/v1/` and `/v1/a/b`.
+    /// that `/v1/*` matches `/v1`, `/v1/` and `/v1/a/b`. It does so behind a
+    /// [prefix](Segment::Prefix).
     pub tail: bool,
 }
 
@@ -26,6 +28,9 @@ pub enum Segment {
     Literal(Box<str>),
     /// Any one segment that is not empty, under this name.
     Param(Box<str>),
+    /// Any one segment that begins with this, which is not empty. Only the last
+    /// one of a pattern with a tail: `/grpc.*` matches `/grpc.health.v1.Health/Check`.
+    Prefix(Box<str>),
 }
 
 /// Why a text is no path pattern.
@@ -40,9 +45,10 @@ pub enum PathPatternError {
     /// `/a/../b`
     #[error("requests with the segments `.` and `..` are refused, so this path never matches")]
     DotSegment,
-    /// `/a*`, `/*/b`
+    /// `/a*b`, `/*/b`
     #[error(
-        "`*` stands for the whole rest of a path: it can only be the last segment, as in `/v1/*`"
+        "`*` stands for the whole rest of a path: it can only be the last character, as in \
+         `/v1/*` or `/grpc.*`"
     )]
     Star,
     /// `/a?b`
@@ -81,10 +87,13 @@ impl FromStr for PathPattern {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rest = text.strip_prefix('/').ok_or_else(|| PathPatternError::NoSlash(text.into()))?;
-        let (rest, tail) = match rest.strip_suffix('*') {
+        let (rest, tail, is_prefix) = match rest.strip_suffix('*') {
             Some("") => return Ok(Self { segments: Vec::new(), tail: true }),
-            Some(before) => (before.strip_suffix('/').ok_or(PathPatternError::Star)?, true),
-            None => (rest, false),
+            Some(before) => match before.strip_suffix('/') {
+                Some(whole) => (whole, true, false),
+                None => (before, true, true),
+            },
+            None => (rest, false, false),
         };
         let mut pattern = Self { segments: Vec::new(), tail };
         let mut parts = rest.split('/').peekable();
@@ -96,7 +105,11 @@ impl FromStr for PathPattern {
             if pattern.segments.len() == MAX_SEGMENTS {
                 return Err(PathPatternError::TooLong);
             }
-            let segment = part.parse()?;
+            let segment = if is_prefix && parts.peek().is_none() {
+                Segment::Prefix(literal(part)?)
+            } else {
+                part.parse()?
+            };
             if let Segment::Param(name) = &segment
                 && pattern.param_names().any(|earlier| earlier == &**name)
             {
@@ -122,17 +135,40 @@ impl FromStr for Segment {
         if text == "." || text == ".." {
             return Err(PathPatternError::DotSegment);
         }
-        for (at, character) in text.char_indices() {
-            match character {
-                '{' | '}' => return Err(PathPatternError::Braces(text.into())),
-                '*' => return Err(PathPatternError::Star),
-                '?' | '#' => return Err(PathPatternError::Query),
-                '%' => check_escape(&text.as_bytes()[at..])?,
-                _ if is_path_character(character) => {}
-                _ => return Err(PathPatternError::Character(character)),
+        literal(text).map(Self::Literal)
+    }
+}
+
+/// A text that can stand in a path as it is.
+fn literal(text: &str) -> Result<Box<str>, PathPatternError> {
+    for (at, character) in text.char_indices() {
+        match character {
+            '{' | '}' => return Err(PathPatternError::Braces(text.into())),
+            '*' => return Err(PathPatternError::Star),
+            '?' | '#' => return Err(PathPatternError::Query),
+            '%' => check_escape(&text.as_bytes()[at..])?,
+            _ if is_path_character(character) => {}
+            _ => return Err(PathPatternError::Character(character)),
+        }
+    }
+    Ok(text.into())
+}
+
+/// As it is written in a configuration.
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match segment {
+                Segment::Literal(text) => write!(f, "/{text}")?,
+                Segment::Param(name) => write!(f, "/{{{name}}}")?,
+                Segment::Prefix(start) => write!(f, "/{start}*")?,
             }
         }
-        Ok(Self::Literal(text.into()))
+        match self.segments.last() {
+            Some(Segment::Prefix(_)) => Ok(()),
+            _ if self.tail => f.write_str("/*"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -176,12 +212,12 @@ impl PathPattern {
     pub fn param_names(&self) -> impl Iterator<Item = &str> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Param(name) => Some(&**name),
-            Segment::Literal(_) => None,
+            Segment::Literal(_) | Segment::Prefix(_) => None,
         })
     }
 
     /// Whether every path that `later` matches is matched by this one, too.
-    pub(super) fn covers(&self, later: &Self) -> bool {
+    pub fn covers(&self, later: &Self) -> bool {
         let (mine, theirs) = (self.segments.len(), later.segments.len());
         let long_enough = if self.tail { mine <= theirs } else { mine == theirs && !later.tail };
         long_enough
@@ -192,10 +228,14 @@ impl PathPattern {
 impl Segment {
     fn covers(&self, later: &Self) -> bool {
         match (self, later) {
-            (Self::Param(_), Self::Param(_)) => true,
+            (Self::Param(_), Self::Param(_) | Self::Prefix(_)) => true,
             (Self::Param(_), Self::Literal(literal)) => !literal.is_empty(),
             (Self::Literal(mine), Self::Literal(their)) => mine == their,
-            (Self::Literal(_), Self::Param(_)) => false,
+            (Self::Prefix(mine), Self::Literal(their) | Self::Prefix(their)) => {
+                their.starts_with(&**mine)
+            }
+            (Self::Literal(_), Self::Param(_) | Self::Prefix(_))
+            | (Self::Prefix(_), Self::Param(_)) => false,
         }
     }
 }

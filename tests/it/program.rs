@@ -53,6 +53,46 @@ fn a_good_file_is_called_good() {
 }
 
 #[test]
+fn a_table_shows_which_requests_go_where() {
+    let (_directory, path) = file(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         upstreams: { app: { endpoints: [\"builtin:echo\"] } }\n\
+         policies:\n\
+         \x20 burst: { key: ip, limit: 20/s }\n\
+         \x20 jobs: { key: ip, limit: 3, algorithm: concurrency, mode: shadow }\n\
+         routes:\n\
+         \x20 - { name: health, path: /health, respond: { body: ok } }\n\
+         \x20 - { path: \"/old/{id}\", redirect: { to: \"/new/{id}\", status: 301 } }\n\
+         \x20 - { name: calls, hosts: [a.test, \"*.b.test\"], path: /grpc.*, methods: [POST], \
+         headers: { x-key: secret }, policies: [burst, jobs], upstream: app }\n",
+    );
+    let output = Program::run(&["check", "--routes", "-c", &path]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let (summary, table) = output.stdout.split_once("\n\n").expect("a table");
+    assert!(summary.ends_with("good (1 listener, 3 routes, 2 policies, 1 upstream)"), "{summary}");
+    assert_eq!(
+        table,
+        "\
+ORDER  NAME    HOSTS             METHODS  FIELDS  PATH       POLICIES                         ACTION
+1      health  any               any      any     /health    -                                respond 200
+2      -       any               any      any     /old/{id}  -                                redirect 301
+3      calls   a.test, *.b.test  POST     x-key   /grpc.*    burst (20/1s), jobs (3, shadow)  upstream app
+
+The first route that matches is taken. A request that matches none gets 404.
+"
+    );
+}
+
+#[test]
+fn a_table_has_no_columns_in_which_all_routes_are_alike() {
+    let (_directory, path) = file(GOOD);
+    let output = Program::run(&["check", "--routes", "-c", &path]);
+    let table = "ORDER  NAME  PATH  POLICIES  ACTION\n1      -     /*    -         respond 200\n\n\
+                 The first route that matches is taken. Every request matches one.\n";
+    assert!(output.stdout.ends_with(table), "{}", output.stdout);
+}
+
+#[test]
 fn a_port_in_use_is_said_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();

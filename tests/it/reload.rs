@@ -263,3 +263,18 @@ fn a_hundred_reloads_under_load_cost_no_request_and_no_memory() {
     assert!(grown < 4 * 1024 * 1024, "{grown} bytes more");
     assert_eq!(gateway.client().get("/", &[]).number("X-Ratelimit-Limit"), 1_000_100);
 }
+
+#[test]
+fn too_many_connections_for_the_files_are_said_once_and_again_only_if_there_are_more() {
+    let origin = Origin::hello();
+    let gateway = Gateway::with_files(300, &origin, "");
+    let said = || gateway.log().matches("max_connections adds up to").count();
+    eventually("it is said at the start", || said() == 1);
+    for size in ["1KiB", "2KiB"] {
+        gateway.reload(&forwarding(&origin, &format!("max_body: {size}")));
+    }
+    assert_eq!(said(), 1, "{}", gateway.log());
+    let more = forwarding(&origin, "").replacen(" }]", ", max_connections: 20000 }]", 1);
+    gateway.reload(&more);
+    assert_eq!(said(), 2, "{}", gateway.log());
+}

@@ -28,6 +28,34 @@ fn answer(route: &str, method: &str, path: &str) -> Response {
     gateway.client().request(method, path, &[], b"")
 }
 
+/// All services of a package have one route, whatever their names and methods are.
+#[test]
+fn one_route_takes_all_paths_whose_last_segment_begins_alike() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         routes:\n\
+         \x20 - { path: /shop.v1.Admin/*, respond: { body: admin } }\n\
+         \x20 - { path: /shop.*, respond: { body: shop } }\n\
+         \x20 - { path: /shop.v2.Cart/Add, respond: { body: never } }\n\
+         \x20 - { path: /grpc.*, respond: { body: grpc } }\n",
+    );
+    let mut client = gateway.client();
+    for (path, body) in [
+        ("/shop.v1.Cart/Add", "shop"),
+        ("/shop.v2.Cart/Add", "shop"),
+        ("/shop.v1.Admin/Drop", "admin"),
+        ("/grpc.health.v1.Health/Check", "grpc"),
+        ("/grp%63.reflection.v1.ServerReflection/Info", "grpc"),
+    ] {
+        assert_eq!(client.get(path, &[]).text(), body, "{path}");
+    }
+    for path in ["/shop", "/shopping", "/x/shop.v1.Cart/Add", "/Shop.v1.Cart/Add"] {
+        assert_eq!(client.get(path, &[]).status, 404, "{path}");
+    }
+    let log = gateway.log();
+    assert!(log.contains("route 3 can never match: route 2 before it"), "{log}");
+}
+
 #[test]
 fn a_prefix_is_taken_away_and_told() {
     let route = "path: /v1/*, rewrite: { strip_prefix: /v1 }";

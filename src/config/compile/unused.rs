@@ -1,12 +1,14 @@
-//! Warnings: what has no effect, and so is most likely not what was meant.
+//! Warnings: what has no effect, or less than it seems, and so is most likely not
+//! what was meant.
 
 use std::collections::HashSet;
 
 use super::Compiler;
-use crate::config::field::{Entries, Field};
-use crate::config::model::Config;
+use crate::config::field::{Entries, Field, Spanned};
+use crate::config::model::{Config, Route};
 use crate::config::node::Span;
-use crate::config::raw::{RawConfig, RawPolicy};
+use crate::config::raw::{RawConfig, RawPolicy, RawRoute};
+use crate::rules::{self, PathPattern, Segment};
 use crate::server::{ListenerSettings, TlsSettings};
 use crate::snapshot::Action;
 
@@ -17,6 +19,7 @@ impl Compiler<'_> {
     /// To be asked only when there are no errors, so that all that was written is in `config`.
     pub(super) fn warn_unused(&self, raw: &RawConfig, config: &Config) {
         self.warn_covered(raw, config);
+        self.warn_lone_paths(raw, config);
         self.warn_unread_overrides(raw);
         self.warn_unasked_certificates(raw, config);
         let rules = config.routes.iter().map(|route| &route.rule);
@@ -39,22 +42,31 @@ impl Compiler<'_> {
 
     fn warn_covered(&self, raw: &RawConfig, config: &Config) {
         let written: Vec<_> = raw.routes.items().collect();
-        let name = |index: usize| match written[index].value.name.given() {
-            Some(name) => format!("\"{}\"", name.shown()),
-            None => (index + 1).to_string(),
-        };
+        let name = |index: usize| name_of(written[index], index);
         for (index, route) in config.routes.iter().enumerate() {
             let mut earlier = config.routes[..index].iter().take(MAX_COMPARED);
             let Some(wider) = earlier.position(|wider| wider.rule.covers(&route.rule)) else {
                 continue;
             };
-            let place = written[index].value.path.given().map_or(Span::FILE, |path| path.span);
+            let place = path_of(written[index]);
             let message = format!(
                 "route {} can never match: route {} before it takes all that it would",
                 name(index),
                 name(wider)
             );
             self.problems.warning(place, &message, "put the narrower route first");
+        }
+    }
+
+    /// One path is little for an upstream: most likely all below it is meant, too.
+    fn warn_lone_paths(&self, raw: &RawConfig, config: &Config) {
+        for (index, written) in raw.routes.items().enumerate() {
+            let Some(whole) = lone_path(index, &config.routes) else { continue };
+            let path = &config.routes[index].rule.path;
+            let name = name_of(written, index);
+            let message = format!("route {name} takes {path} alone, and nothing below it");
+            let advice = format!("write {whole}; or name the route's methods, if it is meant so");
+            self.problems.warning(path_of(written), &message, &advice);
         }
     }
 
@@ -84,4 +96,45 @@ impl Compiler<'_> {
             self.problems.warning(name.span, &message, "remove it, or name it in a route");
         }
     }
+}
+
+fn name_of(route: &Spanned<RawRoute>, index: usize) -> String {
+    match route.value.name.given() {
+        Some(name) => format!("\"{}\"", name.shown()),
+        None => (index + 1).to_string(),
+    }
+}
+
+fn path_of(route: &Spanned<RawRoute>) -> Span {
+    route.value.path.given().map_or(Span::FILE, |path| path.span)
+}
+
+/// The path with all that is below it, if the route with this index forwards just
+/// the one path and the others leave all below it unmatched.
+///
+/// The path `/` is lone if its upstream is reached by no other route, any other path
+/// if no other route has an upstream at all: many files list single paths on purpose.
+fn lone_path(index: usize, routes: &[Route]) -> Option<PathPattern> {
+    let upstream_of = |route: &Route| match route.handling.action {
+        Action::Forward(upstream) => Some(upstream),
+        Action::Respond(_) | Action::Redirect(_) => None,
+    };
+    let route = &routes[index];
+    let upstream = upstream_of(route)?;
+    let mut segments = route.rule.path.segments.clone();
+    let is_exact = segments.iter().all(|it| matches!(it, Segment::Literal(_)));
+    let is_meant = !route.rule.methods.is_empty() || routes.len() > MAX_COMPARED;
+    if route.rule.path.tail || !is_exact || is_meant {
+        return None;
+    }
+    segments.retain(|it| !matches!(it, Segment::Literal(text) if text.is_empty()));
+    let is_root = segments.is_empty();
+    let path = PathPattern { segments, tail: true };
+    let whole = rules::Route { path: path.clone(), ..route.rule.clone() };
+    let mut others = routes[..index].iter().chain(&routes[index + 1..]);
+    let is_amid = others.any(|other| {
+        let leads_on = upstream_of(other).is_some_and(|its| !is_root || its == upstream);
+        leads_on || !is_root && path.covers(&other.rule.path) || other.rule.covers(&whole)
+    });
+    (!is_amid).then_some(path)
 }

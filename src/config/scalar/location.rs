@@ -57,10 +57,7 @@ impl FromStr for PrefixText {
 impl PrefixText {
     /// The text, which neither is empty nor ends with a slash.
     pub(in crate::config) fn text(&self) -> String {
-        let segments = self.0.segments.iter().map(|segment| match segment {
-            Segment::Literal(text) | Segment::Param(text) => format!("/{text}"),
-        });
-        segments.collect()
+        self.0.to_string()
     }
 }
 

@@ -13,7 +13,8 @@ written_as_text!(
     PathText,
     "A path, exact, with {param} for a segment, or with * for all that follows",
     "/v1/orders/{id}",
-    "/v1/*"
+    "/v1/*",
+    "/grpc.*"
 );
 
 impl FromStr for PathText {

@@ -6,6 +6,7 @@ use super::*;
 fn a_pattern_is_read_segment_by_segment() {
     let literal = |text: &str| Segment::Literal(text.into());
     let param = |text: &str| Segment::Param(text.into());
+    let prefix = |text: &str| Segment::Prefix(text.into());
     let cases = [
         ("/", vec![literal("")], false),
         ("/*", vec![], true),
@@ -13,9 +14,13 @@ fn a_pattern_is_read_segment_by_segment() {
         ("/v1/", vec![literal("v1"), literal("")], false),
         ("/orders/{id}", vec![literal("orders"), param("id")], false),
         ("/a%2Fb/x.y~z", vec![literal("a%2Fb"), literal("x.y~z")], false),
+        ("/grpc.*", vec![prefix("grpc.")], true),
+        ("/{a}/.*", vec![param("a"), prefix(".")], true),
     ];
     for (text, segments, tail) in cases {
-        assert_eq!(text.parse(), Ok(PathPattern { segments, tail }), "{text}");
+        let pattern = PathPattern { segments, tail };
+        assert_eq!(pattern.to_string(), text);
+        assert_eq!(text.parse(), Ok(pattern), "{text}");
     }
 }
 
@@ -32,7 +37,8 @@ fn what_could_never_match_is_refused_with_advice() {
         ("//*", Error::EmptySegment),
         ("/a/./b", Error::DotSegment),
         ("/..", Error::DotSegment),
-        ("/a*", Error::Star),
+        ("/a*b", Error::Star),
+        ("/a*/*", Error::Star),
         ("/*/b", Error::Star),
         ("/**", Error::Star),
         ("/a?b", Error::Query),
@@ -44,7 +50,9 @@ fn what_could_never_match_is_refused_with_advice() {
         ("/%\u{e9}", Error::BadEscape),
         ("/%7euser", escape("%7e", "~")),
         ("/a%2fb", escape("%2f", "%2F")),
+        ("/%4*", Error::BadEscape),
         ("/a{b}", Error::Braces("a{b}".into())),
+        ("/{a}*", Error::Braces("{a}".into())),
         ("/{", Error::Braces("{".into())),
         ("/{}", Error::ParamName(String::new())),
         ("/{a-b}", Error::ParamName("a-b".into())),

@@ -1,8 +1,8 @@
 //! A trie of path segments. Each node holds the routes that end in it, in
 //! file order.
 //!
-//! A literal and a parameter may both match a segment, so a walk may branch at
-//! every step. It is not exponential all the same: nodes form a tree, a node is
+//! A literal, a parameter and prefixes may all match a segment, so a walk may branch
+//! at every step. It is not exponential all the same: nodes form a tree, a node is
 //! reached by one sequence of steps only, so no walk sees a node twice. What it
 //! sees are nodes whose pattern matches the path so far, no more than the
 //! routes' own segments, whatever path a client makes up.
@@ -24,6 +24,7 @@ pub(super) struct PathTrie {
 struct Node {
     literals: HashMap<Box<str>, usize>,
     param: Option<usize>,
+    prefixes: Prefixes,
     /// Routes whose pattern ends here, ascending.
     ends: Vec<usize>,
     /// Routes whose tail begins here, ascending.
@@ -34,7 +35,42 @@ struct Node {
 
 impl Node {
     fn new(first: usize) -> Self {
-        Self { literals: HashMap::new(), param: None, ends: Vec::new(), tails: Vec::new(), first }
+        Self {
+            literals: HashMap::new(),
+            param: None,
+            prefixes: Prefixes::default(),
+            ends: Vec::new(),
+            tails: Vec::new(),
+            first,
+        }
+    }
+}
+
+/// Nodes by what a segment begins with. To find them takes a look for each length
+/// that a prefix has, however many prefixes there are.
+#[derive(Debug, Default)]
+struct Prefixes {
+    nodes: HashMap<Box<str>, usize>,
+    /// In bytes, each once, ascending.
+    lengths: Vec<usize>,
+}
+
+impl Prefixes {
+    /// The node of `prefix`, which is `next` if there was none.
+    fn node(&mut self, prefix: &str, next: usize) -> usize {
+        if let Err(place) = self.lengths.binary_search(&prefix.len()) {
+            self.lengths.insert(place, prefix.len());
+        }
+        *self.nodes.entry(prefix.into()).or_insert(next)
+    }
+
+    /// The nodes of all prefixes of `segment`.
+    fn of(&self, segment: &str) -> impl Iterator<Item = usize> {
+        let starts = self
+            .lengths
+            .iter()
+            .map_while(|&length| (length <= segment.len()).then(|| segment.get(..length)));
+        starts.flatten().filter_map(|start| self.nodes.get(start).copied())
     }
 }
 
@@ -57,6 +93,7 @@ impl PathTrie {
                     *self.nodes[at].literals.entry(text.clone()).or_insert(next)
                 }
                 Segment::Param(_) => *self.nodes[at].param.get_or_insert(next),
+                Segment::Prefix(start) => self.nodes[at].prefixes.node(start, next),
             };
             if at == next {
                 self.nodes.push(Node::new(route));
@@ -76,7 +113,8 @@ impl PathTrie {
 pub(super) struct Walk<'t> {
     nodes: &'t [Node],
     /// Nodes still to be seen, each with the rest of the path behind it; none:
-    /// the path ends in the node. Never more than the trie is deep, plus one.
+    /// the path ends in the node. Never more than the trie is deep, plus one, and
+    /// the prefixes of the path's segments.
     ahead: SmallVec<[(usize, Option<&'t str>); 16]>,
 }
 
@@ -116,7 +154,9 @@ impl<'t> Walk<'t> {
             rest.split_once('/').map_or((rest, None), |(segment, rest)| (segment, Some(rest)));
         let literal = node.literals.get(segment).copied();
         let param = node.param.filter(|_| !segment.is_empty());
-        let mut ways: SmallVec<[usize; 2]> = literal.into_iter().chain(param).collect();
+        let prefixes = node.prefixes.of(segment);
+        let mut ways: SmallVec<[usize; 4]> =
+            literal.into_iter().chain(param).chain(prefixes).collect();
         ways.sort_unstable_by_key(|&way| std::cmp::Reverse(self.nodes[way].first));
         self.ahead.extend(ways.into_iter().map(|way| (way, rest)));
     }

@@ -75,6 +75,7 @@ fn matches(route: &Route, asked: &Asked) -> bool {
     let same = wanted.iter().zip(&segments).all(|(pattern, segment)| match pattern {
         Segment::Literal(text) => **text == **segment,
         Segment::Param(_) => !segment.is_empty(),
+        Segment::Prefix(start) => segment.starts_with(&**start),
     });
     host && method && headers && length && same
 }
@@ -89,6 +90,12 @@ fn a_path_matches_exactly_by_parameter_or_by_tail() {
         ("/v1/", &["/v1/"], &["/v1", "/v1/a"]),
         ("/o/{id}", &["/o/7", "/o/a%2Fb"], &["/o", "/o/", "/o/7/", "/o/7/8"]),
         ("/o/{id}/*", &["/o/7", "/o/7/", "/o/7/8"], &["/o", "/o/"]),
+        (
+            "/grpc.*",
+            &["/grpc.health.v1.Health/Check", "/grpc.", "/grpc.x/", "/grpc.x/y/z"],
+            &["/grpc", "/grpc/", "/agrpc.x/y", "/", "*", "/x/grpc.y", "/Grpc.x"],
+        ),
+        ("/a/v*", &["/a/v1", "/a/v", "/a/v1/b"], &["/a", "/a/", "/a/1v", "/b/v1"]),
     ];
     for (pattern, inside, outside) in cases {
         let routes = [route(&[], pattern)];
@@ -157,6 +164,24 @@ fn no_path_makes_a_walk_see_a_node_twice() {
     assert_eq!(steps(&"/a".repeat(depth), 1), depth + 1);
 }
 
+/// However many prefixes there are of one length, and however long a segment is.
+#[test]
+fn a_segment_is_looked_up_once_for_each_length_of_a_prefix() {
+    let mut trie = paths::PathTrie::default();
+    for number in 0..1000 {
+        trie.insert(&format!("/p{number:03}.*").parse().unwrap(), number);
+    }
+    trie.insert(&"/p*".parse().unwrap(), 1000);
+    let seen = |path: &str| -> Vec<usize> {
+        let mut walk = trie.walk(path);
+        let candidates = std::iter::from_fn(|| walk.next_before(usize::MAX));
+        candidates.flat_map(|it| it.tails.to_vec()).collect()
+    };
+    assert_eq!(seen(&format!("/p007.{}", "x".repeat(10_000))), [7, 1000]);
+    assert_eq!(seen("/p\u{e9}\u{e9}\u{e9}"), [1000]);
+    assert_eq!(seen("/q007.x"), [0; 0]);
+}
+
 fn text(choices: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
     proptest::sample::select(choices)
 }
@@ -164,18 +189,18 @@ fn text(choices: &'static [&'static str]) -> impl Strategy<Value = &'static str>
 /// From few words, so that patterns and requests often meet.
 fn any_route() -> impl Strategy<Value = Route> {
     let host = text(&["a.test", "b.a.test", "*.a.test", "*.test", "*.b.a.test"]);
-    let segment = text(&["a", "b", "{x}", "{y}", "{z}"]);
+    let segment = text(&["a", "b", "ab", "{x}", "{y}", "{z}"]);
     let method = text(&["GET", "HEAD", "POST"]);
     let collected = proptest::collection::vec;
     (
         collected(host, 0..3),
         collected(segment, 0..4),
-        text(&["", "/", "/*"]),
+        text(&["", "/", "/*", "*"]),
         collected(method, 0..3),
         collected(text(&["1", "2"]), 0..2),
     )
         .prop_filter_map(
-            "a parameter stands twice",
+            "a parameter stands twice, or before a star",
             |(hosts, segments, end, methods, values)| {
                 let path: String = segments.iter().map(|segment| format!("/{segment}")).collect();
                 let path = if path.is_empty() && end.is_empty() { "/".into() } else { path + end };
@@ -198,7 +223,7 @@ fn any_request() -> impl Strategy<Value = Asked> {
         text(&["GET", "HEAD", "POST", "PUT"]),
         text(&["", "test", "a.test", "b.a.test", "c.b.a.test", "x.test", "xa.test"]),
         prop_oneof![
-            9 => collected(text(&["a", "b", "c", ""]), 1..5).prop_map(|segments| format!("/{}", segments.join("/"))),
+            9 => collected(text(&["a", "b", "ab", "abc", ""]), 1..5).prop_map(|segments| format!("/{}", segments.join("/"))),
             1 => Just("*".to_owned()),
         ],
         collected(text(&["1", "2"]), 0..3),

@@ -1,0 +1,86 @@
+//! `tollgate check --routes`: which requests go where, as a table.
+
+use std::fmt::Display;
+
+use super::rate;
+use crate::config::{Config, Route};
+use crate::rules::{Mode, PathPattern, Policy};
+use crate::snapshot::Action;
+
+/// Stands in a cell for "all of them".
+const ANY: &str = "any";
+
+/// All routes in their order, and what becomes of other requests.
+pub(super) fn table(config: &Config) -> String {
+    let heads = ["ORDER", "NAME", "HOSTS", "METHODS", "FIELDS", "PATH", "POLICIES", "ACTION"];
+    let mut rows = vec![heads.map(str::to_owned)];
+    let routes = config.routes.iter().enumerate();
+    rows.extend(routes.map(|(index, route)| row(index + 1, route, config)));
+    // A column in which no route differs from another says nothing.
+    let is_shown = |column: usize| rows[1..].iter().any(|row| row[column] != ANY);
+    let columns: Vec<usize> = (0..heads.len()).filter(|&column| is_shown(column)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = columns.iter().map(|&at| width(at).unwrap_or_default()).collect();
+    let mut table = String::new();
+    for row in &rows {
+        let cells = columns.iter().zip(&widths).map(|(&at, &width)| format!("{:width$}", row[at]));
+        table.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        table.push('\n');
+    }
+    table.push_str(rest(config));
+    table
+}
+
+fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
+    let rule = &route.rule;
+    let name = if *rule.name == *number.to_string() { "-" } else { &rule.name };
+    let policies = rule.policies.iter().map(|policy| limit(policy));
+    let policies = list(policies);
+    [
+        number.to_string(),
+        name.to_owned(),
+        list_or_any(rule.hosts.iter()),
+        list_or_any(rule.methods.iter()),
+        // Their values may be secrets.
+        list_or_any(rule.headers.iter().map(|(name, _)| name)),
+        rule.path.to_string(),
+        if policies.is_empty() { "-".to_owned() } else { policies },
+        action(&route.handling.action, config),
+    ]
+}
+
+fn limit(policy: &Policy) -> String {
+    let plans = if policy.plans.is_some() { ", plans" } else { "" };
+    let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
+    format!("{} ({}{plans}{shadow})", policy.name, rate(&policy.algorithm))
+}
+
+fn action(action: &Action, config: &Config) -> String {
+    match action {
+        Action::Forward(upstream) => format!("upstream {}", config.upstreams[*upstream].name),
+        Action::Respond(fixed) => format!("respond {}", fixed.status.as_u16()),
+        Action::Redirect(redirect) => format!("redirect {}", redirect.status.as_u16()),
+    }
+}
+
+fn rest(config: &Config) -> &'static str {
+    let takes_all = |route: &Route| {
+        let rule = &route.rule;
+        let everything = PathPattern { segments: Vec::new(), tail: true };
+        let conditions = [rule.hosts.len(), rule.methods.len(), rule.headers.len()];
+        rule.path == everything && conditions == [0; 3]
+    };
+    if config.routes.iter().any(takes_all) {
+        "\nThe first route that matches is taken. Every request matches one.\n"
+    } else {
+        "\nThe first route that matches is taken. A request that matches none gets 404.\n"
+    }
+}
+
+fn list_or_any(items: impl ExactSizeIterator<Item: Display>) -> String {
+    if items.len() == 0 { ANY.to_owned() } else { list(items) }
+}
+
+fn list(items: impl Iterator<Item: Display>) -> String {
+    items.map(|item| item.to_string()).collect::<Vec<_>>().join(", ")
+}

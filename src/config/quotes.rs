@@ -1,0 +1,198 @@
+//! Advice to put a value in quotes, where YAML reads something else than the text
+//! that was most likely meant.
+//!
+//! A comma ends a value between braces, `{` begins a map, `*` an alias and `#` a
+//! comment. The parser's own words tell only what it met there.
+
+use super::node::{Entry, Node, Span, Value};
+use super::problem::Problems;
+
+/// Longer lines are not looked at: advice is not worth quadratic time.
+const MAX_LINE_BYTES: usize = 2000;
+/// With these no text begins that is not in quotes.
+const INDICATORS: [char; 6] = ['*', '&', '!', '%', '@', '`'];
+
+/// Advice for a mistake that the YAML parser has met at `place` of `text`; empty if
+/// quotes would not mend it.
+pub(super) fn advice(text: &str, place: Span) -> &'static str {
+    let (before, here) = around(line(text, place.line), place.column);
+    let last = before.chars().last().unwrap_or(' ');
+    if here.starts_with(INDICATORS) {
+        "if this is a text, put it in quotes"
+    } else if (here.starts_with('{') && !is_separator(last)) || "]}".contains(last) {
+        "put the whole value in quotes: braces and brackets end it otherwise"
+    } else if here.starts_with(':') && before.contains(": ") {
+        "put the whole value in quotes: a colon before a blank begins another one"
+    } else if (place.line.saturating_sub(1)..=place.line).any(|at| swallows(line(text, at))) {
+        "put a value with # in quotes: what follows a blank and # is a comment"
+    } else {
+        ""
+    }
+}
+
+/// Reports values of `root`, which was read from `text`, that end too early for the
+/// lack of quotes.
+pub(super) fn check(root: &mut Node, text: &str, problems: &Problems) {
+    Checker { lines: text.lines().collect(), problems }.node(root);
+}
+
+struct Checker<'a> {
+    lines: Vec<&'a str>,
+    problems: &'a Problems,
+}
+
+impl Checker<'_> {
+    fn node(&self, node: &mut Node) {
+        match &mut node.value {
+            Value::List(items) => items.iter_mut().for_each(|item| self.node(item)),
+            Value::Map(entries) => {
+                self.join(entries);
+                entries.iter_mut().for_each(|entry| self.entry(entry));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes names without a value for the rest of the value before them, if a
+    /// comma is all that parts them.
+    fn join(&self, entries: &mut Vec<Entry>) {
+        let mut index = 1;
+        while index < entries.len() {
+            let start = entries[index - 1].value.span;
+            let rest = entries[index..].iter();
+            let mut end = start;
+            let parts = rest.take_while(|part| {
+                let is_part = self.is_part(end, part);
+                end = if is_part { part.key.span } else { end };
+                is_part
+            });
+            let parts = parts.count();
+            if parts > 0 && entries[index - 1].value.scalar().is_some() {
+                let length = end.column + end.length - start.column;
+                let whole = Span { length, ..start };
+                let advice = format!("put the whole value in quotes: {:?}", self.written(whole));
+                self.problems.error(whole, "between braces a comma ends a value", &advice);
+                entries[index - 1].value.value = Value::Unresolved;
+                entries.drain(index..index + parts);
+            }
+            index += 1;
+        }
+    }
+
+    /// Whether `part` is most likely more of the value that ends with `before`,
+    /// and no field of which the value was forgotten.
+    fn is_part(&self, before: Span, part: &Entry) -> bool {
+        let key = part.key.span;
+        let end = before.column + before.length;
+        let is_near = key.line == before.line && (end..=end + 2).contains(&key.column);
+        if !matches!(part.value.value, Value::Null) || !is_near {
+            return false;
+        }
+        let between = self.written(Span { column: end, length: key.column - end, ..key });
+        let is_quoted = self.written(before).starts_with(['"', '\'']);
+        let has_colon = self.written(part.value.span).starts_with(':');
+        let may_be_field =
+            part.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let is_glued = match between {
+            "," => !may_be_field || self.written(before).contains("://"),
+            ", " => !may_be_field,
+            _ => false,
+        };
+        is_glued && !is_quoted && !has_colon
+    }
+
+    fn entry(&self, entry: &mut Entry) {
+        if let Value::Null = entry.value.value
+            && self.begins_with_indicator(entry.key.span)
+        {
+            let message = "there is no value here: YAML takes what follows for something else";
+            self.problems.error(entry.value.span, message, "if it is a text, put it in quotes");
+            entry.value.value = Value::Unresolved;
+        }
+        self.node(&mut entry.value);
+    }
+
+    /// Whether something stands behind the name at `key` that is no value to YAML.
+    fn begins_with_indicator(&self, key: Span) -> bool {
+        let (_, rest) = around(self.line(key.line), key.column + key.length);
+        let mut rest = rest.trim_start_matches(':').trim_start().chars();
+        let begins = rest.next().is_some_and(|c| c == '#' || INDICATORS.contains(&c));
+        begins && rest.next().is_some_and(|c| !c.is_whitespace())
+    }
+
+    fn written(&self, span: Span) -> &str {
+        let (_, rest) = around(self.line(span.line), span.column);
+        around(rest, span.length + 1).0
+    }
+
+    fn line(&self, number: u64) -> &str {
+        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        let line = index.and_then(|index| self.lines.get(index)).copied().unwrap_or_default();
+        if line.len() > MAX_LINE_BYTES { "" } else { line }
+    }
+}
+
+/// The line of this number, counted from 1.
+fn line(text: &str, number: u64) -> &str {
+    let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+    index.and_then(|index| text.lines().nth(index)).unwrap_or_default()
+}
+
+/// What stands before the character of this column, and what from there on.
+fn around(line: &str, column: u64) -> (&str, &str) {
+    let index = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let at = line.char_indices().nth(index).map_or(line.len(), |(at, _)| at);
+    line.split_at(at)
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || "[{,".contains(c)
+}
+
+/// Whether a comment has the brackets that close those before it.
+fn swallows(line: &str) -> bool {
+    let Some((before, comment)) = line.split_once(" #") else { return false };
+    let open = |text: &str| {
+        let count = |brackets: [char; 2]| text.matches(brackets).count();
+        count(['[', '{']).saturating_sub(count([']', '}']))
+    };
+    let closed = comment.matches([']', '}']).count();
+    open(before) > 0 && closed > comment.matches(['[', '{']).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_are_advised_only_where_they_help() {
+        let at = |text: &str, line, column| advice(text, Span { line, column, length: 1 });
+        let cases = [
+            ("hosts: [*.example.com]", 9, "text"),
+            ("secret: @abc", 9, "text"),
+            ("{ path: /v1/{id} }", 13, "braces"),
+            ("{ address: [::]:80 }", 16, "braces"),
+            ("{ to: {path}/x }", 13, "braces"),
+            ("body: error: slow", 12, "colon"),
+            ("  c: d", 4, ""),
+            ("{ a: b { c: d } }", 8, ""),
+            ("- a", 1, ""),
+        ];
+        for (text, column, expected) in cases {
+            let advice = at(text, 1, column);
+            assert_eq!(advice.is_empty(), expected.is_empty(), "{text}: {advice}");
+            assert!(advice.contains(expected), "{text}: {advice}");
+        }
+        let comment = "a: { secret: abc #def }\nb: [1]";
+        assert!(at(comment, 2, 1).contains('#'));
+        assert!(at("a: { b: c } # [d]]\nb: [1", 2, 1).is_empty());
+        assert!(at("a", 9, 9).is_empty() && at("", 0, 0).is_empty());
+    }
+
+    #[test]
+    fn a_place_is_counted_in_characters_and_may_be_behind_the_end() {
+        assert_eq!(around("äöü", 2), ("ä", "öü"));
+        assert_eq!(around("äöü", 9), ("äöü", ""));
+        assert_eq!(around("", 1), ("", ""));
+    }
+}

@@ -1,0 +1,58 @@
+//! Which routes get a warning for taking one path alone.
+
+use super::*;
+
+/// Whether a file with these routes has warnings; there are the upstreams `app` and `api`.
+fn warns(routes: &str) -> bool {
+    let text = format!(
+        "listeners: [{{ address: 0.0.0.0:8080 }}]\n\
+         upstreams:\n\
+         \x20 app: {{ endpoints: [http://127.0.0.1:9000] }}\n\
+         \x20 api: {{ endpoints: [http://127.0.0.1:9001] }}\n\
+         routes: [{{ path: /for-api-alone/*, hosts: [api.test], methods: [PUT], upstream: api }}, \
+         {routes}]\n"
+    );
+    let warnings = parse(&text).unwrap_or_else(|report| panic!("{report}")).warnings;
+    let text = warnings.to_string();
+    assert_eq!(warnings.is_empty(), !text.contains("alone, and nothing below it"), "{text}");
+    !warnings.is_empty()
+}
+
+#[test]
+fn the_root_alone_is_warned_of_unless_more_goes_to_its_upstream() {
+    for routes in [
+        "{ path: /, upstream: app }",
+        "{ path: /, upstream: app }, { path: /health, respond: {} }",
+        "{ path: /, upstream: app }, { path: /x/*, upstream: api }",
+        "{ path: /, hosts: [a.test], upstream: app }, { path: /*, hosts: [b.test], respond: {} }",
+    ] {
+        assert!(warns(routes), "{routes}");
+    }
+    for routes in [
+        "{ path: /*, upstream: app }",
+        "{ path: /, upstream: app }, { path: /*, respond: { status: 404 } }",
+        "{ path: /, hosts: [a.test], upstream: app }, { path: /*, hosts: [\"*.test\"], respond: {} }",
+        "{ path: /, upstream: app }, { path: /about, upstream: app }",
+        "{ path: /, methods: [GET], upstream: app }",
+        "{ path: /{page}, upstream: app }",
+        "{ path: /x/*, upstream: app }, { path: /, redirect: { to: /x/ } }",
+    ] {
+        assert!(!warns(&routes.replace("/{page}", "\"/{page}\"")), "{routes}");
+    }
+}
+
+#[test]
+fn other_paths_alone_are_warned_of_only_if_no_other_route_has_an_upstream() {
+    // The route of `api` is there.
+    assert!(!warns("{ path: /graphql, upstream: app }"));
+    let alone = |routes: &str| {
+        let text = SMALLEST.replace("{ path: /*, policies: [per-client], upstream: app }", routes);
+        parse(&text).unwrap().warnings.to_string().contains("alone, and nothing below it")
+    };
+    assert!(alone("{ path: /api, policies: [per-client], upstream: app }"));
+    assert!(alone("{ path: /api/, upstream: app }"));
+    assert!(!alone("{ path: /api, methods: [POST], upstream: app }"));
+    assert!(!alone("{ path: /api/*, upstream: app }"));
+    let below = "{ path: /api, upstream: app }\n  - { path: /api/old/*, respond: { status: 410 } }";
+    assert!(!alone(below));
+}
