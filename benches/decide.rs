@@ -14,7 +14,7 @@ use tollgate::digest::{Secret, SharedSecret};
 use tollgate::limiter::{RateLimiter, Room};
 use tollgate::request::RequestView;
 use tollgate::rules::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy, Route, Rules,
+    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, PathMatch, Policy, Route, Rules,
 };
 use tollgate::store::{MemoryStore, Store};
 use tollgate::time::{Span, Timestamp};
@@ -31,6 +31,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         name: "all".into(),
         hosts: vec![],
         path: "/*".parse().expect("a path"),
+        path_match: PathMatch::default(),
         methods: vec![],
         headers: vec![],
         policies,

@@ -11,7 +11,7 @@ use crate::limiter::HeaderSettings;
 use crate::proxy::{
     EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings, UpstreamSettings,
 };
-use crate::rules::{self, ClientSettings, KeyExpr, PathPattern, Policy};
+use crate::rules::{self, ClientSettings, KeyExpr, PathMatch, PathPattern, Policy};
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
@@ -61,6 +61,7 @@ impl Config {
                 name: "1".into(),
                 hosts: Vec::new(),
                 path: PathPattern { segments: Vec::new(), tail: true },
+                path_match: PathMatch::default(),
                 methods: Vec::new(),
                 headers: Vec::new(),
                 policies: vec![Arc::clone(&policy)],

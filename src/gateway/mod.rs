@@ -21,6 +21,7 @@ use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Ambiguity, Malformed, RequestView};
+use crate::rules::Unmatched;
 use crate::server::InterimQueue;
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
@@ -161,7 +162,10 @@ impl Gateway {
         let rules = &self.snapshot.rules;
         let tls_subject = client.identity.as_deref();
         let view = RequestView { tls_subject, ..RequestView::of(head, client.peer)? };
-        let matched = rules.select(&view).ok_or(Failure::NoRoute)?;
+        let matched = rules.select(&view).map_err(|unmatched| match unmatched {
+            Unmatched::NoRoute => Failure::NoRoute,
+            Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
+        })?;
         let route = matched.index;
         let subject = rules.subject(&view, matched, now);
         let decision = self.limiter.decide(&subject, self.room(route), now).await;

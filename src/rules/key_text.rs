@@ -18,7 +18,7 @@ use thiserror::Error;
 use super::fields::credential;
 use super::pairs::normal_cookie;
 use super::partition::{with_network, with_single, with_value};
-use super::value::{Single, Tag};
+use super::value::{Single, Tag, key_path};
 use super::{ClientSettings, KeyExpr};
 use crate::digest::{Digest, Principal, Secret};
 use crate::request::{normal_host, normal_path};
@@ -158,7 +158,7 @@ impl KeyTexts<'_> {
             KeyExpr::Jwt(claim) => Single::named(Tag::Jwt, claim, plain()),
             KeyExpr::TlsSubject => Single::new(Tag::TlsSubject, plain()),
             KeyExpr::Param(name) => Single::named(Tag::Param, name, segment(text)?),
-            KeyExpr::Path => Single::new(Tag::Path, normal(path(text)?)),
+            KeyExpr::Path => Single::new(Tag::Path, key_path(&path(text)?)),
             KeyExpr::Method => match Method::from_bytes(plain()) {
                 Ok(_) => Single::new(Tag::Method, plain()),
                 Err(_) => return Err("write a method, like GET"),

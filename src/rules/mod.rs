@@ -24,6 +24,7 @@ mod pairs;
 mod params;
 mod partition;
 mod path;
+mod path_match;
 mod plan;
 mod policy;
 mod route;
@@ -45,9 +46,10 @@ pub use override_limit::OverrideLimit;
 pub use params::Params;
 pub use partition::KeyFor;
 pub use path::{MAX_SEGMENTS, PathPattern, PathPatternError, Segment};
+pub use path_match::PathMatch;
 pub use plan::Limit;
 pub use policy::{
     Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
 };
 pub use route::Route;
-pub use subject::{Match, Rules, Subject};
+pub use subject::{Match, Rules, Subject, Unmatched};

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::path::{self, PathPattern, Segment};
+use super::path::{PathPattern, Segment};
+use super::{PathMatch, Route};
 
 /// Path parameters by name: a view of the pattern and of the path that it
 /// matched. Nothing is stored, so there is nothing to bound: values are looked
@@ -10,13 +11,14 @@ use super::path::{self, PathPattern, Segment};
 #[derive(Clone, Copy)]
 pub struct Params<'a> {
     pattern: &'a PathPattern,
+    how: PathMatch,
     path: &'a str,
 }
 
 impl<'a> Params<'a> {
-    /// The parameters of `path`, which `pattern` matches.
-    pub(super) const fn new(pattern: &'a PathPattern, path: &'a str) -> Self {
-        Self { pattern, path }
+    /// The parameters of `path`, which `route` matches.
+    pub(super) const fn new(route: &'a Route, path: &'a str) -> Self {
+        Self { pattern: &route.path, how: route.path_match, path }
     }
 
     /// The value of the parameter `name`, as it stands in the path.
@@ -26,7 +28,7 @@ impl<'a> Params<'a> {
 
     /// All of them, name and value, in the order of the path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let pairs = self.pattern.segments.iter().zip(path::segments(self.path));
+        let pairs = self.pattern.segments.iter().zip(self.how.segments(self.path));
         pairs.filter_map(|(segment, value)| match segment {
             Segment::Param(name) => Some((&**name, value)),
             Segment::Literal(_) | Segment::Prefix(_) => None,
@@ -48,10 +50,14 @@ mod tests {
     #[test]
     fn parameters_are_slices_of_the_path() {
         let pattern: PathPattern = "/t/{tenant}/{id}/*".parse().unwrap();
-        let params = Params::new(&pattern, "/t/acme/a%2Fb/rest/of/it");
+        let how = PathMatch::default();
+        let path = "/t/acme;v=1/a%2Fb/rest/of/it";
+        let params = Params { pattern: &pattern, how, path };
         assert_eq!(params.get("tenant"), Some("acme"));
         assert_eq!(params.get("id"), Some("a%2Fb"));
         assert_eq!(params.get("rest"), None);
         assert_eq!(format!("{params:?}"), r#"{"tenant": "acme", "id": "a%2Fb"}"#);
+        let how = PathMatch { exact_parameters: true, ..how };
+        assert_eq!(Params { pattern: &pattern, how, path }.get("tenant"), Some("acme;v=1"));
     }
 }

@@ -87,7 +87,7 @@ impl Subject<'_, '_> {
             lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
         };
         self.is_preflight()
-            || exempt.methods.contains(self.request.method)
+            || self.method().is_ok_and(|method| exempt.methods.contains(method))
             || exempt.headers.iter().any(has)
             || !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip())
     }

@@ -7,6 +7,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::request::{is_path_character, without_parameters};
+
 /// The most segments a pattern may have, so that a walk along one is short.
 pub const MAX_SEGMENTS: usize = 64;
 
@@ -147,11 +149,11 @@ fn literal(text: &str) -> Result<Box<str>, PathPatternError> {
             '*' => return Err(PathPatternError::Star),
             '?' | '#' => return Err(PathPatternError::Query),
             '%' => check_escape(&text.as_bytes()[at..])?,
-            _ if is_path_character(character) => {}
+            _ if u8::try_from(character).is_ok_and(is_path_character) => {}
             _ => return Err(PathPatternError::Character(character)),
         }
     }
-    Ok(text.into())
+    Ok(text.replace("%2A", "*").into())
 }
 
 /// As it is written in a configuration.
@@ -159,9 +161,9 @@ impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for segment in &self.segments {
             match segment {
-                Segment::Literal(text) => write!(f, "/{text}")?,
+                Segment::Literal(text) => write!(f, "/{}", text.replace('*', "%2A"))?,
                 Segment::Param(name) => write!(f, "/{{{name}}}")?,
-                Segment::Prefix(start) => write!(f, "/{start}*")?,
+                Segment::Prefix(start) => write!(f, "/{}*", start.replace('*', "%2A"))?,
             }
         }
         match self.segments.last() {
@@ -177,22 +179,9 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// `pchar` without escapes (RFC 3986, section 3.3), and without `*`, which is the tail's.
-const fn is_path_character(character: char) -> bool {
-    is_unreserved(character)
-        || matches!(
-            character,
-            '!' | '$' | '&' | '\'' | '(' | ')' | '+' | ',' | ';' | '=' | ':' | '@'
-        )
-}
-
-/// RFC 3986, section 2.3.
-const fn is_unreserved(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '-' | '.' | '_' | '~')
-}
-
-/// Whether the escape that `bytes` begin with is one that a normal path has:
-/// in capitals, and of no unreserved character (RFC 3986, section 6.2.2).
+/// Whether the escape that `bytes` begin with is one that a normal path has: in
+/// capitals, and of a character that does not stand there as it is. `%2A` is how a
+/// pattern writes a `*` that is not its own.
 fn check_escape(bytes: &[u8]) -> Result<(), PathPatternError> {
     let digits = bytes.get(1..3).and_then(|digits| std::str::from_utf8(digits).ok());
     let (digits, value) = digits
@@ -200,8 +189,9 @@ fn check_escape(bytes: &[u8]) -> Result<(), PathPatternError> {
         .and_then(|digits| Some((digits, u8::from_str_radix(digits, 16).ok()?)))
         .ok_or(PathPatternError::BadEscape)?;
     let written = format!("%{digits}");
-    let right = match char::from(value) {
-        character if is_unreserved(character) => character.to_string(),
+    let right = match value {
+        b'*' => written.to_ascii_uppercase(),
+        byte if is_path_character(byte) => char::from(byte).to_string(),
         _ => written.to_ascii_uppercase(),
     };
     if written == right { Ok(()) } else { Err(PathPatternError::Escape { written, right }) }
@@ -216,6 +206,39 @@ impl PathPattern {
         })
     }
 
+    /// Whether a segment has [parameters](without_parameters).
+    pub fn has_parameters(&self) -> bool {
+        self.segments.iter().any(|segment| match segment {
+            Segment::Literal(text) | Segment::Prefix(text) => text.contains(';'),
+            Segment::Param(_) => false,
+        })
+    }
+
+    /// Whether only paths that end in a slash are written so.
+    pub(super) fn ends_in_slash(&self) -> bool {
+        matches!(self.segments.last(), Some(Segment::Literal(text)) if text.is_empty())
+    }
+
+    /// The pattern without the slash at its end.
+    pub(super) fn without_trailing_slash(&self) -> Self {
+        let mut pattern = self.clone();
+        pattern.segments.truncate(self.segments.len() - usize::from(self.ends_in_slash()));
+        pattern
+    }
+
+    /// The pattern of all paths whose [loose form](crate::request::loose_path) is
+    /// that of a path which this one matches.
+    pub(super) fn loose(&self) -> Self {
+        let mut pattern = self.without_trailing_slash();
+        for segment in &mut pattern.segments {
+            if let Segment::Literal(text) = segment {
+                *text = without_parameters(text).into();
+            }
+            segment.make_lower_case();
+        }
+        pattern
+    }
+
     /// Whether every path that `later` matches is matched by this one, too.
     pub fn covers(&self, later: &Self) -> bool {
         let (mine, theirs) = (self.segments.len(), later.segments.len());
@@ -226,6 +249,13 @@ impl PathPattern {
 }
 
 impl Segment {
+    pub(super) fn make_lower_case(&mut self) {
+        match self {
+            Self::Literal(text) | Self::Prefix(text) => text.make_ascii_lowercase(),
+            Self::Param(_) => {}
+        }
+    }
+
     fn covers(&self, later: &Self) -> bool {
         match (self, later) {
             (Self::Param(_), Self::Param(_) | Self::Prefix(_)) => true,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{HostPattern, KeyExpr, PathPattern, Policy};
-use crate::request::RequestView;
+use super::router::Reading;
+use super::{HostPattern, KeyExpr, PathMatch, PathPattern, Policy};
 
 /// Which requests, and by which policies they are judged. Where they go then
 /// is not the rules' business: the router answers with the route's index.
@@ -17,6 +17,8 @@ pub struct Route {
     pub hosts: Vec<HostPattern>,
     /// The path.
     pub path: PathPattern,
+    /// How paths are compared with it.
+    pub path_match: PathMatch,
     /// Any of these; none: every method. GET does not imply HEAD: a route that
     /// lists methods means these and no others.
     pub methods: Vec<Method>,
@@ -41,13 +43,17 @@ impl Route {
             || !later.methods.is_empty()
                 && later.methods.iter().all(|method| self.methods.contains(method));
         let headers = self.headers.iter().all(|wanted| later.headers.contains(wanted));
-        hosts && methods && headers && self.path.covers(&later.path)
+        let path = self.path_match.covers(&self.path, later.path_match, &later.path);
+        hosts && methods && headers && path
     }
 
-    /// Whether a request whose host and path match has the method and the header fields.
-    pub(super) fn admits(&self, request: &RequestView<'_>) -> bool {
-        let method = self.methods.is_empty() || self.methods.contains(request.method);
+    /// Whether a request whose host and loose path match has the path, the method
+    /// and the header fields.
+    pub(super) fn admits(&self, reading: &Reading<'_>) -> bool {
+        let Reading { request, path, method } = reading;
+        let method = self.methods.is_empty() || self.methods.contains(method);
         method
+            && self.path_match.admits(&self.path, path)
             && self.headers.iter().all(|(name, wanted)| {
                 request.headers.get_all(name).iter().any(|value| value == wanted)
             })
@@ -70,6 +76,7 @@ mod tests {
             name: text.into(),
             hosts: list(parts[0]).iter().map(|host| host.parse().unwrap()).collect(),
             path: parts[1].parse().unwrap(),
+            path_match: PathMatch::default(),
             methods: list(parts[2]).iter().map(|method| method.parse().unwrap()).collect(),
             headers: list(parts[3]).iter().map(value).collect(),
             policies: vec![],

@@ -5,14 +5,17 @@
 //! ten: the host leads to a few tries of path segments, and the walk through
 //! them looks only at nodes that match so far and lead to an earlier route than
 //! the best one found. Routes that differ in nothing but methods and headers
-//! share a node and are compared one by one.
+//! share a node and are compared one by one, and so are those that differ only in
+//! how exactly they compare paths.
 
 mod hosts;
 mod paths;
 
+use http::Method;
+
 use self::hosts::HostIndex;
 use super::Route;
-use crate::request::RequestView;
+use crate::request::{RequestView, loose_path};
 
 /// An index over the routes of a file.
 #[derive(Debug)]
@@ -24,32 +27,46 @@ impl Router {
     pub(super) fn new(routes: &[Route]) -> Self {
         let mut hosts = HostIndex::default();
         for (index, route) in routes.iter().enumerate() {
+            let path = route.path.loose();
             if route.hosts.is_empty() {
-                hosts.any().insert(&route.path, index);
+                hosts.any().insert(&path, index);
             }
             for host in &route.hosts {
-                hosts.paths(host).insert(&route.path, index);
+                hosts.paths(host).insert(&path, index);
             }
         }
         Self { hosts }
     }
 
-    /// The index of the first route that matches. `routes` are those that this
-    /// router was made of.
-    pub(super) fn select(&self, routes: &[Route], request: &RequestView<'_>) -> Option<usize> {
+    /// The index of the first route that matches a request, read in this way.
+    /// `routes` are those that this router was made of.
+    pub(super) fn select(&self, routes: &[Route], reading: &Reading<'_>) -> Option<usize> {
         let mut best = routes.len();
-        for paths in self.hosts.matching(&request.host) {
-            let mut walk = paths.walk(&request.path);
+        let path = loose_path(reading.path);
+        // The target of OPTIONS for the whole server is no path that could end anywhere.
+        let is_path = reading.path.starts_with('/');
+        for paths in self.hosts.matching(&reading.request.host) {
+            let mut walk = paths.walk(&path);
             while let Some(candidates) = walk.next_before(best) {
-                for list in [candidates.ends, candidates.tails] {
+                let ends = if is_path { candidates.ends } else { &[] };
+                for list in [ends, candidates.tails] {
                     let mut earlier = list.iter().copied().take_while(|&index| index < best);
-                    let found = earlier.find(|&index| routes[index].admits(request));
+                    let found = earlier.find(|&index| routes[index].admits(reading));
                     best = found.unwrap_or(best);
                 }
             }
         }
         (best < routes.len()).then_some(best)
     }
+}
+
+/// One way in which a backend may read a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading<'q> {
+    pub(super) request: &'q RequestView<'q>,
+    /// The path in normal form.
+    pub(super) path: &'q str,
+    pub(super) method: &'q Method,
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@ use super::cidr::CidrSet;
 use super::client_ip::client_ip;
 use super::fields::{self, Lack};
 use super::jwt::{Claims, Fault, TokenVerifier};
-use super::router::Router;
+use super::router::{Reading, Router};
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
 use crate::digest::{Secret, SharedSecret};
-use crate::request::RequestView;
+use crate::request::{RequestView, slashed_path};
 use crate::time::Timestamp;
 
 /// Routes, and how clients are recognised: what a snapshot holds of the rules.
@@ -34,6 +34,18 @@ pub struct Match<'a> {
     pub index: usize,
     /// The path's parameters.
     pub params: Params<'a>,
+}
+
+/// Why no route is chosen for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unmatched {
+    /// None matches.
+    #[error("no route matches")]
+    NoRoute,
+    /// Which one matches depends on how the backend reads the request: whether an
+    /// escaped slash is one, or whether a field replaces the method.
+    #[error("the request can be read in two ways that lead to different routes")]
+    Ambiguous,
 }
 
 impl Rules {
@@ -57,10 +69,28 @@ impl Rules {
     }
 
     /// The first route in file order that matches.
-    pub fn select<'r>(&'r self, request: &'r RequestView<'_>) -> Option<Match<'r>> {
-        let index = self.router.select(&self.routes, request)?;
-        let params = Params::new(&self.routes[index].path, &request.path);
-        Some(Match { index, params })
+    ///
+    /// # Errors
+    /// If there is none, or if there is another one for backends that read the
+    /// request in another way.
+    pub fn select<'r>(&'r self, request: &'r RequestView<'_>) -> Result<Match<'r>, Unmatched> {
+        let RequestView { method, ref path, .. } = *request;
+        let select =
+            |path, method| self.router.select(&self.routes, &Reading { request, path, method });
+        let index = select(path, method);
+        let slashed = slashed_path(path);
+        let overriding = request.overriding_method().map_err(|_| Unmatched::Ambiguous)?;
+        let (other_path, other_method) = (slashed.as_deref(), overriding.as_ref());
+        let others = [
+            other_path.map(|path| (path, method)),
+            other_method.map(|method| (&**path, method)),
+            other_path.zip(other_method),
+        ];
+        if others.into_iter().flatten().any(|(path, method)| select(path, method) != index) {
+            return Err(Unmatched::Ambiguous);
+        }
+        let index = index.ok_or(Unmatched::NoRoute)?;
+        Ok(Match { index, params: self.params(index, path) })
     }
 
     /// The route with this index.
@@ -71,7 +101,7 @@ impl Rules {
     /// The parameters of `path`, in the form that is compared, under the route
     /// with this index, which it matches.
     pub fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
-        Params::new(&self.routes[index].path, path)
+        Params::new(&self.routes[index], path)
     }
 
     /// Whether proxies tell each other in `Forwarded` who their client is.
@@ -146,6 +176,14 @@ impl<'r, 'q> Subject<'r, 'q> {
     /// The parameters of the route's path.
     pub fn params(&self) -> Params<'q> {
         self.matched.params
+    }
+
+    /// The parameters that the route finds in another path.
+    pub(super) fn params_of<'p>(&self, path: &'p str) -> Params<'p>
+    where
+        'r: 'p,
+    {
+        self.rules.params(self.matched.index, path)
     }
 
     /// The request's key for choosing an endpoint, if its route has one and it

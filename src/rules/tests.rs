@@ -72,6 +72,7 @@ impl Case {
             name: "r".into(),
             hosts: vec![],
             path: "/t/{tenant}".parse().unwrap(),
+            path_match: PathMatch::default(),
             methods: vec![],
             headers: vec![],
             policies: vec![Arc::new(policy.clone())],

@@ -4,9 +4,12 @@
 
 use std::borrow::Cow;
 
+use http::Method;
+
 use super::fields::{self, Lack};
 use super::pairs;
 use super::{ApiKeySettings, KeyExpr, Subject, UserSource};
+use crate::request::{loose_path, slashed_path};
 
 /// What the value behind it is.
 #[derive(Clone, Copy)]
@@ -85,11 +88,12 @@ impl Subject<'_, '_> {
                 Ok(Single::new(Tag::TlsSubject, subject.as_bytes()))
             }
             KeyExpr::Param(name) => {
-                let value = self.params().get(name).ok_or(Lack::Absent)?;
-                Ok(Single::named(Tag::Param, name, value.as_bytes()))
+                self.param(name).map(|value| Single::named(Tag::Param, name, value.as_bytes()))
             }
-            KeyExpr::Path => Ok(Single::new(Tag::Path, request.path.as_bytes())),
-            KeyExpr::Method => Ok(Single::new(Tag::Method, request.method.as_str().as_bytes())),
+            KeyExpr::Path => Ok(Single::new(Tag::Path, key_path(&request.path))),
+            KeyExpr::Method => {
+                self.method().map(|method| Single::new(Tag::Method, method.as_str().as_bytes()))
+            }
             KeyExpr::Host if request.host.is_empty() => Err(Lack::Absent),
             KeyExpr::Host => Ok(Single::new(Tag::Host, request.host.as_bytes())),
             KeyExpr::Route => Ok(Single::new(Tag::Route, self.route().name.as_bytes())),
@@ -133,6 +137,25 @@ impl Subject<'_, '_> {
         key.ok_or(Lack::Absent)
     }
 
+    /// A parameter of the route's path. Backends that take an escaped slash for a
+    /// slash must find the same value.
+    fn param(&self, name: &str) -> Result<&str, Lack> {
+        let value = self.params().get(name).ok_or(Lack::Absent)?;
+        match slashed_path(&self.request.path) {
+            Some(path) if self.params_of(&path).get(name) != Some(value) => Err(Lack::Ambiguous),
+            _ => Ok(value),
+        }
+    }
+
+    /// The method, if no field says that it is another one.
+    pub(super) fn method(&self) -> Result<&Method, Lack> {
+        let method = self.request.method;
+        match self.request.overriding_method() {
+            Ok(overriding) if overriding.as_ref().is_none_or(|other| other == method) => Ok(method),
+            _ => Err(Lack::Ambiguous),
+        }
+    }
+
     fn user(&self) -> Result<&[u8], Lack> {
         match &self.rules.client.user {
             Some(UserSource::Jwt(settings)) => self.claim(&settings.claim).map(str::as_bytes),
@@ -146,4 +169,13 @@ impl Subject<'_, '_> {
     fn claim(&self, claim: &str) -> Result<&str, Lack> {
         self.claims()?.get(claim).ok_or(Lack::Absent)
     }
+}
+
+/// A path in normal form as keys are made of it: one for all paths that some
+/// backend takes for the same.
+pub(super) fn key_path(normal: &str) -> Vec<u8> {
+    let slashed = slashed_path(normal);
+    let loose = loose_path(slashed.as_deref().unwrap_or(normal));
+    // The root has a name.
+    if loose.is_empty() { b"/".to_vec() } else { loose.into_owned().into_bytes() }
 }

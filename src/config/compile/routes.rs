@@ -12,10 +12,10 @@ use super::upstreams::Upstream;
 use crate::config::Route;
 use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::Span;
-use crate::config::raw::{List, RawConfig, RawRoute, RawUpstream};
+use crate::config::raw::{List, RawComparison, RawConfig, RawPathMatch, RawRoute, RawUpstream};
 use crate::config::scalar::PathText;
 use crate::proxy::RouteTimeouts;
-use crate::rules::{self, KeyExpr, PathPattern, Policy};
+use crate::rules::{self, KeyExpr, PathMatch, PathPattern, Policy};
 use crate::snapshot::{Action, Handling};
 
 /// All policies of a route are judged in one decision, which must stay small.
@@ -115,6 +115,7 @@ impl Compiler<'_> {
         if let Some(path) = path {
             self.check_params(raw, &shown, &path.0, &policies, known);
         }
+        let path_match = self.path_match(route);
         let action = self.action(raw, &shown, known);
         if let Some(action) = &action {
             self.check_elastic(raw, &shown, action, &policies, known);
@@ -133,6 +134,7 @@ impl Compiler<'_> {
                 name: name.into(),
                 hosts: route.hosts.items().map(|host| host.value.0.clone()).collect(),
                 path: path?.0.clone(),
+                path_match,
                 methods: route.methods.items().map(|method| method.value.0.clone()).collect(),
                 headers,
                 policies: policies?,
@@ -292,6 +294,27 @@ impl Compiler<'_> {
                 self.find(name, shown, &known.upstream_names).map(Action::Forward)
             }
         }
+    }
+
+    fn path_match(&self, route: &RawRoute) -> PathMatch {
+        let raw = route.path_match.value();
+        let is_exact = |field: fn(&RawPathMatch) -> &Field<RawComparison>| {
+            raw.and_then(|raw| field(raw).value()) == Some(&RawComparison::Exact)
+        };
+        let how = PathMatch {
+            exact_case: is_exact(|raw| &raw.case),
+            exact_trailing_slash: is_exact(|raw| &raw.trailing_slash),
+            exact_parameters: is_exact(|raw| &raw.parameters),
+        };
+        let path = route.path.given();
+        if let Some(path) = path.filter(|path| path.value.0.has_parameters())
+            && !how.exact_parameters
+        {
+            let message = "the path has a parameter, and paths are compared without theirs";
+            let advice = "remove it, or write path_match: { parameters: exact }";
+            self.problems.error(path.span, message, advice);
+        }
+        how
     }
 
     fn route_timeouts(&self, raw: &RawRoute) -> RouteTimeouts {

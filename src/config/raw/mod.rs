@@ -29,7 +29,10 @@ pub(super) use policy::{
 pub(super) use process::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
-pub(super) use route::{RawFieldEdits, RawRedirect, RawRespond, RawRetries, RawRewrite, RawRoute};
+pub(super) use route::{
+    RawComparison, RawFieldEdits, RawPathMatch, RawRedirect, RawRespond, RawRetries, RawRewrite,
+    RawRoute,
+};
 pub(super) use store::{RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode};
 pub(super) use upstream::{
     RawBalance, RawEject, RawEndpoint, RawHealth, RawUpstream, RawUpstreamTls,

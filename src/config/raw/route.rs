@@ -23,6 +23,9 @@ pub(in crate::config) struct RawRoute {
     pub(in crate::config) hosts: List<HostText>,
     /// The path.
     pub(in crate::config) path: Field<PathText>,
+    /// How paths are compared with it.
+    #[serde(default)]
+    pub(in crate::config) path_match: Field<RawPathMatch>,
     /// Any of these methods. Default: every method.
     #[serde(default)]
     pub(in crate::config) methods: List<MethodName>,
@@ -62,6 +65,32 @@ pub(in crate::config) struct RawRoute {
     /// false: the policies under `defaults` do not judge this route.
     #[serde(default)]
     pub(in crate::config) defaults: Field<bool>,
+}
+
+/// How paths are compared with the path of a route.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "path_match")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawPathMatch {
+    /// Whether /Login is /login. Default: ignore.
+    #[serde(default)]
+    pub(in crate::config) case: Field<RawComparison>,
+    /// Whether /login/ is /login. Default: ignore.
+    #[serde(default)]
+    pub(in crate::config) trailing_slash: Field<RawComparison>,
+    /// Whether /login;x is /login. Default: ignore.
+    #[serde(default)]
+    pub(in crate::config) parameters: Field<RawComparison>,
+}
+
+/// Whether a difference between two paths counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "comparison", rename_all = "snake_case")]
+pub(in crate::config) enum RawComparison {
+    /// The paths are the same: safe in front of any backend.
+    Ignore,
+    /// The paths are different: for backends that tell them apart.
+    Exact,
 }
 
 /// A fixed answer.

@@ -12,8 +12,8 @@ use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::SharedSecret;
 use crate::request::RequestView;
 use crate::rules::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, KeyTexts, Overridable, Plan, Plans,
-    Policy, Route, Rules,
+    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, KeyTexts, Overridable, PathMatch,
+    Plan, Plans, Policy, Route, Rules,
 };
 use crate::store::overrides::{OverridesFile, SharedOverrides};
 use crate::store::{MemoryStore, Store};
@@ -62,6 +62,7 @@ impl Gate {
             name: "r".into(),
             hosts: vec![],
             path: "/*".parse().unwrap(),
+            path_match: PathMatch::default(),
             methods: vec![],
             headers: vec![],
             policies: vec![Arc::new(policy.clone())],

@@ -8,7 +8,8 @@ use super::*;
 use crate::digest::{Secret, SharedSecret};
 use crate::request::RequestView;
 use crate::rules::{
-    ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, Plan, Plans, Route, Rules,
+    ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, PathMatch, Plan, Plans,
+    Route, Rules,
 };
 
 const X: HeaderName = HeaderName::from_static("x");
@@ -18,6 +19,7 @@ fn rules(policies: impl IntoIterator<Item = Policy>) -> Rules {
         name: "r".into(),
         hosts: vec![],
         path: "/*".parse().unwrap(),
+        path_match: PathMatch::default(),
         methods: vec![],
         headers: vec![],
         policies: policies.into_iter().map(Arc::new).collect(),

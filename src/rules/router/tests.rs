@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::*;
-use crate::rules::path;
+use crate::rules::{PathMatch, path};
 
 /// A request's parts, owned.
 #[derive(Clone, Debug)]
@@ -45,6 +45,7 @@ fn route(hosts: &[&str], path: &str) -> Route {
         name: path.into(),
         hosts: hosts.iter().map(|host| host.parse().unwrap()).collect(),
         path: path.parse().unwrap(),
+        path_match: PathMatch::default(),
         methods: vec![],
         headers: vec![],
         policies: vec![],
@@ -53,7 +54,19 @@ fn route(hosts: &[&str], path: &str) -> Route {
 }
 
 fn selected(routes: &[Route], asked: &Asked) -> Option<usize> {
-    Router::new(routes).select(routes, &asked.view())
+    found(&Router::new(routes), routes, asked)
+}
+
+fn found(router: &Router, routes: &[Route], asked: &Asked) -> Option<usize> {
+    let request = &asked.view();
+    router.select(routes, &Reading { request, path: &asked.path, method: &asked.method })
+}
+
+/// The same route, which tells apart what others ignore.
+fn exact(route: Route) -> Route {
+    let path_match =
+        PathMatch { exact_case: true, exact_trailing_slash: true, exact_parameters: true };
+    Route { path_match, ..route }
 }
 
 /// What the configuration's documentation says, word by word.
@@ -69,19 +82,31 @@ fn matches(route: &Route, asked: &Asked) -> bool {
         .headers
         .iter()
         .all(|(name, value)| asked.headers.get_all(name).iter().any(|line| line == value));
-    let segments: Vec<_> = path::segments(&asked.path).collect();
-    let wanted = &route.path.segments;
-    let length = segments.len() == wanted.len() || route.path.tail && segments.len() > wanted.len();
+    let how = route.path_match;
+    let compared = |text: &str| {
+        let text = if how.exact_parameters { text } else { text.split(';').next().unwrap() };
+        if how.exact_case { text.to_owned() } else { text.to_ascii_lowercase() }
+    };
+    let mut segments: Vec<_> = path::segments(&asked.path).map(compared).collect();
+    let mut wanted = &*route.path.segments;
+    if !how.exact_trailing_slash {
+        segments.pop_if(|last| last.is_empty());
+        let ends_in_slash = wanted.last() == Some(&Segment::Literal("".into()));
+        wanted = &wanted[..wanted.len() - usize::from(ends_in_slash)];
+    }
+    let is_path = asked.path.starts_with('/');
+    let length = is_path && segments.len() == wanted.len()
+        || route.path.tail && segments.len() >= wanted.len();
     let same = wanted.iter().zip(&segments).all(|(pattern, segment)| match pattern {
-        Segment::Literal(text) => **text == **segment,
-        Segment::Param(_) => !segment.is_empty(),
-        Segment::Prefix(start) => segment.starts_with(&**start),
+        Segment::Literal(text) => compared(text) == **segment,
+        Segment::Param(_) => !segment.is_empty() && !segment.starts_with(';'),
+        Segment::Prefix(start) => segment.starts_with(&compared(start)),
     });
     host && method && headers && length && same
 }
 
 #[test]
-fn a_path_matches_exactly_by_parameter_or_by_tail() {
+fn an_exact_path_matches_by_its_text_by_parameter_or_by_tail() {
     let cases = [
         ("/", &["/"][..], &["/a", "*"][..]),
         ("/*", &["/", "/a", "/a/b/", "*"], &[]),
@@ -96,6 +121,27 @@ fn a_path_matches_exactly_by_parameter_or_by_tail() {
             &["/grpc", "/grpc/", "/agrpc.x/y", "/", "*", "/x/grpc.y", "/Grpc.x"],
         ),
         ("/a/v*", &["/a/v1", "/a/v", "/a/v1/b"], &["/a", "/a/", "/a/1v", "/b/v1"]),
+    ];
+    for (pattern, inside, outside) in cases {
+        let routes = [exact(route(&[], pattern))];
+        for path in inside {
+            assert_eq!(selected(&routes, &Asked::get("", path)), Some(0), "{pattern} {path}");
+        }
+        for path in outside {
+            assert_eq!(selected(&routes, &Asked::get("", path)), None, "{pattern} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_path_matches_in_every_spelling_that_some_backend_takes_for_it() {
+    let cases = [
+        ("/", &["/", "/;x"][..], &["/a", "*"][..]),
+        ("/v1", &["/v1", "/v1/", "/V1", "/v1;x", "/V1;x=1/"], &["/v1/a", "/v11"]),
+        ("/v1/", &["/v1", "/v1/", "/V1;x"], &["/v1/a"]),
+        ("/V1/*", &["/v1", "/v1/a/", "/v1;x/A"], &["/v2", "*"]),
+        ("/o/{id}", &["/o/7", "/O/7/", "/o;x/7;y"], &["/o", "/o/", "/o/;x", "/o/7/8"]),
+        ("/Grpc.*", &["/grpc.Health/Check", "/GRPC.x"], &["/grpc"]),
     ];
     for (pattern, inside, outside) in cases {
         let routes = [route(&[], pattern)];
@@ -189,7 +235,7 @@ fn text(choices: &'static [&'static str]) -> impl Strategy<Value = &'static str>
 /// From few words, so that patterns and requests often meet.
 fn any_route() -> impl Strategy<Value = Route> {
     let host = text(&["a.test", "b.a.test", "*.a.test", "*.test", "*.b.a.test"]);
-    let segment = text(&["a", "b", "ab", "{x}", "{y}", "{z}"]);
+    let segment = text(&["a", "B", "ab", "{x}", "{y}", "{z}"]);
     let method = text(&["GET", "HEAD", "POST"]);
     let collected = proptest::collection::vec;
     (
@@ -198,15 +244,18 @@ fn any_route() -> impl Strategy<Value = Route> {
         text(&["", "/", "/*", "*"]),
         collected(method, 0..3),
         collected(text(&["1", "2"]), 0..2),
+        proptest::array::uniform3(proptest::bool::weighted(0.3)),
     )
         .prop_filter_map(
             "a parameter stands twice, or before a star",
-            |(hosts, segments, end, methods, values)| {
+            |(hosts, segments, end, methods, values, exact)| {
                 let path: String = segments.iter().map(|segment| format!("/{segment}")).collect();
                 let path = if path.is_empty() && end.is_empty() { "/".into() } else { path + end };
                 path.parse::<crate::rules::PathPattern>().ok()?;
                 let version = http::HeaderName::from_static("x-version");
                 let mut route = route(&hosts, &path);
+                let [exact_case, exact_trailing_slash, exact_parameters] = exact;
+                route.path_match = PathMatch { exact_case, exact_trailing_slash, exact_parameters };
                 route.methods = methods.iter().map(|method| method.parse().unwrap()).collect();
                 route.headers = values
                     .iter()
@@ -217,13 +266,20 @@ fn any_route() -> impl Strategy<Value = Route> {
         )
 }
 
+/// In normal form.
+fn any_path() -> impl Strategy<Value = String> {
+    let segment = text(&["a", "A", "b", "B", "ab", "Abc", "a;x", "B;x"]);
+    (proptest::collection::vec(segment, 1..5), text(&["", "/", "/;x"]))
+        .prop_map(|(segments, end)| format!("/{}{end}", segments.join("/")))
+}
+
 fn any_request() -> impl Strategy<Value = Asked> {
     let collected = proptest::collection::vec;
     (
         text(&["GET", "HEAD", "POST", "PUT"]),
         text(&["", "test", "a.test", "b.a.test", "c.b.a.test", "x.test", "xa.test"]),
         prop_oneof![
-            9 => collected(text(&["a", "b", "ab", "abc", ""]), 1..5).prop_map(|segments| format!("/{}", segments.join("/"))),
+            9 => any_path(),
             1 => Just("*".to_owned()),
         ],
         collected(text(&["1", "2"]), 0..3),
@@ -252,7 +308,7 @@ proptest! {
         let router = Router::new(&routes);
         for asked in &requests {
             let wanted = routes.iter().position(|route| matches(route, asked));
-            prop_assert_eq!(router.select(&routes, &asked.view()), wanted, "{:?}", asked);
+            prop_assert_eq!(found(&router, &routes, asked), wanted, "{:?}", asked);
         }
     }
 

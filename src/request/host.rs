@@ -1,0 +1,136 @@
+//! Hosts in the one form that rules compare.
+
+use std::borrow::Cow;
+use std::net::Ipv6Addr;
+
+use http::uri::Authority;
+
+use super::Ambiguity;
+
+/// A host as rules compare it: as a Host field names it, without port, in lower case.
+///
+/// # Errors
+/// If it is no host, or has a port.
+pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
+    if host.is_empty() || host_and_port(host)? != (host, None) {
+        return Err(Ambiguity::BadHost);
+    }
+    host_of_field(host)
+}
+
+/// The host in the value of a Host field, which may be empty (RFC 9110, section
+/// 7.2), in the form that rules compare: in lower case, without its port and
+/// without the dot that may end a name (RFC 3986, section 3.2.2). An IPv6 address
+/// has its canonical text (RFC 5952).
+///
+/// # Errors
+/// If it is no name of the DNS and no address. Host names may have more
+/// characters in general syntax (RFC 3986), but no client has a use for them, and
+/// backends differ in what `%61` and `a` are.
+pub(super) fn host_of_field(text: &str) -> Result<Cow<'_, str>, Ambiguity> {
+    let (host, _) = host_and_port(text)?;
+    if let Some(literal) = host.strip_prefix('[') {
+        let address = literal.strip_suffix(']').and_then(|text| text.parse::<Ipv6Addr>().ok());
+        let canonical = format!("[{}]", address.ok_or(Ambiguity::BadHost)?);
+        return Ok(if canonical == host { Cow::Borrowed(host) } else { Cow::Owned(canonical) });
+    }
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+    };
+    match name.split('.').all(is_label) || text.is_empty() {
+        true => Ok(lower_case(name)),
+        false => Err(Ambiguity::BadHost),
+    }
+}
+
+fn host_and_port(text: &str) -> Result<(&str, Option<&str>), Ambiguity> {
+    let (host, port) = match text.rfind(':') {
+        Some(colon) if !text.ends_with(']') => (&text[..colon], Some(&text[colon + 1..])),
+        _ => (text, None),
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_authority = || text.is_empty() || text.parse::<Authority>().is_ok();
+    let is_good = port.is_none_or(is_port) && (port.is_none() || !host.is_empty());
+    if is_good && is_authority() { Ok((host, port)) } else { Err(Ambiguity::BadHost) }
+}
+
+fn lower_case(host: &str) -> Cow<'_, str> {
+    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(host.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_form() {
+        let cases = [
+            ("API.example.com:8080", "api.example.com"),
+            ("api.example.com.", "api.example.com"),
+            ("api.example.com.:443", "api.example.com"),
+            ("a_b.xn--caf-dma.example", "a_b.xn--caf-dma.example"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[::1]:80", "[::1]"),
+            ("[0:0::0:1]", "[::1]"),
+            ("[2001:DB8::1]", "[2001:db8::1]"),
+            ("", ""),
+        ];
+        for (text, host) in cases {
+            assert_eq!(host_of_field(text).as_deref(), Ok(host), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_backends_may_read_as_another_host_is_none() {
+        let bad = [
+            "a b",
+            "a/b",
+            "a:b",
+            "a@b",
+            "[::1",
+            "a:80:80",
+            ":80",
+            "a\\b",
+            "\"a\"",
+            ".",
+            "a..",
+            ".a",
+            "a..b",
+            "%61.example",
+            "a,b",
+            "a;b",
+            "[::1%25eth0]",
+            "[v1.x]",
+            "a!b",
+            "[::1].",
+        ];
+        for text in bad {
+            assert_eq!(host_of_field(text), Err(Ambiguity::BadHost), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_host_alone_has_no_port() {
+        assert_eq!(normal_host("A.example").as_deref(), Ok("a.example"));
+        for bad in ["", "a.example:80", "a.example:", "[::1]:80"] {
+            assert_eq!(normal_host(bad), Err(Ambiguity::BadHost), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_normal_form_of_a_normal_form_is_itself(host in "[a-cA-C0-9:.\\[\\]-]{0,12}") {
+            if let Ok(once) = host_of_field(&host) {
+                prop_assert_eq!(host_of_field(&once), Ok(once.clone()));
+            }
+        }
+    }
+}

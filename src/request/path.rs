@@ -1,0 +1,257 @@
+//! Paths in the forms that rules compare.
+//!
+//! Only rules see these forms. A path is forwarded as it came, so a form must
+//! join all that a backend may take for one path: two paths of one form always
+//! have the same route, the same parameters and the same counters.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use super::Ambiguity;
+
+/// A path in its normal form (RFC 3986, section 6.2.2): characters that may stand
+/// in a path as they are do so, all others are escaped with capital digits, and
+/// several slashes in a row are one, because that is what many backends do.
+///
+/// # Errors
+/// If the path could mean different things to different backends.
+pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
+    let is_plain = path.bytes().all(|byte| byte == b'/' || is_path_character(byte));
+    let has_pairs = || path.as_bytes().windows(2).any(|pair| pair == b"//" || pair == b"/.");
+    if is_plain && !has_pairs() && !path.contains(';') {
+        return Ok(Cow::Borrowed(path));
+    }
+    let mut normal = String::with_capacity(path.len());
+    let mut rest = path.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match byte {
+            b'%' => {
+                let (decoded, behind) = unescape(rest)?;
+                rest = behind;
+                push(decoded, &mut normal)?;
+            }
+            b'/' if normal.ends_with('/') => {}
+            b'/' => normal.push('/'),
+            byte => push(byte, &mut normal)?,
+        }
+    }
+    check_segments(&normal)?;
+    Ok(Cow::Owned(normal))
+}
+
+/// Appends a byte that is no slash between segments.
+fn push(byte: u8, normal: &mut String) -> Result<(), Ambiguity> {
+    match byte {
+        b'\\' | 0x7f | ..b' ' => return Err(Ambiguity::BadCharacter),
+        byte if is_path_character(byte) => normal.push(char::from(byte)),
+        byte => write!(normal, "%{byte:02X}").expect("a string takes all that is written"),
+    }
+    Ok(())
+}
+
+/// The byte whose two digits `rest` begins with, and what follows them.
+fn unescape(rest: &[u8]) -> Result<(u8, &[u8]), Ambiguity> {
+    let digit = |at: usize| rest.get(at).and_then(|&byte| char::from(byte).to_digit(16));
+    let (Some(high), Some(low)) = (digit(0), digit(1)) else {
+        return Err(Ambiguity::BadEscape);
+    };
+    let byte = u8::try_from(high * 16 + low).map_err(|_| Ambiguity::BadEscape)?;
+    Ok((byte, &rest[2..]))
+}
+
+/// `pchar` without escapes (RFC 3986, section 3.3).
+pub const fn is_path_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'-' | b'.'
+                | b'_'
+                | b'~'
+                | b'!'
+                | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'@'
+        )
+}
+
+/// Refuses segments that are `.` or `..` for any backend. Some take an escaped
+/// slash for a slash, and some cut off what follows a semicolon before they look
+/// at the dots. A segment that is nothing but parameters is one more for some
+/// backends and none for others, unless it is the last one.
+fn check_segments(normal: &str) -> Result<(), Ambiguity> {
+    let mut segments = normal.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        if segment.starts_with(';') && segments.peek().is_some() {
+            return Err(Ambiguity::EmptySegment);
+        }
+        let mut names = segment.split("%2F").map(without_parameters);
+        if names.any(|name| name == "." || name == "..") {
+            return Err(Ambiguity::DotSegment);
+        }
+    }
+    Ok(())
+}
+
+/// A segment without its parameters: what follows a semicolon (RFC 3986, section
+/// 3.3). Servlet containers ignore them when they look for a handler.
+pub fn without_parameters(segment: &str) -> &str {
+    segment.split(';').next().unwrap_or(segment)
+}
+
+/// A path as the most lenient backends compare it, made of its normal form: in
+/// lower case, without parameters of segments, and without a slash at its end.
+/// The root is the empty text.
+pub fn loose_path(normal: &str) -> Cow<'_, str> {
+    let whole = normal.strip_suffix('/').unwrap_or(normal);
+    if !whole.bytes().any(|byte| byte == b';' || byte.is_ascii_uppercase()) {
+        return Cow::Borrowed(whole);
+    }
+    let mut loose = String::with_capacity(whole.len());
+    for (index, segment) in whole.split('/').enumerate() {
+        if index > 0 {
+            loose.push('/');
+        }
+        loose.push_str(without_parameters(segment));
+    }
+    loose.make_ascii_lowercase();
+    if loose.ends_with('/') {
+        loose.pop();
+    }
+    Cow::Owned(loose)
+}
+
+/// A path in normal form as backends read it that take an escaped slash for a
+/// slash, as all do that get it decoded from their server (CGI, WSGI). None if
+/// that is no other path.
+pub fn slashed_path(normal: &str) -> Option<String> {
+    if !normal.contains("%2F") {
+        return None;
+    }
+    let mut slashed = String::with_capacity(normal.len());
+    for segment in normal.split('/').flat_map(|segment| segment.split("%2F")).skip(1) {
+        if !slashed.ends_with('/') {
+            slashed.push('/');
+        }
+        slashed.push_str(segment);
+    }
+    Some(slashed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_path_has_one_form() {
+        let cases = [
+            ("/v1/orders", "/v1/orders"),
+            ("/v1/%6Frders", "/v1/orders"),
+            ("//v1///orders/", "/v1/orders/"),
+            ("/a%2fb", "/a%2Fb"),
+            ("/%7euser", "/~user"),
+            ("/a%20b", "/a%20b"),
+            ("/orders%3Abatch%2c%40", "/orders:batch,@"),
+            ("/a%3bx", "/a;x"),
+            ("/caf\u{e9}", "/caf%C3%A9"),
+            ("/{a}|\"^", "/%7Ba%7D%7C%22%5E"),
+            ("/.well-known/x", "/.well-known/x"),
+            ("/...", "/..."),
+            ("/a..;x/.b%2F..c", "/a..;x/.b%2F..c"),
+            ("/;x", "/;x"),
+        ];
+        for (path, normal) in cases {
+            assert_eq!(normal_path(path).as_deref(), Ok(normal), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_backends_read_differently_is_refused() {
+        let cases = [
+            ("/a/../b", Ambiguity::DotSegment),
+            ("/a/%2e%2E/b", Ambiguity::DotSegment),
+            ("/a/.%2e", Ambiguity::DotSegment),
+            ("/.", Ambiguity::DotSegment),
+            ("/a%2f..%2Fb", Ambiguity::DotSegment),
+            ("/a/..%2fb", Ambiguity::DotSegment),
+            ("/a/..;x=1/b", Ambiguity::DotSegment),
+            ("/a/.%3Bx", Ambiguity::DotSegment),
+            ("/a/;x/b", Ambiguity::EmptySegment),
+            ("/a%", Ambiguity::BadEscape),
+            ("/a%2", Ambiguity::BadEscape),
+            ("/a%zz", Ambiguity::BadEscape),
+            ("/a%00", Ambiguity::BadCharacter),
+            ("/a%0a", Ambiguity::BadCharacter),
+            ("/a%7F", Ambiguity::BadCharacter),
+            ("/a%5cb", Ambiguity::BadCharacter),
+            ("/a\\b", Ambiguity::BadCharacter),
+        ];
+        for (path, ambiguity) in cases {
+            assert_eq!(normal_path(path), Err(ambiguity), "{path}");
+        }
+    }
+
+    #[test]
+    fn lenient_backends_compare_less() {
+        let cases = [
+            ("/", ""),
+            ("/v1", "/v1"),
+            ("/V1/", "/v1"),
+            ("/login;x=1/", "/login"),
+            ("/a/;x", "/a"),
+            ("/a;b/c;d", "/a/c"),
+            ("*", "*"),
+        ];
+        for (normal, loose) in cases {
+            assert_eq!(loose_path(normal), loose, "{normal}");
+        }
+    }
+
+    #[test]
+    fn an_escaped_slash_may_be_a_slash() {
+        for (normal, slashed) in [("/a%2Fb", "/a/b"), ("/a/%2Fb%2F", "/a/b/"), ("/%2F", "/")] {
+            assert_eq!(slashed_path(normal).as_deref(), Some(slashed), "{normal}");
+        }
+        assert_eq!(slashed_path("/a/b"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_normal_form_of_a_normal_form_is_itself(path in "/[a-zA-C%./~0-9A-F;:\\\\\u{e9}]{0,24}") {
+            if let Ok(once) = normal_path(&path) {
+                prop_assert_eq!(normal_path(&once), Ok(once.clone()));
+                let loose = loose_path(&once).into_owned();
+                prop_assert_eq!(loose_path(&loose), loose.clone());
+            }
+        }
+
+        /// However its bytes are escaped, a path has the same form.
+        #[test]
+        fn escapes_make_no_other_path(
+            segments in proptest::collection::vec("[a-zA-Z:;@,=~ |\u{e9}-]{1,6}", 1..4),
+            escaped in proptest::collection::vec(any::<bool>(), 64),
+        ) {
+            let path = format!("/{}", segments.join("/"));
+            let mut escaped = escaped.into_iter().cycle();
+            let other: String = path
+                .chars()
+                .map(|c| match c != '/' && escaped.next().unwrap_or(false) {
+                    true => c.to_string().bytes().map(|byte| format!("%{byte:02x}")).collect(),
+                    false => c.to_string(),
+                })
+                .collect();
+            prop_assert_eq!(normal_path(&other), normal_path(&path), "{}", other);
+        }
+    }
+}
