@@ -52,7 +52,8 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
 fn limit(policy: &Policy) -> String {
     let plans = if policy.plans.is_some() { ", plans" } else { "" };
     let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
-    format!("{} ({}{plans}{shadow})", policy.name, rate(&policy.algorithm))
+    let own = if policy.is_unlimited { "unlimited".to_owned() } else { rate(&policy.algorithm) };
+    format!("{} ({own}{plans}{shadow})", policy.name)
 }
 
 fn action(action: &Action, config: &Config) -> String {

@@ -78,6 +78,18 @@ impl<T> Field<Vec<Field<T>>> {
     }
 }
 
+impl<T> Field<Either<T, Vec<Field<T>>>> {
+    /// The right ones of a list, or the single value.
+    pub(super) fn one_or_more(&self) -> impl Iterator<Item = &T> {
+        let (one, more) = match self.value() {
+            Some(Either::Short(one)) => (Some(one), None),
+            Some(Either::Long(more)) => (None, Some(more)),
+            None => (None, None),
+        };
+        one.into_iter().chain(more.into_iter().flatten().filter_map(Field::value))
+    }
+}
+
 /// Named values in the order of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Entries<T>(pub(super) Vec<(Spanned<String>, Field<T>)>);

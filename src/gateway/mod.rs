@@ -135,6 +135,7 @@ impl Gateway {
             Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
+            Outcome::Unauthorized(_, fault) => Err(fault.into()),
         };
         exchange.end(answer, Some(&judgement.decision))
     }

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
+use crate::message::TokenFault;
 use crate::rules::{Mode, Policy};
 use crate::time::Span;
 
@@ -29,6 +30,8 @@ pub enum Outcome<'r> {
     Unavailable(Span),
     /// It lacks the key that this policy demands. Nothing was counted.
     Deny(&'r Policy),
+    /// It lacks the bearer token that this policy demands. Nothing was counted.
+    Unauthorized(&'r Policy, TokenFault),
 }
 
 /// Policies that demand a key which a request lacks.
@@ -79,10 +82,10 @@ impl<'r> Decision<'r> {
         Self { outcome: Outcome::Admit, delay, binding, reports, lacking, lease }
     }
 
-    /// A request without the key that `policy` demands.
-    pub(super) fn deny(policy: &'r Policy) -> Self {
+    /// A request that is judged by what it lacks, before anything is counted.
+    pub(super) fn uncounted(outcome: Outcome<'r>) -> Self {
         Self {
-            outcome: Outcome::Deny(policy),
+            outcome,
             delay: Span::ZERO,
             binding: None,
             reports: Reports::new(),

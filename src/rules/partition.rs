@@ -16,6 +16,7 @@ use super::fields::Lack;
 use super::value::{Single, Tag};
 use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Subject};
 use crate::digest::{Digest, Key, Principal, Secret};
+use crate::message::TokenFault;
 
 /// Under which key a policy counts a request, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub enum KeyFor {
     Exempt,
     /// The request lacks the key, and the policy refuses those.
     Denied,
+    /// The request lacks the bearer token that is or names the key, and the policy
+    /// refuses those.
+    Unauthorized(TokenFault),
 }
 
 impl Subject<'_, '_> {
@@ -42,6 +46,7 @@ impl Subject<'_, '_> {
         match (self.with(&policy.key, empty), policy.missing_key) {
             (Ok(digest), _) => KeyFor::Key(key(digest)),
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
+            (Err(_), MissingKey::Unauthorized) => KeyFor::Unauthorized(self.token_fault()),
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
             // Skipping what is ambiguous would let a client out of its limit who
             // sends its key twice, to a backend that is content with one of them.

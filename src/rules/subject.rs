@@ -8,11 +8,12 @@ use http::HeaderMap;
 
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
-use super::fields;
+use super::fields::{self, Lack};
 use super::jwt::{Claims, TokenVerifier};
 use super::router::Router;
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
 use crate::digest::{Secret, SharedSecret};
+use crate::message::TokenFault;
 use crate::request::RequestView;
 use crate::time::Timestamp;
 
@@ -77,6 +78,11 @@ impl Rules {
     /// Whether proxies tell each other in `Forwarded` who their client is.
     pub fn speaks_forwarded(&self) -> bool {
         self.client.forwarded_header == ForwardedHeader::Forwarded
+    }
+
+    /// Whether a token can hold.
+    pub fn verifies_tokens(&self) -> bool {
+        self.client.token_keys().is_some_and(|keys| !keys.is_empty())
     }
 
     /// Whether what `peer` says about other clients is believed.
@@ -173,5 +179,13 @@ impl<'r, 'q> Subject<'r, 'q> {
             self.rules.tokens.as_ref()?.verify(token, self.now)
         });
         verified.as_deref()
+    }
+
+    /// What is wrong with the request's bearer token, which gives no key.
+    pub(super) fn token_fault(&self) -> TokenFault {
+        match fields::bearer(self.request.headers) {
+            Err(Lack::Absent) => TokenFault::Missing,
+            Ok(_) | Err(Lack::Ambiguous) => TokenFault::Invalid,
+        }
     }
 }

@@ -30,5 +30,6 @@ mod shutdown;
 mod smuggling;
 mod systemd;
 mod takeover;
+mod tokens;
 mod upstreams;
 mod websocket;
