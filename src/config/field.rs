@@ -34,6 +34,13 @@ impl Spanned<String> {
     }
 }
 
+impl<T> Spanned<T> {
+    /// How messages may show it, if `text` is what it means.
+    pub(super) fn shown_as(&self, text: impl fmt::Display) -> String {
+        self.written.clone().unwrap_or_else(|| text.to_string())
+    }
+}
+
 /// A field of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Field<T> {
