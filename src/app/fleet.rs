@@ -220,6 +220,11 @@ impl Fleet {
         closed
     }
 
+    /// Whether tokens are verified by any key.
+    pub(super) fn verifies_tokens(&self) -> bool {
+        self.snapshot.rules.verifies_tokens()
+    }
+
     /// How long requests under way may take when the process is to stop.
     pub(super) fn drain_limit(&self) -> Duration {
         self.drain_limit

@@ -24,6 +24,11 @@ pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
         warn!("the new configuration has warnings:\n{warnings}");
     }
     watch.follow(files);
+    // At a start it may come later; here it would make good tokens bad.
+    if config.client.token_keys().is_some_and(<[_]>::is_empty) && fleet.verifies_tokens() {
+        error!("not reloaded, the running configuration stays: the file of the key set is gone");
+        return;
+    }
     match fleet.reload(config).await {
         Ok(()) => info!(file = %watch.file().display(), "reloaded"),
         Err(error) => error!("not reloaded, the running configuration stays: {error}"),

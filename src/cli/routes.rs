@@ -39,11 +39,11 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
     [
         number.to_string(),
         name.to_owned(),
-        list_or_any(rule.hosts.iter()),
+        list_or_any(route.written.hosts.iter()),
         list_or_any(rule.methods.iter()),
         // Their values may be secrets.
         list_or_any(rule.headers.iter().map(|(name, _)| name)),
-        rule.path.to_string(),
+        route.written.path.clone(),
         if policies.is_empty() { "-".to_owned() } else { policies },
         action(&route.handling.action, config),
     ]
@@ -52,7 +52,8 @@ fn row(number: usize, route: &Route, config: &Config) -> [String; 8] {
 fn limit(policy: &Policy) -> String {
     let plans = if policy.plans.is_some() { ", plans" } else { "" };
     let shadow = if policy.mode == Mode::Shadow { ", shadow" } else { "" };
-    format!("{} ({}{plans}{shadow})", policy.name, rate(&policy.algorithm))
+    let own = if policy.is_unlimited { "unlimited".to_owned() } else { rate(&policy.algorithm) };
+    format!("{} ({own}{plans}{shadow})", policy.name)
 }
 
 fn action(action: &Action, config: &Config) -> String {

@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::node::{Node, Value};
@@ -36,20 +36,32 @@ impl Surroundings<'_> {
     pub(super) fn read(&self, path: &str) -> Result<String, String> {
         let place = self.directory.join(path);
         let unreadable = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
+            ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
             _ => format!("the file {path:?} cannot be read: {error}"),
         };
         let file = File::open(&place).map_err(unreadable);
-        let mut files = self.files.borrow_mut();
-        if !files.contains(&place) {
-            files.push(place);
-        }
+        self.note(place);
         let mut text = String::new();
         file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
         if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
             return Err(format!("the file {path:?} is larger than 1 MiB"));
         }
         Ok(text)
+    }
+
+    /// Whether there is anything at `path`, readable or not.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let place = self.directory.join(path);
+        let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);
+        self.note(place);
+        !is_missing
+    }
+
+    fn note(&self, file: PathBuf) {
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&file) {
+            files.push(file);
+        }
     }
 }
 

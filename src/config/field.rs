@@ -34,6 +34,13 @@ impl Spanned<String> {
     }
 }
 
+impl<T> Spanned<T> {
+    /// How messages may show it, if `text` is what it means.
+    pub(super) fn shown_as(&self, text: impl fmt::Display) -> String {
+        self.written.clone().unwrap_or_else(|| text.to_string())
+    }
+}
+
 /// A field of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Field<T> {
@@ -75,6 +82,18 @@ impl<T> Field<Vec<Field<T>>> {
     /// The right ones of a list; none if there is no list.
     pub(super) fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
         self.value().into_iter().flatten().filter_map(Field::given)
+    }
+}
+
+impl<T> Field<Either<T, Vec<Field<T>>>> {
+    /// The right ones of a list, or the single value.
+    pub(super) fn one_or_more(&self) -> impl Iterator<Item = &T> {
+        let (one, more) = match self.value() {
+            Some(Either::Short(one)) => (Some(one), None),
+            Some(Either::Long(more)) => (None, Some(more)),
+            None => (None, None),
+        };
+        one.into_iter().chain(more.into_iter().flatten().filter_map(Field::value))
     }
 }
 

@@ -25,7 +25,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-pub use model::{Config, Route, RuntimeSettings, StoreSettings};
+pub use model::{Config, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::Report;
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 

@@ -74,6 +74,7 @@ impl Config {
                 max_body_bytes: None,
                 changes: None,
             },
+            written: Written { hosts: Vec::new(), path: "/*".to_owned() },
         };
         let is_tls = matches!(to, Target::Https(..));
         let endpoint = EndpointSettings { target: to, weight: 1 };
@@ -103,6 +104,17 @@ pub struct Route {
     pub rule: rules::Route,
     /// What becomes of them.
     pub handling: Handling,
+    /// Which requests, as the file says it.
+    pub written: Written,
+}
+
+/// What a route matches, as the file says it: a `${...}` in it may stand for a secret.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Its hosts; none: every host.
+    pub hosts: Vec<String>,
+    /// Its path.
+    pub path: String,
 }
 
 /// Where the counters live.

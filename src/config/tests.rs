@@ -87,7 +87,10 @@ fn listeners_and_clients_are_as_they_were_written() {
     assert_eq!((client.api_key.bearer, client.api_key.query.as_deref()), (false, Some("key")));
     let Some(UserSource::Jwt(jwt)) = &client.user else { panic!("{:?}", client.user) };
     assert_eq!((jwt.keys.len(), jwt.claim.as_str()), (1, "org.id"));
-    assert_eq!((jwt.issuer.as_deref(), jwt.audience.as_deref()), (Some("us"), Some("them")));
+    assert_eq!(
+        (&jwt.issuers[..], &jwt.audiences[..]),
+        (&["us".into()][..], &["them".into(), "all".into()][..])
+    );
 }
 
 #[test]
@@ -261,7 +264,7 @@ fn the_schema_knows_what_works_and_nothing_else() {
     let policy = &schema["$defs"]["policy"];
     assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
     assert_eq!(policy["additionalProperties"], false);
-    assert_eq!(policy["properties"]["limit"]["description"], "How much.");
+    assert_eq!(policy["properties"]["limit"]["description"], "How much, or `unlimited`.");
     for planned in ["read_from", "otlp"] {
         assert!(!text.contains(planned), "{planned}");
     }

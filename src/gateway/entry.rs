@@ -83,7 +83,7 @@ impl Entry {
             }
             Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
             Outcome::Unavailable(_) => "failed_closed",
-            Outcome::Deny(_) => "denied",
+            Outcome::Deny(_) | Outcome::Unauthorized(..) => "denied",
             Outcome::Ambiguous(_) => "ambiguous",
         };
         self.shadow = decision.shadow_refused().next().map(|policy| policy.name.to_string());

@@ -137,6 +137,7 @@ impl Gateway {
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
             Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
+            Outcome::Unauthorized(_, fault) => Err(fault.into()),
         };
         exchange.end(answer, Some(&judgement.decision))
     }

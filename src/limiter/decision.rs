@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use super::{Lease, Report, Reports, Ruling};
 use crate::algorithm::Retry;
+use crate::message::TokenFault;
 use crate::rules::{Mode, Policy};
 use crate::time::Span;
 
@@ -32,6 +33,8 @@ pub enum Outcome<'r> {
     /// Backends may read different keys, or plans, of this policy in it. Nothing
     /// was counted.
     Ambiguous(&'r Policy),
+    /// It lacks the bearer token that this policy demands. Nothing was counted.
+    Unauthorized(&'r Policy, TokenFault),
 }
 
 /// Policies that demand a key which a request lacks.
@@ -82,18 +85,8 @@ impl<'r> Decision<'r> {
         Self { outcome: Outcome::Admit, delay, binding, reports, lacking, lease }
     }
 
-    /// A request without the key that `policy` demands.
-    pub(super) fn deny(policy: &'r Policy) -> Self {
-        Self::uncounted(Outcome::Deny(policy))
-    }
-
-    /// A request in which backends may read different keys of `policy`.
-    pub(super) fn ambiguous(policy: &'r Policy) -> Self {
-        Self::uncounted(Outcome::Ambiguous(policy))
-    }
-
-    /// An outcome for which no policy was asked.
-    fn uncounted(outcome: Outcome<'r>) -> Self {
+    /// A request that is judged by what it lacks, before anything is counted.
+    pub(super) fn uncounted(outcome: Outcome<'r>) -> Self {
         Self {
             outcome,
             delay: Span::ZERO,

@@ -70,9 +70,11 @@ impl HeaderWriter {
         let Some(binding) = decision.binding() else { return };
         let retry_after_s = match decision.outcome {
             Outcome::Refuse(retry) => wait_secs(retry),
-            Outcome::Admit | Outcome::Unavailable(_) | Outcome::Deny(_) | Outcome::Ambiguous(_) => {
-                None
-            }
+            Outcome::Admit
+            | Outcome::Unavailable(_)
+            | Outcome::Deny(_)
+            | Outcome::Ambiguous(_)
+            | Outcome::Unauthorized(..) => None,
         };
         for dialect in &self.dialects {
             match dialect {

@@ -89,14 +89,19 @@ impl RateLimiter {
     ) -> Decision<'r> {
         let (mut claims, mut lacking) = (Claims::new(), Lacking::new());
         for policy in &subject.route().policies {
-            match subject.key(policy) {
-                KeyFor::Key(key) => claims.extend(Claim::new(subject, policy, key)),
-                KeyFor::Denied if policy.mode == Mode::Enforce => return Decision::deny(policy),
-                KeyFor::Ambiguous if policy.mode == Mode::Enforce => {
-                    return Decision::ambiguous(policy);
+            let outcome = match subject.key(policy) {
+                KeyFor::Key(key) => {
+                    claims.extend(Claim::new(subject, policy, key));
+                    continue;
                 }
-                KeyFor::Denied | KeyFor::Ambiguous => lacking.push(policy),
-                KeyFor::Exempt => {}
+                KeyFor::Exempt => continue,
+                KeyFor::Denied => Outcome::Deny(policy),
+                KeyFor::Ambiguous => Outcome::Ambiguous(policy),
+                KeyFor::Unauthorized(fault) => Outcome::Unauthorized(policy, fault),
+            };
+            match policy.mode {
+                Mode::Enforce => return Decision::uncounted(outcome),
+                Mode::Shadow => lacking.push(policy),
             }
         }
         if let Some(overrides) = &self.overrides {
@@ -119,6 +124,9 @@ impl RateLimiter {
         now: Timestamp,
     ) -> Timestamp {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
+        if claims.is_empty() {
+            return now;
+        }
         let mut charges = Charges::new();
         claims.iter().for_each(|claim| claim.charge(&mut charges));
         let decided = self.store.apply(&charges, now).await;

@@ -29,6 +29,18 @@ impl Blame {
     }
 }
 
+/// What is wrong with the bearer token that a route asks for (RFC 6750, section 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenFault {
+    /// There is none.
+    #[error("this route asks for a bearer token, and the request has none")]
+    Missing,
+    /// There is one, but it is not signed by a known key, has expired, is for others,
+    /// or does not say what is asked for.
+    #[error("the bearer token of this request is not valid here, or not any more")]
+    Invalid,
+}
+
 /// Why a request got no answer from its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
@@ -53,6 +65,9 @@ pub enum Failure {
     /// A policy asks for a key that the request does not have, and refuses those.
     #[error("this route asks for a key that the request does not have")]
     KeyMissing,
+    /// A policy asks for a bearer token, and refuses requests without a good one.
+    #[error(transparent)]
+    Unauthorized(#[from] TokenFault),
     /// The body is larger than the route allows.
     #[error("the request's body is larger than this route allows")]
     BodyTooLarge,
@@ -111,6 +126,7 @@ impl Failure {
             Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing => StatusCode::FORBIDDEN,
+            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Tunnel | Self::Trace => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
@@ -139,6 +155,7 @@ impl Failure {
             | Self::Tunnel
             | Self::Trace
             | Self::KeyMissing
+            | Self::Unauthorized(_)
             | Self::BodyTooLarge
             | Self::BodyTimeout
             | Self::BodyBroken => Blame::Client,
@@ -186,6 +203,8 @@ impl Failure {
             Self::Trace => "trace",
             Self::NoRoute => "no_route",
             Self::KeyMissing => "key_missing",
+            Self::Unauthorized(TokenFault::Missing) => "token_missing",
+            Self::Unauthorized(TokenFault::Invalid) => "token_invalid",
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",

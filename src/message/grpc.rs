@@ -31,6 +31,7 @@ pub(super) enum Code {
     Unimplemented,
     Internal,
     Unavailable,
+    Unauthenticated,
 }
 
 impl Code {
@@ -43,6 +44,7 @@ impl Code {
             | Failure::Expectation
             | Failure::BodyBroken => Self::Internal,
             Failure::KeyMissing => Self::PermissionDenied,
+            Failure::Unauthorized(_) => Self::Unauthenticated,
             Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,
             // As gRPC's own servers say of a message that is too large.
             Failure::BodyTooLarge => Self::ResourceExhausted,
@@ -72,6 +74,7 @@ impl Code {
             Self::Unimplemented => "12",
             Self::Internal => "13",
             Self::Unavailable => "14",
+            Self::Unauthenticated => "16",
         })
     }
 }
@@ -115,6 +118,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::message::TokenFault;
 
     #[test]
     fn a_call_is_a_post_of_a_grpc_type() {
@@ -140,6 +144,7 @@ mod tests {
         let cases = [
             (Failure::NoRoute, "12"),
             (Failure::KeyMissing, "7"),
+            (Failure::Unauthorized(TokenFault::Missing), "16"),
             (Failure::BodyTooLarge, "8"),
             (Failure::BodyBroken, "13"),
             (Failure::BodyTimeout, "14"),

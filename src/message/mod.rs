@@ -15,7 +15,7 @@ mod template;
 mod websocket;
 
 pub use edits::FieldEdits;
-pub use failure::{Blame, Failure};
+pub use failure::{Blame, Failure, TokenFault};
 pub use fields::{
     X_REQUEST_ID, has_unknown_expectation, join_cookies, request_id, strip_hop_by_hop, take_hop,
 };

@@ -2,12 +2,12 @@
 //! problem+json (RFC 9457), as text, or as the outcome of a gRPC call.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 use super::grpc::{self, Code};
-use super::{Failure, Template};
+use super::{Failure, Template, TokenFault};
 use crate::time::Span;
 
 /// What a client that is refused for an overloaded upstream is told to wait:
@@ -18,6 +18,11 @@ const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
 /// 15.5.6). A backend may serve fewer, and others.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+
+/// What a 401 asks for (RFC 6750, section 3). There is no error where there is no token.
+const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"gateway\"");
+const CHALLENGE_AGAIN: HeaderValue =
+    HeaderValue::from_static("Bearer realm=\"gateway\", error=\"invalid_token\"");
 
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -101,6 +106,13 @@ impl AnswerStyle {
         }
         if status == StatusCode::METHOD_NOT_ALLOWED {
             response.headers_mut().insert(ALLOW, METHODS);
+        }
+        if let Failure::Unauthorized(fault) = failure {
+            let challenge = match fault {
+                TokenFault::Missing => CHALLENGE,
+                TokenFault::Invalid => CHALLENGE_AGAIN,
+            };
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         if matches!(failure, Failure::UpstreamBusy | Failure::QueueFull | Failure::Exhausted) {
             response.headers_mut().insert(RETRY_AFTER, BUSY_RETRY_SECS);
@@ -243,6 +255,19 @@ mod tests {
             let response = AnswerStyle::Text.failure(failure, &ID);
             assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
         }
+    }
+
+    #[test]
+    fn who_has_no_token_is_challenged_and_told_of_an_error_only_if_there_is_one() {
+        let answer = |style: AnswerStyle, fault| style.failure(Failure::Unauthorized(fault), &ID);
+        let missing = answer(AnswerStyle::Text, TokenFault::Missing);
+        assert_eq!(
+            (missing.status().as_u16(), &missing.headers()[WWW_AUTHENTICATE]),
+            (401, &CHALLENGE)
+        );
+        let invalid = answer(AnswerStyle::Problem, TokenFault::Invalid);
+        assert_eq!(invalid.headers()[WWW_AUTHENTICATE], CHALLENGE_AGAIN);
+        assert_eq!(answer(AnswerStyle::Grpc, TokenFault::Invalid).headers()["grpc-status"], "16");
     }
 
     #[test]

@@ -20,6 +20,16 @@ pub struct ClientSettings {
     pub user: Option<UserSource>,
 }
 
+impl ClientSettings {
+    /// The keys that tokens are verified with; none: no user is named by a token.
+    pub fn token_keys(&self) -> Option<&[VerifyingKey]> {
+        match &self.user {
+            Some(UserSource::Jwt(settings)) => Some(&settings.keys),
+            Some(UserSource::Header(_)) | None => None,
+        }
+    }
+}
+
 /// A field in which a proxy names the client it speaks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardedHeader {
@@ -54,12 +64,12 @@ pub enum UserSource {
 /// How bearer tokens are verified (RFC 7519).
 #[derive(Clone, Debug)]
 pub struct JwtSettings {
-    /// The keys, each with the algorithms it may be used for.
+    /// The keys, each with the algorithms it may be used for. Without any no token holds.
     pub keys: Vec<VerifyingKey>,
-    /// `iss` must be this.
-    pub issuer: Option<String>,
-    /// `aud` must contain this.
-    pub audience: Option<String>,
+    /// `iss` must be one of these; none: it may be anything.
+    pub issuers: Vec<String>,
+    /// `aud` must contain one of these; none: it may be anything.
+    pub audiences: Vec<String>,
     /// The claim that is the user's id, with dots between nested names.
     pub claim: String,
 }

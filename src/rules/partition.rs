@@ -16,6 +16,7 @@ use super::fields::Lack;
 use super::value::{Single, Tag};
 use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Subject};
 use crate::digest::{Digest, Key, Principal, Secret};
+use crate::message::TokenFault;
 
 /// Under which key a policy counts a request, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub enum KeyFor {
     Denied,
     /// Backends may read different keys in the request.
     Ambiguous,
+    /// The request lacks the bearer token that is or names the key, and the policy
+    /// refuses those.
+    Unauthorized(TokenFault),
 }
 
 impl Subject<'_, '_> {
@@ -48,6 +52,7 @@ impl Subject<'_, '_> {
             (Ok(digest), _) => KeyFor::Key(key(digest)),
             (Err(Lack::Ambiguous), _) => KeyFor::Ambiguous,
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
+            (Err(_), MissingKey::Unauthorized) => KeyFor::Unauthorized(self.token_fault()),
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
             // A token that does not hold here may hold at a backend with another
             // clock. To skip it would let its client out of the limit.

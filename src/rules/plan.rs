@@ -32,8 +32,8 @@ impl Subject<'_, '_> {
     /// The limit of `policy` that holds for this client; none: it has no limit.
     pub fn limit<'p>(&self, policy: &'p Policy) -> Option<Limit<'p>> {
         match policy.plans.as_ref().and_then(|plans| self.plan(plans)) {
-            None => Some(policy.limit()),
-            Some(Plan::Unlimited) => None,
+            None if !policy.is_unlimited => Some(policy.limit()),
+            None | Some(Plan::Unlimited) => None,
             Some(Plan::Limited { algorithm, soft }) => {
                 Some(Limit { algorithm, soft: soft.as_ref() })
             }
@@ -104,6 +104,23 @@ mod tests {
         for other in ["", "Pro", "free"] {
             assert_eq!(limits(other), Some((100, Some(105))), "{other}");
         }
+    }
+
+    #[test]
+    fn an_unlimited_policy_limits_only_clients_with_a_plan() {
+        let key = "header:x-key".parse().unwrap();
+        let unlimited = Policy::unlimited("p", key);
+        assert!(with(&[]).ask(&unlimited, |subject| subject.limit(&unlimited).is_none()));
+        let algorithm = policy("ip").algorithm;
+        let limits = vec![("free".into(), Plan::Limited { algorithm, soft: None })];
+        let plans = Some(Plans { from: "header:x-plan".parse().unwrap(), limits });
+        let policy = Policy { plans, ..unlimited };
+        let limit = |plan| {
+            let mut case = with(&[("x-plan", plan)]);
+            case.client.trusted_proxies.clear();
+            case.ask(&policy, |subject| subject.limit(&policy).map(|it| it.algorithm.limit()))
+        };
+        assert_eq!([limit("free"), limit("other")], [Some(100), None]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
 use super::{KeyExpr, counter};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::Counter;
 use crate::message::{MeterSpec, Template};
 use crate::terms::Terms;
@@ -24,8 +24,12 @@ pub struct Policy {
     pub counter: Counter,
     /// What to do with a request that has no such key.
     pub missing_key: MissingKey,
-    /// How much, and how it is counted.
+    /// How much, and how it is counted. Of a policy that is unlimited: how its plans
+    /// are counted.
     pub algorithm: Algorithm,
+    /// Whether it has no limit of its own: it counts only clients with a plan that
+    /// has one.
+    pub is_unlimited: bool,
     /// Which requests it leaves alone.
     pub exempt: Exempt,
     /// What a refused client is sent instead of the default answer.
@@ -62,6 +66,7 @@ impl Policy {
             counter: counter::identity(name, &algorithm),
             missing_key: MissingKey::default(),
             algorithm,
+            is_unlimited: false,
             exempt: Exempt::default(),
             response: None,
             cost: Cost::Fixed(1),
@@ -74,6 +79,13 @@ impl Policy {
             elastic: None,
             overrides: None,
         }
+    }
+
+    /// A policy that counts nothing: it only demands its key.
+    pub fn unlimited(name: &str, key: KeyExpr) -> Self {
+        let never_asked = Quota::new(1, Span::SECOND).expect("one a second is a quota");
+        let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(never_asked));
+        Self { is_unlimited: true, ..Self::new(name, key, algorithm) }
     }
 }
 
@@ -201,6 +213,8 @@ pub enum MissingKey {
     Skip,
     /// The request is refused.
     Deny,
+    /// The request is refused, and its client is asked for a bearer token (RFC 6750).
+    Unauthorized,
 }
 
 /// Requests that a policy leaves alone: any one condition suffices. Preflights

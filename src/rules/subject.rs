@@ -13,6 +13,7 @@ use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::{Reading, Router};
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
 use crate::digest::{Secret, SharedSecret};
+use crate::message::TokenFault;
 use crate::request::{RequestView, slashed_path};
 use crate::time::Timestamp;
 
@@ -107,6 +108,11 @@ impl Rules {
     /// Whether proxies tell each other in `Forwarded` who their client is.
     pub fn speaks_forwarded(&self) -> bool {
         self.client.forwarded_header == ForwardedHeader::Forwarded
+    }
+
+    /// Whether a token can hold.
+    pub fn verifies_tokens(&self) -> bool {
+        self.client.token_keys().is_some_and(|keys| !keys.is_empty())
     }
 
     /// Whether what `peer` says about other clients is believed.
@@ -217,5 +223,13 @@ impl<'r, 'q> Subject<'r, 'q> {
             })
         });
         verified.as_deref().map_err(|lack| *lack)
+    }
+
+    /// What is wrong with the request's bearer token, which gives no key.
+    pub(super) fn token_fault(&self) -> TokenFault {
+        match fields::bearer(self.request.headers) {
+            Err(Lack::Absent) => TokenFault::Missing,
+            Ok(_) | Err(_) => TokenFault::Invalid,
+        }
     }
 }

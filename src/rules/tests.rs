@@ -111,8 +111,8 @@ pub(super) fn bearer(secret: &[u8], claims: &serde_json::Value) -> String {
 pub(super) fn users_by_token(secret: &[u8]) -> UserSource {
     UserSource::Jwt(JwtSettings {
         keys: vec![VerifyingKey::from_secret(secret, &[jsonwebtoken::Algorithm::HS256]).unwrap()],
-        issuer: None,
-        audience: None,
+        issuers: vec![],
+        audiences: vec![],
         claim: "sub".into(),
     })
 }

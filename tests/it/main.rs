@@ -31,5 +31,6 @@ mod shutdown;
 mod smuggling;
 mod systemd;
 mod takeover;
+mod tokens;
 mod upstreams;
 mod websocket;

@@ -83,6 +83,20 @@ The first route that matches is taken. A request that matches none gets 404.
     );
 }
 
+/// What stands for a secret is shown as it is written.
+#[test]
+fn a_table_does_not_show_what_a_variable_stands_for() {
+    let hook = "{ path: \"/hooks/${HOOK:-hush}\", hosts: [\"${HOST:-hush}.test\"], respond: {} }";
+    let (_directory, path) = file(&GOOD.replace("routes: [", &format!("routes: [{hook}, ")));
+    let output = Program::run(&["check", "--routes", "-c", &path]);
+    assert!(
+        output.stdout.contains("${HOST:-hush}.test  /hooks/${HOOK:-hush}"),
+        "{}",
+        output.stdout
+    );
+    assert!(!output.stdout.contains("/hush"), "{}", output.stdout);
+}
+
 #[test]
 fn a_table_has_no_columns_in_which_all_routes_are_alike() {
     let (_directory, path) = file(GOOD);

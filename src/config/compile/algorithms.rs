@@ -10,7 +10,7 @@ use crate::algorithm::{
 use crate::config::field::{Field, Spanned};
 use crate::config::node::Span as Place;
 use crate::config::raw::{RawAlgorithm, RawPolicy};
-use crate::config::scalar::{Limit, Percent};
+use crate::config::scalar::{Allowance, Limit, Percent};
 use crate::time::Span;
 
 /// A request that is held keeps its connection, and clients give up.
@@ -30,7 +30,7 @@ impl Compiler<'_> {
         let kind = raw.algorithm_kind()?;
         self.check_fields_of(kind, raw);
         let details = self.details(kind, raw);
-        let limit = raw.limit.given()?;
+        let limit = raw.counted_limit()?;
         let Some(made) = made(kind, limit.value, &details) else {
             self.wrong_form(kind, limit.span);
             return None;
@@ -95,18 +95,18 @@ impl Compiler<'_> {
     }
 
     /// The units of another limit for the counters of `own`. `whose` names it
-    /// in messages.
+    /// in messages, and `others` that of `own`.
     pub(super) fn same_window(
         &self,
-        limit: Limit,
-        place: Place,
+        (limit, place): (Limit, Place),
         own: &Algorithm,
         whose: &str,
+        others: &str,
     ) -> Option<u64> {
         if limit.window() == own.window() {
             return Some(limit.units());
         }
-        let message = format!("{whose} counts in another window than the policy's own");
+        let message = format!("{whose} counts in another window than {others}");
         let advice = if own.window().is_zero() {
             "they share their counters: leave out the time, like 20"
         } else {
@@ -144,6 +144,27 @@ impl Compiler<'_> {
 }
 
 impl RawPolicy {
+    /// The limit that says how the policy counts: its own, or that of the first plan
+    /// that has one; none if it counts nothing, or that is broken.
+    pub(super) fn counted_limit(&self) -> Option<Spanned<Limit>> {
+        let limited = |field: &Field<Allowance>| match field.given()? {
+            Spanned { value: Allowance::Limited(limit), span, .. } => {
+                Some(Spanned { value: *limit, span: *span, written: None })
+            }
+            _ => None,
+        };
+        if !self.is_unlimited() {
+            return limited(&self.limit);
+        }
+        let plans = self.plans.value()?.limits.value()?;
+        plans.0.iter().find_map(|(_, limit)| limited(limit))
+    }
+
+    /// Whether it has no limit of its own.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.limit.value() == Some(&Allowance::Unlimited)
+    }
+
     /// The algorithm that is written, or the default; none if it is broken.
     pub(super) fn algorithm_kind(&self) -> Option<RawAlgorithm> {
         match &self.algorithm {

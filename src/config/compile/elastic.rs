@@ -24,7 +24,8 @@ impl Compiler<'_> {
         let advice = "like when: { upstream_latency_below: 200ms }";
         self.required(when, *span, "the elastic limit does not say \"when\"", advice);
         let beyond = limit.given().zip(own).and_then(|(limit, own)| {
-            let units = self.same_window(limit.value, limit.span, own, "the elastic limit")?;
+            let written = (limit.value, limit.span);
+            let units = self.same_window(written, own, "the elastic limit", "the policy's own")?;
             let beyond = units.checked_sub(own.limit()).filter(|beyond| *beyond > 0);
             if beyond.is_none() {
                 let message = "the elastic limit is not above the policy's own";

@@ -3,9 +3,9 @@
 use jsonwebtoken::Algorithm;
 
 use super::Compiler;
-use crate::config::field::Spanned;
+use crate::config::field::{Either, Spanned};
 use crate::config::node::Span;
-use crate::config::raw::{RawJwt, RawJwtAlgorithm};
+use crate::config::raw::{OneOrMore, RawJwt, RawJwtAlgorithm};
 use crate::rules::{JwtSettings, KeyError, VerifyingKey};
 
 impl Compiler<'_> {
@@ -24,10 +24,21 @@ impl Compiler<'_> {
         }
         Some(JwtSettings {
             keys: self.verifying_keys(raw, &algorithms)?,
-            issuer: raw.value.issuer.value().cloned(),
-            audience: raw.value.audience.value().cloned(),
+            issuers: self.accepted(&raw.value.issuer, "issuer"),
+            audiences: self.accepted(&raw.value.audience, "audience"),
             claim: raw.value.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
         })
+    }
+
+    /// What a claim must be; an empty list would allow anything.
+    fn accepted(&self, raw: &OneOrMore<String>, name: &str) -> Vec<String> {
+        if let Some(Spanned { value: Either::Long(list), span, .. }) = raw.given()
+            && list.is_empty()
+        {
+            let message = format!("there is no {name} in this list");
+            self.problems.error(*span, &message, "write one, or leave the field out");
+        }
+        raw.one_or_more().cloned().collect()
     }
 
     /// From the one source that is given.
@@ -59,6 +70,11 @@ impl Compiler<'_> {
         let advice = "like jwks: { file: keys.json }";
         self.required(&jwks.value.file, jwks.span, "the key set has no \"file\"", advice);
         let file = jwks.value.file.given()?;
+        if !self.around.has(&file.value) {
+            let message = "this file is not there: until it is, no token is valid";
+            self.problems.warning(file.span, message, "");
+            return Some(Vec::new());
+        }
         let text = self.file(file)?;
         self.key_or_problem(file.span, VerifyingKey::from_jwks(&text, algorithms))
     }

@@ -26,6 +26,7 @@ mod retries;
 mod routes;
 mod store;
 mod terms;
+mod unlimited;
 mod unused;
 mod upstream_tls;
 mod upstreams;
@@ -46,7 +47,7 @@ pub(super) fn compile(
     let compiler = Compiler { problems, around };
     let client = compiler.client(raw.client.value());
     let store = compiler.store(raw.store.value());
-    let policies = compiler.policies(raw, &store);
+    let policies = compiler.policies(raw, &store, &client);
     let upstreams = compiler.upstreams(raw);
     let routes = compiler.routes(raw, &policies, &upstreams);
     let config = Config {

@@ -4,7 +4,7 @@ use super::Compiler;
 use crate::algorithm::Algorithm;
 use crate::config::field::{Either, Entries, Field, Spanned};
 use crate::config::raw::{RawClient, RawKey, RawKeyList, RawPlans, RawPolicy};
-use crate::config::scalar::{KeyWord, PlanLimit};
+use crate::config::scalar::{Allowance, KeyWord};
 use crate::rules::{KeyExpr, Plan, Plans};
 
 /// A plan is looked for in every request.
@@ -59,7 +59,7 @@ impl Compiler<'_> {
 
     fn plan_limits(
         &self,
-        limits: &Spanned<Entries<PlanLimit>>,
+        limits: &Spanned<Entries<Allowance>>,
         policy: &RawPolicy,
         own: Option<&Algorithm>,
     ) -> Vec<(Box<str>, Plan)> {
@@ -79,18 +79,19 @@ impl Compiler<'_> {
     fn plan(
         &self,
         name: &Spanned<String>,
-        limit: &Field<PlanLimit>,
+        limit: &Field<Allowance>,
         policy: &RawPolicy,
         own: Option<&Algorithm>,
     ) -> Option<Plan> {
         let given = limit.given()?;
         let limit = match given.value {
-            PlanLimit::Unlimited => return Some(Plan::Unlimited),
-            PlanLimit::Limited(limit) => limit,
+            Allowance::Unlimited => return Some(Plan::Unlimited),
+            Allowance::Limited(limit) => limit,
         };
         let whose = format!("the plan \"{}\"", name.shown());
         let own = own?;
-        let units = self.same_window(limit, given.span, own, &whose)?;
+        let others = if policy.is_unlimited() { "the first plan" } else { "the policy's own" };
+        let units = self.same_window((limit, given.span), own, &whose, others)?;
         let algorithm = self.with_limit(own, units, given.span)?;
         let soft = self.soft(&policy.soft, &algorithm);
         self.warn_never_passes(&policy.cost, soft.as_ref().unwrap_or(&algorithm), &whose);

@@ -7,7 +7,7 @@ use super::key::{NeededParam, needed_params};
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
 use crate::config::raw::{RawClient, RawConfig, RawExempt, RawMissingKey, RawMode, RawPolicy};
-use crate::rules::{Cost, Exempt, MissingKey, Mode, Policy};
+use crate::rules::{ClientSettings, Cost, Exempt, KeyExpr, MissingKey, Mode, Policy};
 use crate::terms::StoreMode;
 
 /// A policy's name, and the policy unless it is broken.
@@ -21,7 +21,12 @@ pub(super) struct Named {
 }
 
 impl Compiler<'_> {
-    pub(super) fn policies(&self, config: &RawConfig, store: &StoreSettings) -> Vec<Named> {
+    pub(super) fn policies(
+        &self,
+        config: &RawConfig,
+        store: &StoreSettings,
+        settings: &ClientSettings,
+    ) -> Vec<Named> {
         let client = config.client.value();
         let usual = store.redis.as_ref().map_or_else(StoreMode::default, |redis| redis.mode);
         let entries = config.policies.value().map_or(&[][..], |entries| &entries.0);
@@ -39,6 +44,7 @@ impl Compiler<'_> {
                     let terms = self.terms(raw, config, usual);
                     let overrides = self.overridable(&name.value, raw, config);
                     let policy = self.policy(name, raw, client)?;
+                    self.check_challenge(&raw.missing_key, &policy.key, settings);
                     Some(Arc::new(Policy { terms, overrides, ..policy }))
                 }),
             }
@@ -56,6 +62,7 @@ impl Compiler<'_> {
         self.required(&raw.limit, name.span, &lacks("limit"), "like limit: 100/minute");
         self.required(&raw.key, name.span, &lacks("key"), "like key: ip");
         self.check_combinations(raw);
+        self.check_unlimited(raw);
         let key = raw.key.given().and_then(|key| self.key(key, client, 0));
         let algorithm = self.algorithm(raw);
         let response = raw.response.value().map(|response| self.template(response));
@@ -64,12 +71,19 @@ impl Compiler<'_> {
         let penalty = self.penalty(&raw.penalty);
         let own = algorithm.as_ref();
         let cost = self.cost(&raw.cost, own, client);
-        let soft = own.and_then(|own| self.soft(&raw.soft, own));
-        if let Some(admitting) = soft.as_ref().or(own) {
+        let limiting = own.filter(|_| !raw.is_unlimited());
+        let soft = limiting.and_then(|own| self.soft(&raw.soft, own));
+        if let Some(admitting) = soft.as_ref().or(limiting) {
             self.warn_never_passes(&raw.cost, admitting, "the limit");
         }
         let plans = self.plans(raw, own, client);
         let elastic = self.elastic(raw, own);
+        let base = if raw.is_unlimited() && raw.counted_limit().is_none() {
+            Policy::unlimited(&name.value, key?)
+        } else {
+            let is_unlimited = raw.is_unlimited();
+            Policy { is_unlimited, ..Policy::new(&name.value, key?, algorithm?) }
+        };
         Some(Policy {
             missing_key: raw.missing_key.value().map_or_else(MissingKey::default, missing_key),
             exempt,
@@ -81,8 +95,21 @@ impl Compiler<'_> {
             plans,
             penalty,
             elastic,
-            ..Policy::new(&name.value, key?, algorithm?)
+            ..base
         })
+    }
+
+    /// Who is asked for a bearer token must be able to mend its request by one.
+    fn check_challenge(&self, raw: &Field<RawMissingKey>, key: &KeyExpr, client: &ClientSettings) {
+        if let Some(given) = raw.given()
+            && given.value == RawMissingKey::Unauthorized
+            && !key.comes_by_token(client)
+        {
+            let message = "\"unauthorized\" asks clients for a bearer token, which would not give them this key";
+            let advice =
+                "write deny, or a key that is taken from a token: user, jwt:CLAIM, api_key";
+            self.problems.error(given.span, message, advice);
+        }
     }
 
     fn exempt(&self, raw: &RawExempt) -> Exempt {
@@ -106,6 +133,7 @@ fn missing_key(raw: &RawMissingKey) -> MissingKey {
         RawMissingKey::Ip => MissingKey::Ip,
         RawMissingKey::Skip => MissingKey::Skip,
         RawMissingKey::Deny => MissingKey::Deny,
+        RawMissingKey::Unauthorized => MissingKey::Unauthorized,
     }
 }
 

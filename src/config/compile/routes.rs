@@ -9,8 +9,8 @@ use super::checks::TIMEOUT;
 use super::names::Names;
 use super::policies::Named;
 use super::upstreams::Upstream;
-use crate::config::Route;
 use crate::config::field::{Entries, Field, Spanned};
+use crate::config::model::{Route, Written};
 use crate::config::node::Span;
 use crate::config::raw::{List, RawComparison, RawConfig, RawPathMatch, RawRoute, RawUpstream};
 use crate::config::scalar::PathText;
@@ -147,6 +147,7 @@ impl Compiler<'_> {
                 max_body_bytes: route.max_body.value().map(|size| size.0),
                 changes,
             },
+            written: written(route),
         })
     }
 
@@ -325,6 +326,14 @@ impl Compiler<'_> {
             idle: self.timeout(&timeouts.idle, "idle", usual.idle),
             request: self.span(&timeouts.request, "request", TIMEOUT).map(Duration::from),
         }
+    }
+}
+
+fn written(route: &RawRoute) -> Written {
+    let path = route.path.given().map(|path| path.shown_as(&path.value.0));
+    Written {
+        hosts: route.hosts.items().map(|host| host.shown_as(&host.value.0)).collect(),
+        path: path.unwrap_or_default(),
     }
 }
 

@@ -61,11 +61,13 @@ impl Compiler<'_> {
     /// One path is little for an upstream: most likely all below it is meant, too.
     fn warn_lone_paths(&self, raw: &RawConfig, config: &Config) {
         for (index, written) in raw.routes.items().enumerate() {
-            let Some(whole) = lone_path(index, &config.routes) else { continue };
-            let path = &config.routes[index].rule.path;
-            let name = name_of(written, index);
+            if !is_lone_path(index, &config.routes) {
+                continue;
+            }
+            let (name, path) = (name_of(written, index), &config.routes[index].written.path);
             let message = format!("route {name} takes {path} alone, and nothing below it");
-            let advice = format!("write {whole}; or name the route's methods, if it is meant so");
+            let below = path.trim_end_matches('/');
+            let advice = format!("write {below}/*; or name the route's methods, if it is meant so");
             self.problems.warning(path_of(written), &message, &advice);
         }
     }
@@ -109,32 +111,31 @@ fn path_of(route: &Spanned<RawRoute>) -> Span {
     route.value.path.given().map_or(Span::FILE, |path| path.span)
 }
 
-/// The path with all that is below it, if the route with this index forwards just
-/// the one path and the others leave all below it unmatched.
+/// Whether the route with this index forwards a single path, and the others leave all
+/// below it unmatched.
 ///
 /// The path `/` is lone if its upstream is reached by no other route, any other path
 /// if no other route has an upstream at all: many files list single paths on purpose.
-fn lone_path(index: usize, routes: &[Route]) -> Option<PathPattern> {
+fn is_lone_path(index: usize, routes: &[Route]) -> bool {
     let upstream_of = |route: &Route| match route.handling.action {
         Action::Forward(upstream) => Some(upstream),
         Action::Respond(_) | Action::Redirect(_) => None,
     };
     let route = &routes[index];
-    let upstream = upstream_of(route)?;
+    let Some(upstream) = upstream_of(route) else { return false };
     let mut segments = route.rule.path.segments.clone();
     let is_exact = segments.iter().all(|it| matches!(it, Segment::Literal(_)));
     let is_meant = !route.rule.methods.is_empty() || routes.len() > MAX_COMPARED;
     if route.rule.path.tail || !is_exact || is_meant {
-        return None;
+        return false;
     }
     segments.retain(|it| !matches!(it, Segment::Literal(text) if text.is_empty()));
     let is_root = segments.is_empty();
     let path = PathPattern { segments, tail: true };
     let whole = rules::Route { path: path.clone(), ..route.rule.clone() };
     let mut others = routes[..index].iter().chain(&routes[index + 1..]);
-    let is_amid = others.any(|other| {
+    !others.any(|other| {
         let leads_on = upstream_of(other).is_some_and(|its| !is_root || its == upstream);
         leads_on || !is_root && path.covers(&other.rule.path) || other.rule.covers(&whole)
-    });
-    (!is_amid).then_some(path)
+    })
 }

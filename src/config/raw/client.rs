@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::List;
+use super::{List, OneOrMore};
 use crate::config::field::Field;
 use crate::config::scalar::{Cidr, FieldName};
 
@@ -80,12 +80,12 @@ pub(in crate::config) struct RawJwt {
     /// The algorithms that tokens may be signed with. There is no default: a
     /// token must not choose.
     pub(in crate::config) algorithms: List<RawJwtAlgorithm>,
-    /// What `iss` must be. Default: anything.
+    /// What `iss` must be: one of these. Default: anything.
     #[serde(default)]
-    pub(in crate::config) issuer: Field<String>,
-    /// What `aud` must contain. Default: anything.
+    pub(in crate::config) issuer: OneOrMore<String>,
+    /// What `aud` must contain: one of these. Default: anything.
     #[serde(default)]
-    pub(in crate::config) audience: Field<String>,
+    pub(in crate::config) audience: OneOrMore<String>,
     /// The claim that is the user's id. Default: sub.
     #[serde(default)]
     pub(in crate::config) claim: Field<String>,
@@ -96,7 +96,7 @@ pub(in crate::config) struct RawJwt {
 #[serde(rename = "jwks")]
 #[schemars(deny_unknown_fields)]
 pub(in crate::config) struct RawJwks {
-    /// The path of a file with a JWK set.
+    /// The path of a file with a JWK set. While it is not there, no token holds.
     pub(in crate::config) file: Field<String>,
 }
 

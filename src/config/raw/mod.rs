@@ -38,10 +38,13 @@ pub(super) use upstream::{
     RawBalance, RawEject, RawEndpoint, RawHealth, RawUpstream, RawUpstreamTls,
 };
 
-use super::field::{Entries, Field};
+use super::field::{Either, Entries, Field};
 
 /// A list whose items may each be wrong on their own.
 pub(super) type List<T> = Field<Vec<Field<T>>>;
+
+/// A single value, or a list of them.
+pub(super) type OneOrMore<T> = Field<Either<T, Vec<Field<T>>>>;
 
 /// The configuration of the gateway.
 #[derive(Debug, Deserialize, JsonSchema)]

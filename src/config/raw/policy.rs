@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{List, RawCost, RawCount, RawCountAll, RawOnFailure, RawStoreMode};
 use crate::config::field::{Either, Entries, Field};
 use crate::config::scalar::{
-    Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, PlanLimit, Rate,
+    Allowance, Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, Rate,
 };
 
 /// One limit: on whom, how much, and what then.
@@ -16,8 +16,8 @@ use crate::config::scalar::{
 pub(in crate::config) struct RawPolicy {
     /// On whom: what one counter belongs to.
     pub(in crate::config) key: Field<RawKey>,
-    /// How much.
-    pub(in crate::config) limit: Field<Limit>,
+    /// How much, or `unlimited`.
+    pub(in crate::config) limit: Field<Allowance>,
     /// How it is counted. Default: sliding_window.
     #[serde(default)]
     pub(in crate::config) algorithm: Field<RawAlgorithm>,
@@ -132,8 +132,10 @@ pub(in crate::config) enum RawMissingKey {
     Ip,
     /// The policy does not judge the request.
     Skip,
-    /// The request is refused.
+    /// The request is refused, with 403.
     Deny,
+    /// The request is refused, with 401: the client is asked for a bearer token.
+    Unauthorized,
 }
 
 /// Requests that a policy leaves alone; any one condition suffices.
@@ -176,7 +178,7 @@ pub(in crate::config) struct RawPlans {
     /// What names the plan of a request.
     pub(in crate::config) from: Field<RawKey>,
     /// The limits by plan. For any other name the policy's own limit holds.
-    pub(in crate::config) limits: Field<Entries<PlanLimit>>,
+    pub(in crate::config) limits: Field<Entries<Allowance>>,
 }
 
 /// What happens to those who are refused too often.

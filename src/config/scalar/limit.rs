@@ -54,23 +54,24 @@ impl FromStr for Limit {
     }
 }
 
-/// The limit of a plan.
+/// What a policy or a plan admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::config) enum PlanLimit {
-    /// None at all.
+pub(in crate::config) enum Allowance {
+    /// Everything.
     Unlimited,
     /// This much.
     Limited(Limit),
 }
 
 written_as_text!(
-    PlanLimit,
-    "unlimited, or a limit in the same window of time as the policy's own",
+    Allowance,
+    "A count per window of time; a bare count of what may be in flight at once; or unlimited",
     "1000/minute",
+    "20",
     "unlimited"
 );
 
-impl FromStr for PlanLimit {
+impl FromStr for Allowance {
     type Err = ScalarError;
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
@@ -95,9 +96,9 @@ impl FromStr for KeyLimit {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         Ok(Self(match text.parse()? {
-            PlanLimit::Unlimited => Override::Unlimited,
-            PlanLimit::Limited(Limit::Count(units)) => Override::Limited { units, window: None },
-            PlanLimit::Limited(Limit::Rate(quota)) => {
+            Allowance::Unlimited => Override::Unlimited,
+            Allowance::Limited(Limit::Count(units)) => Override::Limited { units, window: None },
+            Allowance::Limited(Limit::Rate(quota)) => {
                 Override::Limited { units: quota.limit(), window: Some(quota.window()) }
             }
         }))

@@ -30,7 +30,7 @@ pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};
 pub use key::KeyWord;
 pub use limit::KeyLimit;
-pub(super) use limit::{Limit, PlanLimit};
+pub(super) use limit::{Allowance, Limit};
 pub(super) use location::{HostAndPort, LocationText, PrefixText};
 pub(super) use pattern::{HostText, PathText};
 pub(super) use percent::Percent;

@@ -55,12 +55,12 @@ fn a_limit_is_a_rate_or_a_bare_count() {
     ];
     for (text, expected) in cases {
         assert_eq!(text.parse(), Ok(expected), "{text}");
-        assert_eq!(text.parse(), Ok(PlanLimit::Limited(expected)), "{text}");
+        assert_eq!(text.parse(), Ok(Allowance::Limited(expected)), "{text}");
     }
-    assert_eq!("unlimited".parse(), Ok(PlanLimit::Unlimited));
+    assert_eq!("unlimited".parse(), Ok(Allowance::Unlimited));
     for text in ["", "/s", "1.5", "100 per minute", "-1", "unlimited/s"] {
         assert!(text.parse::<Limit>().is_err(), "{text}");
-        assert!(text.parse::<PlanLimit>().is_err(), "{text}");
+        assert!(text.parse::<Allowance>().is_err(), "{text}");
     }
 }
 

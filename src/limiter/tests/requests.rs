@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
 use crate::digest::{Secret, SharedSecret};
+use crate::message::TokenFault;
 use crate::request::RequestView;
 use crate::rules::{
     ApiKeySettings, ClientSettings, Exempt, ForwardedHeader, MissingKey, PathMatch, Plan, Plans,
@@ -77,6 +78,34 @@ async fn a_missing_key_denies_and_counts_nothing() {
     let decision = decide(&limiter, &rules, None).await;
     assert!(matches!(decision.outcome, Outcome::Deny(policy) if &*policy.name == "by-x"));
     assert!(is_admitted(&decide(&limiter, &rules, Some("1")).await));
+}
+
+#[tokio::test]
+async fn a_policy_without_a_limit_gives_no_report_and_touches_no_counter() {
+    let unlimited = Policy::unlimited("p", KeyExpr::Header(X));
+    let rules = rules([Policy { missing_key: MissingKey::Deny, ..unlimited }]);
+    let limiter = limiter();
+    for _ in 0..3 {
+        let decision = decide(&limiter, &rules, Some("1")).await;
+        assert!(is_admitted(&decision) && decision.reports.is_empty());
+    }
+    assert!(matches!(decide(&limiter, &rules, None).await.outcome, Outcome::Deny(_)));
+    let Store::Memory(memory) = limiter.store() else { panic!("the store is memory") };
+    assert_eq!(memory.live_keys(Timestamp::default()), 0);
+}
+
+#[tokio::test]
+async fn a_client_without_a_token_is_told_so_and_in_shadow_it_is_reported() {
+    let of = |mode| Policy { mode, ..by_x(MissingKey::Unauthorized) };
+    let enforced = rules([of(Mode::Enforce)]);
+    let limiter = limiter();
+    let decision = decide(&limiter, &enforced, None).await;
+    let Outcome::Unauthorized(policy, fault) = decision.outcome else { panic!("{decision:?}") };
+    assert_eq!((&*policy.name, fault), ("by-x", TokenFault::Missing));
+    let shadow = rules([of(Mode::Shadow)]);
+    let decision = decide(&limiter, &shadow, None).await;
+    assert!(is_admitted(&decision));
+    assert!(decision.shadow_refused().map(|policy| &*policy.name).eq(["by-x"]));
 }
 
 #[tokio::test]

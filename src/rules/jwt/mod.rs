@@ -103,13 +103,14 @@ impl TokenVerifier {
         validation.required_spec_claims.clear();
         validation.validate_exp = false;
         validation.validate_nbf = false;
-        validation.validate_aud = self.settings.audience.is_some();
-        if let Some(audience) = &self.settings.audience {
-            validation.set_audience(&[audience]);
+        let JwtSettings { issuers, audiences, .. } = &self.settings;
+        validation.validate_aud = !audiences.is_empty();
+        if !audiences.is_empty() {
+            validation.set_audience(audiences);
             validation.required_spec_claims.insert("aud".into());
         }
-        if let Some(issuer) = &self.settings.issuer {
-            validation.set_issuer(&[issuer]);
+        if !issuers.is_empty() {
+            validation.set_issuer(issuers);
             validation.required_spec_claims.insert("iss".into());
         }
         validation

@@ -42,8 +42,8 @@ fn verifying_key(algorithm: Algorithm) -> VerifyingKey {
 fn verifier(change: impl FnOnce(&mut JwtSettings)) -> TokenVerifier {
     let mut settings = JwtSettings {
         keys: vec![verifying_key(Algorithm::HS256)],
-        issuer: None,
-        audience: None,
+        issuers: vec![],
+        audiences: vec![],
         claim: "sub".into(),
     };
     change(&mut settings);
@@ -171,14 +171,15 @@ fn the_memory_of_tokens_is_bounded() {
 }
 
 #[test]
-fn issuer_and_audience_must_be_the_configured_ones() {
+fn issuer_and_audience_must_be_among_the_configured_ones() {
     let verifier = verifier(|settings| {
-        settings.issuer = Some("https://issuer".into());
-        settings.audience = Some("gateway".into());
+        settings.issuers = vec!["https://issuer".into(), "https://old".into()];
+        settings.audiences = vec!["gateway".into(), "proxy".into()];
     });
     let cases = [
         (json!({ "iss": "https://issuer", "aud": "gateway" }), true),
         (json!({ "iss": "https://issuer", "aud": ["other", "gateway"] }), true),
+        (json!({ "iss": "https://old", "aud": "proxy" }), true),
         (json!({ "iss": "https://issuer/", "aud": "gateway" }), false),
         (json!({ "iss": "https://issuer", "aud": "Gateway" }), false),
         (json!({ "iss": "https://issuer", "aud": [] }), false),
@@ -189,6 +190,14 @@ fn issuer_and_audience_must_be_the_configured_ones() {
     for (claims, holds) in cases {
         let token = signed(Algorithm::HS256, &claims);
         assert_eq!(verifier.verify(token.as_bytes(), NOW).is_ok(), holds, "{claims}");
+    }
+}
+
+#[test]
+fn without_keys_no_token_holds() {
+    let verifier = verifier(|settings| settings.keys.clear());
+    for algorithm in ALL {
+        assert_eq!(user(&verifier, &signed(algorithm, &json!({ "sub": "ann" })), NOW), None);
     }
 }
 

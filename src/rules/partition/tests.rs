@@ -136,6 +136,17 @@ fn a_request_without_the_key_is_skipped_or_denied_as_the_policy_says() {
 }
 
 #[test]
+fn a_client_without_a_key_is_asked_for_a_token_or_for_a_better_one() {
+    let policy = Policy { missing_key: MissingKey::Unauthorized, ..policy("jwt:org") };
+    let fault = |value| with(&[("authorization", value)]).key(&policy);
+    assert_eq!(with(&[]).key(&policy), KeyFor::Unauthorized(TokenFault::Missing));
+    assert_eq!(fault("Basic YTpi"), KeyFor::Unauthorized(TokenFault::Missing));
+    for value in ["Bearer a.b.c", "bearer x", "Bearer a.b.c d"] {
+        assert_eq!(fault(value), KeyFor::Unauthorized(TokenFault::Invalid), "{value}");
+    }
+}
+
+#[test]
 fn a_field_sent_twice_opens_no_fresh_counter_and_no_way_around_a_limit() {
     let of = |missing_key| Policy { missing_key, ..policy("header:x") };
     let twice = with(&[("x", "k1"), ("x", "made-up")]);
