@@ -2,6 +2,7 @@
 //! backend takes them for another.
 
 mod keys;
+mod paths;
 
 use crate::support::{Gateway, Place};
 
