@@ -73,7 +73,7 @@ impl Gateway {
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
                 let conditions = Conditions { timeouts, retries, affinity: *affinity };
                 let response = self.proxy.forward(*upstream, request, conditions).await;
-                if expectation.is_some_and(|expectation| expectation.is_refused()) {
+                if expectation.is_some_and(|expectation| expectation.refuse()) {
                     exchange.refuses_body();
                 }
                 Ok(response?.map(ResponseBody::upstream))

@@ -42,9 +42,9 @@ impl Expectation {
         }
     }
 
-    /// The request is answered: who was not asked for the body by now never is.
-    /// Whether that is so.
-    pub fn is_refused(&self) -> bool {
+    /// The request is answered: if the body is not wanted by now, it never is.
+    /// Returns whether that is so.
+    pub fn refuse(&self) -> bool {
         self.change(SHUT)
     }
 
@@ -120,7 +120,7 @@ mod tests {
         };
         LocalSet::new().run_until(test).await;
         assert!(!expectation.is_waiting());
-        assert!(!expectation.is_refused(), "it was asked for");
+        assert!(!expectation.refuse(), "it was asked for");
     }
 
     #[tokio::test(start_paused = true)]
@@ -134,9 +134,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_is_never_read_after_the_answer() {
         let (expectation, mut held) = held();
-        assert!(expectation.is_refused());
+        assert!(expectation.refuse());
         expectation.meet();
         assert!(timeout(PATIENCE * 2, poll_fn(|cx| held.poll_met(cx))).await.is_err());
-        assert!(!expectation.is_refused(), "it was said before");
+        assert!(!expectation.refuse(), "it was said before");
     }
 }

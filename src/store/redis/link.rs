@@ -13,6 +13,7 @@ mod keeper;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Instant;
 
 use super::batch::{Call, Queue, Repeat};
 use super::dial::Target;
@@ -219,24 +220,25 @@ impl Drop for Link {
 
 impl Shared {
     fn enqueue(self: &Rc<Self>, call: Call, awaited: &Awaited) {
+        let now = monotonic();
         let is_first = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
                 return call.answer.keep(Err(StoreError::Away));
             }
             state.queue.push(call);
-            state.deadlines.add(monotonic() + self.settings.timeout, awaited)
+            state.deadlines.add(now + self.settings.timeout, awaited)
         };
         if is_first {
-            spawn_local(Rc::clone(self).watch_the_time());
+            spawn_local(Rc::clone(self).watch_the_time(now));
         }
         self.pump();
     }
 
     /// Lets no call wait for longer than it may, as long as there are any. What
-    /// has been answered by then is read before.
-    async fn watch_the_time(self: Rc<Self>) {
-        let mut now = monotonic();
+    /// has been answered by then is read before. It is `now` where the first call
+    /// was made: this task may have waited since.
+    async fn watch_the_time(self: Rc<Self>, mut now: Instant) {
         let pass = |now| self.state.borrow_mut().deadlines.pass(now);
         while let Some(next) = pass(now) {
             sleep_until(next.into()).await;

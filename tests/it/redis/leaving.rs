@@ -1,12 +1,23 @@
 //! Clients that go away while Redis is asked whether they may be served: nothing
 //! of them stays in flight.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
+use tokio::task::yield_now;
+use tollgate::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
+use tollgate::store::{Charge, Correction, Decided, Store};
+use tollgate::terms::Terms;
+use tollgate::time::{Clock, Span};
+
+use super::conformance::{key, open, run};
+use super::waits::poll_once;
 use super::{PATIENT, node_of, wait_for_store};
+use crate::support::load::is_local;
 use crate::support::redis::{Fault, Options, Redis, Wire};
-use crate::support::{Client, Gateway, eventually, now};
+use crate::support::{Client, Gateway, Place, eventually, now};
 
 /// How much later Redis answers.
 const DELAY: Duration = Duration::from_millis(300);
@@ -96,4 +107,84 @@ fn units_are_free_as_well_when_a_client_leaves_while_a_penalty_is_counted() {
     drop(client);
     wire.set(Fault::None);
     is_free_soon(&gateway, &["X-Who: ann"]);
+}
+
+#[test]
+fn units_of_a_question_that_timed_out_are_free_soon_after_redis_answers_again() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let gateway = node_of(
+        &format!("url: \"{}\", timeout: 200ms", wire.url()),
+        "each: { key: \"header:x-who\", limit: 1, algorithm: concurrency }",
+        "[each]",
+        1,
+    );
+    wait_for_store(&gateway);
+    wire.set(Fault::Delay(Duration::from_millis(500)));
+    assert!(is_local(&gateway.client().get("/", &["X-Who: ann"])));
+    wire.set(Fault::None);
+    wait_for_store(&gateway);
+    is_free_soon(&gateway, &["X-Who: ann"]);
+}
+
+/// Wherever the counters lie, and after however many turns of the worker a
+/// decision is dropped: the next one finds all units free.
+#[test]
+fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
+    let turns = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 80, 150, 300];
+    let one = Algorithm::Concurrency(Concurrency::new(1).expect("it fits"));
+    let quota = Quota::new(1_000_000, Span::DAY).expect("it fits");
+    let rate = Algorithm::FixedWindow(FixedWindow::new(quota));
+    for place in [Place::Standalone, Place::Cluster, Place::Sharded] {
+        run(async {
+            let store = open(&place.settings().expect("it is Redis")).await;
+            for (client, turns) in (1..).zip(turns) {
+                let terms = Terms::default();
+                let charge =
+                    |key, algorithm| Charge { key, algorithm, cost: 1, binding: true, terms };
+                let charges = [
+                    charge(key(client * 10, 1), &one),
+                    charge(key(client * 10 + 1, 2), &rate),
+                    charge(key(client * 10 + 2, 3), &one),
+                ];
+                drop_after(turns, &store, &charges).await;
+                let begin = now();
+                while !taken_and_given(&store, &charges).await {
+                    assert!(begin.elapsed() < SOON, "{place:?}, {turns} turns");
+                }
+            }
+        });
+    }
+}
+
+/// Drops a decision after so many turns of the worker. One that ends before is
+/// no longer in flight, either.
+async fn drop_after(turns: usize, store: &Store, charges: &[Charge<'_>]) {
+    let mut decision = pin!(store.apply(charges, Clock::System.now()));
+    for _ in 0..turns {
+        if let Poll::Ready(decided) = poll_once(decision.as_mut()).await {
+            return give_back(store, charges, &decided);
+        }
+        yield_now().await;
+    }
+}
+
+/// Whether all charges are admitted. Then they are no longer in flight.
+async fn taken_and_given(store: &Store, charges: &[Charge<'_>]) -> bool {
+    let decided = store.apply(charges, Clock::System.now()).await;
+    let is_admitted = decided.answers.iter().all(|answer| answer.verdict.admitted);
+    if is_admitted {
+        give_back(store, charges, &decided);
+    }
+    is_admitted
+}
+
+fn give_back(store: &Store, charges: &[Charge<'_>], decided: &Decided) {
+    let op = Op::Give { cost: 1, taken: decided.at };
+    for (charge, answer) in charges.iter().zip(&decided.answers) {
+        if matches!(charge.algorithm, Algorithm::Concurrency(_)) {
+            let correction = Correction { charge: *charge, source: answer.source, op };
+            store.correct(&[correction], Clock::System.now());
+        }
+    }
 }
