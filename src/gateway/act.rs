@@ -3,18 +3,18 @@
 
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::{Body as _, Incoming};
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
 use crate::limiter::X_RATELIMIT_SOFT;
 use crate::message::{
-    Failure, Redirect, Via, options, strip_hop_by_hop, switch_to_websocket, take_hop,
-    wants_websocket,
+    Failure, Redirect, Via, expects_continue, options, strip_hop_by_hop, switch_to_websocket,
+    take_hop, wants_websocket,
 };
-use crate::proxy::{Conditions, RequestBody};
+use crate::proxy::{Conditions, Expectation, RequestBody};
 use crate::request::RequestView;
 use crate::server::InterimQueue;
 use crate::snapshot::{Action, Handling};
@@ -58,6 +58,7 @@ impl Gateway {
                     return Ok(options().map(ResponseBody::local));
                 }
                 let body = RequestBody::new(body, handling.max_body_bytes, client.body_patience)?;
+                let (body, expectation) = hold_back(&head, body);
                 let wants_websocket = wants_websocket(&head);
                 self.introduce(client, handling, &mut head);
                 if wants_websocket {
@@ -68,11 +69,14 @@ impl Gateway {
                 }
                 exchange.forwarded(&mut head.headers, &body);
                 let mut request = Request::from_parts(head, body);
-                relay_interim(client, &mut request);
+                relay_interim(client, &mut request, expectation.clone());
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
                 let conditions = Conditions { timeouts, retries, affinity: *affinity };
-                let response = self.proxy.forward(*upstream, request, conditions).await?;
-                Ok(response.map(ResponseBody::upstream))
+                let response = self.proxy.forward(*upstream, request, conditions).await;
+                if expectation.is_some_and(|expectation| expectation.refuse()) {
+                    exchange.refuses_body();
+                }
+                Ok(response?.map(ResponseBody::upstream))
             }
         }
     }
@@ -126,11 +130,35 @@ impl Gateway {
     }
 }
 
-/// What the backend says before its answer reaches the client, if it can.
-fn relay_interim(client: &Client, request: &mut Request<RequestBody>) {
-    if let Some(interim) = client.interim.as_ref().and_then(InterimQueue::open) {
-        on_informational(request, move |response| {
-            interim.send(response.status(), response.headers());
-        });
+/// A body that its client sends only when it is asked to is held back until the
+/// backend wants it.
+fn hold_back(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectation>) {
+    if body.is_end_stream() || !expects_continue(head.version, &head.headers) {
+        return (body, None);
     }
+    let expectation = Expectation::default();
+    (body.held_until(&expectation), Some(expectation))
+}
+
+/// What the backend says before its answer reaches the client, if it can; and
+/// that it wants the body reaches the body.
+fn relay_interim(
+    client: &Client,
+    request: &mut Request<RequestBody>,
+    expectation: Option<Expectation>,
+) {
+    let interim = client.interim.as_ref().and_then(InterimQueue::open);
+    if interim.is_none() && expectation.is_none() {
+        return;
+    }
+    on_informational(request, move |response| {
+        if response.status() == StatusCode::CONTINUE
+            && let Some(expectation) = &expectation
+        {
+            expectation.meet();
+        }
+        if let Some(interim) = &interim {
+            interim.send(response.status(), response.headers());
+        }
+    });
 }

@@ -10,7 +10,7 @@ use http::StatusCode;
 use smallvec::SmallVec;
 
 use super::claim::Claim;
-use super::{Report, Ruling};
+use super::{RateLimiter, Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::message::MeterSpec;
@@ -125,6 +125,29 @@ impl Debt {
         match (&self.policy.count, ending.status) {
             (Count::Statuses(counted), Some(status)) if !counted.contains(&status) => 0,
             _ => spent,
+        }
+    }
+}
+
+/// The lease of a request of which not all is decided. If its client goes away
+/// meanwhile, it ends with this.
+#[derive(Debug)]
+pub(super) struct Undecided<'l> {
+    limiter: &'l RateLimiter,
+    pub(super) lease: Lease,
+    now: Timestamp,
+}
+
+impl<'l> Undecided<'l> {
+    pub(super) fn new(limiter: &'l RateLimiter, lease: Lease, now: Timestamp) -> Self {
+        Self { limiter, lease, now }
+    }
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        if !self.lease.is_empty() {
+            self.limiter.end(&self.lease, &Ending::default(), self.now);
         }
     }
 }

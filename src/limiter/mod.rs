@@ -22,6 +22,8 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+use std::mem;
+
 use smallvec::SmallVec;
 
 pub use decision::{Decision, Lacking, Outcome};
@@ -32,6 +34,7 @@ pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
 use self::claim::{Charges, Claim, Claims};
+use self::lease::Undecided;
 use self::overrides::Misfits;
 use crate::algorithm::{Op, Retry};
 use crate::rules::{KeyFor, Mode, Subject};
@@ -80,7 +83,8 @@ impl RateLimiter {
     /// request. If it is admitted, every policy that enforces its limit has
     /// counted it; if it is refused, none has.
     ///
-    /// The lease of an admitted request must be [ended](Self::end).
+    /// The lease of an admitted request must be [ended](Self::end). Where the future
+    /// is dropped before, nothing stays in flight.
     pub async fn decide<'r>(
         &self,
         subject: &Subject<'r, '_>,
@@ -108,21 +112,19 @@ impl RateLimiter {
             overrides::apply(overrides, &self.misfits, &mut claims, subject, now).await;
         }
         let mut reports = Reports::new();
-        let at = self.judge(&claims, &mut reports, room, now).await;
-        let lease = Lease::new(&claims, &reports, at);
+        let lease = self.judge(&claims, &mut reports, room, now).await;
         Decision::combine(reports, lacking, lease)
     }
 
-    /// What becomes of the claims, one report for each, and when that was
-    /// decided, by the store's clock. Into a list of the caller's, because to
-    /// return it would copy it on the way.
+    /// What becomes of the claims, one report for each, and what the request owes.
+    /// Into a list of the caller's, because to return it would copy it on the way.
     async fn judge<'r>(
         &self,
         claims: &[Claim<'r>],
         reports: &mut Reports<'r>,
         room: Room,
         now: Timestamp,
-    ) -> Timestamp {
+    ) -> Lease {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
         if claims.is_empty() {
             return now;
@@ -132,27 +134,16 @@ impl RateLimiter {
         let decided = self.store.apply(&charges, now).await;
         let mut answers = decided.answers.iter();
         reports.extend(claims.iter().map(|claim| claim.read(&mut answers)));
-        if reports.iter().any(|report| !report.verdict.admitted) {
-            return self.reconsider(claims, reports, room, now).await.unwrap_or(decided.at);
+        if reports.iter().all(|report| report.verdict.admitted) {
+            return Lease::new(claims, reports, decided.at);
         }
-        decided.at
-    }
-
-    /// The steps that follow when a policy refuses; if the request is asked for
-    /// once more, when that was.
-    async fn reconsider<'r>(
-        &self,
-        claims: &[Claim<'r>],
-        reports: &mut [Report<'r>],
-        room: Room,
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        let mut again = None;
-        if may_stretch(claims, reports, room) {
-            again = Some(self.stretch(claims, reports, now).await);
-        }
+        let at = match may_stretch(claims, reports, room) {
+            true => self.stretch(claims, reports, now).await,
+            false => decided.at,
+        };
+        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at), now);
         self.punish(claims, reports, now).await;
-        again
+        mem::take(&mut undecided.lease)
     }
 
     /// Asks once more, with the costs that are refused counted beyond the limits.

@@ -19,8 +19,8 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 ///
 /// The message's framing stays, in the one spelling that every reader knows: it
 /// was checked when the message was read, and the HTTP library frames it alike
-/// for the next hop. `Expect` goes too: the library answers it itself once
-/// somebody wants the body.
+/// for the next hop. `Expect` goes too: it is between the client and us, and what
+/// we expect of the next hop is said on each connection anew.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // Before `TE` goes: whoever sends it has to name it in `Connection`.
     let takes_trailers = headers
@@ -95,6 +95,12 @@ pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
 pub fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
     let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
     version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
+}
+
+/// Whether a client waits with its body until it is asked for it, or for a while.
+/// All that is expected is known: others are refused before.
+pub fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
+    version > Version::HTTP_10 && headers.contains_key(EXPECT)
 }
 
 /// Takes one of the hops that an OPTIONS request has left; false if it has none

@@ -6,15 +6,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use http::header::UPGRADE;
-use http::{HeaderMap, Method, Request, Response, Uri};
+use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout_at};
 
-use super::RequestBody;
 use super::body;
 use super::endpoint::{Connection, Endpoint};
 use super::settings::RetryCause;
+use super::{Expectation, RequestBody};
 use crate::message::Failure;
 use crate::time::monotonic;
 
@@ -69,13 +69,17 @@ pub(super) async fn attempt(
     let is_for_tunnel = request.headers().contains_key(UPGRADE);
     if let Some(connection) = endpoint.reuse().filter(|_| !is_for_tunnel) {
         // Over HTTP/2 whatever was refused unread can be sent again.
-        let is_spared = may_retry || is_idempotent || connection.is_http2();
+        let expectation = request.body().expectation();
+        let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
+        let is_spared = may_retry || is_idempotent || connection.is_http2() || is_held();
         let spare = is_spared.then(|| Spare::of(&request)).flatten();
         let mut failed = match exchange(endpoint, connection, request, limit).await {
             Ok((connection, response)) => return Ok(Answer { connection, response, spare }),
             Err(failed) => failed,
         };
-        let is_stale = failed.is_unread || failed.was_closed && is_idempotent;
+        // Without its body a request is not processed.
+        let is_harmless = is_idempotent || is_held();
+        let is_stale = failed.is_unread || failed.was_closed && is_harmless;
         let spared = || spare.as_ref().filter(|_| is_stale)?.request();
         request = match failed.unsent.take().map(|unsent| *unsent).or_else(spared) {
             Some(request) => request,
@@ -109,14 +113,18 @@ pub(super) struct Spare {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
+    /// Who is told of a 100, if that is waited for.
+    extensions: Extensions,
     body: body::Spare,
 }
 
 impl Spare {
     /// A copy, if the body allows one.
     fn of(request: &Request<RequestBody>) -> Option<Self> {
+        let extensions = request.body().expectation().map(|_| request.extensions().clone());
         Some(Self {
             body: request.body().spare()?,
+            extensions: extensions.unwrap_or_default(),
             method: request.method().clone(),
             uri: request.uri().clone(),
             headers: request.headers().clone(),
@@ -129,6 +137,7 @@ impl Spare {
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
+        request.extensions_mut().clone_from(&self.extensions);
         Some(request)
     }
 }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::join;
 
-pub use body::{BrokenResponse, Progress, RequestBody, ResponseBody};
+pub use body::{BrokenResponse, Expectation, Progress, RequestBody, ResponseBody};
 pub use resolve::resolve;
 pub use settings::{
     Balance, CheckSettings, Conditions, EjectSettings, EndpointSettings, RetryCause, RetrySettings,

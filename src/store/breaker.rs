@@ -35,9 +35,16 @@ pub(super) struct Breaker {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Closed { failures: u8 },
-    Open { probe_at: Instant },
-    HalfOpen,
+    Closed {
+        failures: u8,
+    },
+    Open {
+        probe_at: Instant,
+    },
+    /// So many connections broke under decisions since one was answered.
+    HalfOpen {
+        losses: u8,
+    },
 }
 
 /// What the breaker shows to others.
@@ -64,7 +71,13 @@ pub(super) enum Change {
 impl Breaker {
     /// A breaker of a server that nothing is known of: half open.
     pub(super) fn new(jitter: Rng) -> Self {
-        Self { state: State::HalfOpen, pause: FIRST_PAUSE, opened: 0, told: None, jitter }
+        Self {
+            state: State::HalfOpen { losses: 0 },
+            pause: FIRST_PAUSE,
+            opened: 0,
+            told: None,
+            jitter,
+        }
     }
 
     /// Where it stands.
@@ -72,7 +85,7 @@ impl Breaker {
         match self.state {
             State::Closed { .. } => Position::Closed,
             State::Open { .. } => Position::Open,
-            State::HalfOpen => Position::HalfOpen,
+            State::HalfOpen { .. } => Position::HalfOpen,
         }
     }
 
@@ -90,7 +103,7 @@ impl Breaker {
     pub(super) fn probe_at(&self) -> Option<Instant> {
         match self.state {
             State::Open { probe_at } => Some(probe_at),
-            State::Closed { .. } | State::HalfOpen => None,
+            State::Closed { .. } | State::HalfOpen { .. } => None,
         }
     }
 
@@ -103,7 +116,7 @@ impl Breaker {
                 self.state = State::Closed { failures: 0 };
                 None
             }
-            State::HalfOpen => {
+            State::HalfOpen { .. } => {
                 self.state = State::Closed { failures: 0 };
                 self.pause = FIRST_PAUSE;
                 self.tell(Change::Closed)
@@ -119,20 +132,30 @@ impl Breaker {
                 self.state = State::Closed { failures: failures + 1 };
                 None
             }
-            State::Closed { .. } | State::HalfOpen => self.open(now),
+            State::Closed { .. } | State::HalfOpen { .. } => self.open(now),
         }
     }
 
-    /// The connection broke. A server that has just answered may have closed
-    /// it because it was idle: it is worth another connection at once.
+    /// The connection broke under a decision. The server may be up all the same:
+    /// it is worth another connection at once, until several broke in a row.
     pub(super) fn disconnected(&mut self, now: Instant) -> Option<Change> {
-        match self.state {
-            State::Open { .. } => None,
-            State::Closed { .. } => {
-                self.state = State::HalfOpen;
-                None
-            }
-            State::HalfOpen => self.open(now),
+        let losses = match self.state {
+            State::Open { .. } => return None,
+            State::Closed { .. } => 0,
+            State::HalfOpen { losses } => losses,
+        };
+        if losses + 1 >= FAILURES_TO_OPEN {
+            return self.open(now);
+        }
+        self.state = State::HalfOpen { losses: losses + 1 };
+        None
+    }
+
+    /// The server closed a connection on which nothing was under way: that is no
+    /// failure, but what comes next shows whether it is still there.
+    pub(super) fn closed_while_idle(&mut self) {
+        if let State::Closed { .. } = self.state {
+            self.state = State::HalfOpen { losses: 0 };
         }
     }
 
@@ -141,8 +164,12 @@ impl Breaker {
         if self.admits() {
             return;
         }
-        self.state =
-            if answered { State::HalfOpen } else { State::Open { probe_at: self.next_probe(now) } };
+        self.state = if answered {
+            // It was away: one more loss is enough.
+            State::HalfOpen { losses: FAILURES_TO_OPEN - 1 }
+        } else {
+            State::Open { probe_at: self.next_probe(now) }
+        };
     }
 
     fn open(&mut self, now: Instant) -> Option<Change> {

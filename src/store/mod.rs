@@ -4,12 +4,14 @@
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
 mod breaker;
+mod in_time;
 pub mod leased;
 mod memory;
 pub mod overrides;
 pub mod redis;
 pub mod write_back;
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -105,7 +107,7 @@ impl SharedStore {
     pub fn open(&self, clock: Clock) -> Store {
         match self {
             Self::Memory(memory) => Store::Memory(Arc::clone(memory)),
-            Self::Redis(shared) => Store::Redis(Box::new(RedisStore::open(shared, clock))),
+            Self::Redis(shared) => Store::Redis(Rc::new(RedisStore::open(shared, clock))),
         }
     }
 }
@@ -116,7 +118,7 @@ pub enum Store {
     /// In this process.
     Memory(Arc<MemoryStore>),
     /// In Redis.
-    Redis(Box<RedisStore>),
+    Redis(Rc<RedisStore>),
 }
 
 impl Store {
@@ -132,6 +134,9 @@ impl Store {
     /// Judges all charges in one atomic step. If every binding one is
     /// admitted, all that are admitted are counted. Otherwise nothing is, and
     /// the verdicts of those that were admitted tell what remains without them.
+    ///
+    /// Where the future is dropped before that, what was in flight is given back
+    /// as soon as it is known; what was counted otherwise stays counted.
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         match self {
             Self::Memory(memory) => Decided {

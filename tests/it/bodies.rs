@@ -230,7 +230,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
     client.send(b"body");
     assert_eq!(client.response("POST").status, 200);
     assert_eq!(origin.received()[0].body, b"body");
-    assert!(origin.received()[0].fields("expect").is_empty());
+    assert_eq!(origin.received()[0].fields("expect"), ["100-continue"]);
     assert_eq!(client.get("/", &[]).status, 200, "the connection goes on");
 }
 

@@ -11,6 +11,7 @@ mod concurrency;
 mod connections;
 mod costs;
 mod evasion;
+mod expectations;
 mod failures;
 mod forwarding;
 mod inbound;

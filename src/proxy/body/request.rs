@@ -14,8 +14,9 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::Patience;
+use super::expect::Held;
 use super::replay::{Reader, Recording};
+use super::{Expectation, Patience};
 use crate::message::Failure;
 use crate::request::Malformed;
 use crate::time::monotonic;
@@ -64,6 +65,8 @@ pub(super) struct Upload {
     allowance: u64,
     patience: Patience,
     progress: Rc<Progress>,
+    /// The client waits until it is asked for it.
+    held: Option<Held>,
 }
 
 /// How an upload is getting on: how much came, who keeps it waiting, and since
@@ -118,7 +121,8 @@ impl RequestBody {
         let since = Cell::new(Instant::from_std(monotonic()));
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
         let progress = Rc::new(Progress { bytes, waits_for_client, since });
-        Ok(Self(Source::Direct(Upload { incoming, allowance, patience, progress })))
+        let upload = Upload { incoming, allowance, patience, progress, held: None };
+        Ok(Self(Source::Direct(upload)))
     }
 
     /// How the upload is getting on; nothing if there is none.
@@ -127,6 +131,29 @@ impl RequestBody {
             Source::Empty => None,
             Source::Direct(upload) => Some(Rc::clone(&upload.progress)),
             Source::Recorded(reader) => Some(reader.upload(|it| Rc::clone(&it.progress))),
+        }
+    }
+
+    /// The same body, which is not read before this expectation is met. It is
+    /// remembered: while it is not begun the request can be sent again.
+    #[must_use]
+    pub fn held_until(self, expectation: &Expectation) -> Self {
+        match self.0 {
+            Source::Direct(mut upload) => {
+                upload.held = Some(Held::until(expectation.clone()));
+                Self(Source::Direct(upload)).recorded()
+            }
+            Source::Empty | Source::Recorded(_) => self,
+        }
+    }
+
+    /// What must be met before it is read; nothing if it can be read at any time.
+    pub(in crate::proxy) fn expectation(&self) -> Option<Expectation> {
+        let of = |upload: &Upload| upload.held.as_ref().map(|held| held.expectation().clone());
+        match &self.0 {
+            Source::Empty => None,
+            Source::Direct(upload) => of(upload),
+            Source::Recorded(reader) => reader.upload(of),
         }
     }
 
@@ -153,6 +180,13 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        if let Some(held) = &mut self.held
+            && held.poll_met(cx).is_pending()
+        {
+            // The upstream cannot be late while it has not been sent everything.
+            self.progress.mark(true);
+            return Poll::Pending;
+        }
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.progress.mark(true);
             return self.patience.poll_exhausted(cx).map(|()| Some(Err(Failure::BodyTimeout)));

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
 use http::{HeaderValue, Request, Uri, Version};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
@@ -72,6 +72,16 @@ pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValu
         // the library takes a GET for one without a body.
         let chunked = HeaderValue::from_static("chunked");
         request.headers_mut().insert(TRANSFER_ENCODING, chunked);
+    }
+    if let Some(expectation) = request.body().expectation() {
+        // The client's own was taken off: it is between the client and us.
+        match expectation.is_waiting() {
+            true => {
+                let asks = HeaderValue::from_static("100-continue");
+                request.headers_mut().insert(EXPECT, asks);
+            }
+            false => drop(request.headers_mut().remove(EXPECT)),
+        }
     }
 }
 

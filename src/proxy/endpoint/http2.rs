@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::{HOST, TRANSFER_ENCODING};
+use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Uri, Version};
 use hyper::client::conn::http2::{Builder, SendRequest};
@@ -124,6 +124,11 @@ impl Drop for Stream {
 pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue, scheme: Scheme) {
     *request.version_mut() = Version::HTTP_2;
     request.headers_mut().remove(TRANSFER_ENCODING);
+    if let Some(expectation) = request.body().expectation() {
+        // The library does not tell of a 100 that comes over HTTP/2.
+        request.headers_mut().remove(EXPECT);
+        expectation.meet();
+    }
     let host = request.headers_mut().remove(HOST);
     let named = host.as_ref().and_then(parsed).or_else(|| request.uri().authority().cloned());
     let mut parts = Parts::default();

@@ -39,11 +39,38 @@ fn failures_open_it_only_in_a_row() {
 }
 
 #[test]
-fn a_broken_connection_is_replaced_once_before_the_server_counts_as_away() {
+fn connections_that_break_under_decisions_are_replaced_until_three_did_so_in_a_row() {
     let (mut breaker, now) = (closed(), monotonic());
+    for _ in 0..3 {
+        assert_eq!(breaker.disconnected(now), None);
+        assert_eq!(breaker.disconnected(now), None);
+        assert_eq!(breaker.position(), Position::HalfOpen);
+        assert_eq!(breaker.succeeded(), None, "it was never told to be open");
+    }
     assert_eq!(breaker.disconnected(now), None);
-    assert_eq!(breaker.position(), Position::HalfOpen);
+    assert_eq!(breaker.disconnected(now), None);
     assert_eq!(breaker.disconnected(now), Some(Change::Opened));
+}
+
+#[test]
+fn a_server_that_was_away_opens_it_again_with_the_first_connection_that_breaks() {
+    let (mut breaker, now) = (breaker(), monotonic());
+    assert_eq!(breaker.failed(now), Some(Change::Opened));
+    breaker.probed(true, now);
+    assert_eq!(breaker.disconnected(now), None, "it was told before");
+    assert_eq!(breaker.position(), Position::Open);
+}
+
+#[test]
+fn connections_that_close_while_idle_never_open_it_but_the_next_failure_does() {
+    let (mut breaker, now) = (closed(), monotonic());
+    for _ in 0..10 {
+        breaker.closed_while_idle();
+        assert_eq!(breaker.position(), Position::HalfOpen);
+    }
+    assert_eq!(breaker.failed(now), Some(Change::Opened), "nothing listens there any more");
+    breaker.closed_while_idle();
+    assert_eq!(breaker.position(), Position::Open);
 }
 
 #[test]
@@ -82,6 +109,7 @@ enum Event {
     Succeeded,
     Failed,
     Disconnected,
+    ClosedWhileIdle,
     Probed(bool),
 }
 
@@ -90,6 +118,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         Just(Event::Succeeded),
         Just(Event::Failed),
         Just(Event::Disconnected),
+        Just(Event::ClosedWhileIdle),
         any::<bool>().prop_map(Event::Probed),
     ];
     prop::collection::vec(event, 0..200)
@@ -110,6 +139,10 @@ proptest! {
                 Event::Succeeded => breaker.succeeded(),
                 Event::Failed => breaker.failed(now),
                 Event::Disconnected => breaker.disconnected(now),
+                Event::ClosedWhileIdle => {
+                    breaker.closed_while_idle();
+                    None
+                }
                 Event::Probed(answered) => {
                     breaker.probed(answered, now);
                     None

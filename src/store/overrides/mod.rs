@@ -25,7 +25,6 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
-use tokio::time::timeout;
 
 pub(super) use codec::{decode, encode};
 pub use file::{FileError, OverridesFile};
@@ -33,6 +32,7 @@ pub(super) use marks::{Marks, PARTS, part};
 
 use self::cache::{Asked, Cache, Found};
 use self::file::Reader;
+use super::in_time::in_time;
 use super::{Store, StoreError, redis};
 use crate::digest::Key;
 use crate::time::{Clock, Span, Timestamp};
@@ -203,7 +203,7 @@ impl Overrides {
                 let all =
                     async { while inner.wants_any(keys) && landed.changed().await.is_ok() {} };
                 // What is not there by then is what it was.
-                let _ = timeout(inner.timeout, all).await;
+                let _ = in_time(inner.timeout, all).await;
             }
         }
         let cache = inner.cache.borrow();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use tokio::time::sleep;
+use tokio::time::timeout;
 
 use super::*;
 use crate::digest::{Counter, Principal};

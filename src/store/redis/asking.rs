@@ -1,40 +1,61 @@
 //! Asking the store, and what is done where it does not say anything.
 
-use futures_util::future::join_all;
+use std::rc::Rc;
+
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::clock::StoreClock;
 use super::codec::{Answered, Ask, Encoder, Finding, decode};
-use super::held::Held;
+use super::held::{Held, is_in_flight};
+use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
+use super::question::{Calls, Question};
 use super::{Place, RedisStore};
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
 impl RedisStore {
-    /// Asks for all that is wanted in one step, or as if it were one.
+    /// Asks for all that is to be asked of these charges, in one step or as if it
+    /// were one. When the future is dropped, what was sent is settled all the same.
     pub(super) async fn ask_for(
-        &self,
-        encoder: &Encoder,
-        wanted: &[Wanted<'_>],
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
+        charges: &[Charge<'_>],
+        plan: Option<(&Plan, Timestamp)>,
         now: Timestamp,
     ) -> Decided {
-        let parts = Part::split(wanted, |charge| self.place(encoder, charge));
+        let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
+        let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
         if let [part] = &*parts
-            && let Some(decided) = self.known_refusal(part.place, wanted, now)
+            && let Some(decided) = self.known_refusal(part.place, &wanted, now)
         {
             return decided;
         }
+        let calls = Calls::send(self, encoder, &wanted, &parts, now);
+        let mut question = Question { store: self, encoder, charges, plan, now, calls };
+        self.hear(encoder, &wanted, &parts, &mut question.calls, now).await
+    }
+
+    /// The decision, when all calls have been answered, or have failed.
+    pub(super) async fn hear(
+        &self,
+        encoder: &Encoder,
+        wanted: &[Wanted<'_>],
+        parts: &[Part<'_>],
+        calls: &mut Calls,
+        now: Timestamp,
+    ) -> Decided {
         let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
+        let ended = calls.outcomes(self, parts, now).await;
         let mut outcomes: SmallVec<[Outcome; 1]> = SmallVec::new();
-        match &*parts {
-            [part] => outcomes.push(self.ask(encoder, part, now).await),
-            parts => {
-                let asking = parts.iter().map(|part| self.ask(encoder, part, now));
-                outcomes.extend(join_all(asking).await);
+        for ((outcome, is_doubtful), part) in ended.into_iter().zip(parts) {
+            outcomes.push(outcome);
+            if is_doubtful {
+                self.doubt(wanted, part);
             }
         }
-        let decided = self.settle(encoder, wanted, &parts, &mut outcomes, now);
+        let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
         drop(awaited);
         decided
     }
@@ -61,13 +82,20 @@ impl RedisStore {
         Some(Decided { at: earliest, answers })
     }
 
-    async fn ask(&self, encoder: &Encoder, part: &Part<'_>, now: Timestamp) -> Outcome {
-        let answer = self.servers.call(part.place, encoder.encode(&part.asked, now)).await?;
-        let answered = decode(&part.asked, &answer)?;
+    /// What an answer says. It also tells the store's time.
+    pub(super) fn heard(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
+        let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         self.clocks.borrow_mut().insert(part.place, clock);
         self.last_clock.set(Some(clock));
         Ok(answered)
+    }
+
+    /// The store may count units in flight of which it did not tell.
+    fn doubt(&self, wanted: &[Wanted<'_>], part: &Part<'_>) {
+        let mut held = self.held.borrow_mut();
+        let charges = part.indices.iter().map(|&index| &wanted[index].charge);
+        charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
     }
 
     /// One decision of what all parts say, and of what is said here in place of

@@ -25,6 +25,16 @@ const MAX_WAITING: usize = 4096;
 /// What a call is told.
 pub(super) type Answer = Result<Bytes, StoreError>;
 
+/// Whether a call is sent again if its connection breaks before the answer. The
+/// server may have counted it all the same, and then counts it twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeat {
+    /// It is not: the caller is told that the answer is lost.
+    Never,
+    /// It is, once.
+    IfLost,
+}
+
 /// A call that waits for its answer.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -34,6 +44,8 @@ pub(super) struct Call {
     pub(super) group: u16,
     /// Whether the server must be told that another sent us (`ASKING`).
     pub(super) asking: bool,
+    /// Whether it is sent again.
+    pub(super) repeat: Repeat,
     /// Where the answer goes. Closed when nobody waits for it any more.
     pub(super) answer: Promise,
 }
@@ -82,6 +94,7 @@ impl Queue {
             && let Some(call) = self.waiting.pop_front()
         {
             if !call.answer.is_closed() {
+                call.answer.departs();
                 batch.push(call);
             }
         }
@@ -90,6 +103,13 @@ impl Queue {
         }
         self.in_flight += 1;
         Some(batch)
+    }
+
+    /// Puts calls that were taken back to where they were.
+    pub(super) fn put_back(&mut self, calls: Vec<Call>) {
+        for call in calls.into_iter().rev() {
+            self.waiting.push_front(call);
+        }
     }
 
     /// A batch has landed: answered, failed or given up.

@@ -3,21 +3,15 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::io::tcp::TcpSettings;
-use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo as _,
-    ProtocolVersion, RedisConnectionInfo, TlsCertificates, Value, cmd, pipe,
-};
+use redis::{ProtocolVersion, RedisConnectionInfo, RedisError, Value, cmd, pipe};
 use tokio::time::timeout;
 
 use super::failure::{Refusal, StoreError};
 use super::script::Script;
 use super::settings::{Address, RedisSettings, Topology};
-
-/// Commands that a connection takes before it makes its callers wait. Batches
-/// are few; this is room for a probe among them.
-const COMMANDS: usize = 64;
+use super::stream;
+use super::wire::Wire;
+use crate::store::in_time::in_time;
 
 /// The server that a connection leads to.
 #[derive(Clone, Debug)]
@@ -52,14 +46,14 @@ pub(super) async fn dial(
     settings: &RedisSettings,
     script: &Script,
     target: &Target,
-) -> Result<MultiplexedConnection, StoreError> {
-    let mut connection = match target {
+) -> Result<Wire, StoreError> {
+    let mut wire = match target {
         Target::Fixed(address) => open(settings, address, Door::Server).await?,
         Target::Master => open(settings, &master(settings).await?, Door::Server).await?,
     };
     let mut prepare = pipe();
     prepare.cmd("ROLE").cmd("SCRIPT").arg("LOAD").arg(script.source);
-    let answers = connection.send_packed_commands(&prepare, 0, 2).await?;
+    let answers = wire.send(&prepare).await?;
     let [role, loaded] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::Garbage("not as many answers as commands"))?;
     // Users may be forbidden to ask for the role; then the first write tells.
@@ -69,21 +63,18 @@ pub(super) async fn dial(
         return Err(StoreError::Refused(Refusal::ReadOnly, "it is a replica".to_owned()));
     }
     loaded.extract_error()?;
-    ping(&mut connection, settings.timeout).await?;
-    Ok(connection)
+    ping(&mut wire, settings.timeout).await?;
+    Ok(wire)
 }
 
 /// Whether the server answers as fast as a decision needs it.
 ///
 /// # Errors
 /// Says why not.
-pub(super) async fn ping(
-    connection: &mut MultiplexedConnection,
-    limit: Duration,
-) -> Result<(), StoreError> {
+pub(super) async fn ping(wire: &mut Wire, limit: Duration) -> Result<(), StoreError> {
     let command = cmd("PING");
-    let answer = timeout(limit, connection.send_packed_command(&command)).await;
-    let answer = answer.map_err(|_| StoreError::Timeout)??;
+    let answer = in_time(limit, wire.send_one(&command)).await;
+    let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
     match answer.extract_error()? {
         Value::SimpleString(pong) if pong == "PONG" => Ok(()),
         _ => Err(StoreError::Garbage("a PING is not answered by PONG")),
@@ -107,55 +98,28 @@ pub(super) async fn open(
     settings: &RedisSettings,
     address: &Address,
     door: Door,
-) -> Result<MultiplexedConnection, StoreError> {
-    // Time is kept by those who call: redis-rs' own limits are off.
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(COMMANDS);
-    let client = client(settings, address, door)?;
-    Ok(client.get_multiplexed_async_connection_with_config(&config).await?)
+) -> Result<Wire, StoreError> {
+    let stream = stream::connect(address, settings.tls.as_ref()).await;
+    Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await
 }
 
-fn client(settings: &RedisSettings, address: &Address, door: Door) -> Result<Client, StoreError> {
-    let mut about = RedisConnectionInfo::default()
+/// As whom we introduce ourselves.
+fn client(settings: &RedisSettings, door: Door) -> RedisConnectionInfo {
+    let mut client = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name("tollgate", env!("CARGO_PKG_VERSION"));
     if door != (Door::Sentinel { with_password: false }) {
         if let Some(username) = &settings.username {
-            about = about.set_username(username);
+            client = client.set_username(username);
         }
         if let Some(password) = &settings.password {
-            about = about.set_password(password.expose());
+            client = client.set_password(password.expose());
         }
     }
     if door == Door::Server {
-        about = about.set_db(settings.database.into());
+        client = client.set_db(settings.database.into());
     }
-    let tcp = TcpSettings::default().set_nodelay(true);
-    let at = |place: ConnectionAddr| {
-        place
-            .into_connection_info()
-            .map(|info| info.set_tcp_settings(tcp).set_redis_settings(about))
-    };
-    match (address, &settings.tls) {
-        (Address::Unix(path), _) => Ok(Client::open(at(ConnectionAddr::Unix(path.clone()))?)?),
-        (Address::Tcp { host, port }, None) => {
-            Ok(Client::open(at(ConnectionAddr::Tcp(host.clone(), *port))?)?)
-        }
-        (Address::Tcp { host, port }, Some(tls)) => {
-            // Fails only where somebody has chosen before us: then theirs is used.
-            let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-            let (host, port) = (host.clone(), *port);
-            let place = ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None };
-            let client_tls = tls.identity.as_ref().map(|identity| ClientTlsConfig {
-                client_cert: identity.cert.clone(),
-                client_key: identity.key.clone(),
-            });
-            let certificates = TlsCertificates { client_tls, root_cert: tls.ca.clone() };
-            Ok(Client::build_with_tls(at(place)?, certificates)?)
-        }
-    }
+    client
 }
 
 /// Where the master is, as the first sentinel says that knows it
@@ -188,8 +152,8 @@ async fn ask_sentinel(
     let mut with_password = false;
     let answer = loop {
         let door = Door::Sentinel { with_password };
-        let mut connection = open(settings, sentinel, door).await?;
-        let answer = connection.send_packed_command(&question).await?;
+        let mut wire = open(settings, sentinel, door).await?;
+        let answer = wire.send_one(&question).await?;
         match answer.extract_error().map_err(StoreError::from) {
             Err(StoreError::Refused(Refusal::Unauthorised, _)) if !with_password => {
                 with_password = true;

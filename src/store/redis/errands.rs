@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::task::spawn_local;
 
-use super::batch::Answer;
+use super::batch::Repeat;
 use super::codec::{Ask, Asked, Encoder, decode};
 use super::held::Renewal;
 use super::here::Told;
+use super::server::Call;
 use super::{Place, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
@@ -39,7 +40,7 @@ impl Errands {
 
     /// Begins at once, so that what is asked later comes after it, and goes on by
     /// itself. After the end nothing is begun: the runtime goes, too.
-    fn begin(&self, errand: impl Future<Output = ()> + 'static) {
+    pub(super) fn begin(&self, errand: impl Future<Output = ()> + 'static) {
         let Some((_, drain)) = &*self.0.borrow() else { return };
         let drain = drain.clone();
         let mut errand = Box::pin(async move {
@@ -89,14 +90,20 @@ impl RedisStore {
         }
         let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
         // What fails stays charged: the safe side, and never for long.
-        self.errands.begin(async move { drop(servers.call(place, encoded).await) });
+        self.errands.begin(async move { drop(servers.call(place, encoded, Repeat::Never).await) });
     }
 
     /// All that is due now.
-    pub(super) fn run_errands(&self, encoder: &Rc<Encoder>, now: Timestamp) {
+    pub(super) fn run_errands(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let renewals = self.held.borrow_mut().due(now);
         for Renewal { key, algorithm, units } in renewals {
-            self.post_one(encoder, key, &algorithm, Ask::Renew(units), now);
+            let call = self.call_one(encoder, key, &algorithm, Ask::Renew(units), now);
+            let store = Rc::clone(self);
+            self.errands.begin(async move {
+                if call.await.is_err() {
+                    store.held.borrow_mut().doubt(key, &algorithm);
+                }
+            });
         }
         let there = self.time_there(now);
         let returns = self.here.borrow_mut().leases.returns(there);
@@ -132,10 +139,10 @@ impl RedisStore {
         algorithm: &Algorithm,
         ask: Ask,
         now: Timestamp,
-    ) -> impl Future<Output = Answer> + use<> {
+    ) -> Call {
         let place = self.servers.place(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(place, encoder.encode(&asked, now))
+        self.servers.call(place, encoder.encode(&asked, now), Repeat::Never)
     }
 
     /// Tells the store what was counted here, as far as it is due.
@@ -161,7 +168,8 @@ impl RedisStore {
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
             let place = servers.place(&encoder.layout().key(delta.key.principal));
-            let answer = servers.call(place, encoder.encode(&asked, there)).await;
+            let encoded = encoder.encode(&asked, there);
+            let answer = servers.call(place, encoded, Repeat::Never).await;
             let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
             let mut here = here.borrow_mut();
             match &answered {

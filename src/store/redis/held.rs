@@ -26,6 +26,8 @@ const RENEWAL: Span = Span::from_secs(5);
 pub(super) struct Held {
     counters: HashMap<Key, Holding>,
     renewed: Timestamp,
+    /// Whether any of the counters is in doubt.
+    doubts: bool,
 }
 
 /// Units under one key.
@@ -38,6 +40,8 @@ struct Holding {
     asked: u64,
     /// The last renewal was put off because of them.
     is_late: bool,
+    /// The store may count units that are not held: an answer did not come.
+    is_doubtful: bool,
 }
 
 /// What the store is told to count for this worker, in place of what it does.
@@ -86,6 +90,13 @@ impl Held {
         }
     }
 
+    /// The store may have counted units under this key of which it did not tell:
+    /// soon it is told how many are held.
+    pub(super) fn doubt(&mut self, key: Key, algorithm: &Algorithm) {
+        self.entry(key, algorithm).is_doubtful = true;
+        self.doubts = true;
+    }
+
     /// So many units are given back.
     pub(super) fn give(&mut self, key: Key, units: u64) {
         self.change(key, |holding| holding.units = holding.units.saturating_sub(units));
@@ -97,33 +108,50 @@ impl Held {
         all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0 }).collect()
     }
 
-    /// What the store is told if it is time to. A renewal says how many units
-    /// there are, so it would take away those that are being asked for. It is
-    /// put off while there are any; the next time it counts them as held.
+    /// What the store is told if it is time to, and at once where it is in doubt.
+    /// A renewal says how many units there are, so it would take away those that
+    /// are being asked for. It is put off while there are any; the next time it
+    /// counts them as held.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
-        if now.since(self.renewed) < RENEWAL {
+        let is_time = now.since(self.renewed) >= RENEWAL;
+        if !is_time && !self.doubts {
             return Vec::new();
         }
-        self.renewed = now;
-        let renewal = |(key, it): (&Key, &mut Holding)| {
+        if is_time {
+            self.renewed = now;
+        }
+        let mut renewals = Vec::new();
+        self.counters.retain(|key, it| {
+            if !is_time && !it.is_doubtful {
+                return true;
+            }
             it.is_late = it.asked > 0 && !it.is_late;
-            let is_due = it.units > 0 && !it.is_late;
-            let (key, algorithm, units) = (*key, it.algorithm.clone(), it.units + it.asked);
-            is_due.then_some(Renewal { key, algorithm, units })
-        };
-        self.counters.iter_mut().filter_map(renewal).collect()
+            if !it.is_late && (it.units > 0 || it.is_doubtful) {
+                it.is_doubtful = false;
+                let (algorithm, units) = (it.algorithm.clone(), it.units + it.asked);
+                renewals.push(Renewal { key: *key, algorithm, units });
+            }
+            !it.is_empty()
+        });
+        self.doubts = self.counters.values().any(|it| it.is_doubtful);
+        renewals
     }
 
     fn holding(&mut self, charge: &Charge<'_>) -> &mut Holding {
-        let holding = self.counters.entry(charge.key).or_insert_with(|| Holding {
-            algorithm: charge.algorithm.clone(),
+        self.entry(charge.key, charge.algorithm)
+    }
+
+    fn entry(&mut self, key: Key, algorithm: &Algorithm) -> &mut Holding {
+        let holding = self.counters.entry(key).or_insert_with(|| Holding {
+            algorithm: algorithm.clone(),
             units: 0,
             asked: 0,
             is_late: false,
+            is_doubtful: false,
         });
         // Its limit may be another one by now.
-        if holding.algorithm != *charge.algorithm {
-            holding.algorithm = charge.algorithm.clone();
+        if holding.algorithm != *algorithm {
+            holding.algorithm = algorithm.clone();
         }
         holding
     }
@@ -131,14 +159,21 @@ impl Held {
     fn change(&mut self, key: Key, change: impl FnOnce(&mut Holding)) {
         if let Entry::Occupied(mut entry) = self.counters.entry(key) {
             change(entry.get_mut());
-            if entry.get().units == 0 && entry.get().asked == 0 {
+            if entry.get().is_empty() {
                 entry.remove();
             }
         }
     }
 }
 
-fn is_in_flight(charge: &Charge<'_>) -> bool {
+impl Holding {
+    fn is_empty(&self) -> bool {
+        self.units == 0 && self.asked == 0 && !self.is_doubtful
+    }
+}
+
+/// Whether the charge holds units until its request has ended.
+pub(super) fn is_in_flight(charge: &Charge<'_>) -> bool {
     matches!(charge.algorithm, Algorithm::Concurrency(_)) && charge.cost > 0
 }
 
@@ -190,6 +225,22 @@ mod tests {
         assert_eq!(due(&held, 10), [4]);
         drop(Held::ask(&held, [charge(&algorithm)].iter()));
         assert_eq!(due(&held, 15), [4], "who was refused, or went away, holds nothing");
+    }
+
+    #[test]
+    fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
+        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+        assert!(due(&held, 0).is_empty());
+        held.borrow_mut().doubt(KEY, &algorithm);
+        assert_eq!(due(&held, 1), [0]);
+        assert!(due(&held, 2).is_empty(), "once");
+        assert!(held.borrow().counters.is_empty());
+        held.borrow_mut().take(&charge(&algorithm));
+        held.borrow_mut().doubt(KEY, &algorithm);
+        let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+        assert!(due(&held, 3).is_empty(), "what is asked for is not taken away");
+        drop(awaited);
+        assert_eq!(due(&held, 4), [2]);
     }
 
     #[test]

@@ -2,30 +2,35 @@
 //! longer than the timeout.
 //!
 //! Calls are put into batches and carried by tasks of their own, so that a
-//! caller who goes away disturbs nobody. What may have been counted is never
-//! sent again; what surely was not (`NOSCRIPT`) is, once. Connecting is the
-//! keeper's job; while the breaker is open calls fail at once.
+//! caller who goes away disturbs nobody. What may have been counted is not sent
+//! again, unless its caller asked for that ([`Repeat`]); what surely was not
+//! (`NOSCRIPT`, or a connection that was closed before) is. Connecting is the
+//! keeper's job: calls wait for it within their time. While the breaker is open
+//! calls fail at once.
 
 mod exchange;
 mod keeper;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Instant;
 
-use super::batch::{Answer, Call, Queue};
+use super::batch::{Call, Queue, Repeat};
 use super::dial::Target;
 use super::failure::{Refusal, StoreError};
 use super::news::News;
 use super::promise::{Awaited, Deadlines, Promise};
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
+use super::wire::Wire;
 use crate::store::breaker::{Breaker, Change, Position};
+use crate::store::in_time::{catch_up, in_time};
 use crate::time::monotonic;
+use exchange::Landed;
 use redis::Value;
-use redis::aio::MultiplexedConnection;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::sleep_until;
 
 /// A connection to one server, or the attempt to have one.
 #[derive(Debug)]
@@ -58,6 +63,8 @@ struct Shared {
     state: RefCell<State>,
     /// Wakes the keeper when there is no connection any more.
     lost: Notify,
+    /// Wakes those that wait for a connection when there is one, or none will come soon.
+    changed: Notify,
     /// Whether it was ever connected, or known to be away.
     settled: watch::Sender<bool>,
 }
@@ -78,14 +85,16 @@ struct State {
 /// One connection, and which one it is: an old one's failure says nothing about its successor.
 #[derive(Clone, Debug)]
 struct Connection {
-    wire: MultiplexedConnection,
+    wire: Wire,
     number: u64,
 }
 
 impl State {
-    /// The next batch, and on what it goes.
+    /// The next batch, and on what it goes. On a connection that has closed
+    /// nothing goes: its calls wait for the next one, as the keeper makes it.
     fn departs(&mut self) -> Option<(Connection, Vec<Call>)> {
-        let Some(connection) = self.connection.clone() else {
+        let open = self.connection.as_ref().filter(|it| !it.wire.is_closed());
+        let Some(connection) = open.cloned() else {
             self.queue.leave();
             return None;
         };
@@ -118,6 +127,7 @@ impl Link {
             news,
             state: RefCell::new(state),
             lost: Notify::new(),
+            changed: Notify::new(),
             settled: watch::Sender::new(false),
         });
         let keeper = spawn_local(Rc::clone(&shared).keep());
@@ -127,18 +137,17 @@ impl Link {
     /// Asks the script. The call takes its place in the queue now, before it is
     /// awaited: calls are sent in the order in which they were made. Calls of
     /// one `group` may be asked together; `asking` tells a cluster's node that
-    /// another one sent us.
-    ///
-    /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// another one sent us. The answer comes within the timeout, or says what kept
+    /// the server from answering.
     pub(super) fn call(
         &self,
         encoded: Encoded,
+        repeat: Repeat,
         group: u16,
         asking: bool,
-    ) -> impl Future<Output = Answer> + use<> {
+    ) -> Awaited {
         let (answer, awaited) = Promise::new();
-        self.shared.enqueue(Call { encoded, group, asking, answer }, &awaited);
+        self.shared.enqueue(Call { encoded, group, asking, repeat, answer }, &awaited);
         awaited
     }
 
@@ -150,15 +159,13 @@ impl Link {
     pub(super) async fn query(&self, commands: &redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let connection = self.shared.state.borrow().connection.clone();
         let mut connection = connection.ok_or(StoreError::Away)?;
-        let answers = connection.wire.send_packed_commands(commands, 0, commands.len());
-        match timeout(self.shared.settings.timeout, answers).await {
-            Ok(answers) => Ok(answers?),
-            Err(_) => Err(StoreError::Timeout),
-        }
+        let answers = in_time(self.shared.settings.timeout, connection.wire.send(commands)).await;
+        answers.unwrap_or(Err(StoreError::Timeout))
     }
 
-    /// The same for requests that wait for it: what comes of it is told to the
-    /// breaker, and while that is open nothing is sent.
+    /// The same for requests that wait for it, also for a connection that is being
+    /// made: what comes of it is told to the breaker, and while that is open
+    /// nothing is sent.
     ///
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
@@ -166,11 +173,8 @@ impl Link {
         &self,
         commands: &redis::Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        let number = {
-            let state = self.shared.state.borrow();
-            let connection = state.connection.as_ref().filter(|_| state.breaker.admits());
-            connection.ok_or(StoreError::Away)?.number
-        };
+        let connected = in_time(self.shared.settings.timeout, self.shared.connection_number());
+        let number = connected.await.flatten().ok_or(StoreError::Away)?;
         let answers = self.query(commands).await;
         self.shared.judge(answers.as_ref().map(drop).map_err(Clone::clone), number);
         answers
@@ -216,25 +220,49 @@ impl Drop for Link {
 
 impl Shared {
     fn enqueue(self: &Rc<Self>, call: Call, awaited: &Awaited) {
+        let now = monotonic();
         let is_first = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
                 return call.answer.keep(Err(StoreError::Away));
             }
             state.queue.push(call);
-            state.deadlines.add(monotonic() + self.settings.timeout, awaited)
+            state.deadlines.add(now + self.settings.timeout, awaited)
         };
         if is_first {
-            spawn_local(Rc::clone(self).watch_the_time());
+            spawn_local(Rc::clone(self).watch_the_time(now));
         }
         self.pump();
     }
 
-    /// Lets no call wait for longer than it may, as long as there are any.
-    async fn watch_the_time(self: Rc<Self>) {
-        let pass = || self.state.borrow_mut().deadlines.pass(monotonic());
-        while let Some(next) = pass() {
+    /// Lets no call wait for longer than it may, as long as there are any. What
+    /// has been answered by then is read before. It is `now` where the first call
+    /// was made: this task may have waited since.
+    async fn watch_the_time(self: Rc<Self>, mut now: Instant) {
+        let pass = |now| self.state.borrow_mut().deadlines.pass(now);
+        while let Some(next) = pass(now) {
             sleep_until(next.into()).await;
+            now = monotonic();
+            catch_up().await;
+        }
+    }
+
+    /// Which connection there is, as soon as there is one; none if the server is
+    /// known to be away.
+    async fn connection_number(&self) -> Option<u64> {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = self.state.borrow();
+                if !state.breaker.admits() {
+                    return None;
+                }
+                let open = state.connection.as_ref().filter(|it| !it.wire.is_closed());
+                if let Some(connection) = open {
+                    return Some(connection.number);
+                }
+            }
+            changed.await;
         }
     }
 
@@ -253,9 +281,17 @@ impl Shared {
         let Some((mut connection, batch)) = self.state.borrow_mut().departs() else { return };
         self.pump();
         let exchange = exchange::run(&mut connection.wire, self.script, batch);
-        let outcome = timeout(self.settings.timeout, exchange).await;
-        self.state.borrow_mut().queue.landed();
-        self.judge(outcome.unwrap_or(Err(StoreError::Timeout)), connection.number);
+        let landed = in_time(self.settings.timeout, exchange).await;
+        let late = || Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
+        let Landed { verdict, again } = landed.unwrap_or_else(late);
+        {
+            let mut state = self.state.borrow_mut();
+            state.queue.landed();
+            if state.breaker.admits() {
+                state.queue.put_back(again);
+            }
+        }
+        self.judge(verdict, connection.number);
         self.pump();
     }
 
@@ -290,6 +326,7 @@ impl Shared {
         if !state.breaker.admits() {
             state.connection = None;
             state.queue.fail_all(&StoreError::Away);
+            self.changed.notify_waiters();
         }
         if state.connection.is_none() {
             self.lost.notify_one();

@@ -7,7 +7,8 @@
 //! 2. counters in several places are asked for at once, and given back where
 //!    one of them refuses (`parts`);
 //! 3. connections never make a request wait for longer than its deadline
-//!    (`link`);
+//!    (`link`), and a request whose client goes away leaves nothing in flight
+//!    (`question`);
 //! 4. what the store does not judge in time is judged here, as its terms say
 //!    (`fallback`), and told to the store when it is back.
 //!
@@ -32,12 +33,15 @@ mod overrides;
 mod parts;
 mod presence;
 mod promise;
+mod question;
 pub mod script;
 mod server;
 mod settings;
+mod stream;
 #[cfg(test)]
 mod testing;
 mod url;
+mod wire;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -52,12 +56,13 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
+pub use batch::Repeat;
 pub use deny::DenyCache;
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use news::News;
 pub use overrides::Overrides;
-pub use server::{Place, Servers};
+pub use server::{Call, Place, Servers};
 pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
@@ -66,7 +71,7 @@ use self::codec::Encoder;
 use self::errands::Errands;
 use self::fallback::Fallback;
 use self::held::Held;
-use self::here::{Here, Way};
+use self::here::{Here, Plan, Way};
 use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
@@ -186,24 +191,26 @@ impl RedisStore {
     ///
     /// What asks the server has its own place: decisions that need nobody else
     /// would have room for it.
-    pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+    pub async fn apply(self: &Rc<Self>, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
         if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
-            let wanted: SmallVec<[Wanted<'_>; 4]> = charges.iter().map(Wanted::take).collect();
-            return Box::pin(self.ask_for(&encoder, &wanted, now)).await;
+            return Box::pin(self.ask_for(&encoder, charges, None, now)).await;
         }
         let there = self.time_there(now);
         let plan = self.here.borrow_mut().plan(charges, there);
         let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
-        let wanted: SmallVec<[Wanted<'_>; 4]> = match stopped {
+        let wanted = match stopped {
             true => SmallVec::new(),
-            false => charges.iter().zip(&plan).filter_map(Wanted::planned).collect(),
+            false => Wanted::all(charges, Some(&plan)),
         };
         let asked = match wanted.is_empty() {
             true => None,
-            false => Some(Box::pin(self.ask_for(&encoder, &wanted, now)).await),
+            false => {
+                let planned = Some((&plan, there));
+                Some(Box::pin(self.ask_for(&encoder, charges, planned, now)).await)
+            }
         };
-        self.combine(&encoder, charges, &plan, &wanted, asked, there)
+        self.combine(&encoder, charges, (&plan, there), &wanted, asked)
     }
 
     /// One decision of what was planned here and what the store says.
@@ -211,10 +218,9 @@ impl RedisStore {
         &self,
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
-        plan: &[Way],
+        (plan, there): (&Plan, Timestamp),
         wanted: &[Wanted<'_>],
         asked: Option<Decided>,
-        there: Timestamp,
     ) -> Decided {
         let asking = wanted.iter().map(|it| &it.charge);
         let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
@@ -292,7 +298,7 @@ impl RedisStore {
 
     /// What must be done now and then: what all nodes agree on is gone by, and
     /// what the store is to be told it is told.
-    pub fn housekeep(&self, now: Timestamp) {
+    pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.go_by_facts();
         if let Some(encoder) = self.encoder() {
             self.run_errands(&encoder, now);

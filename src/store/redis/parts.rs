@@ -8,7 +8,7 @@
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, Finding, Lease};
-use super::here::Way;
+use super::here::{Plan, Way};
 use super::{Place, StoreError};
 use crate::algorithm::Op;
 use crate::store::{Answer, Charge};
@@ -23,12 +23,21 @@ pub(super) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     /// The charge itself, and nothing beside.
-    pub(super) fn take(charge: &Charge<'a>) -> Self {
+    fn take(charge: &Charge<'a>) -> Self {
         Self { charge: *charge, ask: Ask::Take(charge.cost) }
     }
 
+    /// What is wanted for all charges that the store has a part in. Without a plan
+    /// these are all.
+    pub(super) fn all(charges: &[Charge<'a>], plan: Option<&Plan>) -> SmallVec<[Self; 4]> {
+        match plan {
+            None => charges.iter().map(Self::take).collect(),
+            Some(plan) => charges.iter().zip(plan).filter_map(Self::planned).collect(),
+        }
+    }
+
     /// What was planned, if the store has a part in it.
-    pub(super) fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
+    fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
         match *way {
             Way::Ask(ask) => Some(Self { charge: *charge, ask }),
             Way::Spent(..) | Way::Held(_) | Way::Estimated(_) => None,

@@ -6,7 +6,7 @@
 //! [`Deadlines`]. A timer for each call would cost more than the rest of its
 //! way through here.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -24,7 +24,12 @@ pub(super) struct Promise(Rc<Slot>);
 #[derive(Debug)]
 pub(super) struct Awaited(Rc<Slot>);
 
-type Slot = RefCell<State>;
+#[derive(Debug)]
+struct Slot {
+    state: RefCell<State>,
+    /// How often the call went out.
+    times_sent: Cell<u8>,
+}
 
 #[derive(Debug)]
 enum State {
@@ -38,13 +43,24 @@ enum State {
 impl Promise {
     /// A promise, and who waits for it.
     pub(super) fn new() -> (Self, Awaited) {
-        let slot = Rc::new(RefCell::new(State::Open(None)));
+        let state = RefCell::new(State::Open(None));
+        let slot = Rc::new(Slot { state, times_sent: Cell::new(0) });
         (Self(Rc::clone(&slot)), Awaited(slot))
     }
 
     /// Whether no answer is waited for any more.
     pub(super) fn is_closed(&self) -> bool {
         is_closed(&self.0)
+    }
+
+    /// The call goes out.
+    pub(super) fn departs(&self) {
+        self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
+    }
+
+    /// Whether the call went out only once, and an answer is still waited for.
+    pub(super) fn may_be_sent_again(&self) -> bool {
+        self.0.times_sent.get() <= 1 && !self.is_closed()
     }
 
     /// Tells the answer, unless it is too late.
@@ -60,18 +76,25 @@ impl Drop for Promise {
 }
 
 fn is_closed(slot: &Slot) -> bool {
-    !matches!(*slot.borrow(), State::Open(_))
+    !matches!(*slot.state.borrow(), State::Open(_))
 }
 
 /// The first answer holds.
 fn settle(slot: &Slot, answer: Answer) {
-    let waker = match &mut *slot.borrow_mut() {
+    let waker = match &mut *slot.state.borrow_mut() {
         State::Open(waker) => waker.take(),
         State::Answered(_) | State::Over => return,
     };
-    slot.replace(State::Answered(answer));
+    slot.state.replace(State::Answered(answer));
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+impl Awaited {
+    /// How often the call went out: 0 if the server cannot have seen it.
+    pub(super) fn times_sent(&self) -> u8 {
+        self.0.times_sent.get()
     }
 }
 
@@ -79,7 +102,7 @@ impl Future for Awaited {
     type Output = Answer;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.0.state.borrow_mut();
         if let State::Open(waker) = &mut *state {
             match waker {
                 Some(waker) => waker.clone_from(cx.waker()),
@@ -96,7 +119,7 @@ impl Future for Awaited {
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        self.0.replace(State::Over);
+        self.0.state.replace(State::Over);
     }
 }
 

@@ -1,10 +1,12 @@
 //! Several gateways on one Redis: what holds over all of them, and what clients
 //! meet while it is away.
 
+mod closing;
 mod conformance;
 mod exactness;
 mod faults;
 mod handing_over;
+mod leaving;
 mod outages;
 mod overrides;
 mod sharing;

@@ -58,7 +58,7 @@ async fn ask(store: &Store, what: &str) -> Asked {
     Asked { source: decided.answers[0].source, at_once }
 }
 
-async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+pub(super) async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 

@@ -10,7 +10,7 @@ use super::*;
 fn call(body: u64) -> (Call, Awaited) {
     let (answer, receiver) = Promise::new();
     let encoded = Encoded { keys: SmallVec::new(), body: body.to_string().into() };
-    (Call { encoded, group: 0, asking: false, answer }, receiver)
+    (Call { encoded, group: 0, asking: false, repeat: Repeat::Never, answer }, receiver)
 }
 
 fn bodies(batch: &[Call]) -> Vec<String> {
@@ -72,6 +72,27 @@ fn a_call_that_nobody_waits_for_is_not_sent() {
     queue.push(gone);
     assert!(queue.take().is_none());
     assert!(queue.is_idle());
+}
+
+#[test]
+fn a_call_that_was_put_back_goes_before_those_that_wait_and_is_known_to_be_sent_twice() {
+    let mut queue = Queue::default();
+    let (first, one) = call(1);
+    queue.push(first);
+    assert_eq!(one.times_sent(), 0);
+    let batch = queue.take().expect("there is room");
+    assert_eq!(one.times_sent(), 1);
+    assert!(batch[0].answer.may_be_sent_again());
+    let (second, two) = call(2);
+    queue.push(second);
+    queue.landed();
+    queue.put_back(batch);
+    let batch = queue.take().expect("there is room");
+    assert_eq!(bodies(&batch), ["1", "2"]);
+    assert_eq!((one.times_sent(), two.times_sent()), (2, 1));
+    assert!(!batch[0].answer.may_be_sent_again());
+    drop(two);
+    assert!(!batch[1].answer.may_be_sent_again(), "nothing waits for it");
 }
 
 #[test]

@@ -2,34 +2,35 @@
 //! write, and the answers told to their callers.
 
 use bytes::Bytes;
-use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
 
-use super::super::batch::Call;
+use super::super::batch::{Call, Repeat};
 use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
+use super::super::wire::Wire;
 
 /// Calls that one script can answer.
 type Group = Vec<Call>;
 
+/// What came of a batch.
+pub(super) struct Landed {
+    /// What the exchange says against the server. That another node has the slot
+    /// does not, nor a failure beside which others were answered.
+    pub(super) verdict: Result<(), StoreError>,
+    /// Calls that are to be sent once more, as their connection broke.
+    pub(super) again: Vec<Call>,
+}
+
 /// Sends a batch and tells its callers. A script that the server does not know
 /// has done nothing: it is loaded, and asked again, once.
-///
-/// # Errors
-/// What the exchange says against the server. That another node has the slot
-/// does not, nor a failure beside which others were answered.
-pub(super) async fn run(
-    wire: &mut MultiplexedConnection,
-    script: &Script,
-    batch: Vec<Call>,
-) -> Result<(), StoreError> {
+pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> Landed {
     let groups = group(batch);
     let mut tally = Tally::default();
     let unknown = send(wire, script, groups, Round::First, &mut tally).await;
     if !unknown.is_empty() {
         send(wire, script, unknown, Round::Second, &mut tally).await;
     }
-    tally.verdict()
+    tally.landed()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,14 +45,16 @@ enum Round {
 struct Tally {
     answered: bool,
     error: Option<StoreError>,
+    again: Vec<Call>,
 }
 
 impl Tally {
-    fn verdict(self) -> Result<(), StoreError> {
-        match self.error {
+    fn landed(self) -> Landed {
+        let verdict = match self.error {
             Some(error) if !self.answered => Err(error),
             _ => Ok(()),
-        }
+        };
+        Landed { verdict, again: self.again }
     }
 
     fn add(&mut self, error: Option<&StoreError>) {
@@ -81,15 +84,14 @@ fn group(batch: Vec<Call>) -> Vec<Group> {
 
 /// Sends the groups; returns those whose script was unknown in the first round.
 async fn send(
-    wire: &mut MultiplexedConnection,
+    wire: &mut Wire,
     script: &Script,
     groups: Vec<Group>,
     round: Round,
     tally: &mut Tally,
 ) -> Vec<Group> {
     let (commands, leading) = commands(script, &groups, round);
-    let answers = wire.send_packed_commands(&commands, 0, commands.len()).await;
-    let mut answers = match answers.map_err(StoreError::from) {
+    let mut answers = match wire.send(&commands).await {
         Ok(answers) => Ok(answers.into_iter().skip(leading)),
         Err(error) => Err(error),
     };
@@ -111,7 +113,7 @@ async fn send(
             }
             answer => {
                 tally.add(answer.as_ref().err());
-                finish(group, answer);
+                finish(group, answer, &mut tally.again);
             }
         }
     }
@@ -158,7 +160,7 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Bytes>, StoreError> {
     items.into_iter().map(string).collect()
 }
 
-fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>) {
+fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>, again: &mut Vec<Call>) {
     match answer {
         Ok(strings) => {
             for (call, string) in group.into_iter().zip(strings) {
@@ -166,8 +168,13 @@ fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>) {
             }
         }
         Err(error) => {
+            let is_lost = matches!(error, StoreError::Lost(_));
             for call in group {
-                call.answer.keep(Err(error.clone()));
+                if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
+                    again.push(call);
+                } else {
+                    call.answer.keep(Err(error.clone()));
+                }
             }
         }
     }

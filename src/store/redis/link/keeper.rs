@@ -4,29 +4,36 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use redis::aio::MultiplexedConnection;
-use tokio::pin;
 use tokio::time::{sleep, timeout};
+use tokio::{pin, select};
 
 use super::super::dial::{self, dial};
 use super::super::failure::StoreError;
+use super::super::wire::Wire;
 use super::{Connection, Shared};
+use crate::store::in_time::in_time;
 use crate::time::monotonic;
 
 /// How often an unused connection is tried, so that one that is only half open
 /// is found out before somebody needs it.
 const IDLE_PROBE: Duration = Duration::from_secs(1);
+/// From one attempt to connect to the next: a server that closes each connection
+/// as soon as it is made must not keep a worker busy.
+const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
 impl Shared {
     pub(super) async fn keep(self: Rc<Self>) {
+        let mut next = monotonic();
         loop {
-            self.pause().await;
+            self.pause(next).await;
+            next = monotonic() + SHORTEST_ROUND;
             match self.connect().await {
                 Ok(wire) => {
                     let connection = self.connected(wire);
                     self.settled.send_replace(true);
+                    self.changed.notify_waiters();
                     self.pump();
-                    self.watch(connection).await;
+                    self.watch(&connection).await;
                 }
                 Err(error) => {
                     self.unreachable(error);
@@ -39,32 +46,36 @@ impl Shared {
         }
     }
 
-    async fn pause(&self) {
+    /// Returns at `next`, or when a server that is away may be tried.
+    async fn pause(&self, next: Instant) {
         let probe_at = self.state.borrow().breaker.probe_at();
-        if let Some(probe_at) = probe_at {
-            sleep(until(probe_at)).await;
+        let next = probe_at.map_or(next, |at| at.max(next));
+        let pause = next.saturating_duration_since(monotonic());
+        if !pause.is_zero() {
+            sleep(pause).await;
         }
     }
 
     /// Connects. Those who call meanwhile wait for it, but not longer than for
-    /// an answer.
-    async fn connect(&self) -> Result<MultiplexedConnection, StoreError> {
+    /// an answer. A call that comes as late as the timeout may still wait, so the
+    /// server is given up only after twice that time.
+    async fn connect(&self) -> Result<Wire, StoreError> {
         let dial = timeout(dial::patience(&self.settings), self.dial());
         pin!(dial);
         if self.state.borrow().breaker.admits() {
-            match timeout(self.settings.timeout, &mut dial).await {
-                Ok(result) => return result.unwrap_or(Err(StoreError::Timeout)),
-                Err(_) => self.unreachable(StoreError::Timeout),
+            match in_time(self.settings.timeout * 2, &mut dial).await {
+                Some(result) => return result.unwrap_or(Err(StoreError::Timeout)),
+                None => self.unreachable(StoreError::Timeout),
             }
         }
         dial.await.unwrap_or(Err(StoreError::Timeout))
     }
 
-    async fn dial(&self) -> Result<MultiplexedConnection, StoreError> {
+    async fn dial(&self) -> Result<Wire, StoreError> {
         dial(&self.settings, self.script, &self.target).await
     }
 
-    fn connected(&self, wire: MultiplexedConnection) -> Connection {
+    fn connected(&self, wire: Wire) -> Connection {
         let mut state = self.state.borrow_mut();
         state.connections += 1;
         let connection = Connection { wire, number: state.connections };
@@ -86,14 +97,33 @@ impl Shared {
     }
 
     /// Returns when the connection is no longer the link's.
-    async fn watch(&self, mut connection: Connection) {
-        while self.has(&connection) {
+    async fn watch(&self, connection: &Connection) {
+        select! {
+            () = connection.wire.closed() => self.closed(connection),
+            () = self.probe_while_idle(connection) => {}
+        }
+    }
+
+    /// The server has closed a connection. Had it closed it under calls, these
+    /// would have said so before.
+    fn closed(&self, connection: &Connection) {
+        if self.has(connection) {
+            let mut state = self.state.borrow_mut();
+            state.connection = None;
+            state.breaker.closed_while_idle();
+        }
+    }
+
+    /// Returns when the connection is no longer the link's.
+    async fn probe_while_idle(&self, connection: &Connection) {
+        let mut wire = connection.wire.clone();
+        while self.has(connection) {
             let mut answered = self.state.borrow().answered;
             while timeout(IDLE_PROBE, self.lost.notified()).await.is_err() {
                 let now_answered = self.state.borrow().answered;
                 let idle = self.state.borrow().queue.is_idle() && now_answered == answered;
                 answered = now_answered;
-                if idle && let Err(error) = self.probe(&mut connection).await {
+                if idle && let Err(error) = dial::ping(&mut wire, self.settings.timeout).await {
                     let why = StoreError::Lost(format!("a probe failed: {error}"));
                     self.judge(Err(why), connection.number);
                 }
@@ -101,16 +131,8 @@ impl Shared {
         }
     }
 
-    async fn probe(&self, connection: &mut Connection) -> Result<(), StoreError> {
-        dial::ping(&mut connection.wire, self.settings.timeout).await
-    }
-
     fn has(&self, connection: &Connection) -> bool {
         let state = self.state.borrow();
         state.connection.as_ref().is_some_and(|current| current.number == connection.number)
     }
-}
-
-fn until(at: Instant) -> Duration {
-    at.saturating_duration_since(monotonic())
 }

@@ -5,13 +5,14 @@ mod real;
 
 use std::time::Duration;
 
+use super::super::batch::Answer;
 use super::super::testing::{ECHO, FakeServer, Manner, Process, asked, eventually, run, settings};
 use super::super::testing::{PATIENCE, timed};
 use super::*;
 
 impl Link {
     async fn ask(&self, key: &str, body: &str) -> Answer {
-        self.call(asked(key, body), 0, false).await
+        self.call(asked(key, body), Repeat::Never, 0, false).await
     }
 
     fn position(&self) -> Position {

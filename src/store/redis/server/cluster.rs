@@ -6,6 +6,8 @@
 //! cluster client, so that each node has its breaker and batches, and one dead
 //! node costs the others nothing.
 
+mod call;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,18 +15,19 @@ use std::time::Duration;
 use redis::{Pipeline, Value, pipe};
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout};
 use tracing::debug;
 
-use super::super::batch::Answer;
+pub(super) use self::call::ClusterCall;
+use super::super::batch::Repeat;
 use super::super::dial::{self, Door, Target};
 use super::super::failure::{Refusal, StoreError};
 use super::super::link::Link;
 use super::super::news::News;
+use super::super::promise::Awaited;
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, RedisSettings};
 use super::slots::{self, Range, SLOTS};
-use crate::time::monotonic;
 
 /// Between two looks at the map when nothing seems wrong with it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -90,34 +93,8 @@ impl Cluster {
 
     /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
     /// the first calls of all wait for the map before they take their place.
-    pub(super) fn call(&self, slot: u16, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
-        let deadline = Instant::from_std(monotonic() + self.shared.settings.timeout);
-        let shared = Rc::clone(&self.shared);
-        let mut begun = shared.begin(slot, &encoded);
-        async move {
-            if begun.is_none() {
-                // If it does not come in time, there still is no node.
-                let _ = timeout_at(deadline, shared.has_settled()).await;
-                begun = shared.begin(slot, &encoded);
-            }
-            let Some((node, answer)) = begun else {
-                shared.stale.notify_one();
-                return Err(StoreError::Away);
-            };
-            let answer = answer.await;
-            let (link, asking) = match &answer {
-                Ok(_) | Err(StoreError::Overloaded) => return answer,
-                Err(error) => {
-                    shared.stale.notify_one();
-                    match shared.redirected(error, slot, &node) {
-                        Some(redirected) => redirected,
-                        None => return answer,
-                    }
-                }
-            };
-            let answer = timeout_at(deadline, link.call(encoded, slot, asking)).await;
-            answer.unwrap_or(Err(StoreError::Timeout))
-        }
+    pub(super) fn call(&self, slot: u16, encoded: Encoded, repeat: Repeat) -> ClusterCall {
+        ClusterCall::begin(&self.shared, slot, encoded, repeat)
     }
 
     pub(super) async fn query(
@@ -182,13 +159,10 @@ impl Shared {
         let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
     }
 
-    fn begin(
-        &self,
-        slot: u16,
-        encoded: &Encoded,
-    ) -> Option<(Node, impl Future<Output = Answer> + use<>)> {
+    /// Asks the node that is thought to keep `slot`.
+    fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Node, Awaited)> {
         let node = self.node_of(slot)?;
-        let answer = node.link.call(encoded.clone(), slot, false);
+        let answer = node.link.call(encoded.clone(), repeat, slot, false);
         Some((node, answer))
     }
 
@@ -279,8 +253,8 @@ impl Shared {
     }
 
     async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
-        let mut connection = dial::open(&self.settings, seed, Door::Server).await?;
-        let answers = connection.send_packed_commands(question, 0, 1).await?;
+        let mut wire = dial::open(&self.settings, seed, Door::Server).await?;
+        let answers = wire.send(question).await?;
         understood(answers, seed)
     }
 

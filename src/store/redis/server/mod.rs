@@ -4,17 +4,20 @@ mod cluster;
 mod rendezvous;
 mod slots;
 
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use redis::{Pipeline, Value};
 
-use self::cluster::Cluster;
+use self::cluster::{Cluster, ClusterCall};
 use self::rendezvous::Rendezvous;
-use super::batch::Answer;
+use super::batch::{Answer, Repeat};
 use super::dial::Target;
 use super::failure::StoreError;
 use super::link::{Health, Link};
 use super::news::News;
+use super::promise::Awaited;
 use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
 
@@ -33,11 +36,38 @@ enum Kind {
     Cluster(Cluster),
 }
 
-/// A call under way.
-enum Sent<S, C> {
-    ToServer(S),
-    ToCluster(C),
+/// A call under way. It is answered within the timeout, or told why not.
+#[derive(Debug)]
+pub struct Call(Way);
+
+#[derive(Debug)]
+enum Way {
+    ToServer(Awaited),
+    ToCluster(ClusterCall),
     Nowhere,
+}
+
+impl Call {
+    /// How often it went out: 0 if no server can have seen it.
+    pub(super) fn times_sent(&self) -> u8 {
+        match &self.0 {
+            Way::ToServer(answer) => answer.times_sent(),
+            Way::ToCluster(answer) => answer.times_sent(),
+            Way::Nowhere => 0,
+        }
+    }
+}
+
+impl Future for Call {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        match &mut self.0 {
+            Way::ToServer(answer) => Pin::new(answer).poll(cx),
+            Way::ToCluster(answer) => Pin::new(answer).poll(cx),
+            Way::Nowhere => Poll::Ready(Err(StoreError::Away)),
+        }
+    }
 }
 
 impl Servers {
@@ -74,25 +104,15 @@ impl Servers {
     /// The call takes its place in the queue now, before it is awaited: calls to
     /// one place are sent in the order in which they were made. It is not sent
     /// if nobody waits for it when its turn comes.
-    ///
-    /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
-    pub fn call(&self, place: Place, encoded: Encoded) -> impl Future<Output = Answer> + use<> {
-        let sent = match &self.0 {
-            Kind::One(link) => Sent::ToServer(link.call(encoded, 0, false)),
+    pub fn call(&self, place: Place, encoded: Encoded, repeat: Repeat) -> Call {
+        Call(match &self.0 {
+            Kind::One(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
             Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
-                Some(link) => Sent::ToServer(link.call(encoded, 0, false)),
-                None => Sent::Nowhere,
+                Some(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
+                None => Way::Nowhere,
             },
-            Kind::Cluster(cluster) => Sent::ToCluster(cluster.call(place.0, encoded)),
-        };
-        async move {
-            match sent {
-                Sent::ToServer(answer) => answer.await,
-                Sent::ToCluster(answer) => answer.await,
-                Sent::Nowhere => Err(StoreError::Away),
-            }
-        }
+            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, repeat)),
+        })
     }
 
     /// Asks something else than the script where `key` is kept. Not for the

@@ -9,7 +9,7 @@ use crate::store::breaker::Position;
 
 impl Servers {
     async fn ask(&self, key: &str) -> Answer {
-        self.call(self.place(key.as_bytes()), asked(key, "body")).await
+        self.call(self.place(key.as_bytes()), asked(key, "body"), Repeat::Never).await
     }
 }
 
@@ -175,7 +175,7 @@ fn calls_of_many_slots_at_once_have_their_own_answers() {
                 tokio::task::spawn_local(async move {
                     let (key, body) = (format!("key{}", call % 100), call.to_string());
                     let place = servers.place(key.as_bytes());
-                    servers.call(place, asked(&key, &body)).await == Ok(body.into())
+                    servers.call(place, asked(&key, &body), Repeat::Never).await == Ok(body.into())
                 })
             })
             .collect();
@@ -202,7 +202,8 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
             Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &News::default());
         servers.settled().await;
         let place = servers.place(b"k");
-        let made: Vec<_> = (0..10_u8).map(|_| servers.call(place, asked("k", ""))).collect();
+        let made: Vec<_> =
+            (0..10_u8).map(|_| servers.call(place, asked("k", ""), Repeat::Never)).collect();
         for (call, order) in made.into_iter().zip(1..=10_u8).rev() {
             assert_eq!(call.await, Ok(order.to_string().into()));
         }

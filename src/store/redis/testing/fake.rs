@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::select;
+use tokio::sync::Notify;
 use tokio::task::spawn_local;
 
 use super::super::settings::{Address, Topology};
@@ -21,6 +23,8 @@ pub(in super::super) enum Manner {
     Bytes(String),
     /// By closing the connection.
     Close,
+    /// The first by closing the connection, the others by their bodies.
+    CloseOnce,
 }
 
 impl Manner {
@@ -45,6 +49,8 @@ struct Shared {
     scripts: Cell<u32>,
     asking: Cell<u32>,
     connections: Cell<u32>,
+    /// Told when all connections are to close.
+    closing: Notify,
 }
 
 impl FakeServer {
@@ -60,6 +66,7 @@ impl FakeServer {
             scripts: Cell::new(0),
             asking: Cell::new(0),
             connections: Cell::new(0),
+            closing: Notify::new(),
         }));
         let accepting = server.clone();
         spawn_local(async move {
@@ -105,6 +112,11 @@ impl FakeServer {
         self.0.master.replace(Some(master.address()));
     }
 
+    /// Closes all connections, as a server does with those that are idle.
+    pub(in super::super) fn close_all(&self) {
+        self.0.closing.notify_waiters();
+    }
+
     /// How many scripts it was asked to run.
     pub(in super::super) fn scripts(&self) -> u32 {
         self.0.scripts.get()
@@ -120,7 +132,14 @@ impl FakeServer {
 
     async fn talk(self, mut stream: TcpStream) {
         let mut received = Vec::new();
-        while stream.read_buf(&mut received).await.is_ok_and(|count| count > 0) {
+        loop {
+            select! {
+                read = stream.read_buf(&mut received) => match read {
+                    Ok(count) if count > 0 => {}
+                    _ => return,
+                },
+                () = self.0.closing.notified() => return,
+            }
             while let Some((command, length)) = command(&received) {
                 received.drain(..length);
                 if self.0.asleep.get() {
@@ -163,9 +182,13 @@ impl FakeServer {
 
     fn run(&self, command: &[String]) -> Option<String> {
         self.0.scripts.set(self.0.scripts.get() + 1);
+        if *self.0.manner.borrow() == Manner::CloseOnce {
+            self.behave(Manner::Echo);
+            return None;
+        }
         match &*self.0.manner.borrow() {
             Manner::Stall => Some(String::new()),
-            Manner::Close => None,
+            Manner::Close | Manner::CloseOnce => None,
             Manner::Bytes(bytes) => Some(bytes.clone()),
             Manner::Echo => {
                 let keys: usize = command[2].parse().expect("the number of keys");

@@ -161,6 +161,40 @@ fn a_connection_that_closes_fails_its_calls_and_is_replaced() {
 }
 
 #[test]
+fn a_call_that_may_be_repeated_is_sent_again_once_when_its_connection_breaks() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        let ask = |body| link.call(asked("k", body), Repeat::IfLost, 0, false);
+        assert_eq!(ask("a").await, Ok("a".into()));
+        let sent = server.scripts();
+        server.behave(Manner::CloseOnce);
+        assert_eq!(ask("b").await, Ok("b".into()));
+        assert_eq!(server.scripts(), sent + 2);
+        server.behave(Manner::Close);
+        let answer = ask("c").await;
+        assert!(matches!(answer, Err(StoreError::Lost(_))), "{answer:?}");
+        assert_eq!(server.scripts(), sent + 4, "not a third time");
+    });
+}
+
+#[test]
+fn connections_that_close_while_idle_are_replaced_without_a_call() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let link = linked(server.topology(), PATIENCE).await;
+        let connections = || link.shared.state.borrow().connections;
+        for round in 1..10 {
+            assert_eq!(connections(), round);
+            server.close_all();
+            eventually("a new connection", async || connections() > round).await;
+        }
+        assert_eq!(link.ask("k", "b").await, Ok("b".into()));
+        assert_eq!((server.scripts(), link.health().times_opened), (1, 0));
+    });
+}
+
+#[test]
 fn a_replica_is_left_and_looked_up_again() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;

@@ -110,6 +110,29 @@ fn a_server_that_dies_is_given_up_at_once_and_used_when_it_is_back() {
     });
 }
 
+/// The worker stands still, as on a machine without CPU for it, until the server
+/// has answered and the time is over.
+#[test]
+fn an_answer_that_came_while_the_worker_stood_still_is_taken() {
+    run(async {
+        let server = Process::start(&[]);
+        let link = Rc::new(linked(server.topology(), SHORT).await);
+        eventually("it answers", async || count(&link, 1).await == 1).await;
+        for round in 1..=5 {
+            let asking = Rc::clone(&link);
+            let asking = spawn_local(async move { asking.ask("still", "b").await });
+            // It is sent.
+            for _ in 0..10 {
+                tokio::task::yield_now().await;
+            }
+            while server.command(&["GET", "still"]) != round.to_string() {}
+            std::thread::sleep(SHORT * 2);
+            assert_eq!(asking.await.expect("it does not panic"), Ok("b".into()), "{round}");
+        }
+        assert_eq!(link.health().failed, 0);
+    });
+}
+
 #[test]
 fn a_frozen_server_holds_nobody_longer_than_the_timeout() {
     run(async {

@@ -1,0 +1,199 @@
+//! A question to the store that is under way, in one place or in several.
+//!
+//! What is asked may be counted as soon as it is sent. So a question goes on by
+//! itself when its client goes away: its answers are settled as those of any
+//! other, and then what the request would have in flight is given back. What
+//! windows and buckets have counted stays counted, as of a request whose client
+//! goes away a moment later.
+
+use std::future::poll_fn;
+use std::mem;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use smallvec::SmallVec;
+
+use super::RedisStore;
+use super::batch::Repeat;
+use super::codec::Encoder;
+use super::held::is_in_flight;
+use super::here::Plan;
+use super::parts::{self, Outcome, Part, Wanted};
+use super::server::Call;
+use crate::algorithm::{Algorithm, Op};
+use crate::digest::Key;
+use crate::store::{Charge, Correction, Decided};
+use crate::terms::{OnFailure, Terms};
+use crate::time::Timestamp;
+
+/// A question. To drop it is to go away; it goes on if it was sent.
+pub(super) struct Question<'q> {
+    pub(super) store: &'q Rc<RedisStore>,
+    pub(super) encoder: &'q Rc<Encoder>,
+    /// All that is charged to the request.
+    pub(super) charges: &'q [Charge<'q>],
+    /// Which way the charges go, and when that was planned. None: all of them are
+    /// asked for.
+    pub(super) plan: Option<(&'q Plan, Timestamp)>,
+    pub(super) now: Timestamp,
+    pub(super) calls: Calls,
+}
+
+/// One call for each part.
+#[derive(Default)]
+pub(super) struct Calls(SmallVec<[Step; 1]>);
+
+#[expect(clippy::large_enum_variant, reason = "the decision that holds it has its own place")]
+enum Step {
+    Asked(Call),
+    Ended { outcome: Outcome, is_doubtful: bool },
+}
+
+impl Calls {
+    /// Asks for all parts.
+    pub(super) fn send(
+        store: &RedisStore,
+        encoder: &Encoder,
+        wanted: &[Wanted<'_>],
+        parts: &[Part<'_>],
+        now: Timestamp,
+    ) -> Self {
+        let ask = |part: &Part<'_>| {
+            // Who would rather be refused than not be counted may be counted twice.
+            let fails_closed = |index: &usize| {
+                let Charge { binding, terms, .. } = &wanted[*index].charge;
+                *binding && terms.on_failure == OnFailure::Deny
+            };
+            let repeat = match part.indices.iter().any(fails_closed) {
+                true => Repeat::IfLost,
+                false => Repeat::Never,
+            };
+            Step::Asked(store.servers.call(part.place, encoder.encode(&part.asked, now), repeat))
+        };
+        Self(parts.iter().map(ask).collect())
+    }
+
+    /// Whether any server may have seen it.
+    fn is_sent(&self) -> bool {
+        self.0.iter().any(|step| match step {
+            Step::Asked(call) => call.times_sent() > 0,
+            Step::Ended { .. } => true,
+        })
+    }
+
+    /// What became of the parts. Of those that are in doubt the store may have
+    /// counted more than it told.
+    pub(super) async fn outcomes(
+        &mut self,
+        store: &RedisStore,
+        parts: &[Part<'_>],
+        now: Timestamp,
+    ) -> SmallVec<[(Outcome, bool); 1]> {
+        poll_fn(|cx| {
+            let mut is_over = true;
+            for (step, part) in self.0.iter_mut().zip(parts) {
+                let Step::Asked(call) = step else { continue };
+                match Pin::new(&mut *call).poll(cx) {
+                    Poll::Pending => is_over = false,
+                    Poll::Ready(answer) => {
+                        let was_repeated = call.times_sent() > 1;
+                        let outcome = answer.and_then(|answer| store.heard(part, &answer, now));
+                        let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
+                        *step = Step::Ended { outcome, is_doubtful: is_lost || was_repeated };
+                    }
+                }
+            }
+            if is_over { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let ended = mem::take(&mut self.0).into_iter().filter_map(|step| match step {
+            Step::Asked(_) => None,
+            Step::Ended { outcome, is_doubtful } => Some((outcome, is_doubtful)),
+        });
+        ended.collect()
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let calls = mem::take(&mut self.calls);
+        if calls.is_sent() {
+            let errand = Abandoned {
+                store: Rc::clone(self.store),
+                encoder: Rc::clone(self.encoder),
+                charges: self.charges.iter().map(Owned::of).collect(),
+                plan: self.plan.map(|(plan, there)| (plan.clone(), there)),
+                now: self.now,
+                calls,
+            };
+            self.store.errands.begin(errand.finish());
+        }
+    }
+}
+
+/// A question whose client has gone.
+struct Abandoned {
+    store: Rc<RedisStore>,
+    encoder: Rc<Encoder>,
+    charges: Vec<Owned>,
+    plan: Option<(Plan, Timestamp)>,
+    now: Timestamp,
+    calls: Calls,
+}
+
+/// A charge that outlives the rules by which it is made.
+struct Owned {
+    key: Key,
+    algorithm: Algorithm,
+    cost: u64,
+    binding: bool,
+    terms: Terms,
+}
+
+impl Owned {
+    fn of(charge: &Charge<'_>) -> Self {
+        let Charge { key, algorithm, cost, binding, terms } = *charge;
+        Self { key, algorithm: algorithm.clone(), cost, binding, terms }
+    }
+
+    fn charge(&self) -> Charge<'_> {
+        let Self { key, ref algorithm, cost, binding, terms } = *self;
+        Charge { key, algorithm, cost, binding, terms }
+    }
+}
+
+impl Abandoned {
+    async fn finish(self) {
+        let Self { store, encoder, charges, plan, now, mut calls } = self;
+        let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(Owned::charge).collect();
+        let wanted = Wanted::all(&charges, plan.as_ref().map(|(plan, _)| plan));
+        let parts = Part::split(&wanted, |charge| store.place(&encoder, charge));
+        let asked = store.hear(&encoder, &wanted, &parts, &mut calls, now).await;
+        let decided = match &plan {
+            None => asked,
+            Some((plan, there)) => {
+                store.combine(&encoder, &charges, (plan, *there), &wanted, Some(asked))
+            }
+        };
+        store.release(&charges, &decided);
+    }
+}
+
+impl RedisStore {
+    /// Gives back what a request has in flight that is gone.
+    fn release(&self, charges: &[Charge<'_>], decided: &Decided) {
+        if parts::refuses(charges, &decided.answers) {
+            return;
+        }
+        let held = charges.iter().zip(&decided.answers);
+        let held = held.filter(|(charge, it)| is_in_flight(charge) && it.verdict.admitted);
+        let corrections: SmallVec<[Correction<'_>; 1]> = held
+            .map(|(charge, answer)| {
+                let op = Op::Give { cost: charge.cost, taken: decided.at };
+                Correction { charge: *charge, source: answer.source, op }
+            })
+            .collect();
+        self.correct(&corrections, self.clock.now());
+    }
+}

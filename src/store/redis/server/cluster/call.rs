@@ -1,0 +1,126 @@
+//! One call of a cluster: to the node that is thought to keep its slot, and to
+//! the one that this node names if it does not.
+
+use std::fmt;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use futures_util::FutureExt as _;
+use futures_util::future::LocalBoxFuture;
+
+use super::{Node, Shared};
+use crate::store::in_time::in_time;
+use crate::store::redis::StoreError;
+use crate::store::redis::batch::{Answer, Repeat};
+use crate::store::redis::promise::Awaited;
+use crate::store::redis::script::Encoded;
+use crate::time::monotonic;
+
+/// A call under way. All but its first step is rare, and has a place of its own.
+pub(in crate::store::redis::server) struct ClusterCall {
+    shared: Rc<Shared>,
+    slot: u16,
+    encoded: Encoded,
+    /// By when it must be answered, however many nodes are asked.
+    deadline: Instant,
+    step: Step,
+}
+
+enum Step {
+    /// This node has been asked.
+    First(Node, Awaited),
+    /// Another one is asked, or the map is waited for.
+    Further(LocalBoxFuture<'static, Answer>),
+}
+
+impl fmt::Debug for ClusterCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterCall").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+impl ClusterCall {
+    pub(super) fn begin(shared: &Rc<Shared>, slot: u16, encoded: Encoded, repeat: Repeat) -> Self {
+        let deadline = monotonic() + shared.settings.timeout;
+        let step = match shared.begin(slot, &encoded, repeat) {
+            Some((node, answer)) => Step::First(node, answer),
+            None => {
+                let (shared, encoded) = (Rc::clone(shared), encoded.clone());
+                let later = Self::begin_later(shared, slot, encoded, repeat, deadline);
+                Step::Further(later.boxed_local())
+            }
+        };
+        Self { shared: Rc::clone(shared), slot, encoded, deadline, step }
+    }
+
+    /// Waits for the map, which tells of the first node.
+    async fn begin_later(
+        shared: Rc<Shared>,
+        slot: u16,
+        encoded: Encoded,
+        repeat: Repeat,
+        deadline: Instant,
+    ) -> Answer {
+        // If it does not come in time, there still is no node.
+        let _ = in_time(until(deadline), shared.has_settled()).await;
+        let Some((node, answer)) = shared.begin(slot, &encoded, repeat) else {
+            shared.stale.notify_one();
+            return Err(StoreError::Away);
+        };
+        Self { shared, slot, encoded, deadline, step: Step::First(node, answer) }.await
+    }
+
+    /// How often it went out: 0 if no node can have seen it.
+    pub(in crate::store::redis::server) fn times_sent(&self) -> u8 {
+        match &self.step {
+            Step::First(_, answer) => answer.times_sent(),
+            Step::Further(_) => 1,
+        }
+    }
+
+    /// What follows if the first node does not answer: another one is asked, if it
+    /// names one.
+    fn further(&self, node: &Node, error: &StoreError) -> Option<Step> {
+        if *error == StoreError::Overloaded {
+            return None;
+        }
+        self.shared.stale.notify_one();
+        let (link, asking) = self.shared.redirected(error, self.slot, node)?;
+        let answer = link.call(self.encoded.clone(), Repeat::Never, self.slot, asking);
+        let deadline = self.deadline;
+        let answer = async move {
+            // The link lives as long as it is waited for.
+            let _link = link;
+            in_time(until(deadline), answer).await.unwrap_or(Err(StoreError::Timeout))
+        };
+        Some(Step::Further(answer.boxed_local()))
+    }
+}
+
+impl Future for ClusterCall {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let answer = match &mut self.step {
+            Step::Further(answer) => return answer.as_mut().poll(cx),
+            Step::First(_, answer) => ready!(Pin::new(answer).poll(cx)),
+        };
+        let next = match (&answer, &self.step) {
+            (Err(error), Step::First(node, _)) => self.further(node, error),
+            _ => None,
+        };
+        match next {
+            None => Poll::Ready(answer),
+            Some(step) => {
+                self.step = step;
+                self.poll(cx)
+            }
+        }
+    }
+}
+
+fn until(deadline: Instant) -> std::time::Duration {
+    deadline.saturating_duration_since(monotonic())
+}

@@ -1,0 +1,71 @@
+//! The bytes' way to a server: TCP or a Unix socket, with or without TLS.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsConnector;
+
+use super::settings::{Address, TlsSettings};
+
+/// What a connection reads and writes.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+
+/// Connects.
+///
+/// # Errors
+/// Says what stood in the way.
+pub(super) async fn connect(
+    address: &Address,
+    tls: Option<&TlsSettings>,
+) -> io::Result<Box<dyn Stream>> {
+    let (host, port) = match address {
+        Address::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
+        Address::Tcp { host, port } => (host, *port),
+    };
+    let stream = TcpStream::connect((host.as_str(), port)).await?;
+    stream.set_nodelay(true)?;
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+    let connector = TlsConnector::from(Arc::new(client_config(tls)?));
+    Ok(Box::new(connector.connect(name, stream).await?))
+}
+
+fn client_config(tls: &TlsSettings) -> io::Result<ClientConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let roots = Arc::new(roots(tls.ca.as_deref())?);
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_webpki_verifier(verifier.build().map_err(io::Error::other)?);
+    let Some(identity) = &tls.identity else { return Ok(builder.with_no_client_auth()) };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&identity.cert).collect();
+    let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(io::Error::other)?;
+    builder.with_client_auth_cert(chain.map_err(io::Error::other)?, key).map_err(io::Error::other)
+}
+
+/// The authorities of the settings, or those that the system trusts.
+fn roots(ca: Option<&[u8]>) -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(pem) => {
+            for certificate in CertificateDer::pem_slice_iter(pem) {
+                let certificate = certificate.map_err(io::Error::other)?;
+                roots.add(certificate).map_err(io::Error::other)?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    Ok(roots)
+}

@@ -1,0 +1,89 @@
+//! An open connection that speaks Redis' protocol. It tells when it has closed,
+//! which redis-rs does not: whoever keeps it can open another one before a call
+//! needs it.
+
+use std::rc::Rc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, Pipeline, RedisConnectionInfo, Value};
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, spawn_local};
+
+use super::failure::StoreError;
+use super::stream::Stream;
+
+/// Commands that a connection takes before it makes its callers wait. Batches
+/// are few; this is room for a probe among them.
+const COMMANDS: usize = 64;
+
+/// A connection. It closes with its last clone.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    commands: MultiplexedConnection,
+    driver: Rc<Driver>,
+}
+
+/// The task that reads and writes.
+#[derive(Debug)]
+struct Driver {
+    task: AbortHandle,
+    /// The task holds the receiver, so this is closed when the connection is.
+    open: watch::Sender<()>,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Wire {
+    /// Introduces itself over `stream` as `client`.
+    ///
+    /// # Errors
+    /// Says why the server did not let it in.
+    pub(super) async fn over(
+        stream: Box<dyn Stream>,
+        client: &RedisConnectionInfo,
+    ) -> Result<Self, StoreError> {
+        // Time is kept by those who call: redis-rs' own limit is off.
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(COMMANDS);
+        let (commands, driver) =
+            MultiplexedConnection::new_with_config(client, stream, config).await?;
+        let (open, is_open) = watch::channel(());
+        let task = spawn_local(async move {
+            driver.await;
+            drop(is_open);
+        });
+        let driver = Rc::new(Driver { task: task.abort_handle(), open });
+        Ok(Self { commands, driver })
+    }
+
+    /// Sends commands together; one answer for each.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub(super) async fn send(&mut self, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
+        Ok(self.commands.send_packed_commands(commands, 0, commands.len()).await?)
+    }
+
+    /// Sends one command.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub(super) async fn send_one(&mut self, command: &Cmd) -> Result<Value, StoreError> {
+        Ok(self.commands.send_packed_command(command).await?)
+    }
+
+    /// Whether the other side has closed it: nothing that is sent now arrives.
+    pub(super) fn is_closed(&self) -> bool {
+        self.driver.open.is_closed()
+    }
+
+    /// Returns when the connection has closed.
+    pub(super) async fn closed(&self) {
+        self.driver.open.closed().await;
+    }
+}

@@ -1,0 +1,117 @@
+//! A Redis that is up though its connections close, and a gateway that stands
+//! still: neither is a store that has failed.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{PATIENT, node, node_of, wait_for_store};
+use crate::support::load::{Load, Plan, is_local};
+use crate::support::redis::{Fault, Options, Redis, Wire};
+use crate::support::{Gateway, eventually};
+
+const DENY: &str = "each: { key: \"header:x-who\", limit: 1M/day, algorithm: fixed_window, \
+                            on_store_failure: deny }";
+
+fn close_all(redis: &Redis) {
+    redis.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+}
+
+fn denying(redis: &Redis, workers: usize) -> Gateway {
+    let gateway = node_of(&format!("url: \"{}\", {PATIENT}", redis.url()), DENY, "[each]", workers);
+    wait_for_store(&gateway);
+    gateway
+}
+
+#[test]
+fn no_request_fails_closed_because_redis_has_closed_idle_connections() {
+    let redis = Redis::start(Options::default());
+    let gateway = denying(&redis, 2);
+    for round in 0..20 {
+        close_all(&redis);
+        let mut clients = [(); 8].map(|()| gateway.client());
+        for client in &mut clients {
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+        }
+        let statuses = clients.each_mut().map(|client| client.response("GET").status);
+        assert_eq!(statuses, [200; 8], "round {round}");
+    }
+}
+
+#[test]
+fn no_request_fails_closed_while_redis_closes_connections_that_are_in_use() {
+    let redis = Redis::start(Options::default());
+    let gateway = denying(&redis, 2);
+    let plan = Plan {
+        addresses: vec![gateway.address()],
+        connections: 8,
+        path: "/",
+        clients: 40,
+        rest: Duration::from_millis(1),
+    };
+    let load = Load::start(&plan);
+    for _ in 0..30 {
+        thread::sleep(Duration::from_millis(50));
+        close_all(&redis);
+    }
+    let samples = load.stop();
+    let failed = samples.iter().filter(|sample| sample.status != 200).count();
+    assert_eq!(failed, 0, "of {}", samples.len());
+}
+
+#[test]
+fn an_idle_gateway_connects_again_as_soon_as_redis_closes_its_connection() {
+    let redis = Redis::start(Options::default());
+    let gateway = denying(&redis, 1);
+    let connections = || redis.cli(&["CLIENT", "LIST", "TYPE", "normal"]).lines().count();
+    let before = connections();
+    let begin = crate::support::now();
+    const ROUNDS: u32 = 5;
+    for _ in 0..ROUNDS {
+        close_all(&redis);
+        eventually("it has connected again", || connections() == before);
+    }
+    // Unused connections are tried once a second: that would be found out late.
+    assert!(begin.elapsed() < Duration::from_millis(400) * ROUNDS, "{:?}", begin.elapsed());
+    drop(gateway);
+}
+
+/// The gateway's process stands still while Redis answers, for longer than a
+/// decision may wait. The answer has come before its time is looked at.
+#[test]
+fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
+    const TIMEOUT: Duration = Duration::from_millis(400);
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
+    let policy = "each: { key: \"header:x-who\", limit: 1000/day }";
+    let gateway = node_of(&store, policy, "[each]", 1);
+    wait_for_store(&gateway);
+    wire.set(Fault::Delay(TIMEOUT / 2));
+    let mut client = gateway.client();
+    for round in 0..5 {
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+        // Redis has been asked, and its answer is on the wire.
+        thread::sleep(TIMEOUT / 4);
+        gateway.signal("STOP");
+        thread::sleep(TIMEOUT * 2);
+        gateway.signal("CONT");
+        let response = client.response("GET");
+        assert_eq!((response.status, is_local(&response)), (200, false), "round {round}");
+    }
+}
+
+/// Under `local` a connection that Redis closes while it is idle is no reason to
+/// judge alone either, nor to count anything twice.
+#[test]
+fn what_was_not_sent_on_a_closed_connection_is_judged_and_counted_by_redis() {
+    let redis = Redis::start(Options::default());
+    let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 1000/day");
+    wait_for_store(&gateway);
+    let mut client = gateway.client();
+    for asked in 1..=20 {
+        close_all(&redis);
+        let response = client.get("/", &["X-Who: ann"]);
+        assert!(!is_local(&response), "request {asked}");
+        assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - asked);
+    }
+}
