@@ -41,7 +41,8 @@ impl Code {
             Failure::Malformed(_)
             | Failure::Ambiguous(_)
             | Failure::Expectation
-            | Failure::BodyBroken => Self::Internal,
+            | Failure::BodyBroken
+            | Failure::Unsendable => Self::Internal,
             Failure::KeyMissing => Self::PermissionDenied,
             Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,
             // As gRPC's own servers say of a message that is too large.

@@ -73,12 +73,19 @@ pub struct Progress {
     bytes: Cell<u64>,
     waits_for_client: Cell<bool>,
     since: Cell<Instant>,
+    /// Why the rest of it will never come.
+    fault: Cell<Option<Failure>>,
 }
 
 impl Progress {
     /// Bytes of the body that came so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()
+    }
+
+    /// Why the rest of the body will never come: what the client did.
+    pub(in crate::proxy) fn fault(&self) -> Option<Failure> {
+        self.fault.get()
     }
 
     fn mark(&self, waits_for_client: bool) {
@@ -117,7 +124,8 @@ impl RequestBody {
         let patience = Patience::new(patience);
         let since = Cell::new(Instant::from_std(monotonic()));
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
-        let progress = Rc::new(Progress { bytes, waits_for_client, since });
+        let fault = Cell::new(None);
+        let progress = Rc::new(Progress { bytes, waits_for_client, since, fault });
         Ok(Self(Source::Direct(Upload { incoming, allowance, patience, progress })))
     }
 
@@ -127,6 +135,13 @@ impl RequestBody {
             Source::Empty => None,
             Source::Direct(upload) => Some(Rc::clone(&upload.progress)),
             Source::Recorded(reader) => Some(reader.upload(|it| Rc::clone(&it.progress))),
+        }
+    }
+
+    /// The body ends here, and this is why.
+    pub(in crate::proxy) fn give_up(&self, fault: Failure) {
+        if let Some(progress) = self.progress() {
+            progress.fault.set(Some(fault));
         }
     }
 
@@ -153,6 +168,15 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let polled = self.poll_piece(cx);
+        if let Poll::Ready(Some(Err(failure))) = &polled {
+            // The HTTP/2 library does not say why it has reset a stream.
+            self.progress.fault.set(Some(*failure));
+        }
+        polled
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.progress.mark(true);
             return self.patience.poll_exhausted(cx).map(|()| Some(Err(Failure::BodyTimeout)));
