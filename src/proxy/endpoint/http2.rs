@@ -162,7 +162,7 @@ impl Stream {
     }
 
     /// The response has been read to its end.
-    pub(super) fn end(mut self) {
+    pub(in crate::proxy) fn end(mut self) {
         self.is_awaited = false;
     }
 

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::gateway;
 use crate::support::frames::{
-    CANCEL, ENHANCE_YOUR_CALM, Frames, HEADERS, RST_STREAM, go_away, head, ok, reset,
+    CANCEL, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, Frames, HEADERS, RST_STREAM, block,
+    frame, go_away, head, ok, reset,
 };
 use crate::support::{Endpoint, Gateway, eventually};
 
@@ -101,4 +103,37 @@ fn clients_whose_bodies_break_cost_others_nothing() {
     });
     assert_eq!(ended.load(Ordering::SeqCst), 0, "no connection is ended for it");
     assert!(endpoint.count(RST_STREAM) > 2 * MAX_RESETS, "the resets did arrive");
+}
+
+/// Clients of HTTP/1 have a whole response with its last byte, and the endpoint says
+/// a moment later that the stream has ended. That is no cancel.
+#[test]
+fn a_response_that_has_come_is_not_cut_off() {
+    let endpoint = Endpoint::serving(|_, connection, log| {
+        while let Ok(Some(frame)) = connection.next() {
+            let (stream, is_request) = (frame.stream, frame.ends_stream());
+            log(frame);
+            if is_request {
+                connection.send(&[head_of(stream, 5), data(stream, 0, b"hello")].concat());
+                thread::sleep(Duration::from_millis(30));
+                connection.send(&data(stream, END_STREAM, b""));
+            }
+        }
+    });
+    let gateway = gateway(&[endpoint.url()], "", "");
+    let mut client = gateway.client();
+    for _ in 0..3 {
+        assert_eq!(client.get("/", &[]).text(), "hello");
+        thread::sleep(Duration::from_millis(60));
+    }
+    assert_eq!(endpoint.count(RST_STREAM), 0);
+}
+
+fn head_of(stream: u32, length: usize) -> Vec<u8> {
+    let block = [vec![0x88], block(&[("content-length", &length.to_string())])].concat();
+    frame(HEADERS, END_HEADERS, stream, &block)
+}
+
+fn data(stream: u32, flags: u8, bytes: &[u8]) -> Vec<u8> {
+    frame(DATA, flags, stream, bytes)
 }
