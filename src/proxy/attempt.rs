@@ -238,8 +238,9 @@ impl Failed {
     /// What the attempt comes to.
     fn missed(self, spare: Option<Spare>, is_idempotent: bool) -> Missed {
         let Self { fault, reach, unsent } = self;
-        let spare = spare.filter(|_| reach != Reach::Answered).and_then(|spare| spare.request());
-        let request = unsent.or(spare.map(Box::new));
+        let spare = spare.filter(|_| reach != Reach::Answered);
+        // Not both: a body that begins once more takes itself from whoever has it.
+        let request = unsent.or_else(|| spare?.request().map(Box::new));
         Missed { fault, request, reach, is_idempotent }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::gateway;
 use crate::support::frames::{DATA, HEADERS, NO_ERROR, REFUSED_STREAM, go_away, more, ok, reset};
-use crate::support::{Endpoint, Gateway, Origin};
+use crate::support::{Endpoint, Gateway, Origin, eventually};
 
 /// How an endpoint says that it has not processed a stream.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +64,28 @@ fn what_an_endpoint_has_not_processed_is_sent_again() {
             }
         }
     }
+}
+
+/// A connection that ends in order stays open for what is under way on it. The next
+/// request finds out before anything of it is sent.
+#[test]
+fn a_connection_that_ends_in_order_costs_no_request() {
+    let count = AtomicUsize::new(0);
+    let endpoint =
+        Endpoint::answering(move |connection, frame| match (frame.ends_stream(), connection) {
+            (false, _) => Vec::new(),
+            (true, 0) if count.fetch_add(1, Ordering::SeqCst) == 0 => Vec::new(),
+            (true, 0) => [ok(frame.stream), go_away(frame.stream, NO_ERROR)].concat(),
+            (true, _) => ok(frame.stream),
+        });
+    let gateway = gateway(&[endpoint.url()], "", "");
+    let mut waiting = gateway.client();
+    waiting.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("it is under way", || endpoint.count(HEADERS) == 1);
+    let mut client = gateway.client();
+    assert_eq!(client.get("/", &[]).status, 200);
+    assert_eq!(client.request("POST", "/", &[], b"a body").status, 200);
+    assert_eq!((endpoint.count(HEADERS), bytes(&endpoint)), (3, 6), "it was sent once");
 }
 
 /// A route with `retries` says which methods may be processed twice. What was not
