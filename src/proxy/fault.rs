@@ -105,8 +105,12 @@ impl Fault {
         self.blame() == Blame::Upstream && self != Self::ClosedWithOthers
     }
 
-    /// The same, where the request asked for a WebSocket: an endpoint need not know
-    /// what that is.
+    /// Whether the HTTP/2 library has reset the stream for it.
+    pub(super) fn is_cut_off(self) -> bool {
+        matches!(self, Self::Unreadable | Self::AnswerTooLarge)
+    }
+
+    /// The fault of a request for a WebSocket: an endpoint need not know what that is.
     pub(super) fn of_handshake(self) -> Self {
         match self {
             Self::Rejected | Self::Reset | Self::Closed | Self::Timeout | Self::Unreadable => {
@@ -116,8 +120,7 @@ impl Fault {
         }
     }
 
-    /// The same, where the head of the request is so large that an endpoint may not
-    /// take it.
+    /// The fault of a request whose head is so large that an endpoint may not take it.
     pub(super) fn of_large_head(self) -> Self {
         match self {
             Self::Reset | Self::Closed | Self::ClosedWithOthers => Self::Rejected,

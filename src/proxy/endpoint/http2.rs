@@ -39,6 +39,9 @@ const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
 const MAX_SEND_BYTES: usize = 64 * 1024;
 /// Bytes of a response's fields, or of its trailers.
 const MAX_HEAD_BYTES: u32 = 64 * 1024;
+/// Streams that are remembered after they were reset: what the endpoint has sent before
+/// it knew is let pass.
+const MAX_RESET_STREAMS: usize = 1000;
 /// How long nothing may come while an answer is awaited, until it is asked
 /// whether somebody is still there.
 const PING_AFTER: Duration = Duration::from_secs(20);
@@ -86,6 +89,9 @@ impl Connection {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_send_buf_size(MAX_SEND_BYTES)
             .max_header_list_size(MAX_HEAD_BYTES)
+            .max_concurrent_reset_streams(MAX_RESET_STREAMS)
+            // It would end the connection for all, and clients can bring it about.
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
             .handshake(TokioIo::new(stream))
@@ -151,10 +157,13 @@ impl Stream {
         self.upload = upload;
         self.is_awaited = true;
         let answer = sender.clone().try_send_request(body).await;
-        // The library cuts off a stream whose body breaks; other failures are the
-        // endpoint's word.
-        let is_broken = progress.is_some_and(|progress| progress.fault().is_some());
-        self.is_awaited = answer.is_ok() || is_broken;
+        // The library cuts off a stream whose body breaks, or whose answer it refuses;
+        // other failures are the endpoint's word.
+        self.is_awaited = match &answer {
+            Ok(_) => true,
+            Err(_) if progress.is_some_and(|progress| progress.fault().is_some()) => true,
+            Err(error) => Fault::of(error.error()).is_cut_off(),
+        };
         answer.map_err(|mut error| {
             let request = error.take_message().map(|request| request.map(StreamedBody::into_inner));
             Unanswered { error: error.into_error(), request }
