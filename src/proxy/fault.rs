@@ -46,8 +46,9 @@ pub(super) enum Fault {
     Timeout,
     /// The answer is no HTTP.
     Unreadable,
-    /// The head of the answer is larger than is read.
-    AnswerTooLarge,
+    /// The head of the answer is larger than is read; over HTTP/2, where the library
+    /// does not tell them apart, also an answer that is malformed in another way.
+    AnswerRefused,
     /// The task of the connection is gone.
     Internal,
 }
@@ -71,7 +72,7 @@ impl Fault {
             | Self::ClosedWithOthers
             | Self::Internal => Failure::UpstreamClosed,
             Self::Timeout => Failure::UpstreamTimeout,
-            Self::Unreadable | Self::AnswerTooLarge => Failure::UpstreamInvalid,
+            Self::Unreadable | Self::AnswerRefused => Failure::UpstreamInvalid,
         }
     }
 
@@ -88,7 +89,7 @@ impl Fault {
             | Self::Body(_)
             | Self::Unsendable
             | Self::Rejected
-            | Self::AnswerTooLarge => Blame::Client,
+            | Self::AnswerRefused => Blame::Client,
             Self::Unreachable
             | Self::ConnectTimeout
             | Self::Untrusted
@@ -107,7 +108,7 @@ impl Fault {
 
     /// Whether the HTTP/2 library has reset the stream for it.
     pub(super) fn is_cut_off(self) -> bool {
-        matches!(self, Self::Unreadable | Self::AnswerTooLarge)
+        self == Self::AnswerRefused
     }
 
     /// The fault of a request for a WebSocket: an endpoint need not know what that is.
@@ -136,7 +137,7 @@ impl Fault {
         let has_ended = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
         match error {
             _ if has_ended || is_reset(error) => Self::Closed,
-            _ if error.is_parse_too_large() => Self::AnswerTooLarge,
+            _ if error.is_parse_too_large() => Self::AnswerRefused,
             _ if error.is_parse() => Self::Unreadable,
             _ if error.is_user() => Self::Internal,
             _ => Self::Closed,
@@ -149,9 +150,7 @@ impl Fault {
             // Streams above the last one that a GOAWAY names; others go on.
             _ if error.is_go_away() && is_remote => Self::Unprocessed,
             Some(reason) if error.is_reset() && is_remote => Self::of_reset(reason),
-            // So the library refuses a head that is too large.
-            Some(Reason::REFUSED_STREAM) if error.is_reset() && is_library => Self::AnswerTooLarge,
-            Some(_) if error.is_reset() && is_library => Self::Unreadable,
+            Some(_) if error.is_reset() && is_library => Self::AnswerRefused,
             Some(_) if error.is_go_away() && is_library => Self::Closed,
             // What this side has reset.
             Some(_) => Self::Internal,
@@ -212,14 +211,14 @@ mod tests {
             ClosedWithOthers,
             Timeout,
             Unreadable,
-            AnswerTooLarge,
+            AnswerRefused,
             Internal,
         ];
         for fault in &all {
             match fault {
                 Exhausted | Crowded | Unreachable | ConnectTimeout | Untrusted | NoTunnel => {}
                 Handshake(_) | Body(_) | Unsendable | Unprocessed | Rejected | Reset => {}
-                Closed | ClosedWithOthers | Timeout | Unreadable | AnswerTooLarge | Internal => {}
+                Closed | ClosedWithOthers | Timeout | Unreadable | AnswerRefused | Internal => {}
             }
         }
         all

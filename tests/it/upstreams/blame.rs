@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::gateway_with;
-use crate::support::frames::{ENHANCE_YOUR_CALM, INTERNAL_ERROR, PROTOCOL_ERROR, reset};
+use crate::support::frames::{ENHANCE_YOUR_CALM, INTERNAL_ERROR, PROTOCOL_ERROR, reset, too_large};
 use crate::support::{Backend, Client, Endpoint, Gateway, Nobody, Origin, Speaks, eventually};
 
 /// A gateway that would eject its one endpoint after the second failure in a row.
@@ -156,11 +156,17 @@ fn an_answer_that_is_too_large_ejects_no_endpoint() {
         let large = "x".repeat(300_000);
         format!("HTTP/1.1 200 OK\r\nX-Large: {large}\r\nContent-Length: 0\r\n\r\n")
     });
-    let gateway = strict(&format!("http://{}", origin.address()), "", "");
-    for _ in 0..3 {
-        assert_eq!(gateway.client().get("/", &[]).status, 502);
+    let endpoint = Endpoint::answering(|_, frame| match frame.ends_stream() {
+        true => too_large(frame.stream),
+        false => Vec::new(),
+    });
+    for endpoint in [format!("http://{}", origin.address()), endpoint.url()] {
+        let gateway = strict(&endpoint, "", "");
+        for _ in 0..3 {
+            assert_eq!(gateway.client().get("/", &[]).status, 502, "{endpoint}");
+        }
+        assert!(!is_ejected(&gateway), "{endpoint}");
     }
-    assert!(!is_ejected(&gateway));
 }
 
 /// An endpoint that resets each stream with this code.
