@@ -127,7 +127,7 @@ impl RateLimiter {
     ) -> Lease {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
         if claims.is_empty() {
-            return now;
+            return Lease::default();
         }
         let mut charges = Charges::new();
         claims.iter().for_each(|claim| claim.charge(&mut charges));

@@ -77,6 +77,9 @@ pub enum Failure {
     /// The client's side of the connection broke while its body was read.
     #[error("the request's body could not be read to its end")]
     BodyBroken,
+    /// The HTTP library does not write fields or trailers of the request.
+    #[error("the request has fields that cannot be passed on")]
+    Unsendable,
     /// As many requests wait for their turn as may.
     #[error("too many requests are waiting for their turn")]
     QueueFull,
@@ -123,7 +126,7 @@ impl Failure {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
-            Self::Ambiguous(_) | Self::BodyBroken => StatusCode::BAD_REQUEST,
+            Self::Ambiguous(_) | Self::BodyBroken | Self::Unsendable => StatusCode::BAD_REQUEST,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
             Self::KeyMissing => StatusCode::FORBIDDEN,
             Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
@@ -158,7 +161,8 @@ impl Failure {
             | Self::Unauthorized(_)
             | Self::BodyTooLarge
             | Self::BodyTimeout
-            | Self::BodyBroken => Blame::Client,
+            | Self::BodyBroken
+            | Self::Unsendable => Blame::Client,
             // Whoever was slow, it was the gateway that gave up.
             Self::NoRoute
             | Self::QueueFull
@@ -189,6 +193,7 @@ impl Failure {
                 | Self::BodyTooLarge
                 | Self::BodyTimeout
                 | Self::BodyBroken
+                | Self::Unsendable
                 | Self::RequestTimeout
         )
     }
@@ -208,6 +213,7 @@ impl Failure {
             Self::BodyTooLarge => "body_too_large",
             Self::BodyTimeout => "body_timeout",
             Self::BodyBroken => "body_broken",
+            Self::Unsendable => "unsendable",
             Self::QueueFull => "queue_full",
             Self::StoreAway => "store_away",
             Self::Exhausted => "exhausted",

@@ -42,7 +42,8 @@ impl Code {
             Failure::Malformed(_)
             | Failure::Ambiguous(_)
             | Failure::Expectation
-            | Failure::BodyBroken => Self::Internal,
+            | Failure::BodyBroken
+            | Failure::Unsendable => Self::Internal,
             Failure::KeyMissing => Self::PermissionDenied,
             Failure::Unauthorized(_) => Self::Unauthenticated,
             Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,

@@ -1,22 +1,27 @@
 //! One attempt of a request at one endpoint: over a kept connection, and over a
 //! fresh one if the kept one turns out to be gone.
 
-use std::error::Error;
 use std::pin::pin;
 use std::time::Duration;
 
-use http::header::UPGRADE;
-use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
+use http::header::{HeaderName, UPGRADE};
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout_at};
 
 use super::body;
-use super::endpoint::{Connection, Endpoint};
+use super::course::Course;
+use super::endpoint::{Connection, Endpoint, Unanswered};
+use super::fault::Fault;
 use super::settings::RetryCause;
 use super::{Expectation, RequestBody};
-use crate::message::Failure;
 use crate::time::monotonic;
+
+/// A head of so many bytes is taken by every server that is known; a larger one may
+/// be answered by the end of the connection.
+const COMMON_HEAD_BYTES: usize = 8_000;
+/// Connections that one request may find gone before anything was sent on them.
+const MAX_GONE: u32 = 4;
 
 /// An endpoint has answered.
 pub(super) struct Answer {
@@ -28,82 +33,117 @@ pub(super) struct Answer {
 
 /// An endpoint has not answered.
 pub(super) struct Missed {
-    pub(super) failure: Failure,
+    pub(super) fault: Fault,
     /// The request, if it can be sent once more.
     pub(super) request: Option<Box<Request<RequestBody>>>,
+    pub(super) reach: Reach,
+    /// Whether it does no harm twice (RFC 9110, section 9.2.2).
+    pub(super) is_idempotent: bool,
+}
+
+/// How far a request came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// No byte of it was sent.
+    Unsent,
+    /// The endpoint says that it has processed nothing of it.
+    Unprocessed,
+    /// The connection ended without an answer.
+    Unanswered,
+    /// There was an answer, or one may come yet.
+    Answered,
+}
+
+impl Reach {
+    fn of(fault: Fault, is_unsent: bool) -> Self {
+        match fault {
+            _ if is_unsent => Self::Unsent,
+            Fault::Unprocessed => Self::Unprocessed,
+            Fault::Closed | Fault::ClosedWithOthers | Fault::Internal => Self::Unanswered,
+            _ => Self::Answered,
+        }
+    }
+
     /// As what a route may name it; none: it is not for routes to decide.
-    pub(super) cause: Option<RetryCause>,
-    /// Whether the endpoint has certainly processed nothing of it.
-    pub(super) is_unsent: bool,
-    /// Whether the endpoint closed the connection without any answer, and the
-    /// request does no harm twice (RFC 9110, section 9.2.2).
-    pub(super) may_be_repeated: bool,
+    pub(super) fn cause(self) -> Option<RetryCause> {
+        match self {
+            Self::Unsent | Self::Unprocessed => Some(RetryCause::Connect),
+            Self::Unanswered => Some(RetryCause::Reset),
+            Self::Answered => None,
+        }
+    }
 }
 
 impl Missed {
     /// There was an answer, for which the request is not content.
     pub(super) fn given_up(request: Request<RequestBody>) -> Self {
-        let failure = Failure::UpstreamClosed;
-        let request = Some(Box::new(request));
-        Self { failure, request, cause: None, is_unsent: false, may_be_repeated: false }
+        let (fault, reach) = (Fault::Closed, Reach::Answered);
+        Self { fault, request: Some(Box::new(request)), reach, is_idempotent: true }
     }
 }
 
-/// Sends `request` to `endpoint`, which has `limit` to answer. If it `may_retry`,
-/// it comes back when the endpoint fails.
+/// Sends `request` to `endpoint`, which has `limit` to answer. If it may be sent
+/// once more, it comes back when the endpoint fails.
 ///
 /// A kept connection may have been closed by the other side just now. That must
-/// not cost the client an error: the request is sent once more, over a fresh
-/// connection, if no byte of it can have been processed, or if processing it
-/// twice does no harm (RFC 9110, section 9.2.2).
+/// not cost the client an error: the request is sent over a fresh connection, if
+/// nothing of it was sent, or if it does no harm twice.
 ///
 /// A request with `Upgrade` asks for a tunnel; others must have lost that field.
 pub(super) async fn attempt(
     endpoint: &Endpoint,
     mut request: Request<RequestBody>,
     limit: Duration,
-    may_retry: bool,
+    course: &mut Course<'_>,
 ) -> Result<Answer, Missed> {
     let is_idempotent = is_idempotent(request.method());
     // It takes its connection away, and needs one of the right version.
     let is_for_tunnel = request.headers().contains_key(UPGRADE);
-    if let Some(connection) = endpoint.reuse().filter(|_| !is_for_tunnel) {
-        // Over HTTP/2 whatever was refused unread can be sent again.
+    let mut kept = endpoint.reuse().filter(|_| !is_for_tunnel);
+    let mut gone = 0;
+    loop {
+        let is_kept = kept.is_some();
+        let connected = match kept.take() {
+            Some(connection) => Ok(connection),
+            // Apart, since it is rare and large: every request would have room for it.
+            None if is_for_tunnel => Box::pin(endpoint.connect_for_tunnel()).await,
+            None => Box::pin(endpoint.connect()).await,
+        };
+        let connection = match connected {
+            Ok(connection) => connection,
+            Err(fault) => {
+                let (request, reach) = (Some(Box::new(request)), Reach::Unsent);
+                return Err(Missed { fault, request, reach, is_idempotent });
+            }
+        };
+        // Over HTTP/2 whatever was not processed can be sent again.
+        let is_http2 = connection.is_http2();
+        if course.may_retry() || is_http2 {
+            request = request.map(RequestBody::recorded);
+        }
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
-        let is_spared = may_retry || is_idempotent || connection.is_http2() || is_held();
+        let is_spared = course.may_retry() || is_http2 || is_idempotent || is_held();
         let spare = is_spared.then(|| Spare::of(&request)).flatten();
-        let mut failed = match exchange(endpoint, connection, request, limit).await {
+        let mut missed = match exchange(endpoint, connection, request, limit).await {
             Ok((connection, response)) => return Ok(Answer { connection, response, spare }),
-            Err(failed) => failed,
+            Err(failed) => failed.missed(spare, is_idempotent),
         };
-        // Without its body a request is not processed.
-        let is_harmless = is_idempotent || is_held();
-        let is_stale = failed.is_unread || failed.was_closed && is_harmless;
-        let spared = || spare.as_ref().filter(|_| is_stale)?.request();
-        request = match failed.unsent.take().map(|unsent| *unsent).or_else(spared) {
-            Some(request) => request,
-            None => return Err(failed.missed(spare, is_idempotent)),
-        };
-    }
-    // Apart, since it is rare and large: every request would have room for it.
-    let connected = match is_for_tunnel {
-        true => Box::pin(endpoint.connect_for_tunnel()).await,
-        false => Box::pin(endpoint.connect()).await,
-    };
-    let connection = match connected {
-        Ok(connection) => connection,
-        Err(failure) => {
-            let (request, cause) = (Some(Box::new(request)), Some(RetryCause::Connect));
-            let may_be_repeated = false;
-            return Err(Missed { failure, request, cause, is_unsent: true, may_be_repeated });
+        if is_for_tunnel {
+            missed.fault = missed.fault.of_handshake();
         }
-    };
-    let is_spared = may_retry || is_idempotent || connection.is_http2();
-    let spare = is_spared.then(|| Spare::of(&request)).flatten();
-    match exchange(endpoint, connection, request, limit).await {
-        Ok((connection, response)) => Ok(Answer { connection, response, spare }),
-        Err(failed) => Err(failed.missed(spare, is_idempotent)),
+        let is_again = match missed.reach {
+            Reach::Unsent => gone < MAX_GONE,
+            // Without its body a request is not processed.
+            Reach::Unanswered => is_kept && (is_idempotent || is_held()),
+            Reach::Unprocessed | Reach::Answered => false,
+        };
+        let is_free = missed.reach == Reach::Unsent;
+        request = match missed.request {
+            Some(request) if is_again && (is_free || course.take_repetition()) => *request,
+            request => return Err(Missed { request, ..missed }),
+        };
+        gone += 1;
     }
 }
 
@@ -152,13 +192,10 @@ fn is_idempotent(method: &Method) -> bool {
 
 /// Why there is no answer on a connection.
 struct Failed {
-    failure: Failure,
+    fault: Fault,
+    reach: Reach,
     /// The request, if no byte of it was sent.
     unsent: Option<Box<Request<RequestBody>>>,
-    /// Whether it was sent, and the other side says that it did not look at it.
-    is_unread: bool,
-    /// Whether the connection ended without any answer.
-    was_closed: bool,
 }
 
 async fn exchange(
@@ -169,12 +206,13 @@ async fn exchange(
 ) -> Result<(Connection, Response<Incoming>), Failed> {
     connection.prepare(&mut request, endpoint.member());
     let progress = request.body().progress();
-    let response = {
+    let has_large_head = has_large_head(&request);
+    let answer = {
         let mut answer = pin!(connection.send(request));
         let mut deadline = Instant::from_std(monotonic() + limit);
         loop {
             if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
-                break answer.map_err(Failed::of)?;
+                break answer;
             }
             // The upstream owes an answer only once it has the whole request.
             match progress.as_ref().map(|progress| progress.deadline(limit)) {
@@ -183,62 +221,34 @@ async fn exchange(
             }
         }
     };
-    Ok((connection, response))
+    let Unanswered { error, request } = match answer {
+        Ok(response) => return Ok((connection, response)),
+        Err(unanswered) => unanswered,
+    };
+    // What the body says of itself comes before what became of the connection.
+    let of_body = progress.and_then(|progress| progress.fault()).map(Fault::Body);
+    let fault = of_body.unwrap_or_else(|| connection.fault(&error));
+    let reach = Reach::of(fault, request.is_some());
+    let fault = if has_large_head { fault.of_large_head() } else { fault };
+    Err(Failed { fault, reach, unsent: request.map(Box::new) })
+}
+
+/// Whether the head is so large that a server may not take it (RFC 9110, section 5.4).
+fn has_large_head(request: &Request<RequestBody>) -> bool {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    target + request.headers().iter().map(field).sum::<usize>() > COMMON_HEAD_BYTES
 }
 
 impl Failed {
-    const TIMEOUT: Self = Self {
-        failure: Failure::UpstreamTimeout,
-        unsent: None,
-        is_unread: false,
-        was_closed: false,
-    };
-
-    fn of(mut error: TrySendError<Request<RequestBody>>) -> Self {
-        let unsent = error.take_message().map(Box::new);
-        let error = error.into_error();
-        // The body tells what is wrong with it through the library's error.
-        let of_body = source::<Failure>(&error).copied();
-        let of_stream = source::<h2::Error>(&error);
-        let was_closed = error.is_incomplete_message()
-            || error.is_closed()
-            || error.is_canceled()
-            || is_reset(&error)
-            || of_stream.is_some_and(|error| error.is_go_away() || error.is_io());
-        let failure = match of_body {
-            Some(failure) => failure,
-            None if error.is_parse() => Failure::UpstreamInvalid,
-            None => Failure::UpstreamClosed,
-        };
-        // RFC 9113, section 8.7: then nothing of the request was processed.
-        let is_unread = of_stream.is_some_and(|error| {
-            error.is_remote()
-                && error.is_reset()
-                && error.reason() == Some(h2::Reason::REFUSED_STREAM)
-        });
-        Self { failure, unsent, is_unread, was_closed: was_closed && of_body.is_none() }
-    }
+    const TIMEOUT: Self = Self { fault: Fault::Timeout, reach: Reach::Answered, unsent: None };
 
     /// What the attempt comes to.
     fn missed(self, spare: Option<Spare>, is_idempotent: bool) -> Missed {
-        let is_unsent = self.unsent.is_some() || self.is_unread;
-        let is_spared = is_unsent || self.was_closed;
-        let spare = spare.filter(|_| is_spared).and_then(|spare| spare.request());
-        let request = self.unsent.or(spare.map(Box::new));
-        let cause = if is_unsent { RetryCause::Connect } else { RetryCause::Reset };
-        let cause = request.is_some().then_some(cause);
-        let may_be_repeated = self.was_closed && is_idempotent;
-        Missed { failure: self.failure, request, cause, is_unsent, may_be_repeated }
+        let Self { fault, reach, unsent } = self;
+        let spare = spare.filter(|_| reach != Reach::Answered);
+        // Not both: a body that begins once more takes itself from whoever has it.
+        let request = unsent.or_else(|| spare?.request().map(Box::new));
+        Missed { fault, request, reach, is_idempotent }
     }
-}
-
-fn source<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
-    error.source()?.downcast_ref()
-}
-
-/// A connection closed while bytes were still on their way to it is reset.
-fn is_reset(error: &hyper::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset};
-    source::<std::io::Error>(error)
-        .is_some_and(|error| matches!(error.kind(), ConnectionReset | BrokenPipe))
 }

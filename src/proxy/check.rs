@@ -10,10 +10,10 @@ use http::{HeaderValue, Request, Uri};
 use tokio::time::{sleep, timeout};
 
 use super::endpoint::{Connection, dial};
+use super::fault::Fault;
 use super::member::Member;
 use super::settings::CheckSettings;
 use super::{RequestBody, UpstreamShared};
-use crate::message::{Blame, Failure};
 
 const WHO: HeaderValue = HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
@@ -51,11 +51,11 @@ async fn is_well(member: &Member, settings: &CheckSettings) -> Option<bool> {
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, WHO);
         connection.prepare(&mut request, member);
-        let response = connection.send(request).await.map_err(|_| Failure::UpstreamClosed)?;
-        Ok::<_, Failure>((200..400).contains(&response.status().as_u16()))
+        let response = connection.send(request).await.map_err(|_| Fault::Closed)?;
+        Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };
     match timeout(settings.timeout, ask).await {
-        Ok(Err(failure)) if failure.blame() == Blame::Gateway => None,
+        Ok(Err(fault)) if !fault.counts() => None,
         asked => Some(matches!(asked, Ok(Ok(true)))),
     }
 }

@@ -1,27 +1,16 @@
 //! The way of one request to an upstream, and of its response back.
-//!
-//! A request goes to another endpoint at once while nothing of it was sent
-//! anywhere. What was sent is sent again only if no byte of it can have been
-//! processed, if the connection closed without any answer and it does no harm
-//! twice (on a kept connection, and once on a fresh one), or if its route says so,
-//! within the route's budget; and never once a response has been passed on.
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
-use tokio::time::sleep;
 
 use super::attempt::{Answer, Missed, attempt};
+use super::course::Course;
 use super::endpoint::Lease;
-use super::retry;
 use super::settings::{Conditions, RetryCause};
-use super::upstream::{Tried, Upstream};
+use super::upstream::Upstream;
 use super::{RequestBody, ResponseBody};
-use crate::message::{Blame, Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket};
+use crate::message::{Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket};
 use crate::time::monotonic;
-
-/// Endpoints that one request tries to connect, at most: each of them may take
-/// the whole time for it.
-const MAX_TRIED: usize = 8;
 
 /// Forwards `request` to an endpoint of `upstream`, to several if need be.
 ///
@@ -32,21 +21,19 @@ pub(super) async fn forward(
     mut request: Request<RequestBody>,
     conditions: Conditions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let websocket_key = match request.headers().contains_key(UPGRADE) {
+    let wants_tunnel = request.headers().contains_key(UPGRADE);
+    let websocket_key = match wants_tunnel {
         true => request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
         false => None,
     };
     let mut course = Course::new(upstream, conditions, &request);
-    if course.may_retry {
-        request = request.map(RequestBody::recorded);
-    }
     let mut place = upstream.shared().place()?;
     loop {
         let lease = upstream.lease(place, conditions.affinity, &course.tried)?;
         let started = monotonic();
         let limit = conditions.timeouts.response;
-        let attempted = attempt(lease.endpoint(), request, limit, course.may_retry).await;
-        if let Some(is_good) = verdict(&attempted) {
+        let attempted = attempt(lease.endpoint(), request, limit, &mut course).await;
+        if let Some(is_good) = verdict(&attempted, wants_tunnel) {
             upstream.shared().note(lease.endpoint().member(), is_good);
         }
         let missed = match attempted {
@@ -65,93 +52,15 @@ pub(super) async fn forward(
     }
 }
 
-/// Whether an endpoint did what could be expected of it. What a client did wrong
-/// says nothing of it.
-fn verdict(attempted: &Result<Answer, Missed>) -> Option<bool> {
+/// Whether an endpoint did what could be expected of it; nothing if that cannot be
+/// said, as of an endpoint that need not know WebSockets.
+fn verdict(attempted: &Result<Answer, Missed>, wants_tunnel: bool) -> Option<bool> {
     match attempted {
-        Ok(answer) => Some(RetryCause::of_status(answer.response.status()).is_none()),
-        Err(missed) => (missed.failure.blame() == Blame::Upstream).then_some(false),
-    }
-}
-
-/// How a request has fared so far.
-struct Course<'a> {
-    upstream: &'a Upstream,
-    conditions: Conditions<'a>,
-    /// Whether its route lets requests of its method be repeated.
-    may_retry: bool,
-    /// Where it failed.
-    tried: Tried,
-    /// Whether it was sent again because that does no harm.
-    is_repeated: bool,
-    retries: u32,
-}
-
-impl<'a> Course<'a> {
-    fn new(
-        upstream: &'a Upstream,
-        conditions: Conditions<'a>,
-        request: &Request<RequestBody>,
-    ) -> Self {
-        let may_retry = retry::allows(conditions.retries, request.method());
-        if let Some(settings) = conditions.retries.filter(|_| may_retry) {
-            upstream.budget().pay_in(settings.budget_percent);
+        Ok(answer) => {
+            let is_good = RetryCause::of_status(answer.response.status()).is_none();
+            (is_good || !wants_tunnel).then_some(is_good)
         }
-        Self {
-            upstream,
-            conditions,
-            may_retry,
-            tried: Tried::new(),
-            is_repeated: false,
-            retries: 0,
-        }
-    }
-
-    /// Gives up an answer that the route would rather have from elsewhere.
-    fn second_thoughts(&mut self, answer: Answer) -> Result<Answer, Missed> {
-        let Some(cause) = RetryCause::of_status(answer.response.status()) else {
-            return Ok(answer);
-        };
-        let request = self.may_retry.then(|| answer.spare.as_ref()?.request()).flatten();
-        match request {
-            Some(request) if self.take_retry(cause) => Err(Missed::given_up(request)),
-            _ => Ok(answer),
-        }
-    }
-
-    /// The request for its next attempt, when it is time for it.
-    async fn again(&mut self, missed: Missed) -> Result<Request<RequestBody>, Failure> {
-        let Missed { failure, request, cause, is_unsent, may_be_repeated } = missed;
-        let request = *request.ok_or(failure)?;
-        let is_elsewhere = self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried);
-        if is_unsent && is_elsewhere {
-            return Ok(request);
-        }
-        // An endpoint that stops may accept a connection yet, and close it. A route
-        // with `retries` has said what it wants.
-        let is_free = self.conditions.retries.is_none() && !self.is_repeated;
-        if may_be_repeated && is_free {
-            self.is_repeated = true;
-            return Ok(request);
-        }
-        if let Some(cause) = cause
-            && !(self.may_retry && self.take_retry(cause))
-        {
-            return Err(failure);
-        }
-        sleep(self.upstream.pause(self.retries)).await;
-        Ok(request)
-    }
-
-    /// Whether the route allows one more retry, and can afford it.
-    fn take_retry(&mut self, cause: RetryCause) -> bool {
-        let is_allowed = self
-            .conditions
-            .retries
-            .is_some_and(|settings| retry::covers(settings, cause, self.retries + 1));
-        let is_taken = is_allowed && self.upstream.budget().take(monotonic());
-        self.retries += u32::from(is_taken);
-        is_taken
+        Err(missed) => missed.fault.counts().then_some(false),
     }
 }
 

@@ -48,6 +48,11 @@ pub(super) struct Reader {
 }
 
 impl Memory {
+    /// Nothing is remembered any more.
+    fn forget(&mut self) {
+        *self = Self { is_lost: true, ..Self::default() };
+    }
+
     fn add(&mut self, frame: &Frame<Bytes>) {
         if self.is_lost {
             return;
@@ -63,7 +68,7 @@ impl Memory {
         self.pieces.push(piece);
         // Pieces count too, or a body of single bytes would cost many times its size.
         if self.bytes > MAX_BYTES || self.pieces.len() > MAX_BYTES / 64 {
-            *self = Self { is_lost: true, ..Self::default() };
+            self.forget();
         }
     }
 
@@ -124,6 +129,10 @@ impl Reader {
             })));
         }
         let polled = recording.upload.borrow_mut().poll_frame(cx);
+        if Rc::strong_count(recording) == 1 {
+            // The endpoint has answered, so there will be no other pass.
+            memory.forget();
+        }
         if let Poll::Ready(Some(Ok(frame))) = &polled {
             memory.add(frame);
             self.next = memory.pieces.len();

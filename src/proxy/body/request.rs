@@ -76,12 +76,19 @@ pub struct Progress {
     bytes: Cell<u64>,
     waits_for_client: Cell<bool>,
     since: Cell<Instant>,
+    /// Why the rest of it will never come.
+    fault: Cell<Option<Failure>>,
 }
 
 impl Progress {
     /// Bytes of the body that came so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.get()
+    }
+
+    /// Why the rest of the body will never come: what the client did.
+    pub(in crate::proxy) fn fault(&self) -> Option<Failure> {
+        self.fault.get()
     }
 
     fn mark(&self, waits_for_client: bool) {
@@ -120,7 +127,8 @@ impl RequestBody {
         let patience = Patience::new(patience);
         let since = Cell::new(Instant::from_std(monotonic()));
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
-        let progress = Rc::new(Progress { bytes, waits_for_client, since });
+        let fault = Cell::new(None);
+        let progress = Rc::new(Progress { bytes, waits_for_client, since, fault });
         let upload = Upload { incoming, allowance, patience, progress, held: None };
         Ok(Self(Source::Direct(upload)))
     }
@@ -157,6 +165,13 @@ impl RequestBody {
         }
     }
 
+    /// The body ends here, and this is why.
+    pub(in crate::proxy) fn give_up(&self, fault: Failure) {
+        if let Some(progress) = self.progress() {
+            progress.fault.set(Some(fault));
+        }
+    }
+
     /// The same body, remembered from now on up to a bound.
     pub(in crate::proxy) fn recorded(self) -> Self {
         match self.0 {
@@ -180,6 +195,15 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        let polled = self.poll_piece(cx);
+        if let Poll::Ready(Some(Err(failure))) = &polled {
+            // The HTTP/2 library does not say why it has reset a stream.
+            self.progress.fault.set(Some(*failure));
+        }
+        polled
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         if let Some(held) = &mut self.held
             && held.poll_met(cx).is_pending()
         {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustls::{AlertDescription, Error as TlsError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{http1, http2};
-use crate::message::Failure;
+use crate::proxy::fault::Fault;
 use crate::proxy::member::{Address, Member, Protocol};
 
 /// What ALPN calls HTTP/2 (RFC 9113, section 3.2).
@@ -33,8 +34,8 @@ pub(in crate::proxy) enum Dialed {
 ///
 /// # Errors
 /// If none can be opened, or not in time.
-pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<Dialed, Failure> {
-    timeout(limit, open(member, &[])).await.map_err(|_| Failure::UpstreamConnectTimeout)?
+pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<Dialed, Fault> {
+    timeout(limit, open(member, &[])).await.map_err(|_| Fault::ConnectTimeout)?
 }
 
 /// Opens one of HTTP/1.1, whatever else the other side speaks: it alone can
@@ -45,25 +46,37 @@ pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<D
 pub(super) async fn dial_http1(
     member: &Member,
     limit: Duration,
-) -> Result<http1::Connection, Failure> {
+) -> Result<http1::Connection, Fault> {
     let opened = timeout(limit, open(member, &[ALPN_HTTP1])).await;
-    match opened.map_err(|_| Failure::UpstreamConnectTimeout)?? {
+    match opened.map_err(|_| Fault::ConnectTimeout)?? {
         Dialed::Http1(connection) => Ok(connection),
-        Dialed::Http2(_) => Err(Failure::UpstreamNoTunnel),
+        Dialed::Http2(_) => Err(Fault::NoTunnel),
     }
 }
 
 /// Whose fault it is that no connection can be opened: nothing is said about an
 /// endpoint by what this process is out of.
-fn unreachable(error: io::Error) -> Failure {
+fn unreachable(error: io::Error) -> Fault {
     match Errno::from_io_error(&error) {
-        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Failure::Exhausted,
-        _ => Failure::UpstreamUnreachable,
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Fault::Exhausted,
+        _ => Fault::Unreachable,
+    }
+}
+
+/// Why there is no TLS. An endpoint that speaks only HTTP/2 refuses a handshake for
+/// a tunnel, which offers only HTTP/1.1.
+fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    match error {
+        Some(TlsError::AlertReceived(AlertDescription::NoApplicationProtocol)) if is_for_tunnel => {
+            Fault::NoTunnel
+        }
+        _ => Fault::Untrusted,
     }
 }
 
 /// `protocols` are those of ALPN, if not all that we speak are wanted.
-async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Failure> {
+async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Fault> {
     let address = match &member.address {
         Address::Socket(address) => address,
         Address::Path(path) => {
@@ -84,7 +97,7 @@ async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Failure> {
             }
             let connector = TlsConnector::from(config);
             let stream = connector.connect(server_name.clone(), stream).await;
-            let stream = stream.map_err(|_| Failure::UpstreamUntrusted)?;
+            let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
             match stream.get_ref().1.alpn_protocol() {
                 Some(ALPN_HTTP2) => http2_over(stream).await,
                 _ => http1_over(stream).await,
@@ -93,18 +106,17 @@ async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Failure> {
     }
 }
 
-async fn http1_over<T>(stream: T) -> Result<Dialed, Failure>
+async fn http1_over<T>(stream: T) -> Result<Dialed, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Connection::over(stream).await;
-    connection.map(Dialed::Http1).map_err(|_| Failure::UpstreamUnreachable)
+    connection.map(Dialed::Http1).map_err(|_| Fault::Unreachable)
 }
 
-async fn http2_over<T>(stream: T) -> Result<Dialed, Failure>
+async fn http2_over<T>(stream: T) -> Result<Dialed, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let connection = http2::Connection::over(stream).await;
-    connection.map(Dialed::Http2).map_err(|_| Failure::UpstreamUnreachable)
+    http2::Connection::over(stream).await.map(Dialed::Http2)
 }

@@ -6,12 +6,14 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING};
-use http::{HeaderValue, Request, Uri, Version};
+use http::{HeaderValue, Request, Response, Uri, Version};
+use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, spawn_local};
 
+use super::Unanswered;
 use crate::proxy::RequestBody;
 use crate::time::monotonic;
 
@@ -22,7 +24,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// waits for is not sent.
 #[derive(Debug)]
 pub(in crate::proxy) struct Connection {
-    pub(super) sender: SendRequest<RequestBody>,
+    sender: SendRequest<RequestBody>,
     task: AbortHandle,
 }
 
@@ -43,6 +45,22 @@ impl Connection {
         // Its errors reach whoever waits for a response on it.
         let task = spawn_local(connection.with_upgrades()).abort_handle();
         Ok(Self { sender, task })
+    }
+}
+
+impl Connection {
+    /// Sends a request. To drop the future is to cancel it.
+    ///
+    /// # Errors
+    /// If there is no response; then the request, if nothing of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        self.sender.try_send_request(request).await.map_err(|mut error| {
+            let request = error.take_message();
+            Unanswered { error: error.into_error(), request }
+        })
     }
 }
 

@@ -1,6 +1,10 @@
 //! HTTP/2: a connection carries many requests at once, each on a stream of its
 //! own.
 
+mod cancels;
+mod pool;
+mod upload;
+
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -10,26 +14,34 @@ use std::time::{Duration, Instant};
 
 use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
 use http::uri::{Authority, Parts, PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Uri, Version};
+use http::{HeaderValue, Request, Response, Uri, Version};
+use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::task::spawn_local;
 
+use super::Unanswered;
 use crate::proxy::RequestBody;
+use crate::proxy::fault::Fault;
 use crate::time::monotonic;
+use cancels::Cancels;
+pub(super) use pool::Pool;
+use upload::{OnThisWorker, StreamedBody, Upload};
 
-/// Connections to one endpoint, by one worker. When all are full, requests wait
-/// for a stream.
-const MAX_CONNECTIONS: usize = 8;
-/// What an endpoint may send on one stream before we have read it.
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// What it may send on all streams of a connection.
-const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// Requests on one connection, at most. Others open another connection.
+const MAX_STREAMS: u32 = 100;
+/// What an endpoint may send on one stream before the client has taken it.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+/// What it may send on all streams of a connection: clients that do not read fill
+/// the windows of their own streams, and leave those of all others.
+const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
 /// What we hold of an upload that the endpoint is not ready for.
 const MAX_SEND_BYTES: usize = 64 * 1024;
 /// Bytes of a response's fields, or of its trailers.
 const MAX_HEAD_BYTES: u32 = 64 * 1024;
+/// Streams that are remembered after they were reset: what the endpoint has sent before
+/// it knew is let pass.
+const MAX_RESET_STREAMS: usize = 1000;
 /// How long nothing may come while an answer is awaited, until it is asked
 /// whether somebody is still there.
 const PING_AFTER: Duration = Duration::from_secs(20);
@@ -38,12 +50,18 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection. It ends when nobody holds it and its last stream has ended.
 pub(in crate::proxy) struct Connection {
-    sender: SendRequest<RequestBody>,
+    sender: SendRequest<StreamedBody>,
+    executor: OnThisWorker,
     streams: Cell<usize>,
     /// Streams that the endpoint allows at once, which may change at any time.
     max_streams: Box<dyn Fn() -> usize>,
     /// When the last stream ended.
     idle_since: Cell<Instant>,
+    cancels: RefCell<Cancels>,
+    /// Whether it takes no more requests.
+    is_retired: Cell<bool>,
+    /// Whether its end has been noticed by one of its requests.
+    is_lost: Cell<bool>,
 }
 
 impl fmt::Debug for Connection {
@@ -52,35 +70,33 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// Tasks of a connection stay on its worker.
-#[derive(Clone, Copy, Debug)]
-struct Local;
-
-impl<F: Future + 'static> hyper::rt::Executor<F> for Local {
-    fn execute(&self, task: F) {
-        spawn_local(task);
-    }
-}
-
 impl Connection {
-    /// Speaks HTTP/2 over `stream`, in tasks of its own on this worker.
+    /// Speaks HTTP/2 over `stream`, in tasks of its own on this worker, as soon as the
+    /// endpoint has said how many streams it allows: what is opened before may be
+    /// refused.
     ///
     /// # Errors
-    /// If the stream has ended.
-    pub(super) async fn over<T>(stream: T) -> hyper::Result<Self>
+    /// If the other side does not speak HTTP/2.
+    pub(super) async fn over<T>(stream: T) -> Result<Self, Fault>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let (sender, connection) = Builder::new(Local)
+        let executor = OnThisWorker::default();
+        let (sender, connection) = Builder::new(executor.clone())
             .timer(TokioTimer::new())
+            .initial_max_send_streams(0)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .max_send_buf_size(MAX_SEND_BYTES)
             .max_header_list_size(MAX_HEAD_BYTES)
+            .max_concurrent_reset_streams(MAX_RESET_STREAMS)
+            // It would end the connection for all, and clients can bring it about.
+            .max_local_error_reset_streams(None)
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
             .handshake(TokioIo::new(stream))
-            .await?;
+            .await
+            .map_err(|_| Fault::Unreachable)?;
         let connection = Rc::new(RefCell::new(connection));
         // The task alone holds it: when it has ended, whoever asks must see that.
         let asked = Rc::downgrade(&connection);
@@ -88,33 +104,95 @@ impl Connection {
             asked.upgrade().map_or(0, |connection| connection.borrow().current_max_send_streams())
         });
         // Its errors reach whoever waits for a response on it.
-        spawn_local(poll_fn(move |cx| Pin::new(&mut *connection.borrow_mut()).poll(cx)));
-        let idle_since = Cell::new(monotonic());
-        Ok(Self { sender, streams: Cell::new(0), max_streams, idle_since })
+        executor.run(poll_fn(move |cx| Pin::new(&mut *connection.borrow_mut()).poll(cx)));
+        while max_streams() == 0 {
+            if sender.is_closed() {
+                return Err(Fault::Unreachable);
+            }
+            executor.hears().await;
+        }
+        let now = monotonic();
+        Ok(Self {
+            sender,
+            executor,
+            streams: Cell::new(0),
+            max_streams,
+            idle_since: Cell::new(now),
+            cancels: RefCell::new(Cancels::new(now)),
+            is_retired: Cell::new(false),
+            is_lost: Cell::new(false),
+        })
     }
 }
 
-/// A stream of a connection, for one request.
+/// A stream of a connection, for one request. What has not ended of the request
+/// and its response ends with this value.
 #[derive(Debug)]
 pub(in crate::proxy) struct Stream {
     connection: Rc<Connection>,
+    /// The request's body on its way.
+    upload: Upload,
+    /// Whether there is something of the request or its response that would have to
+    /// be cut off.
+    is_awaited: bool,
 }
 
 impl Stream {
     pub(super) fn of(connection: Rc<Connection>) -> Self {
         connection.streams.set(connection.streams.get() + 1);
-        Self { connection }
+        Self { connection, upload: Upload::default(), is_awaited: false }
     }
 
-    pub(super) fn sender(&self) -> SendRequest<RequestBody> {
-        self.connection.sender.clone()
+    /// Sends a request. To drop the future, and then the stream, is to cancel it.
+    ///
+    /// # Errors
+    /// If there is no response; then the request, if nothing of it was sent.
+    pub(super) async fn send(
+        &mut self,
+        request: Request<RequestBody>,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let Connection { sender, executor, .. } = &*self.connection;
+        let progress = request.body().progress();
+        let (upload, body) = StreamedBody::of(request, executor);
+        self.upload = upload;
+        self.is_awaited = true;
+        let answer = sender.clone().try_send_request(body).await;
+        // The library cuts off a stream whose body breaks, or whose answer it refuses;
+        // other failures are the endpoint's word.
+        self.is_awaited = match &answer {
+            Ok(_) => true,
+            Err(_) if progress.is_some_and(|progress| progress.fault().is_some()) => true,
+            Err(error) => Fault::of(error.error()).is_cut_off(),
+        };
+        answer.map_err(|mut error| {
+            let request = error.take_message().map(|request| request.map(StreamedBody::into_inner));
+            Unanswered { error: error.into_error(), request }
+        })
+    }
+
+    /// The response has been read to its end.
+    pub(in crate::proxy) fn end(mut self) {
+        self.is_awaited = false;
+    }
+
+    /// Whether the end of the connection has not been noticed before.
+    pub(super) fn is_first_to_notice(&self) -> bool {
+        !self.connection.is_lost.replace(true)
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.connection.streams.set(self.connection.streams.get() - 1);
-        self.connection.idle_since.set(monotonic());
+        // An answer that is complete needs no more of the request; without one the
+        // request is cancelled.
+        let is_cut = self.upload.stop();
+        let connection = &self.connection;
+        let now = monotonic();
+        if (is_cut || self.is_awaited) && connection.cancels.borrow_mut().are_too_many(now) {
+            connection.is_retired.set(true);
+        }
+        connection.streams.set(connection.streams.get() - 1);
+        connection.idle_since.set(now);
     }
 }
 
@@ -143,52 +221,6 @@ pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValu
 
 fn parsed(host: &HeaderValue) -> Option<Authority> {
     Authority::try_from(host.as_bytes()).ok()
-}
-
-/// The connections to one endpoint.
-#[derive(Debug)]
-pub(super) struct Pool {
-    idle_timeout: Duration,
-    connections: RefCell<Vec<Rc<Connection>>>,
-}
-
-impl Pool {
-    pub(super) fn new(idle_timeout: Duration) -> Self {
-        Self { idle_timeout, connections: RefCell::default() }
-    }
-
-    /// A stream of a connection that has room for one more. If there may be no
-    /// more connections, it is one of the least busy, and waits there.
-    pub(super) fn stream(&self) -> Option<Stream> {
-        self.close_expired();
-        let connections = self.connections.borrow();
-        let has_room = |it: &&Rc<Connection>| it.streams.get() < (it.max_streams)();
-        let roomy = connections.iter().find(has_room);
-        let least_busy = || match connections.len() {
-            0..MAX_CONNECTIONS => None,
-            _ => connections.iter().min_by_key(|it| it.streams.get()),
-        };
-        roomy.or_else(least_busy).map(|connection| Stream::of(Rc::clone(connection)))
-    }
-
-    /// Adds a connection, if there may be one more.
-    pub(super) fn add(&self, connection: Rc<Connection>) {
-        let mut connections = self.connections.borrow_mut();
-        if connections.len() < MAX_CONNECTIONS {
-            connections.push(connection);
-        }
-    }
-
-    /// Lets go of the connections that have ended, and closes those that have
-    /// been idle for too long.
-    pub(super) fn close_expired(&self) {
-        let is_wanted = |it: &Rc<Connection>| {
-            let is_idle = it.streams.get() == 0;
-            let has_expired = is_idle && it.idle_since.get().elapsed() >= self.idle_timeout;
-            !it.sender.is_closed() && !has_expired
-        };
-        self.connections.borrow_mut().retain(is_wanted);
-    }
 }
 
 #[cfg(test)]

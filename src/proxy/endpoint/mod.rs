@@ -14,16 +14,15 @@ use futures_util::future::{LocalBoxFuture, Shared};
 use http::uri::Scheme;
 use http::{Request, Response};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use tokio::task::spawn_local;
 
 use dial::dial_http1;
 pub(super) use dial::{Dialed, dial};
 
+use super::fault::Fault;
 use super::member::{Member, Protocol};
 use super::shared::Place;
 use super::{RequestBody, UpstreamSettings};
-use crate::message::Failure;
 
 /// Connections that one request may find closed, or full, as soon as they are open.
 const MAX_OPENED: u32 = 4;
@@ -65,19 +64,37 @@ impl Connection {
         }
     }
 
-    /// Sends a request. To drop the future is to cancel it.
+    /// Sends a request. To drop the future, and then the connection, is to cancel it.
     ///
     /// # Errors
     /// If there is no response; then the request, if nothing of it was sent.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<RequestBody>>> {
+    ) -> Result<Response<Incoming>, Unanswered> {
         match self {
-            Self::Http1(connection) => connection.sender.try_send_request(request).await,
-            Self::Http2(stream) => stream.sender().try_send_request(request).await,
+            Self::Http1(connection) => connection.send(request).await,
+            Self::Http2(stream) => stream.send(request).await,
         }
     }
+
+    /// What has gone wrong with a request on it.
+    pub(super) fn fault(&self, error: &hyper::Error) -> Fault {
+        match (Fault::of(error), self) {
+            (Fault::Closed, Self::Http2(stream)) if !stream.is_first_to_notice() => {
+                Fault::ClosedWithOthers
+            }
+            (fault, _) => fault,
+        }
+    }
+}
+
+/// There is no response.
+#[derive(Debug)]
+pub(super) struct Unanswered {
+    pub(super) error: hyper::Error,
+    /// The request, if no byte of it was sent.
+    pub(super) request: Option<Request<RequestBody>>,
 }
 
 /// One endpoint as one worker sees it.
@@ -91,7 +108,7 @@ pub(super) struct Endpoint {
     in_flight: Cell<usize>,
 }
 
-type Opening = Shared<LocalBoxFuture<'static, Result<(), Failure>>>;
+type Opening = Shared<LocalBoxFuture<'static, Result<(), Fault>>>;
 
 #[derive(Debug)]
 struct Pools {
@@ -163,14 +180,17 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened, or not in time.
-    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(super) async fn connect(&self) -> Result<Connection, Fault> {
         let mut opened = 0;
         while self.pools.is_http2.get() {
-            if let Some(stream) = self.pools.http2.stream() {
+            let http2 = &self.pools.http2;
+            if let Some(stream) = http2.stream() {
                 return Ok(Connection::Http2(stream));
             }
-            if opened == MAX_OPENED {
-                return Err(Failure::UpstreamClosed);
+            if http2.is_full() || opened == MAX_OPENED {
+                // There may be connections, all of them with requests of others.
+                let none = if http2.is_full() { Fault::Crowded } else { Fault::Closed };
+                return http2.waiting_stream().map(Connection::Http2).ok_or(none);
             }
             self.opened().await?;
             opened += 1;
@@ -190,13 +210,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// If none can be opened, or not in time.
-    pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Failure> {
+    pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
         dial_http1(&self.member, self.connect_timeout).await.map(Connection::Http1)
     }
 
     /// Returns when one more connection is there for everybody. Many requests
     /// that come at once to an endpoint without one open a single one.
-    async fn opened(&self) -> Result<(), Failure> {
+    async fn opened(&self) -> Result<(), Fault> {
         let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
         let opening = opening.unwrap_or_else(|| {
             let (member, limit) = (Arc::clone(&self.member), self.connect_timeout);
@@ -206,7 +226,7 @@ impl Endpoint {
                 spawn_local(
                     async move { dial(&member, limit).await.map(|dialed| pools.add(dialed)) },
                 );
-            let opening = task.map(|ended| ended.unwrap_or(Err(Failure::UpstreamUnreachable)));
+            let opening = task.map(|ended| ended.unwrap_or(Err(Fault::Internal)));
             let opening = opening.boxed_local().shared();
             self.opening.replace(Some(opening.clone()));
             opening
@@ -242,8 +262,9 @@ impl Lease {
 
     /// The response has been read to its end: its connection can serve again.
     pub(super) fn end(self, connection: Connection) {
-        if let Connection::Http1(connection) = connection {
-            self.endpoint.pools.http1.keep(connection);
+        match connection {
+            Connection::Http1(connection) => self.endpoint.pools.http1.keep(connection),
+            Connection::Http2(stream) => stream.end(),
         }
     }
 }

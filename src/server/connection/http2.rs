@@ -31,10 +31,12 @@ use crate::server::tunnel::Tunnel;
 use crate::server::{Http2Settings, ListenerSettings};
 use crate::time::monotonic;
 
-/// What a client may send of one body before somebody has read it.
-const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// The same, of all bodies of a connection together.
-const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+/// What a client may send of one body before the endpoint has taken it. The
+/// connection has as much for each of its streams, so that uploads to a slow endpoint
+/// leave the window of all others.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+/// The largest window there is (RFC 9113, section 6.9.1).
+const MAX_WINDOW_BYTES: u32 = (1 << 31) - 1;
 /// What is kept of one response while the client has no room for it.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -60,12 +62,13 @@ fn protocol(
 ) -> Builder<OnThisWorker> {
     let mut protocol = Builder::new(OnThisWorker(Rc::clone(activity)));
     let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
+    let window_bytes = bounds.max_streams.max(1).saturating_mul(STREAM_WINDOW_BYTES);
     protocol
         .enable_connect_protocol()
         .max_concurrent_streams(bounds.max_streams)
         .max_header_list_size(head_bytes)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .initial_connection_window_size(window_bytes.min(MAX_WINDOW_BYTES))
         .max_send_buf_size(SEND_BUFFER_BYTES);
     protocol
 }

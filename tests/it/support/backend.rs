@@ -54,8 +54,8 @@ struct Counts {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// A backend. `/slow` takes a moment, `/never` for ever, a path that begins with
-/// `/503` gets that status, `/stream` gives a body back while it comes, and then
+/// A backend. `/slow` takes a moment, `/never` for ever, `/large/N` has N bytes, a
+/// path that begins with `/503` gets that status, `/stream` gives a body back while it comes, and then
 /// the trailer `grpc-status`; everything else gets its own body back, and its
 /// trailers.
 pub(crate) struct Backend {
@@ -264,6 +264,8 @@ async fn answer(
     };
     counts.seen.lock().expect("no thread panics with it").push(seen);
     pending.0 = None;
+    let large = path.strip_prefix("/large/").and_then(|bytes| bytes.parse().ok());
+    let body = large.map_or(body, |bytes| Bytes::from(vec![b'x'; bytes]));
     let mut response = Response::new(match trailers {
         None => BodyExt::boxed(Full::new(body).map_err(|never| match never {})),
         Some(trailers) => {

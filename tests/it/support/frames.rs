@@ -22,6 +22,7 @@ pub(crate) const WINDOW_UPDATE: u8 = 8;
 pub(crate) const CONTINUATION: u8 = 9;
 
 /// Flags of frames.
+pub(crate) const ACK: u8 = 1;
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 
@@ -30,8 +31,11 @@ pub(crate) const HEADER_TABLE_SIZE: u16 = 1;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Codes of errors (RFC 9113, section 7).
+pub(crate) const NO_ERROR: u32 = 0;
 pub(crate) const PROTOCOL_ERROR: u32 = 1;
+pub(crate) const INTERNAL_ERROR: u32 = 2;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
+pub(crate) const REFUSED_STREAM: u32 = 7;
 pub(crate) const CANCEL: u32 = 8;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
@@ -39,6 +43,7 @@ pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
+    pub(crate) flags: u8,
     pub(crate) stream: u32,
     pub(crate) payload: Vec<u8>,
 }
@@ -114,6 +119,35 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     head(stream, &fields, true)
 }
 
+/// A whole answer with status 200 and no body.
+pub(crate) fn ok(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88])
+}
+
+/// The same with a head that unpacks to 90 KB: a field is put into the table, and then
+/// repeated (RFC 7541, sections 5.1, 6.1 and 6.2.1).
+pub(crate) fn too_large(stream: u32) -> Vec<u8> {
+    const LENGTH: [u8; 3] = [127, 0x80 | 57, 22];
+    let field = [&[0x40, 1, b'x'][..], &LENGTH, &[b'x'; 3000]].concat();
+    let head = [&[0x88][..], &field, &[0xbe; 30]].concat();
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &head)
+}
+
+/// WINDOW_UPDATE of a stream and of its connection.
+pub(crate) fn more(stream: u32, bytes: u32) -> Vec<u8> {
+    [stream, 0].map(|of| frame(WINDOW_UPDATE, 0, of, &bytes.to_be_bytes())).concat()
+}
+
+/// RST_STREAM.
+pub(crate) fn reset(stream: u32, code: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+/// GOAWAY: streams above `last` were not processed.
+pub(crate) fn go_away(last: u32, code: u32) -> Vec<u8> {
+    frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
+}
+
 /// One connection to a gateway.
 pub(crate) struct Frames {
     stream: BufReader<TcpStream>,
@@ -143,6 +177,15 @@ impl Frames {
         connection
     }
 
+    /// The other side of a connection: an endpoint that the gateway has connected.
+    pub(crate) fn accepted(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        let mut connection = Self { stream: BufReader::new(stream) };
+        connection.stream.read_exact(&mut [0; PREFACE.len()])?;
+        connection.send(&[settings(&[]), frame(SETTINGS, ACK, 0, &[])].concat());
+        Ok(connection)
+    }
+
     /// Exactly these bytes. False: the gateway does not take them any more.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.get_mut().write_all(bytes).is_ok()
@@ -156,11 +199,11 @@ impl Frames {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
             Err(_) => return Ok(None),
         }
-        let [high, middle, low, kind, _, stream @ ..] = header;
+        let [high, middle, low, kind, flags, stream @ ..] = header;
         let mut payload =
             vec![0; usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low)];
         self.stream.read_exact(&mut payload)?;
-        Ok(Some(Frame { kind, stream: u32::from_be_bytes(stream), payload }))
+        Ok(Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }))
     }
 
     /// What becomes of a stream, or of the connection first.
@@ -189,6 +232,11 @@ impl Frames {
 }
 
 impl Frame {
+    /// Whether it is the last of its stream.
+    pub(crate) fn ends_stream(&self) -> bool {
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
     /// Whether it resets a stream with this code.
     pub(crate) fn resets(&self, code: u32) -> bool {
         self.kind == RST_STREAM && self.number(0) == code

@@ -7,6 +7,7 @@
 mod backend;
 mod certificates;
 mod client;
+mod endpoint;
 pub(crate) mod frames;
 mod gateway;
 pub(crate) mod http;
@@ -20,6 +21,7 @@ mod tls;
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use certificates::Certificates;
 pub(crate) use client::Client;
+pub(crate) use endpoint::Endpoint;
 pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Nobody, Origin, Received};
 pub(crate) use place::{Place, on_every_store};

@@ -2,9 +2,11 @@
 
 use std::thread;
 
+use futures_util::future::join_all;
 use http::Version;
 
 use super::gateway;
+use crate::support::http::{Http, block_on, nothing, request};
 use crate::support::{Backend, Speaks, eventually};
 
 fn backend(max_streams: u32) -> (Backend, [String; 1]) {
@@ -67,6 +69,21 @@ fn many_requests_share_few_connections() {
         let opened = backend.connections();
         assert!(connections.contains(&opened), "{opened} for {max_streams} streams");
     }
+}
+
+/// More than all connections carry: what comes at once waits, and none is lost.
+#[test]
+fn a_crowd_waits_for_the_streams_that_there_are() {
+    let (backend, endpoints) = backend(2);
+    let gateway = gateway(&endpoints, "", "");
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        let asked = (0..60).map(|_| http.ask(request("GET", "/slow", nothing())));
+        for answer in join_all(asked).await {
+            assert_eq!(answer.unwrap().status, 200);
+        }
+    });
+    assert_eq!(backend.seen().len(), 60);
 }
 
 #[test]

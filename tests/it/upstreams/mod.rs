@@ -1,11 +1,16 @@
 //! Upstreams of several endpoints, of other protocols, and in trouble.
 
 mod balance;
+mod blame;
+mod cancels;
+mod early;
 mod health;
 mod http2;
+mod repetitions;
 mod retries;
 mod tls;
 mod transports;
+mod windows;
 
 use std::fmt::Write as _;
 

@@ -114,3 +114,23 @@ fn an_endpoint_that_asks_who_we_are_is_told() {
     let without = secure.gateway("127.0.0.1", &secure.ca());
     assert_eq!(without.client().get("/", &[]).status, 502);
 }
+
+/// An endpoint that speaks only HTTP/2 refuses the handshake of a connection on
+/// which a WebSocket could be opened. Nothing is wrong with it.
+#[test]
+fn a_handshake_for_a_websocket_ejects_no_endpoint() {
+    let secure = Secure::start("127.0.0.1", &["h2"], false);
+    let endpoint = format!("https://127.0.0.1:{}", secure.backend.address().port());
+    let eject = "eject: { consecutive_errors: 2, max_percent: 100% }";
+    let gateway = gateway(&[endpoint], &format!("tls: {{ {} }}, {eject}", secure.ca()), "");
+    for _ in 0..3 {
+        let fields = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"];
+        let key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==";
+        let response = gateway.client().get("/", &[&fields[..], &[key]].concat());
+        assert_eq!(response.status, 502);
+        let detail = "the upstream speaks no HTTP/1.1, over which a WebSocket could be opened";
+        assert_eq!(response.json()["detail"], detail);
+    }
+    assert!(!gateway.log().contains("an endpoint is ejected"), "{}", gateway.log());
+    assert_eq!(gateway.client().get("/", &[]).status, 200);
+}

@@ -1,0 +1,185 @@
+//! The body of a request on its way to an endpoint. The HTTP library sends it in a
+//! task of its own, which goes on when the endpoint has answered: here that task
+//! can be stopped.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE};
+use http::{HeaderMap, Request};
+use http_body::{Body, Frame, SizeHint};
+use tokio::sync::Notify;
+use tokio::task::{AbortHandle, spawn_local};
+
+use crate::message::Failure;
+use crate::proxy::RequestBody;
+
+/// An upload, by the task that sends it; nothing if there is no body, or if it was
+/// sent without a task.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Upload(Option<Rc<OnceCell<AbortHandle>>>);
+
+impl Upload {
+    /// Stops it; whether it was still going on.
+    pub(super) fn stop(&self) -> bool {
+        let task = self.0.as_ref().and_then(|task| task.get());
+        task.is_some_and(|task| {
+            let goes_on = !task.is_finished();
+            task.abort();
+            goes_on
+        })
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        matches!((&self.0, &other.0), (Some(one), Some(other)) if Rc::ptr_eq(one, other))
+    }
+}
+
+/// Runs the tasks of a connection on its worker, and knows which of them is an
+/// upload: the library asks a body for its first piece, and only then and at once
+/// makes a task of it, if there is more to be sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OnThisWorker {
+    begun: Rc<RefCell<Upload>>,
+    /// Whether it runs the task that reads the connection, which is the first.
+    has_reader: Rc<Cell<bool>>,
+    news: Rc<Notify>,
+}
+
+impl OnThisWorker {
+    /// Returns when something may have come on the connection, or it has ended.
+    pub(super) async fn hears(&self) {
+        self.news.notified().await;
+    }
+
+    /// Runs a task that sees what becomes of the connection.
+    pub(super) fn run(&self, connection: impl Future + 'static) {
+        let (news, mut connection) = (Rc::clone(&self.news), Box::pin(connection));
+        spawn_local(poll_fn(move |cx| {
+            let polled = connection.as_mut().poll(cx);
+            news.notify_one();
+            polled
+        }));
+    }
+}
+
+impl<F: Future + 'static> hyper::rt::Executor<F> for OnThisWorker {
+    fn execute(&self, future: F) {
+        if !self.has_reader.replace(true) {
+            return self.run(future);
+        }
+        let task = spawn_local(future).abort_handle();
+        if let Some(upload) = self.begun.take().0 {
+            // A body has one task.
+            let _ = upload.set(task);
+        }
+    }
+}
+
+/// A body as the HTTP library is given it.
+#[derive(Debug)]
+pub(super) struct StreamedBody {
+    body: RequestBody,
+    upload: Upload,
+    executor: OnThisWorker,
+}
+
+impl StreamedBody {
+    /// The request with its body for the connection with this executor.
+    pub(super) fn of(
+        request: Request<RequestBody>,
+        executor: &OnThisWorker,
+    ) -> (Upload, Request<Self>) {
+        let upload = Upload(request.body().progress().map(|_| Rc::default()));
+        let (of_body, executor) = (upload.clone(), executor.clone());
+        (upload, request.map(|body| Self { body, upload: of_body, executor }))
+    }
+
+    pub(super) fn into_inner(mut self) -> RequestBody {
+        std::mem::replace(&mut self.body, RequestBody::EMPTY)
+    }
+
+    /// Tells the executor whose task it will be given next.
+    fn announce(&self) {
+        let has_task = self.upload.0.as_ref().is_none_or(|task| task.get().is_some());
+        if !has_task {
+            self.executor.begun.replace(self.upload.clone());
+        }
+    }
+}
+
+impl Drop for StreamedBody {
+    fn drop(&mut self) {
+        if self.executor.begun.borrow().is(&self.upload) {
+            self.executor.begun.take();
+        }
+    }
+}
+
+impl Body for StreamedBody {
+    type Data = Bytes;
+    type Error = Failure;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
+        self.announce();
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        let trailers = match &polled {
+            Poll::Ready(Some(Ok(frame))) => frame.trailers_ref(),
+            _ => None,
+        };
+        if trailers.is_some_and(|trailers| !is_sendable(trailers)) {
+            // The library would let go of the stream, and the endpoint wait for its end.
+            self.body.give_up(Failure::Unsendable);
+            return Poll::Ready(Some(Err(Failure::Unsendable)));
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Whether the HTTP/2 library sends these fields (RFC 9113, section 8.2.2).
+fn is_sendable(fields: &HeaderMap) -> bool {
+    let of_connection = [CONNECTION.as_str(), TRANSFER_ENCODING.as_str(), UPGRADE.as_str()];
+    let mut unsendable = of_connection.into_iter().chain(["keep-alive", "proxy-connection"]);
+    !unsendable.any(|name| fields.contains_key(name))
+        && fields.get(TE).is_none_or(|value| value == "trailers")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn fields_of_a_connection_are_not_sent() {
+        for (name, value, sendable) in [
+            ("connection", "x", false),
+            ("transfer-encoding", "chunked", false),
+            ("upgrade", "x", false),
+            ("keep-alive", "5", false),
+            ("proxy-connection", "x", false),
+            ("te", "gzip", false),
+            ("te", "trailers", true),
+            ("x-sum", "42", true),
+        ] {
+            let field = (HeaderName::from_static(name), HeaderValue::from_static(value));
+            assert_eq!(is_sendable(&HeaderMap::from_iter([field])), sendable, "{name}: {value}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! One client that does not read, or one upload that is not read, holds what is its
+//! own, and nothing of others that use the same connection.
+
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Frame;
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::timeout;
+
+use super::gateway;
+use crate::support::http::{Http, block_on, nothing, request, soon, streamed};
+use crate::support::{Backend, Client, Origin, PATIENCE, Speaks};
+
+/// More than all buffers and windows on the way of one response.
+const LARGE: &str = "/large/16000000";
+
+#[test]
+fn clients_that_do_not_read_leave_the_connection_to_others() {
+    let backend = Backend::start(Speaks::Http2 { max_streams: 100 });
+    let gateway = gateway(&[format!("h2c://{}", backend.address())], "", "");
+    let idle: Vec<Client> = (0..20)
+        .map(|_| {
+            let mut client = gateway.client();
+            client.send(format!("GET {LARGE} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
+            assert_eq!(client.head().status, 200);
+            client
+        })
+        .collect();
+    // Until nothing more fits anywhere.
+    thread::sleep(Duration::from_millis(300));
+    let mut other = gateway.client();
+    assert_eq!(other.get("/", &[]).status, 200);
+    assert_eq!(other.get("/large/1000000", &[]).body.len(), 1_000_000);
+    assert_eq!(backend.connections(), 1, "they share it");
+    drop(idle);
+}
+
+/// More requests than one connection carries open another one.
+#[test]
+fn a_connection_that_is_full_leaves_the_others_their_own() {
+    let backend = Backend::start(Speaks::Http2 { max_streams: 1000 });
+    let gateway = gateway(&[format!("h2c://{}", backend.address())], "", "");
+    block_on(async {
+        let (first, second) = (
+            Http::prior_knowledge(gateway.address()).await,
+            Http::prior_knowledge(gateway.address()).await,
+        );
+        // What the endpoint allows is known once it has said so.
+        assert_eq!(first.get("/").await.status, 200);
+        let never = || request("GET", "/never", nothing());
+        let pending: Vec<_> = (0..60)
+            .flat_map(|_| [&first, &second])
+            .map(|http| spawn_local(http.send(never())))
+            .collect();
+        soon("all are there", || backend.begun() == 121).await;
+        assert_eq!(first.get("/").await.status, 200);
+        assert_eq!(backend.connections(), 2);
+        pending.iter().for_each(JoinHandle::abort);
+    });
+}
+
+/// A front proxy has the uploads of many clients on one connection.
+#[test]
+fn uploads_that_are_not_read_leave_the_connection_to_others() {
+    const PIECE: usize = 64 * 1024;
+    let origin = Origin::serving(|stream, read| {
+        let mut first = [0; 5];
+        if stream.peek(&mut first).is_ok() && &first == b"POST " {
+            return thread::sleep(PATIENCE);
+        }
+        while read().is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let gateway = gateway(&[format!("http://{}", origin.address())], "", "");
+    let piece = || Frame::data(Bytes::from(vec![0; PIECE]));
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        let mut stalled = Vec::new();
+        for _ in 0..6 {
+            let (sender, body) = streamed();
+            stalled.push((sender.clone(), spawn_local(http.send(request("POST", "/", body)))));
+            while timeout(Duration::from_millis(200), sender.send(piece())).await.is_ok() {}
+        }
+        let (sender, body) = streamed();
+        let send = async move {
+            for _ in 0..20 {
+                sender.send(piece()).await.unwrap();
+            }
+        };
+        let upload = async { tokio::join!(http.ask(request("PUT", "/", body)), send).0 };
+        let answer = timeout(PATIENCE / 4, upload).await.expect("other uploads go on");
+        assert_eq!(answer.unwrap().status, 200);
+    });
+}
