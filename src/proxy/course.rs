@@ -84,7 +84,9 @@ impl<'a> Course<'a> {
             Reach::Unsent => {
                 self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried)
             }
-            Reach::Unprocessed => self.take_repetition(),
+            // It has cost the endpoint nothing, and one that ends its connections in
+            // order does so with all requests that are on their way.
+            Reach::Unprocessed => !std::mem::replace(&mut self.is_repeated, true),
             // An endpoint that stops may accept a connection yet, and close it. A route
             // with `retries` has said what it wants.
             Reach::Unanswered => {
