@@ -4,7 +4,6 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use hyper::body::Incoming;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
@@ -16,7 +15,7 @@ use crate::message::{
 };
 use crate::proxy::{Conditions, RequestBody};
 use crate::request::RequestView;
-use crate::server::InterimQueue;
+use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 use crate::time::monotonic;
 
@@ -26,7 +25,7 @@ impl Gateway {
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
@@ -43,7 +42,7 @@ impl Gateway {
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Judgement { route, affinity, decision, .. } = judgement;
@@ -82,7 +81,7 @@ impl Gateway {
         client: &Client,
         route: usize,
         redirect: &Redirect,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let (head, _) = request.into_parts();
         let view = RequestView::of(&head, client.peer)?;

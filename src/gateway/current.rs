@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
 use tower::Service;
 
 use super::{Client, Gateway, ResponseBody};
 use crate::message::Forwarding;
-use crate::server::Peer;
+use crate::server::{ClientBody, Peer};
 use crate::snapshot::Snapshot;
 
 /// The gateway that a worker has now. Requests take it when they begin, and
@@ -42,7 +41,7 @@ impl CurrentGateway {
         self: &Rc<Self>,
         peer: Peer,
         body_patience: Duration,
-    ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible>
+    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
     + Clone
     + use<> {
         let current = Rc::clone(self);

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use http::header::{CONNECTION, EXPECT, ORIGIN};
+use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response};
 use smallvec::SmallVec;
@@ -25,8 +25,6 @@ pub(super) struct Exchange<'g> {
     style: AnswerStyle,
     /// Whether a script of another origin asks.
     is_cross_origin: bool,
-    /// Whether the client waits with its body until it is asked for it.
-    asks_first: bool,
     /// The index of the route that it takes, as soon as that is known.
     route: Option<usize>,
     /// Its line in the access log, if there is one.
@@ -48,7 +46,6 @@ impl<'g> Exchange<'g> {
             gateway,
             style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
-            asks_first: head.headers.contains_key(EXPECT),
             route: None,
             entry: Entry::begin(gateway, client, head, now, &request_id),
             owed: None,
@@ -112,10 +109,6 @@ impl<'g> Exchange<'g> {
         let headers = response.headers_mut();
         self.gateway.change(self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
-        if self.asks_first && is_local {
-            // What comes next may be the body or another request (RFC 9110, section 10.1.1).
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
         if let Some(decision) = decision {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }

@@ -15,13 +15,12 @@ use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Malformed, RequestView};
-use crate::server::InterimQueue;
+use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -117,7 +116,7 @@ impl Gateway {
     async fn handle(
         self: &Rc<Self>,
         client: &Client,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();

@@ -127,6 +127,7 @@ impl<T> Guard<T> {
                     let passed = usize::try_from(*left).map_or(rest.len(), |n| n.min(rest.len()));
                     *left -= u64::try_from(passed).expect("it is at most what is left");
                     at += passed;
+                    self.turns.body_goes_on(Some(*left));
                     if *left == 0 {
                         self.end(at < bytes.len());
                     }
@@ -159,13 +160,20 @@ impl<T> Guard<T> {
         }
         match head.framing {
             Framing::Length(0) => self.end(is_more),
-            Framing::Length(length) => self.next = Next::Length(length),
-            Framing::Chunked => self.next = Next::Chunks(Chunks::new()),
+            Framing::Length(length) => {
+                self.turns.body_goes_on(Some(length));
+                self.next = Next::Length(length);
+            }
+            Framing::Chunked => {
+                self.turns.body_goes_on(None);
+                self.next = Next::Chunks(Chunks::new());
+            }
         }
     }
 
     /// A request has passed, with its body, and maybe more has come.
     fn end(&mut self, is_more: bool) {
+        self.turns.body_has_passed();
         if self.asks_upgrade {
             self.next = Next::Undecided;
             return;
@@ -179,6 +187,7 @@ impl<T> Guard<T> {
     fn refuse(&mut self, malformed: Malformed) {
         self.turns.activity().head_is_whole();
         self.turns.refuse(malformed);
+        self.turns.body_has_passed();
         self.next = Next::Refused;
     }
 

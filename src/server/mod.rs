@@ -7,6 +7,7 @@
 
 mod activity;
 mod chunks;
+mod client_body;
 mod connection;
 mod frames;
 mod guard;
@@ -25,6 +26,7 @@ mod tls;
 mod tunnel;
 mod turns;
 
+pub use client_body::ClientBody;
 pub use connection::Peer;
 pub use interim::InterimQueue;
 pub use listener::{BindError, Listener, serve};

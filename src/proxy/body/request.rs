@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::Patience;
 use super::replay::{Reader, Recording};
 use crate::message::Failure;
 use crate::request::Malformed;
+use crate::server::ClientBody;
 use crate::time::monotonic;
 
 /// A request's body on its way to an upstream. Its errors are [`Failure`]s that
@@ -59,7 +59,7 @@ impl Spare {
 /// What comes from the client.
 #[derive(Debug)]
 pub(super) struct Upload {
-    incoming: Incoming,
+    incoming: ClientBody,
     /// Bytes that may still come.
     allowance: u64,
     patience: Patience,
@@ -103,7 +103,7 @@ impl RequestBody {
     /// # Errors
     /// If the body is announced to be larger.
     pub fn new(
-        incoming: Incoming,
+        incoming: ClientBody,
         max_bytes: Option<u64>,
         patience: Duration,
     ) -> Result<Self, Failure> {

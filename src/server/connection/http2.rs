@@ -24,6 +24,7 @@ use crate::drain::Drain;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
 use crate::request::Malformed;
 use crate::server::activity::{Activity, Observed, UntilIdle};
+use crate::server::client_body::ClientBody;
 use crate::server::frames::Frames;
 use crate::server::head::{is_disguised, is_method};
 use crate::server::stream::Stream;
@@ -79,7 +80,7 @@ pub(super) async fn serve<S, B>(
     mut drain: Drain,
     service: S,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -94,6 +95,7 @@ pub(super) async fn serve<S, B>(
         }
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
+        let request = request.map(ClientBody::of_http2);
         let (service, mut waiting) = (service.clone(), waiting.clone());
         async move {
             let answer = service.oneshot(request).await?;

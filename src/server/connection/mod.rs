@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +23,7 @@ use tower::Service;
 use tracing::debug;
 
 use super::activity::Activity;
+use super::client_body::ClientBody;
 use super::frames::PREFACE;
 use super::identity::identity;
 use super::interim::InterimQueue;
@@ -93,7 +93,7 @@ pub(super) async fn serve<F, S, B>(
     service: &F,
 ) where
     F: Fn(Peer, &ListenerSettings) -> S,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {

@@ -31,14 +31,14 @@ impl Played {
 
     fn request(&mut self) -> Interim {
         self.under_way = Some(self.activity.begin());
-        self.turns.begin();
+        self.turns.begin(|| false);
         self.queue.begin(Version::HTTP_11);
         self.queue.open().expect("a client of HTTP/1.1 knows interim responses")
     }
 
     fn respond(&self) {
         self.queue.close(&self.turns);
-        self.turns.answer();
+        self.turns.answer(false);
     }
 
     /// The response has been given to the library, to its end.
