@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
 use crate::limiter::X_RATELIMIT_SOFT;
 use crate::message::{
-    Failure, Redirect, Via, options, strip_hop_by_hop, switch_to_websocket, take_hop,
+    Failure, Redirect, Via, options, strip_hop_by_hop_of_request, switch_to_websocket, take_hop,
     wants_websocket,
 };
 use crate::proxy::{Conditions, RequestBody};
@@ -93,7 +93,7 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see,
     /// and changes what the route says.
     fn introduce(&self, client: &Client, handling: &Handling, head: &mut Parts) {
-        strip_hop_by_hop(&mut head.headers);
+        strip_hop_by_hop_of_request(&mut head.headers);
         head.headers.remove(X_RATELIMIT_SOFT);
         // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
         let target =

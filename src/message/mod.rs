@@ -17,7 +17,8 @@ mod websocket;
 pub use edits::FieldEdits;
 pub use failure::{Blame, Failure};
 pub use fields::{
-    X_REQUEST_ID, has_unknown_expectation, join_cookies, request_id, strip_hop_by_hop, take_hop,
+    X_REQUEST_ID, has_unknown_expectation, join_cookies, request_id, strip_hop_by_hop,
+    strip_hop_by_hop_of_request, take_hop,
 };
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};

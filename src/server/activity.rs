@@ -23,6 +23,9 @@ use super::frames::Frames;
 use super::responses::Responses;
 use crate::time::monotonic;
 
+/// The bound that the library has for streams that it resets itself.
+const MAX_NEEDLESS_ENDS: u32 = 1024;
+
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -55,6 +58,10 @@ pub(super) struct Activity {
     /// The head that has not come to its end, and since when. Of HTTP/2, where
     /// requests are under way meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
+    /// Whether the library has shut the connection down.
+    is_shut: Cell<bool>,
+    /// How often the library has ended a connection of HTTP/2 without need.
+    needless_ends: Cell<u32>,
     /// Of HTTP/2: its clients can refuse to read a response and still read the
     /// connection.
     responses: Option<RefCell<Responses>>,
@@ -73,6 +80,8 @@ impl Activity {
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
             open_head: Cell::new(None),
+            is_shut: Cell::new(false),
+            needless_ends: Cell::new(0),
             responses: None,
         }
     }
@@ -110,6 +119,19 @@ impl Activity {
     /// Whether the next response is the last one.
     pub(super) fn is_ending(&self) -> bool {
         self.ending.get()
+    }
+
+    /// Whether a connection that the library calls ended can go on all the same.
+    ///
+    /// The library resets the stream of an extended CONNECT that has a length, and
+    /// then ends without having said so to anybody: it serves the other streams
+    /// when it is polled again. A client may have it do so as often as it may have
+    /// the library reset streams.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_needless = self.responses.is_some() && !self.is_shut.get() && !self.is_silent.get();
+        let ends = self.needless_ends.get();
+        self.needless_ends.set(ends + u32::from(is_needless));
+        is_needless && ends < MAX_NEEDLESS_ENDS
     }
 
     /// Whether the client has said that nothing more will come.
@@ -244,6 +266,9 @@ pub(super) struct Observed<T> {
     pub(super) frames: Option<Frames>,
     /// Bytes of HTTP/2 that were read since others had their turn.
     turn_bytes: usize,
+    /// Whether all that was written has been flushed, so that nothing is cut in two
+    /// by what is written next.
+    is_flushed: bool,
 }
 
 /// What is read of HTTP/2 before others have their turn: its library reads for as
@@ -253,7 +278,7 @@ const TURN_BYTES: usize = 16 * 1024;
 impl<T> Observed<T> {
     /// With `frames` of HTTP/2.
     pub(super) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
-        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0 }
+        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0, is_flushed: false }
     }
 
     /// Whether it is the turn of others, who then have it.
@@ -265,19 +290,29 @@ impl<T> Observed<T> {
         }
         yields
     }
+}
 
+impl<T: AsyncWrite + Unpin> Observed<T> {
     /// These bytes have come.
-    fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(frames) = &mut self.frames {
-            self.turn_bytes += bytes.len();
-            frames.see(bytes, monotonic).map_err(io::Error::other)?;
-            self.activity.see_head(frames.open_head());
+    fn see(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
+        let Some(frames) = &mut self.frames else {
+            return Ok(());
+        };
+        self.turn_bytes += bytes.len();
+        if let Err(fault) = frames.see(bytes, monotonic) {
+            let goaway = frames.goaway(fault);
+            // The connection ends in any case; a client that leaves room is told why.
+            if self.is_flushed && Pin::new(&mut self.stream).poll_write(cx, &goaway).is_ready() {
+                let _ = Pin::new(&mut self.stream).poll_flush(cx);
+            }
+            return Err(io::Error::other(fault));
         }
+        self.activity.see_head(frames.open_head());
         Ok(())
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Observed<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -295,7 +330,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
         if buf.filled().len() == known && buf.remaining() > 0 {
             self.activity.is_silent.set(true);
         }
-        Poll::Ready(self.see(&buf.filled()[known..]))
+        Poll::Ready(self.see(cx, &buf.filled()[known..]))
     }
 }
 
@@ -305,6 +340,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.is_flushed = false;
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.activity.wrote(&written);
         written
@@ -315,6 +351,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.is_flushed = false;
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         self.activity.wrote(&written);
         written
@@ -325,10 +362,13 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The library flushes when it has written all that it has.
+        self.is_flushed = true;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.activity.is_shut.set(true);
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -36,7 +36,8 @@ pub(super) const REFUSED_METHOD: &str = "-";
 const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// Bytes that are kept of what follows a request to change the protocol, until
-/// it has been answered.
+/// it has been answered. A client has to wait for that answer; one that sends more
+/// loses its connection.
 const MAX_UNDECIDED_BYTES: usize = 16 * 1024;
 
 /// What comes next on a connection.
@@ -264,7 +265,9 @@ impl<T: AsyncRead + Unpin> Guard<T> {
         if matches!(self.next, Next::Undecided) {
             self.turns.wake_on_upgrade(cx.waker());
             if self.held.rest().len() >= MAX_UNDECIDED_BYTES {
-                return Poll::Pending;
+                // To read no more would be to miss that the client leaves.
+                let excess = "too much has come behind a request to change the protocol";
+                return Poll::Ready(Err(io::Error::other(excess)));
             }
         }
         if ready!(self.held.poll_fill(cx, &mut self.stream))? == 0 {

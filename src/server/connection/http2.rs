@@ -26,7 +26,7 @@ use crate::request::Malformed;
 use crate::server::activity::{Activity, Observed, UntilIdle};
 use crate::server::client_body::ClientBody;
 use crate::server::frames::Frames;
-use crate::server::head::{is_disguised, is_method};
+use crate::server::head::{is_disguised, is_method, length_of};
 use crate::server::stream::Stream;
 use crate::server::tunnel::Tunnel;
 use crate::server::{Http2Settings, ListenerSettings};
@@ -160,7 +160,11 @@ fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
     if headers.len() > max_headers {
         return Err(Malformed::TooManyFields);
     }
-    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    if lengths.next().is_some_and(|length| length_of(length.as_bytes()).is_none()) {
+        return Err(Malformed::BadLength);
+    }
+    if lengths.next().is_some() {
         return Err(Malformed::ManyLengths);
     }
     if !is_method(request.method().as_str().as_bytes()) {

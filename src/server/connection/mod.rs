@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::{Request, Response};
@@ -212,6 +212,19 @@ async fn farewell(drain: &mut Drain) {
     sleep(FAREWELL).await;
 }
 
+/// Polls the connection for what is there now.
+fn poll_once<C>(mut connection: Pin<&mut C>, activity: &Activity, cx: &mut Context<'_>) -> Poll<End>
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    loop {
+        let ended = ready!(connection.as_mut().poll(cx));
+        if ended.is_err() || !activity.goes_on() {
+            return Poll::Ready(End::of(ended));
+        }
+    }
+}
+
 /// Polls the connection until it ends, is overdue, or has been drained, which is
 /// begun when `drained` returns and has no more time when `over` does.
 async fn drive<C>(
@@ -230,8 +243,8 @@ where
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
-        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(End::of(ended));
+        if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+            return Poll::Ready(end);
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && over.as_mut().poll(cx).is_ready() {
@@ -241,8 +254,8 @@ where
         if stopping && !draining && !activity.is_amid_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(End::of(ended));
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
             }
         }
         while ticks.poll_tick(cx).is_ready() {
@@ -254,8 +267,8 @@ where
                 return Poll::Ready(End::Overdue);
             }
             // Now the guard lets the library read something that can be answered.
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(End::of(ended));
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
             }
         }
         Poll::Pending

@@ -245,9 +245,13 @@ fn what_waited_is_http_if_the_protocol_stays() {
 fn what_waits_for_an_answer_has_a_bound() {
     let mut guarded = Guarded::new();
     guarded.receive(UPGRADE);
-    for _ in 0..100 {
+    for _ in 0..16 {
         guarded.receive([0; 1000]);
     }
+    guarded.guard.stream.0.push_back(vec![0; 1000]);
+    let (mut room, mut cx) = ([0; 100], Context::from_waker(Waker::noop()));
+    let polled = Pin::new(&mut guarded.guard).poll_read(&mut cx, &mut ReadBuf::new(&mut room));
+    assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
     assert!(guarded.held() < MAX_UNDECIDED_BYTES + 4096, "{}", guarded.held());
 }
 

@@ -31,6 +31,7 @@ pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 
 /// Codes of errors (RFC 9113, section 7).
 pub(crate) const PROTOCOL_ERROR: u32 = 1;
+pub(crate) const FLOW_CONTROL_ERROR: u32 = 3;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
 pub(crate) const CANCEL: u32 = 8;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
