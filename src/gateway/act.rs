@@ -56,7 +56,7 @@ impl Gateway {
                 if !take_hop(&head.method, &mut head.headers) {
                     return Ok(options().map(ResponseBody::local));
                 }
-                let body = RequestBody::new(body, handling.max_body_bytes, client.body_patience)?;
+                let body = RequestBody::new(body, handling.max_body_bytes, client.demand)?;
                 let wants_websocket = wants_websocket(&head);
                 self.introduce(client, handling, &mut head);
                 if wants_websocket {

@@ -11,7 +11,6 @@ mod queue;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
@@ -20,7 +19,7 @@ use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Malformed, RequestView};
-use crate::server::{ClientBody, InterimQueue};
+use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -50,8 +49,8 @@ struct Client {
     /// Who it is, by the certificate that it has shown.
     identity: Option<Arc<str>>,
     forwarding: Forwarding,
-    /// The longest pause in a request's body.
-    body_patience: Duration,
+    /// How fast it must send the bodies of requests.
+    demand: Demand,
     /// How it hears of interim responses, if it can.
     interim: Option<InterimQueue>,
 }

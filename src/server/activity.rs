@@ -14,12 +14,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use super::ListenerTimeouts;
 use super::frames::Frames;
+use super::pace::{Demand, Pace};
 use super::responses::Responses;
 use crate::time::monotonic;
 
@@ -42,8 +44,9 @@ pub(super) enum Phase {
 pub(super) struct Activity {
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// Since when the client has not read what it is being sent.
-    stalled: Cell<Option<Instant>>,
+    /// How fast the client must be, and how fast it reads what it is sent.
+    demand: Demand,
+    pace: RefCell<Pace>,
     /// Whether the next response is the last one.
     ending: Cell<bool>,
     /// Whether the client has said that nothing more will come.
@@ -69,11 +72,12 @@ pub(super) struct Activity {
 
 impl Activity {
     /// A fresh connection owes a request as if it had begun to send one at `since`.
-    pub(super) fn new(since: Instant) -> Self {
+    pub(super) fn new(since: Instant, demand: Demand) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
             since: Cell::new(since),
-            stalled: Cell::new(None),
+            demand,
+            pace: RefCell::default(),
             ending: Cell::new(false),
             is_silent: Cell::new(false),
             requests: Cell::new(0),
@@ -87,8 +91,8 @@ impl Activity {
     }
 
     /// The same for a connection of HTTP/2.
-    pub(super) fn of_http2(since: Instant) -> Self {
-        Self { responses: Some(RefCell::default()), ..Self::new(since) }
+    pub(super) fn of_http2(since: Instant, demand: Demand) -> Self {
+        Self { responses: Some(RefCell::default()), ..Self::new(since, demand) }
     }
 
     fn enter(&self, phase: Phase) {
@@ -190,11 +194,11 @@ impl Activity {
     }
 
     /// Something was written, or the client's side is full.
-    fn wrote<T>(&self, written: &Poll<io::Result<T>>) {
-        if written.is_ready() {
-            self.stalled.set(None);
-        } else if self.stalled.get().is_none() {
-            self.stalled.set(Some(monotonic()));
+    fn wrote(&self, written: &Poll<io::Result<usize>>) {
+        match written {
+            Poll::Ready(Ok(bytes)) => self.pace.borrow_mut().moves(*bytes, self.demand),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.pace.borrow_mut().waits(),
         }
     }
 
@@ -208,13 +212,13 @@ impl Activity {
         };
         is_late
             || self.open_head.get().is_some_and(|(_, since)| lasts(since, timeouts.request_head))
-            || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
+            || self.pace.borrow().is_late(self.demand, monotonic())
     }
 
-    /// Gives up each response that the client has left no room for so long.
-    pub(super) fn give_up_responses(&self, limit: Duration) {
+    /// Gives up each response that the client takes too slowly, or not at all.
+    pub(super) fn give_up_responses(&self) {
         if let Some(responses) = &self.responses {
-            responses.borrow().give_up(limit, monotonic());
+            responses.borrow().give_up(self.demand, monotonic());
         }
     }
 
@@ -233,11 +237,11 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Whether it is the client's turn: a piece of the response has been given
-    /// out, and no other asked for.
-    fn waits_for_client(&self, waits: bool) {
+    /// Another piece of the response is asked for. If it is there, it has so many
+    /// bytes, and it is the client's turn.
+    fn is_asked(&self, given: Option<usize>) {
         if let (Some(responses), Some(place)) = (&self.activity.responses, self.place) {
-            responses.borrow_mut().waits(place, waits.then(monotonic));
+            responses.borrow_mut().is_asked(place, given, self.activity.demand);
         }
     }
 }
@@ -384,7 +388,7 @@ pub(super) struct UntilIdle<B> {
 impl<B> UntilIdle<B> {
     pub(super) fn new(body: B, under_way: UnderWay) -> Self {
         // Nothing is asked for before the client has room.
-        under_way.waits_for_client(true);
+        under_way.is_asked(Some(0));
         Self { body, under_way }
     }
 }
@@ -398,7 +402,12 @@ impl<B: Body + Unpin> Body for UntilIdle<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.under_way.waits_for_client(polled.is_ready());
+        let given = match &polled {
+            Poll::Ready(Some(Ok(frame))) => Some(frame.data_ref().map_or(0, Buf::remaining)),
+            Poll::Ready(_) => Some(0),
+            Poll::Pending => None,
+        };
+        self.under_way.is_asked(given);
         polled
     }
 

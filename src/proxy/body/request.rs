@@ -17,7 +17,7 @@ use super::Patience;
 use super::replay::{Reader, Recording};
 use crate::message::Failure;
 use crate::request::Malformed;
-use crate::server::ClientBody;
+use crate::server::{ClientBody, Demand, Pace};
 use crate::time::monotonic;
 
 /// A request's body on its way to an upstream. Its errors are [`Failure`]s that
@@ -63,6 +63,10 @@ pub(super) struct Upload {
     /// Bytes that may still come.
     allowance: u64,
     patience: Patience,
+    demand: Demand,
+    /// How fast the client is, if it has announced how much it sends. In another
+    /// body there may be nothing to send for a while.
+    pace: Option<Pace>,
     progress: Rc<Progress>,
 }
 
@@ -97,15 +101,15 @@ impl RequestBody {
     /// No body.
     pub const EMPTY: Self = Self(Source::Empty);
 
-    /// The body `incoming`, of at most `max_bytes`, in which no pause is longer
-    /// than `patience`.
+    /// The body `incoming`, of at most `max_bytes`, which comes as fast as `demand`
+    /// says.
     ///
     /// # Errors
     /// If the body is announced to be larger.
     pub fn new(
         incoming: ClientBody,
         max_bytes: Option<u64>,
-        patience: Duration,
+        demand: Demand,
     ) -> Result<Self, Failure> {
         if incoming.is_end_stream() {
             return Ok(Self::EMPTY);
@@ -114,11 +118,13 @@ impl RequestBody {
         if incoming.size_hint().lower() > allowance {
             return Err(Failure::BodyTooLarge);
         }
-        let patience = Patience::new(patience);
+        let patience = Patience::new(demand.patience);
+        let pace = incoming.size_hint().exact().map(|_| Pace::default());
         let since = Cell::new(Instant::from_std(monotonic()));
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
         let progress = Rc::new(Progress { bytes, waits_for_client, since });
-        Ok(Self(Source::Direct(Upload { incoming, allowance, patience, progress })))
+        let upload = Upload { incoming, allowance, patience, demand, pace, progress };
+        Ok(Self(Source::Direct(upload)))
     }
 
     /// How the upload is getting on; nothing if there is none.
@@ -155,6 +161,7 @@ impl Upload {
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.progress.mark(true);
+            self.pace.iter_mut().for_each(Pace::waits);
             return self.patience.poll_exhausted(cx).map(|()| Some(Err(Failure::BodyTimeout)));
         };
         self.patience.reset();
@@ -162,6 +169,12 @@ impl Upload {
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map_err(|error| fault_of(&error))?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
+            if let Some(pace) = &mut self.pace {
+                pace.moves(bytes, self.demand);
+                if pace.is_too_slow() {
+                    return Err(Failure::BodyTimeout);
+                }
+            }
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             self.progress.bytes.set(self.progress.bytes.get().saturating_add(bytes));
             self.allowance = self.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;

@@ -61,7 +61,7 @@ pub(super) async fn serve<F, S, B>(
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Protocols { settings, http1, .. } = protocols;
-    let activity = Rc::new(Activity::new(since));
+    let activity = Rc::new(Activity::new(since, settings.demand()));
     let observed = Observed::new(stream, &activity, None);
     let backchannel = Rc::new(Backchannel::new(Rc::clone(&activity)));
     let (turns, writer) = (Rc::clone(&backchannel.turns), backchannel.interim.writer());

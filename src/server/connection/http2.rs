@@ -84,7 +84,7 @@ pub(super) async fn serve<S, B>(
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let activity = Rc::new(Activity::of_http2(since));
+    let activity = Rc::new(Activity::of_http2(since, settings.demand()));
     let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed::new(stream, &activity, frames);
     let (waiting, patience) = (drain.clone(), settings.timeouts.tunnel);

@@ -259,7 +259,7 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            activity.give_up_responses(timeouts.request_body);
+            activity.give_up_responses();
             if !activity.is_overdue(timeouts) {
                 continue;
             }

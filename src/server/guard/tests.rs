@@ -12,6 +12,7 @@ use proptest::sample::select;
 use super::*;
 use crate::server::activity::Activity;
 use crate::server::interim::InterimQueue;
+use crate::server::pace::Demand;
 use crate::time::monotonic;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
@@ -60,7 +61,7 @@ struct Guarded {
 
 impl Guarded {
     fn new() -> Self {
-        let activity = Rc::new(Activity::new(monotonic()));
+        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
         let turns = Rc::new(Turns::new(Rc::clone(&activity)));
         let writer = InterimQueue::default().writer();
         let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);

@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use super::*;
 use crate::server::activity::{Activity, UnderWay};
+use crate::server::pace::Demand;
 use crate::time::monotonic;
 
 /// A connection whose HTTP library is played by the tests.
@@ -24,7 +25,7 @@ impl Played {
     fn new() -> Self {
         let queue = InterimQueue::default();
         let writer = queue.writer();
-        let activity = Rc::new(Activity::new(monotonic()));
+        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
         let turns = Turns::new(Rc::clone(&activity));
         Self { activity, turns, under_way: None, queue, writer, wire: Vec::new() }
     }
