@@ -4,11 +4,8 @@
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
 
-#[cfg(test)]
-mod tests;
-
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -16,11 +13,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use super::ListenerTimeouts;
-use super::frames::Frames;
 use super::pace::{Demand, Pace};
 use super::responses::Responses;
 use crate::time::monotonic;
@@ -138,7 +133,17 @@ impl Activity {
         is_needless && ends < MAX_NEEDLESS_ENDS
     }
 
-    /// Whether the client has said that nothing more will come.
+    /// The library shuts the connection down.
+    pub(super) fn shuts(&self) {
+        self.is_shut.set(true);
+    }
+
+    /// The client has said that nothing more will come.
+    pub(super) fn falls_silent(&self) {
+        self.is_silent.set(true);
+    }
+
+    /// Whether it has.
     pub(super) fn is_silent(&self) -> bool {
         self.is_silent.get()
     }
@@ -184,7 +189,7 @@ impl Activity {
 
     /// A look at HTTP/2: this head is on its way, or none is. Each has its own
     /// time, even if the next begins in the same piece in which one ends.
-    fn see_head(&self, open: Option<u64>) {
+    pub(super) fn see_head(&self, open: Option<u64>) {
         if open != self.open_head.get().map(|(head, _)| head) {
             self.open_head.set(open.map(|head| (head, monotonic())));
         }
@@ -194,7 +199,7 @@ impl Activity {
     }
 
     /// Something was written, or the client's side is full.
-    fn wrote(&self, written: &Poll<io::Result<usize>>) {
+    pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>) {
         match written {
             Poll::Ready(Ok(bytes)) => self.pace.borrow_mut().moves(*bytes, self.demand),
             Poll::Ready(Err(_)) => {}
@@ -257,123 +262,6 @@ impl Drop for UnderWay {
             let is_next_on_its_way = self.activity.has_partial_head.get();
             self.activity.enter(if is_next_on_its_way { Phase::Head } else { Phase::Idle });
         }
-    }
-}
-
-/// A stream that marks when its client does not read, and of HTTP/2 when a
-/// request begins to arrive. Of HTTP/1 the guard marks that.
-#[derive(Debug)]
-pub(super) struct Observed<T> {
-    pub(super) stream: T,
-    pub(super) activity: Rc<Activity>,
-    /// Of HTTP/2.
-    pub(super) frames: Option<Frames>,
-    /// Bytes of HTTP/2 that were read since others had their turn.
-    turn_bytes: usize,
-    /// Whether all that was written has been flushed, so that nothing is cut in two
-    /// by what is written next.
-    is_flushed: bool,
-}
-
-/// What is read of HTTP/2 before others have their turn: its library reads for as
-/// long as there is something, and can be given much work in few bytes.
-const TURN_BYTES: usize = 16 * 1024;
-
-impl<T> Observed<T> {
-    /// With `frames` of HTTP/2.
-    pub(super) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
-        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0, is_flushed: false }
-    }
-
-    /// Whether it is the turn of others, who then have it.
-    fn yields(&mut self, cx: &Context<'_>) -> bool {
-        let yields = self.turn_bytes >= TURN_BYTES;
-        if yields {
-            self.turn_bytes = 0;
-            cx.waker().wake_by_ref();
-        }
-        yields
-    }
-}
-
-impl<T: AsyncWrite + Unpin> Observed<T> {
-    /// These bytes have come.
-    fn see(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> io::Result<()> {
-        let Some(frames) = &mut self.frames else {
-            return Ok(());
-        };
-        self.turn_bytes += bytes.len();
-        if let Err(fault) = frames.see(bytes, monotonic) {
-            let goaway = frames.goaway(fault);
-            // The connection ends in any case; a client that leaves room is told why.
-            if self.is_flushed && Pin::new(&mut self.stream).poll_write(cx, &goaway).is_ready() {
-                let _ = Pin::new(&mut self.stream).poll_flush(cx);
-            }
-            return Err(io::Error::other(fault));
-        }
-        self.activity.see_head(frames.open_head());
-        Ok(())
-    }
-}
-
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Observed<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.yields(cx) {
-            return Poll::Pending;
-        }
-        let known = buf.filled().len();
-        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buf) else {
-            self.turn_bytes = 0;
-            return Poll::Pending;
-        };
-        read?;
-        if buf.filled().len() == known && buf.remaining() > 0 {
-            self.activity.is_silent.set(true);
-        }
-        Poll::Ready(self.see(cx, &buf.filled()[known..]))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        self.is_flushed = false;
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.activity.wrote(&written);
-        written
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.is_flushed = false;
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.activity.wrote(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The library flushes when it has written all that it has.
-        self.is_flushed = true;
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.activity.is_shut.set(true);
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use super::fragments::Fragments;
 use super::settings::Http2Settings;
 
 /// What a client sends first (RFC 9113, section 3.4).
@@ -102,6 +103,11 @@ pub(super) struct Frames {
     has_open_head: bool,
     /// The present frame carries a head or a piece of one.
     carries_head: bool,
+    /// Of a frame with a head: bytes before the fields, and behind them.
+    before_fields: usize,
+    padding: usize,
+    /// Looks at the fields of heads, and not at trailers.
+    fragments: Option<Fragments>,
     /// The last stream that has begun.
     last_stream: u32,
     /// Streams whose requests have not ended, as far as is known here: as many as
@@ -135,6 +141,9 @@ impl Frames {
             heads: 0,
             has_open_head: false,
             carries_head: false,
+            before_fields: 0,
+            padding: 0,
+            fragments: None,
             last_stream: 0,
             open_streams: Vec::new(),
             since: now,
@@ -159,13 +168,14 @@ impl Frames {
         frame
     }
 
-    /// Looks at what came. The clock is read only for frames that count.
+    /// Looks at what came, and spoils each path that has a fragment. The clock is
+    /// read only for frames that count.
     ///
     /// # Errors
     /// If the connection is to end.
     pub(super) fn see(
         &mut self,
-        mut bytes: &[u8],
+        mut bytes: &mut [u8],
         clock: impl Fn() -> Instant,
     ) -> Result<(), Fault> {
         while !bytes.is_empty() {
@@ -174,12 +184,16 @@ impl Frames {
                 continue;
             }
             let skipped = self.skip_bytes.min(bytes.len());
+            let (payload, rest) = bytes.split_at_mut(skipped);
+            if self.carries_head {
+                self.follow_fields(payload);
+            }
             self.skip_bytes -= skipped;
-            bytes = &bytes[skipped..];
+            bytes = rest;
             let wanted = (HEADER_BYTES - self.header_bytes).min(bytes.len());
             self.header[self.header_bytes..][..wanted].copy_from_slice(&bytes[..wanted]);
             self.header_bytes += wanted;
-            bytes = &bytes[wanted..];
+            bytes = &mut bytes[wanted..];
             if self.header_bytes == HEADER_BYTES {
                 self.header_bytes = 0;
                 self.frame(&clock)?;
@@ -189,9 +203,9 @@ impl Frames {
     }
 
     /// Adds to the piece, looks at it when it is whole, and returns what is left.
-    fn gather<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], Fault> {
+    fn gather<'b>(&mut self, bytes: &'b mut [u8]) -> Result<&'b mut [u8], Fault> {
         let Piece { bytes: gathered, len, wanted } = &mut self.piece;
-        let (more, rest) = bytes.split_at((*wanted - *len).min(bytes.len()));
+        let (more, rest) = bytes.split_at_mut((*wanted - *len).min(bytes.len()));
         gathered[*len..][..more.len()].copy_from_slice(more);
         *len += more.len();
         self.skip_bytes -= more.len();
@@ -216,6 +230,24 @@ impl Frames {
         Ok(rest)
     }
 
+    /// The next bytes of a frame that carries a head.
+    fn follow_fields(&mut self, payload: &mut [u8]) {
+        let Some(fragments) = &mut self.fragments else {
+            return;
+        };
+        let (before, fields) = payload.split_at_mut(self.before_fields.min(payload.len()));
+        if let [first, ..] = before
+            && self.header[4] & PADDED != 0
+            && self.before_fields == before_fields(self.header[4])
+        {
+            self.padding = usize::from(*first);
+        }
+        self.before_fields -= before.len();
+        let left = (self.skip_bytes - before.len()).saturating_sub(self.padding);
+        let len = left.min(fields.len());
+        fragments.follow(&mut fields[..len]);
+    }
+
     /// The header of a frame is there.
     fn frame(&mut self, clock: impl Fn() -> Instant) -> Result<(), Fault> {
         let [high, middle, low, kind, flags, stream @ ..] = self.header;
@@ -235,14 +267,18 @@ impl Frames {
         if self.carries_head {
             self.has_open_head = flags & END_HEADERS == 0;
             self.heads += u64::from(kind == HEADERS);
+            self.before_fields = if kind == HEADERS { before_fields(flags) } else { 0 };
+            self.padding = 0;
         }
         match kind {
             HEADERS if self.open_streams.contains(&stream) => {
                 self.piece.wanted = self.skip_bytes.min(PIECE_BYTES);
+                self.fragments = None;
                 self.close(stream);
             }
             HEADERS => {
                 self.last_stream = self.last_stream.max(stream);
+                self.fragments = Some(Fragments::default());
                 if flags & END_STREAM == 0 {
                     self.open(stream);
                 }

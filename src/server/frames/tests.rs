@@ -24,7 +24,7 @@ fn connection(frames: &[Vec<u8>]) -> Vec<u8> {
 fn outcome(frames: &[Vec<u8>], piece: usize) -> Result<Option<u64>, Fault> {
     let start = monotonic();
     let mut seen = Frames::new(limits(), start);
-    for bytes in connection(frames).chunks(piece) {
+    for bytes in connection(frames).chunks_mut(piece) {
         seen.see(bytes, || start)?;
     }
     Ok(seen.open_head())
@@ -56,15 +56,15 @@ fn what_carries_something_has_none() {
 fn every_second_begins_anew() {
     let start = monotonic();
     let mut seen = Frames::new(limits(), start);
-    seen.see(&connection(&[]), || start).unwrap();
+    seen.see(&mut connection(&[]), || start).unwrap();
     for second in 0..10 {
         let now = start + WINDOW * second;
         for _ in 0..3 {
-            seen.see(&frame(RST_STREAM, 0, 4), || now).unwrap();
+            seen.see(&mut frame(RST_STREAM, 0, 4), || now).unwrap();
         }
     }
     let last = start + WINDOW * 9;
-    assert_eq!(seen.see(&frame(RST_STREAM, 0, 4), || last), Err(Fault::Resets));
+    assert_eq!(seen.see(&mut frame(RST_STREAM, 0, 4), || last), Err(Fault::Resets));
 }
 
 #[test]
@@ -76,8 +76,9 @@ fn a_head_is_open_until_its_last_frame() {
     assert_eq!(outcome(&[&ended[..], &begun[..]].concat(), 100), Ok(Some(2)));
     let now = monotonic();
     let mut seen = Frames::new(limits(), now);
-    let whole = connection(&[frame(HEADERS, END_HEADERS, 40)]);
-    seen.see(&whole[..whole.len() - 1], || now).unwrap();
+    let mut whole = connection(&[frame(HEADERS, END_HEADERS, 40)]);
+    let len = whole.len();
+    seen.see(&mut whole[..len - 1], || now).unwrap();
     assert_eq!(seen.open_head(), Some(1), "its last byte has not come");
 }
 
@@ -105,7 +106,7 @@ fn carrying(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
 fn the_first_frame_is_settings() {
     let seen = |first: &[u8]| {
         let start = monotonic();
-        Frames::new(limits(), start).see(&[&PREFACE[..], first].concat(), || start)
+        Frames::new(limits(), start).see(&mut [&PREFACE[..], first].concat(), || start)
     };
     assert_eq!(seen(&frame(SETTINGS, 0, 0)), Ok(()));
     for first in [frame(SETTINGS, ACK, 0), frame(HEADERS, END_HEADERS, 40), frame(PING, 0, 8)] {
@@ -178,7 +179,49 @@ fn trailers_begin_with_no_pseudo_field() {
 fn the_client_is_told_the_code_and_the_last_stream() {
     let start = monotonic();
     let mut seen = Frames::new(limits(), start);
-    seen.see(&connection(&[carrying(HEADERS, END_HEADERS, &[0x82])]), || start).unwrap();
+    seen.see(&mut connection(&[carrying(HEADERS, END_HEADERS, &[0x82])]), || start).unwrap();
     let told = [&[0, 0, 8, GOAWAY, 0, 0, 0, 0, 0][..], &[0, 0, 0, 3], &[0, 0, 0, 6]].concat();
     assert_eq!(seen.goaway(Fault::FrameSize)[..], told);
+}
+
+/// A fragment in these frames is spoilt in the fields of heads alone.
+#[test]
+fn fragments_are_looked_for_in_the_fields_of_heads() {
+    let path = b"\x44\x02/#";
+    let padded = [&[4][..], path, b"\x44\x02/#"].concat();
+    let prior = [&b"\x44\x02/#\0"[..], path].concat();
+    let both = [&[4, 0x44, 2, b'/', b'#', 0][..], path, path].concat();
+    for (frames, spoilt) in [
+        (vec![carrying(HEADERS, END_HEADERS, path)], vec![3]),
+        (vec![carrying(HEADERS, END_HEADERS | PADDED, &padded)], vec![4]),
+        (vec![carrying(HEADERS, END_HEADERS | HAS_PRIORITY, &prior)], vec![8]),
+        (vec![carrying(HEADERS, END_HEADERS | PADDED | HAS_PRIORITY, &both)], vec![9]),
+        (
+            vec![carrying(HEADERS, 0, &path[..3]), carrying(CONTINUATION, END_HEADERS, &path[3..])],
+            vec![3 + HEADER_BYTES],
+        ),
+        (
+            vec![
+                carrying(HEADERS, END_HEADERS, path),
+                carrying(HEADERS, END_HEADERS, b"\x0f\x00\x02/#\x44\x02/#"),
+            ],
+            vec![3],
+        ),
+        (vec![carrying(DATA, 0, path)], vec![]),
+    ] {
+        let sent = connection(&frames);
+        let mut expected = sent.clone();
+        let first = connection(&[]).len() + HEADER_BYTES;
+        for at in spoilt {
+            assert_eq!(std::mem::replace(&mut expected[first + at], b'>'), b'#');
+        }
+        for piece in [1, 3, 1000] {
+            let (mut seen, mut read, start) =
+                (Frames::new(limits(), monotonic()), sent.clone(), monotonic());
+            for bytes in read.chunks_mut(piece) {
+                seen.see(bytes, || start).unwrap();
+            }
+            assert_eq!(read, expected, "in pieces of {piece}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ use tokio::io::AsyncReadExt;
 use super::*;
 use crate::server::Http2Settings;
 use crate::server::frames::PREFACE;
+use crate::server::pace::Demand;
 
 /// Bytes that a stream without end gives before it yields.
 fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(observed: &mut Observed<T>) -> usize {
