@@ -7,9 +7,8 @@
 //! library stay equal, and what the library remembers is refused again.
 //!
 //! Nothing is decoded: fields are passed over by their lengths (RFC 7541,
-//! section 6). A path is one whose name is of the static table. Named otherwise,
-//! as no client does, it loses its fragment, and both the rules and the backend
-//! see what is left.
+//! section 6). A path whose name is only named by the dynamic table, as no client
+//! does, loses its fragment, and both the rules and the backend see what is left.
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +28,8 @@ enum State {
     Length(Text),
     /// It goes on.
     LongLength { text: Text, is_coded: bool, length: usize, shift: u32 },
+    /// So many bytes are left of a name that is `:path` so far.
+    PathName { name: &'static [u8], left: usize },
     /// So many bytes of a text are left.
     Text { text: Text, left: usize },
     /// So many bytes of a path in the code of Huffman are left.
@@ -82,6 +83,14 @@ impl State {
                     text.of(length, is_coded)
                 }
             }
+            Self::PathName { name, left } => {
+                let is_path = name[name.len() - left] == *byte;
+                match (is_path, left - 1) {
+                    (true, 0) => Self::Length(Text::Path),
+                    (true, left) => Self::PathName { name, left },
+                    (false, left) => Text::Name.goes_on(left),
+                }
+            }
             Self::CodedPath { left, mut code } => match (code.add(byte), left) {
                 (true, 1) => Text::Path.then(),
                 (true, _) => Self::CodedPath { left: left - 1, code },
@@ -114,8 +123,12 @@ fn of_field(byte: u8) -> State {
 impl Text {
     /// A text of this length begins.
     const fn of(self, length: usize, is_coded: bool) -> State {
+        /// As it is, and in the code of Huffman.
+        const PATH: [&[u8]; 2] = [b":path", b"\xb9\x58\xd3\x3f"];
+        let name = if is_coded { PATH[1] } else { PATH[0] };
         match (self, length) {
             (_, 0) => self.then(),
+            (Self::Name, left) if left == name.len() => State::PathName { name, left },
             (Self::Path, left) if is_coded => State::CodedPath { left, code: Code::NONE },
             (text, left) => State::Text { text, left },
         }
@@ -126,10 +139,12 @@ impl Text {
         if self == Self::Path {
             part.iter_mut().filter(|byte| **byte == b'#').for_each(|byte| *byte = b'>');
         }
-        match left - part.len() {
-            0 => self.then(),
-            left => State::Text { text: self, left },
-        }
+        self.goes_on(left - part.len())
+    }
+
+    /// So many bytes of it are left.
+    const fn goes_on(self, left: usize) -> State {
+        if left == 0 { self.then() } else { State::Text { text: self, left } }
     }
 
     /// What comes behind it.

@@ -29,6 +29,12 @@ fn a_hash_is_replaced_in_paths_and_nowhere_else() {
         let path = b"\x82\x44\x02/#";
         assert_becomes(&[other, &path[..]].concat(), &[other, b"\x82\x44\x02/>"].concat());
     }
+    for name in [&b"\x00\x05:path"[..], b"\x40\x84\xb9\x58\xd3\x3f"] {
+        assert_becomes(&[name, b"\x02/#"].concat(), &[name, b"\x02/>"].concat());
+    }
+    for other in [&b"\x00\x05:pats\x02/#"[..], b"\x00\x84:pat\x02/#", b"\x00\x05xpath\x02/#"] {
+        assert_becomes(other, other);
+    }
     assert_becomes(b"\x3f\xe1\x1f\xff\x80\x01\x44\x02/#", b"\x3f\xe1\x1f\xff\x80\x01\x44\x02/>");
     assert_becomes(b"\x44\x00\x04\x01#", b"\x44\x00\x04\x01>");
 }
