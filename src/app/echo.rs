@@ -7,9 +7,10 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Incoming;
 use serde_json::{Map, Value, json};
 use tower::Service;
+
+use crate::server::ClientBody;
 
 /// Larger bodies are counted up to here and then given up.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -17,8 +18,8 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// A service that answers every request with its method, target, fields and
 /// the length of its body, as JSON.
 pub(super) fn service()
--> impl Service<Request<Incoming>, Response = Response<Full<Bytes>>, Error = Infallible> + Clone {
-    tower::service_fn(|request: Request<Incoming>| async {
+-> impl Service<Request<ClientBody>, Response = Response<Full<Bytes>>, Error = Infallible> + Clone {
+    tower::service_fn(|request: Request<ClientBody>| async {
         let (head, body) = request.into_parts();
         let body_bytes = Limited::new(body, MAX_BODY_BYTES)
             .collect()

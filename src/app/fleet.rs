@@ -119,11 +119,36 @@ impl Fleet {
     ///
     /// # Errors
     /// If a listener cannot be had as it is wanted; then nothing has changed.
-    pub(super) async fn reload(&mut self, config: Config) -> Result<(), BindError> {
+    ///
+    /// Nothing changes before all is known that has to be waited for, so that the
+    /// future may be dropped: listeners and routes change together then, or not at all.
+    pub(super) async fn reload(&mut self, mut config: Config) -> Result<(), BindError> {
+        let needs_restart = self.foundation.needs_restart(&config);
+        let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
+        let before = &self.snapshot.upstreams;
+        let snapshot = self.foundation.snapshot(config, before);
+        let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
+        find(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>()).await;
+        let (opened, closed) = self.renew_listeners(&wanted)?;
+        for name in needs_restart {
+            warn!("{name}: changed in the file, but only a restart changes it here");
+        }
+        self.drain_limit = drain_limit;
+        self.snapshot = Arc::new(snapshot);
+        self.tell_workers(opened, &closed).await;
+        Ok(())
+    }
+
+    /// Opens and closes listeners and gives them other terms, as it is wanted, or
+    /// changes nothing. Returns what has been opened, and what is to be closed.
+    fn renew_listeners(
+        &mut self,
+        wanted: &[ListenerSettings],
+    ) -> Result<(Vec<Sockets>, Vec<ListenerId>), BindError> {
         let running = self.listeners.iter().map(|(_, terms)| terms.settings());
         let running: Vec<Arc<ListenerSettings>> = running.collect();
-        let places = places(&running, &config.listeners);
-        let wanted = config.listeners.iter().zip(&places);
+        let places = places(&running, wanted);
+        let wanted = wanted.iter().zip(&places);
         let new = wanted.clone().filter(|(_, place)| place.is_none()).map(|(new, _)| new);
         let mut changed = Vec::new();
         for (settings, place) in wanted {
@@ -132,20 +157,16 @@ impl Fleet {
             }
         }
         let opened = self.open(new, self.workers.len())?;
-        for name in self.foundation.needs_restart(&config) {
-            warn!("{name}: changed in the file, but only a restart changes it here");
-        }
         for (place, terms) in changed {
             self.listeners[place].1.change(terms);
         }
         let closed = self.close_all_but(&places, running.len());
         self.warn_of_files();
-        self.drain_limit = config.runtime.drain;
-        let snapshot = self.foundation.snapshot(config, &self.snapshot.upstreams);
-        let before = &self.snapshot.upstreams;
-        let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
-        find(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>()).await;
-        self.snapshot = Arc::new(snapshot);
+        Ok((opened, closed))
+    }
+
+    /// Gives all workers the present configuration, and returns when they have it.
+    async fn tell_workers(&self, opened: Vec<Sockets>, closed: &[ListenerId]) {
         let (done, mut all_done) = mpsc::channel(1);
         let mut opened = by_worker(opened, self.workers.len()).into_iter();
         for (worker, _) in &self.workers {
@@ -153,14 +174,13 @@ impl Fleet {
             let _ = worker.send(Change {
                 snapshot: Arc::clone(&self.snapshot),
                 open: opened.next().unwrap_or_default(),
-                close: closed.clone(),
+                close: closed.to_vec(),
                 drain_limit: self.drain_limit,
                 _done: done.clone(),
             });
         }
         drop(done);
         all_done.recv().await;
-        Ok(())
     }
 
     /// Opens listeners, or none of them.

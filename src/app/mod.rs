@@ -96,7 +96,12 @@ async fn supervise(
     let mut signals = Signals::new()?;
     let mut watch = source.map(|Source { file, others }| FileWatch::new(&file, others));
     let (echo_stop, echo) = start_echo()?;
-    let mut fleet = Fleet::start(config, Inherited::take(), echo, log, &drain).await?;
+    let mut fleet = tokio::select! {
+        started = Fleet::start(config, Inherited::take(), echo, log, &drain) => started?,
+        () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => {
+            return Ok(Ended::Whole);
+        }
+    };
     drop(drain);
     loop {
         systemd::tell(State::Ready);
@@ -107,7 +112,10 @@ async fn supervise(
         }
         systemd::tell(State::Reloading);
         match &mut watch {
-            Some(watch) => reload::reload(&mut fleet, watch).await,
+            Some(watch) => tokio::select! {
+                () = reload::reload(&mut fleet, watch) => {}
+                () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => break,
+            },
             None => {
                 warn!("there is no file to be read again: this gateway was started without one")
             }

@@ -1,5 +1,6 @@
 //! Reading the file again. Only one that is good as a whole replaces what runs.
 
+use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
 
 use super::fleet::Fleet;
@@ -7,11 +8,16 @@ use super::watch::FileWatch;
 use crate::config::{self, Compiled, LoadError, Report};
 
 /// Reads the watched file again and gives the workers what it says. If that is nothing
-/// that can run, the log says why, and everything stays as it is.
+/// that can run, the log says why, and everything stays as it is. If
+/// the future is dropped, the workers have all of it or nothing.
 pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
-    let Compiled { config, warnings, files } = match config::load(watch.file()) {
-        Ok(compiled) => compiled,
-        Err(error) => {
+    let file = watch.file().to_owned();
+    // Files can take their time, and the process has signals to look at meanwhile.
+    let loaded = spawn_blocking(move || config::load(&file)).await;
+    let Compiled { config, warnings, files } = match loaded {
+        Ok(Ok(compiled)) => compiled,
+        Err(error) => return error!("not reloaded, the running configuration stays: {error}"),
+        Ok(Err(error)) => {
             error!("not reloaded, the running configuration stays:\n{error}");
             // Whoever mends one of them need not touch the file that names it.
             if let LoadError::Mistakes { files, .. } = error {

@@ -110,7 +110,7 @@ impl Doors {
             let gateway = Rc::clone(&self.gateway);
             spawn_local(async move {
                 let service = move |peer, settings: &server::ListenerSettings| {
-                    gateway.service(peer, settings.timeouts.request_body)
+                    gateway.service(peer, settings.demand())
                 };
                 if let Err(error) = server::serve(listener, drain, service).await {
                     error!(%error, "a worker cannot listen");

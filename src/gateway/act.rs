@@ -4,19 +4,19 @@
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Body as _;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
 use crate::limiter::X_RATELIMIT_SOFT;
 use crate::message::{
-    Failure, Redirect, Via, expects_continue, options, strip_hop_by_hop, switch_to_websocket,
-    take_hop, wants_websocket,
+    Failure, Redirect, Via, expects_continue, options, strip_hop_by_hop_of_request,
+    switch_to_websocket, take_hop, wants_websocket,
 };
 use crate::proxy::{Conditions, Expectation, RequestBody};
 use crate::request::RequestView;
-use crate::server::InterimQueue;
+use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 use crate::time::monotonic;
 
@@ -26,7 +26,7 @@ impl Gateway {
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
@@ -43,7 +43,7 @@ impl Gateway {
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Judgement { route, affinity, decision, .. } = judgement;
@@ -57,7 +57,7 @@ impl Gateway {
                 if !take_hop(&head.method, &mut head.headers) {
                     return Ok(options().map(ResponseBody::local));
                 }
-                let body = RequestBody::new(body, handling.max_body_bytes, client.body_patience)?;
+                let body = RequestBody::new(body, handling.max_body_bytes, client.demand)?;
                 let (body, expectation) = hold_back(&head, body);
                 let wants_websocket = wants_websocket(&head);
                 self.introduce(client, handling, &mut head);
@@ -73,9 +73,8 @@ impl Gateway {
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
                 let conditions = Conditions { timeouts, retries, affinity: *affinity };
                 let response = self.proxy.forward(*upstream, request, conditions).await;
-                if expectation.is_some_and(|expectation| expectation.refuse()) {
-                    exchange.refuses_body();
-                }
+                // What the client has not been asked for is not wanted any more.
+                expectation.iter().for_each(Expectation::refuse);
                 Ok(response?.map(ResponseBody::upstream))
             }
         }
@@ -86,7 +85,7 @@ impl Gateway {
         client: &Client,
         route: usize,
         redirect: &Redirect,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let (head, _) = request.into_parts();
         let view = RequestView::of(&head, client.peer)?;
@@ -98,7 +97,7 @@ impl Gateway {
     /// Writes into a request who asks, and through whom, for the backend to see,
     /// and changes what the route says.
     fn introduce(&self, client: &Client, handling: &Handling, head: &mut Parts) {
-        strip_hop_by_hop(&mut head.headers);
+        strip_hop_by_hop_of_request(&mut head.headers);
         head.headers.remove(X_RATELIMIT_SOFT);
         // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
         let target =

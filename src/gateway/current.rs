@@ -4,15 +4,13 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::{Request, Response};
-use hyper::body::Incoming;
 use tower::Service;
 
 use super::{Client, Gateway, ResponseBody};
 use crate::message::Forwarding;
-use crate::server::Peer;
+use crate::server::{ClientBody, Demand, Peer};
 use crate::snapshot::Snapshot;
 
 /// The gateway that a worker has now. Requests take it when they begin, and
@@ -36,13 +34,13 @@ impl CurrentGateway {
         self.0.replace(Rc::new(renewed));
     }
 
-    /// The service for one connection from `peer`, in whose requests' bodies no
-    /// pause is longer than `body_patience`.
+    /// The service for one connection from `peer`, which sends its requests' bodies
+    /// as fast as `demand` says.
     pub fn service(
         self: &Rc<Self>,
         peer: Peer,
-        body_patience: Duration,
-    ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible>
+        demand: Demand,
+    ) -> impl Service<Request<ClientBody>, Response = Response<ResponseBody>, Error = Infallible>
     + Clone
     + use<> {
         let current = Rc::clone(self);
@@ -50,7 +48,7 @@ impl CurrentGateway {
             peer: peer.address.ip(),
             forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
             identity: peer.identity,
-            body_patience,
+            demand,
             interim: peer.interim,
         });
         tower::service_fn(move |request| {

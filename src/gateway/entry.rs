@@ -1,5 +1,6 @@
 //! A request's line in the access log, from its head to the end of its response.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Instant;
@@ -135,12 +136,14 @@ impl Drop for Entry {
         let outcome = if self.status == 0 { "gone" } else { self.outcome };
         let snapshot = &self.gateway.snapshot;
         let route = self.route.map(|index| snapshot.rules.route(index));
+        let path = self.uri.path();
+        let path = route.map_or(Cow::Borrowed(path), |route| route.path.masked(path));
         log.write(&Record {
             time: self.time,
             request_id: self.request_id.to_str().unwrap_or_default(),
             client: self.client,
             method: self.method.as_str(),
-            path: self.uri.path(),
+            path: &path,
             status: self.status,
             bytes: self.bytes + self.carried.as_ref().map_or(0, Carried::bytes),
             duration_us: self.elapsed_us(),

@@ -3,9 +3,9 @@
 
 use std::rc::Rc;
 
-use http::header::{CONNECTION, ORIGIN};
+use http::header::ORIGIN;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, Version};
+use http::{HeaderMap, HeaderValue, Response};
 use smallvec::SmallVec;
 
 use super::entry::Entry;
@@ -13,7 +13,7 @@ use super::owed::Owed;
 use super::{Client, Gateway, Judgement, ResponseBody};
 use crate::algorithm::Retry;
 use crate::limiter::Decision;
-use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, expects_continue, request_id};
+use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::proxy::RequestBody;
 use crate::time::Timestamp;
 
@@ -25,11 +25,6 @@ pub(super) struct Exchange<'g> {
     style: AnswerStyle,
     /// Whether a script of another origin asks.
     is_cross_origin: bool,
-    /// Whether the client waits with its body until it is asked for it, on a
-    /// connection whose next bytes may be that body or another request.
-    asks_first: bool,
-    /// Whether it never was asked for it, and is not any more.
-    is_refused: bool,
     /// The index of the route that it takes, as soon as that is known.
     route: Option<usize>,
     /// Its line in the access log, if there is one.
@@ -51,9 +46,6 @@ impl<'g> Exchange<'g> {
             gateway,
             style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
-            asks_first: head.version < Version::HTTP_2
-                && expects_continue(head.version, &head.headers),
-            is_refused: false,
             route: None,
             entry: Entry::begin(gateway, client, head, now, &request_id),
             owed: None,
@@ -75,11 +67,6 @@ impl<'g> Exchange<'g> {
         if let Some(owed) = &mut self.owed {
             owed.forwarded(headers, body.progress());
         }
-    }
-
-    /// Notes that the answer came before the client was asked for its body.
-    pub(super) fn refuses_body(&mut self) {
-        self.is_refused = true;
     }
 
     /// The answer to a request that asked for too much.
@@ -122,10 +109,6 @@ impl<'g> Exchange<'g> {
         let headers = response.headers_mut();
         self.gateway.change(self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
-        if self.asks_first && (is_local || self.is_refused) {
-            // What comes next may be the body or another request (RFC 9110, section 10.1.1).
-            headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        }
         if let Some(decision) = decision {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }

@@ -11,18 +11,16 @@ mod queue;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
-use hyper::body::Incoming;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::rules::Unmatched;
-use crate::server::InterimQueue;
+use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
 use crate::time::{Clock, Timestamp};
@@ -52,8 +50,8 @@ struct Client {
     /// Who it is, by the certificate that it has shown.
     identity: Option<Arc<str>>,
     forwarding: Forwarding,
-    /// The longest pause in a request's body.
-    body_patience: Duration,
+    /// How fast it must send the bodies of requests.
+    demand: Demand,
     /// How it hears of interim responses, if it can.
     interim: Option<InterimQueue>,
 }
@@ -118,7 +116,7 @@ impl Gateway {
     async fn handle(
         self: &Rc<Self>,
         client: &Client,
-        request: Request<Incoming>,
+        request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();

@@ -14,6 +14,21 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Ids of clients are passed on up to this many bytes, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
+/// The same as [`strip_hop_by_hop`] of a request, which may say that its client
+/// takes trailers.
+pub fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
+    // Before `TE` goes: whoever sends it has to name it in `Connection`.
+    let takes_trailers = headers
+        .get_all(TE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
+    strip_hop_by_hop(headers);
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
 /// Removes what belongs to the connection a message came over: what
 /// `Connection` names, and the fields that are hop-by-hop by definition.
 ///
@@ -22,12 +37,6 @@ const MAX_REQUEST_ID_BYTES: usize = 128;
 /// for the next hop. `Expect` goes too: it is between the client and us, and what
 /// we expect of the next hop is said on each connection anew.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    // Before `TE` goes: whoever sends it has to name it in `Connection`.
-    let takes_trailers = headers
-        .get_all(TE)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .any(|value| tokens(value).any(|token| token.eq_ignore_ascii_case("trailers")));
     strip_named(headers);
     // Most messages have none of these: one look at the names is cheaper than
     // asking the map for each.
@@ -39,9 +48,6 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
         } else {
             headers.remove(name);
         }
-    }
-    if takes_trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
     }
 }
 
@@ -183,7 +189,10 @@ mod tests {
             ("expect", "100-continue"),
             ("accept", "*/*"),
         ]);
-        strip_hop_by_hop(&mut headers);
+        let mut response = headers.clone();
+        strip_hop_by_hop(&mut response);
+        assert_eq!(response, fields(&[("accept", "*/*")]));
+        strip_hop_by_hop_of_request(&mut headers);
         assert_eq!(headers, fields(&[("te", "trailers"), ("accept", "*/*")]));
     }
 

@@ -18,7 +18,7 @@ pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, TokenFault};
 pub use fields::{
     X_REQUEST_ID, expects_continue, has_unknown_expectation, join_cookies, request_id,
-    strip_hop_by_hop, take_hop,
+    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop,
 };
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};

@@ -91,9 +91,14 @@ fn pass_on(
 }
 
 /// Whether two readers could see two ends of a response: a length beside chunks
-/// is what a smuggled one looks like (RFC 9112, section 6.3), and a coding that
-/// nobody asked for is not undone by anybody.
+/// is what a smuggled one looks like (RFC 9112, section 6.3), a coding that
+/// nobody asked for is not undone by anybody, and a reader with signed numbers
+/// counts no further than 2^63 - 1.
 fn has_doubtful_framing(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if length.is_some_and(|length: u64| i64::try_from(length).is_err()) {
+        return true;
+    }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else {
         return false;

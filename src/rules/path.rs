@@ -4,6 +4,7 @@
 //! [`RequestView::path`](crate::request::RequestView)); one that could never
 //! match, because no path is ever written so, is refused when it is read.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -82,6 +83,29 @@ pub enum PathPatternError {
     /// More than [`MAX_SEGMENTS`].
     #[error("a path may have at most {MAX_SEGMENTS} segments")]
     TooLong,
+}
+
+impl PathPattern {
+    /// `path`, which the pattern matches, with the names of its parameters in place
+    /// of their values: a value may be a key, and keys are not written down.
+    pub fn masked<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        if self.param_names().next().is_none() {
+            return Cow::Borrowed(path);
+        }
+        let mut masked = String::with_capacity(path.len());
+        let mut pattern = self.segments.iter().peekable();
+        for (index, segment) in path.split('/').enumerate() {
+            if index > 0 {
+                masked.push('/');
+            }
+            // Paths are compared without empty segments.
+            match pattern.next_if(|_| !segment.is_empty()) {
+                Some(Segment::Param(name)) => masked.extend(["{", &**name, "}"]),
+                _ => masked.push_str(segment),
+            }
+        }
+        Cow::Owned(masked)
+    }
 }
 
 impl FromStr for PathPattern {

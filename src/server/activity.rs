@@ -4,24 +4,24 @@
 //! connection has one, and looks at it a few times within the shortest limit.
 //! Requests only leave a mark of when something began.
 
-#[cfg(test)]
-mod tests;
-
 use std::cell::{Cell, RefCell};
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::AbortHandle;
 
 use super::ListenerTimeouts;
-use super::frames::Frames;
+use super::pace::{Demand, Pace};
 use super::responses::Responses;
 use crate::time::monotonic;
+
+/// The bound that the library has for streams that it resets itself.
+const MAX_NEEDLESS_ENDS: u32 = 1024;
 
 /// What a connection is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +39,9 @@ pub(super) enum Phase {
 pub(super) struct Activity {
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// Since when the client has not read what it is being sent.
-    stalled: Cell<Option<Instant>>,
+    /// How fast the client must be, and how fast it reads what it is sent.
+    demand: Demand,
+    pace: RefCell<Pace>,
     /// Whether the next response is the last one.
     ending: Cell<bool>,
     /// Whether the client has said that nothing more will come.
@@ -55,6 +56,10 @@ pub(super) struct Activity {
     /// The head that has not come to its end, and since when. Of HTTP/2, where
     /// requests are under way meanwhile.
     open_head: Cell<Option<(u64, Instant)>>,
+    /// Whether the library has shut the connection down.
+    is_shut: Cell<bool>,
+    /// How often the library has ended a connection of HTTP/2 without need.
+    needless_ends: Cell<u32>,
     /// Of HTTP/2: its clients can refuse to read a response and still read the
     /// connection.
     responses: Option<RefCell<Responses>>,
@@ -62,24 +67,27 @@ pub(super) struct Activity {
 
 impl Activity {
     /// A fresh connection owes a request as if it had begun to send one at `since`.
-    pub(super) fn new(since: Instant) -> Self {
+    pub(super) fn new(since: Instant, demand: Demand) -> Self {
         Self {
             phase: Cell::new(Phase::Head),
             since: Cell::new(since),
-            stalled: Cell::new(None),
+            demand,
+            pace: RefCell::default(),
             ending: Cell::new(false),
             is_silent: Cell::new(false),
             requests: Cell::new(0),
             has_partial_head: Cell::new(false),
             is_late: Cell::new(false),
             open_head: Cell::new(None),
+            is_shut: Cell::new(false),
+            needless_ends: Cell::new(0),
             responses: None,
         }
     }
 
     /// The same for a connection of HTTP/2.
-    pub(super) fn of_http2(since: Instant) -> Self {
-        Self { responses: Some(RefCell::default()), ..Self::new(since) }
+    pub(super) fn of_http2(since: Instant, demand: Demand) -> Self {
+        Self { responses: Some(RefCell::default()), ..Self::new(since, demand) }
     }
 
     fn enter(&self, phase: Phase) {
@@ -112,7 +120,30 @@ impl Activity {
         self.ending.get()
     }
 
-    /// Whether the client has said that nothing more will come.
+    /// Whether a connection that the library calls ended can go on all the same.
+    ///
+    /// The library resets the stream of an extended CONNECT that has a length, and
+    /// then ends without having said so to anybody: it serves the other streams
+    /// when it is polled again. A client may have it do so as often as it may have
+    /// the library reset streams.
+    pub(super) fn goes_on(&self) -> bool {
+        let is_needless = self.responses.is_some() && !self.is_shut.get() && !self.is_silent.get();
+        let ends = self.needless_ends.get();
+        self.needless_ends.set(ends + u32::from(is_needless));
+        is_needless && ends < MAX_NEEDLESS_ENDS
+    }
+
+    /// The library shuts the connection down.
+    pub(super) fn shuts(&self) {
+        self.is_shut.set(true);
+    }
+
+    /// The client has said that nothing more will come.
+    pub(super) fn falls_silent(&self) {
+        self.is_silent.set(true);
+    }
+
+    /// Whether it has.
     pub(super) fn is_silent(&self) -> bool {
         self.is_silent.get()
     }
@@ -158,7 +189,7 @@ impl Activity {
 
     /// A look at HTTP/2: this head is on its way, or none is. Each has its own
     /// time, even if the next begins in the same piece in which one ends.
-    fn see_head(&self, open: Option<u64>) {
+    pub(super) fn see_head(&self, open: Option<u64>) {
         if open != self.open_head.get().map(|(head, _)| head) {
             self.open_head.set(open.map(|head| (head, monotonic())));
         }
@@ -168,11 +199,11 @@ impl Activity {
     }
 
     /// Something was written, or the client's side is full.
-    fn wrote<T>(&self, written: &Poll<io::Result<T>>) {
-        if written.is_ready() {
-            self.stalled.set(None);
-        } else if self.stalled.get().is_none() {
-            self.stalled.set(Some(monotonic()));
+    pub(super) fn wrote(&self, written: &Poll<io::Result<usize>>) {
+        match written {
+            Poll::Ready(Ok(bytes)) => self.pace.borrow_mut().moves(*bytes, self.demand),
+            Poll::Ready(Err(_)) => {}
+            Poll::Pending => self.pace.borrow_mut().waits(),
         }
     }
 
@@ -186,13 +217,13 @@ impl Activity {
         };
         is_late
             || self.open_head.get().is_some_and(|(_, since)| lasts(since, timeouts.request_head))
-            || self.stalled.get().is_some_and(|since| lasts(since, timeouts.request_body))
+            || self.pace.borrow().is_late(self.demand, monotonic())
     }
 
-    /// Gives up each response that the client has left no room for so long.
-    pub(super) fn give_up_responses(&self, limit: Duration) {
+    /// Gives up each response that the client takes too slowly, or not at all.
+    pub(super) fn give_up_responses(&self) {
         if let Some(responses) = &self.responses {
-            responses.borrow().give_up(limit, monotonic());
+            responses.borrow().give_up(self.demand, monotonic());
         }
     }
 
@@ -211,11 +242,11 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// Whether it is the client's turn: a piece of the response has been given
-    /// out, and no other asked for.
-    fn waits_for_client(&self, waits: bool) {
+    /// Another piece of the response is asked for. If it is there, it has so many
+    /// bytes, and it is the client's turn.
+    fn is_asked(&self, given: Option<usize>) {
         if let (Some(responses), Some(place)) = (&self.activity.responses, self.place) {
-            responses.borrow_mut().waits(place, waits.then(monotonic));
+            responses.borrow_mut().is_asked(place, given, self.activity.demand);
         }
     }
 }
@@ -234,105 +265,6 @@ impl Drop for UnderWay {
     }
 }
 
-/// A stream that marks when its client does not read, and of HTTP/2 when a
-/// request begins to arrive. Of HTTP/1 the guard marks that.
-#[derive(Debug)]
-pub(super) struct Observed<T> {
-    pub(super) stream: T,
-    pub(super) activity: Rc<Activity>,
-    /// Of HTTP/2.
-    pub(super) frames: Option<Frames>,
-    /// Bytes of HTTP/2 that were read since others had their turn.
-    turn_bytes: usize,
-}
-
-/// What is read of HTTP/2 before others have their turn: its library reads for as
-/// long as there is something, and can be given much work in few bytes.
-const TURN_BYTES: usize = 16 * 1024;
-
-impl<T> Observed<T> {
-    /// With `frames` of HTTP/2.
-    pub(super) fn new(stream: T, activity: &Rc<Activity>, frames: Option<Frames>) -> Self {
-        Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0 }
-    }
-
-    /// Whether it is the turn of others, who then have it.
-    fn yields(&mut self, cx: &Context<'_>) -> bool {
-        let yields = self.turn_bytes >= TURN_BYTES;
-        if yields {
-            self.turn_bytes = 0;
-            cx.waker().wake_by_ref();
-        }
-        yields
-    }
-
-    /// These bytes have come.
-    fn see(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if let Some(frames) = &mut self.frames {
-            self.turn_bytes += bytes.len();
-            frames.see(bytes, monotonic).map_err(io::Error::other)?;
-            self.activity.see_head(frames.open_head());
-        }
-        Ok(())
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for Observed<T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.yields(cx) {
-            return Poll::Pending;
-        }
-        let known = buf.filled().len();
-        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buf) else {
-            self.turn_bytes = 0;
-            return Poll::Pending;
-        };
-        read?;
-        if buf.filled().len() == known && buf.remaining() > 0 {
-            self.activity.is_silent.set(true);
-        }
-        Poll::Ready(self.see(&buf.filled()[known..]))
-    }
-}
-
-impl<T: AsyncWrite + Unpin> AsyncWrite for Observed<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
-        self.activity.wrote(&written);
-        written
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
-        self.activity.wrote(&written);
-        written
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 /// A response's body; when it ends, or is given up, its request is not under
 /// way any more.
 #[derive(Debug)]
@@ -344,7 +276,7 @@ pub(super) struct UntilIdle<B> {
 impl<B> UntilIdle<B> {
     pub(super) fn new(body: B, under_way: UnderWay) -> Self {
         // Nothing is asked for before the client has room.
-        under_way.waits_for_client(true);
+        under_way.is_asked(Some(0));
         Self { body, under_way }
     }
 }
@@ -358,7 +290,12 @@ impl<B: Body + Unpin> Body for UntilIdle<B> {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(cx);
-        self.under_way.waits_for_client(polled.is_ready());
+        let given = match &polled {
+            Poll::Ready(Some(Ok(frame))) => Some(frame.data_ref().map_or(0, Buf::remaining)),
+            Poll::Ready(_) => Some(0),
+            Poll::Pending => None,
+        };
+        self.under_way.is_asked(given);
         polled
     }
 

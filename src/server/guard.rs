@@ -36,7 +36,8 @@ pub(super) const REFUSED_METHOD: &str = "-";
 const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// Bytes that are kept of what follows a request to change the protocol, until
-/// it has been answered.
+/// it has been answered. A client has to wait for that answer; one that sends more
+/// loses its connection.
 const MAX_UNDECIDED_BYTES: usize = 16 * 1024;
 
 /// What comes next on a connection.
@@ -127,6 +128,7 @@ impl<T> Guard<T> {
                     let passed = usize::try_from(*left).map_or(rest.len(), |n| n.min(rest.len()));
                     *left -= u64::try_from(passed).expect("it is at most what is left");
                     at += passed;
+                    self.turns.body_goes_on(Some(*left));
                     if *left == 0 {
                         self.end(at < bytes.len());
                     }
@@ -159,13 +161,20 @@ impl<T> Guard<T> {
         }
         match head.framing {
             Framing::Length(0) => self.end(is_more),
-            Framing::Length(length) => self.next = Next::Length(length),
-            Framing::Chunked => self.next = Next::Chunks(Chunks::new()),
+            Framing::Length(length) => {
+                self.turns.body_goes_on(Some(length));
+                self.next = Next::Length(length);
+            }
+            Framing::Chunked => {
+                self.turns.body_goes_on(None);
+                self.next = Next::Chunks(Chunks::new());
+            }
         }
     }
 
     /// A request has passed, with its body, and maybe more has come.
     fn end(&mut self, is_more: bool) {
+        self.turns.body_has_passed();
         if self.asks_upgrade {
             self.next = Next::Undecided;
             return;
@@ -179,6 +188,7 @@ impl<T> Guard<T> {
     fn refuse(&mut self, malformed: Malformed) {
         self.turns.activity().head_is_whole();
         self.turns.refuse(malformed);
+        self.turns.body_has_passed();
         self.next = Next::Refused;
     }
 
@@ -255,7 +265,9 @@ impl<T: AsyncRead + Unpin> Guard<T> {
         if matches!(self.next, Next::Undecided) {
             self.turns.wake_on_upgrade(cx.waker());
             if self.held.rest().len() >= MAX_UNDECIDED_BYTES {
-                return Poll::Pending;
+                // To read no more would be to miss that the client leaves.
+                let excess = "too much has come behind a request to change the protocol";
+                return Poll::Ready(Err(io::Error::other(excess)));
             }
         }
         if ready!(self.held.poll_fill(cx, &mut self.stream))? == 0 {

@@ -191,12 +191,7 @@ impl HeadReader {
         if self.is_chunked {
             return Err(Malformed::TwoFramings);
         }
-        let value = value.trim_ascii();
-        let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-        let number = std::str::from_utf8(value).ok().filter(|_| is_number);
-        // The two largest numbers have a meaning of their own in the HTTP library.
-        let length = number.and_then(|number| number.parse().ok()).filter(|&n| n < u64::MAX - 1);
-        let length = length.ok_or(Malformed::BadLength)?;
+        let length = length_of(value.trim_ascii()).ok_or(Malformed::BadLength)?;
         match self.length.replace(length) {
             None => Ok(()),
             Some(_) => Err(Malformed::ManyLengths),
@@ -216,6 +211,14 @@ impl HeadReader {
         self.is_chunked = true;
         Ok(())
     }
+}
+
+/// The number that a Content-Length is: decimal digits, and no more than a reader
+/// with signed numbers can count to.
+pub(super) fn length_of(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(value).ok().filter(|_| is_number)?;
+    number.parse::<u64>().ok().filter(|length| i64::try_from(*length).is_ok())
 }
 
 /// The name and the value of a field, with the blanks around the value.

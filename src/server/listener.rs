@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
 use tower::Service;
 use tracing::warn;
 
+use super::client_body::ClientBody;
 use super::connection::{self, Protocols};
 use super::socket::{Acceptor, BoundSocket};
 use super::spread::{self, Door, Guest, Usher};
@@ -155,7 +155,7 @@ impl Listener {
 pub async fn serve<F, S, B>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
 where
     F: Fn(Peer, &ListenerSettings) -> S + 'static,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -209,7 +209,9 @@ impl<F> Hall<F> {
     fn welcome<S, B>(&self, guest: io::Result<Guest>)
     where
         F: Fn(Peer, &ListenerSettings) -> S + 'static,
-        S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+        S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible>
+            + Clone
+            + 'static,
         B: Body + Unpin + 'static,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {

@@ -7,13 +7,17 @@
 
 mod activity;
 mod chunks;
+mod client_body;
 mod connection;
+mod fragments;
 mod frames;
 mod guard;
 mod head;
 mod identity;
 mod interim;
 mod listener;
+mod observed;
+mod pace;
 mod proxied;
 mod responses;
 mod settings;
@@ -25,9 +29,11 @@ mod tls;
 mod tunnel;
 mod turns;
 
+pub use client_body::ClientBody;
 pub use connection::Peer;
 pub use interim::InterimQueue;
 pub use listener::{BindError, Listener, serve};
+pub use pace::{Demand, Pace};
 pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
 pub use socket::OpenSocket;
 pub use terms::{Capacity, ListenerTerms, Terms};

@@ -3,11 +3,13 @@
 //! A client of HTTP/2 can leave one response no room and go on reading others.
 //! Such a response would hold its connection to the upstream, and its place in
 //! every limit of concurrency, for as long as the client likes. Here a response
-//! that waits for its client for too long is given up, and no other with it.
+//! that waits for its client for too long, or is taken too slowly, is given up, and no other with it.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::task::AbortHandle;
+
+use super::pace::{Demand, Pace};
 
 /// The responses of one connection.
 #[derive(Debug, Default)]
@@ -22,8 +24,8 @@ pub(super) struct Responses {
 /// One response under way.
 #[derive(Debug, Default)]
 struct Place {
-    /// Since when it has something to send, and the client no room for it.
-    waits_since: Option<Instant>,
+    /// How fast its client takes what it has to send.
+    pace: Pace,
     /// Makes and sends it. To end the task is to reset its stream.
     task: Option<AbortHandle>,
 }
@@ -47,9 +49,14 @@ impl Responses {
         }
     }
 
-    /// From `since` on it is the client's turn; or it is not.
-    pub(super) fn waits(&mut self, place: usize, since: Option<Instant>) {
-        self.places[place].waits_since = since;
+    /// The client has room for another piece. If one is given, it has so many bytes,
+    /// and it is the client's turn; or it is not.
+    pub(super) fn is_asked(&mut self, place: usize, given: Option<usize>, demand: Demand) {
+        let pace = &mut self.places[place].pace;
+        pace.moves(given.unwrap_or(0), demand);
+        if given.is_some() {
+            pace.waits();
+        }
     }
 
     /// The response has ended, in whatever way.
@@ -59,12 +66,11 @@ impl Responses {
         self.begun = self.begun.filter(|begun| *begun != place);
     }
 
-    /// Gives up those that have waited for `limit`.
-    pub(super) fn give_up(&self, limit: Duration, now: Instant) {
+    /// Gives up those whose client is too slow.
+    pub(super) fn give_up(&self, demand: Demand, now: Instant) {
         for place in &self.places {
-            let is_late = |since| now.saturating_duration_since(since) >= limit;
             if let Some(task) = &place.task
-                && place.waits_since.is_some_and(is_late)
+                && place.pace.is_late(demand, now)
             {
                 task.abort();
             }
@@ -75,6 +81,7 @@ impl Responses {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::time::Duration;
 
     use tokio::task::JoinHandle;
 
@@ -82,6 +89,7 @@ mod tests {
     use crate::time::monotonic;
 
     const LIMIT: Duration = Duration::from_secs(60);
+    const DEMAND: Demand = Demand { patience: LIMIT, min_rate: 1 };
 
     fn start(responses: &mut Responses) -> (usize, JoinHandle<()>) {
         let place = responses.begin();
@@ -97,15 +105,14 @@ mod tests {
         let (stuck, stuck_task) = start(&mut responses);
         let (moving, moving_task) = start(&mut responses);
         let (_working, working_task) = start(&mut responses);
-        responses.waits(stuck, Some(now));
-        responses.waits(moving, Some(now));
-        responses.waits(moving, Some(now + LIMIT / 2));
-        responses.give_up(LIMIT, now + LIMIT / 2);
-        responses.give_up(LIMIT, now + LIMIT);
+        responses.is_asked(stuck, Some(9), DEMAND);
+        responses.is_asked(moving, Some(9), DEMAND);
+        responses.is_asked(moving, None, DEMAND);
+        responses.give_up(DEMAND, now + LIMIT / 2);
+        responses.give_up(DEMAND, monotonic() + LIMIT);
         assert!(stuck_task.await.is_err_and(|ended| ended.is_cancelled()));
         assert!(!moving_task.is_finished() && !working_task.is_finished());
-        responses.waits(moving, None);
-        responses.give_up(LIMIT, now + LIMIT * 9);
+        responses.give_up(DEMAND, now + LIMIT * 9);
         tokio::task::yield_now().await;
         assert!(!moving_task.is_finished(), "it is not the client's turn");
     }
@@ -114,11 +121,11 @@ mod tests {
     async fn a_place_is_used_again_and_knows_nothing_of_the_one_before() {
         let (mut responses, now) = (Responses::default(), monotonic());
         let (first, _task) = start(&mut responses);
-        responses.waits(first, Some(now));
+        responses.is_asked(first, Some(9), DEMAND);
         responses.end(first);
         let (second, task) = start(&mut responses);
         assert_eq!((first, responses.places.len()), (second, 1));
-        responses.give_up(LIMIT, now + LIMIT * 2);
+        responses.give_up(DEMAND, now + LIMIT * 2);
         tokio::task::yield_now().await;
         assert!(!task.is_finished());
     }

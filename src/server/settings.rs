@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::TlsSettings;
 use super::head::HeadBounds;
+use super::{Demand, TlsSettings};
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +26,9 @@ pub struct ListenerSettings {
     pub max_connections: usize,
     /// How long a client may take.
     pub timeouts: ListenerTimeouts,
+    /// Bytes in a second that a client must read of a response, or send of a body
+    /// whose length it has announced, while it is waited for. 0: any.
+    pub min_rate: u64,
     /// Bytes of request line and fields together.
     pub max_head_bytes: usize,
     /// Bytes of a request's target.
@@ -129,10 +132,16 @@ impl ListenerSettings {
             http2: Some(Http2Settings::default()),
             max_connections: 10_000,
             timeouts: ListenerTimeouts::default(),
+            min_rate: 100,
             max_head_bytes: 32 * 1024,
             max_target_bytes: Self::LONGEST_TARGET,
             max_headers: 100,
         }
+    }
+
+    /// How fast a client must be.
+    pub fn demand(&self) -> Demand {
+        Demand { patience: self.timeouts.request_body, min_rate: self.min_rate }
     }
 
     /// What the head of a request of HTTP/1 may be at most.

@@ -3,7 +3,8 @@
 //! Each worker gathers its lines and hands them over in batches to the one
 //! thread that writes, so that a slow disk slows nobody: when the queue is full
 //! the batch is dropped, and the next one that gets through says how many lines
-//! are missing. Keys, queries and whole addresses are never written.
+//! are missing. Keys, queries, values of path parameters and whole
+//! addresses are never written.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -32,7 +33,7 @@ pub struct Record<'a> {
     pub client: IpAddr,
     /// Its method.
     pub method: &'a str,
-    /// Its path, without the query.
+    /// Its path, without the query and the values of its route's parameters.
     pub path: &'a str,
     /// The status it got.
     pub status: u16,

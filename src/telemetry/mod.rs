@@ -3,6 +3,7 @@
 //! Writing never blocks a worker: a full buffer drops lines and counts them.
 
 mod access_log;
+mod line_limit;
 mod log;
 mod settings;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Logs of the process and of its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetrySettings {
-    /// The least severe level that is written.
+    /// The least severe level of the gateway's own lines that is written.
     pub level: tracing::level_filters::LevelFilter,
     /// Form of the process' own log, which goes to standard error.
     pub format: Format,

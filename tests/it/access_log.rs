@@ -75,6 +75,24 @@ fn a_line_tells_what_became_of_a_request() {
     assert!(lines[2]["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
 }
 
+/// They may be keys.
+#[test]
+fn values_of_path_parameters_are_not_written() {
+    let gateway = Gateway::start(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         policies: { p: { key: \"param:tenant\", limit: 1/day } }\n\
+         routes: [{ path: \"/t/{tenant}/*\", policies: [p], respond: { body: ok } }]\n",
+    );
+    let mut client = gateway.client();
+    for (path, status) in [("/t/acme-7/orders/1", 200), ("//t//acme-7/orders/1", 429)] {
+        assert_eq!(client.get(path, &[]).status, status);
+    }
+    let lines = gateway.access_lines(2);
+    assert_eq!(lines[0]["path"], "/t/{tenant}/orders/1");
+    assert_eq!(lines[1]["path"], "//t//{tenant}/orders/1");
+    assert!(!gateway.access_text(2).contains("acme"));
+}
+
 #[test]
 fn a_client_that_goes_away_leaves_a_line() {
     let origin = Origin::serving(|_, read| {

@@ -104,6 +104,24 @@ fn connection_cannot_name_what_the_gateway_writes() {
 }
 
 #[test]
+fn fields_of_a_backends_connection_stay_on_it() {
+    let origin = Origin::answering(|_| {
+        "HTTP/1.1 200 OK\r\nConnection: x-hop, te\r\nX-Hop: 1\r\nTE: trailers\r\n\
+         Keep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nUpgrade: h2c\r\n\
+         Expect: 100-continue\r\nX-End: 1\r\nContent-Length: 0\r\n\r\n"
+            .to_owned()
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let got = gateway.client().get("/", &[]);
+    let names =
+        ["connection", "x-hop", "te", "keep-alive", "proxy-authenticate", "upgrade", "expect"];
+    for name in names {
+        assert_eq!(got.field(name), None, "{name} came through");
+    }
+    assert_eq!(got.field("x-end"), Some("1"));
+}
+
+#[test]
 fn a_request_id_is_kept_if_it_can_be_logged_and_told_to_all() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");

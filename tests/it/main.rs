@@ -10,6 +10,7 @@ mod bodies;
 mod concurrency;
 mod connections;
 mod costs;
+mod early_answers;
 mod evasion;
 mod expectations;
 mod failures;

@@ -149,6 +149,7 @@ fn a_length_must_be_one_number() {
         "Content-Length: five",
         "Content-Length:",
         "Content-Length: 99999999999999999999999",
+        "Content-Length: 9223372036854775808",
     ]);
 }
 

@@ -1,6 +1,8 @@
 //! Stopping: what is under way is finished, nothing else is begun.
 
+use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::process::Command;
 use std::sync::{Mutex, mpsc};
 
 use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
@@ -49,6 +51,25 @@ fn a_request_under_way_is_finished_and_no_other_accepted() {
     assert!(client.is_closed());
     assert_eq!(gateway.wait().code(), Some(0));
     assert_eq!(gateway.access_lines(1)[0]["outcome"], "admitted");
+}
+
+/// The file of a secret is a pipe into which nothing is written.
+#[test]
+fn a_reload_that_takes_its_time_does_not_delay_the_stop() {
+    let origin = Origin::hello();
+    let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
+    let pipe = gateway.file().with_file_name("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there");
+    assert!(made.success());
+    gateway.rewrite(
+        "listeners: [{ address: \"127.0.0.1:0\" }]\n\
+         routes: [{ path: \"/*\", respond: { body: \"${file:pipe}\" } }]\n",
+    );
+    // Returns when the other end is being read.
+    let _unwritten = OpenOptions::new().write(true).open(pipe).expect("a pipe");
+    assert_eq!(gateway.client().get("/", &[]).text(), "hello");
+    gateway.terminate();
+    assert_eq!(gateway.wait().code(), Some(0));
 }
 
 #[test]

@@ -71,6 +71,30 @@ fn opened(gateway: &Gateway) -> Client {
     client
 }
 
+/// The gateway once read no more after 16 KiB, and did not see the client leave.
+#[test]
+fn a_client_that_leaves_or_does_not_wait_for_the_answer_frees_its_place() {
+    let origin = Origin::serving(|stream, read| {
+        let is_first = read().is_some_and(|request| request.line().contains("/chat"));
+        if !is_first {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+        read();
+    });
+    let gateway = Gateway::forwarding(&origin, "", "max_in_flight: 1", "runtime: { workers: 1 }");
+    for (early, leaves) in [(1000, true), (16 * 1024, true), (100_000, true), (100_000, false)] {
+        let mut client = gateway.client();
+        let arrived = origin.received().len();
+        client.send(ASK.as_bytes());
+        eventually("the request arrives", || origin.received().len() > arrived);
+        assert_eq!(gateway.client().get("/", &[]).status, 503);
+        client.send(&vec![0; early]);
+        let stays = (!leaves).then_some(client);
+        eventually("its place is free", || gateway.client().get("/", &[]).status == 200);
+        drop(stays);
+    }
+}
+
 #[test]
 fn a_websocket_is_asked_for_and_granted_with_all_its_fields() {
     let origin = echoing();

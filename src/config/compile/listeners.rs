@@ -73,6 +73,9 @@ impl Compiler<'_> {
         if let Some(most) = self.count(&raw.max_headers, "max_headers", MAX_HEADERS) {
             settings.max_headers = most;
         }
+        if let Some(rate) = raw.min_rate.value() {
+            settings.min_rate = rate.0;
+        }
         if let Some(size) = raw.max_head_size.given() {
             if !HEAD_BYTES.contains(&size.value.0) {
                 let advice = "write a size from 1KiB to 1MiB";

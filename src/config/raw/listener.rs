@@ -30,6 +30,11 @@ pub(in crate::config) struct RawListener {
     /// How long a client may take.
     #[serde(default)]
     pub(in crate::config) timeouts: Field<RawListenerTimeouts>,
+    /// Bytes in a second that a client must read of a response, or send of a body with a
+    /// Content-Length, averaged over `timeouts.request_body` of the time for which it is waited
+    /// for. 0: any. Default: 100.
+    #[serde(default)]
+    pub(in crate::config) min_rate: Field<Size>,
     /// Request line and header fields together. Default: 32KiB.
     #[serde(default)]
     pub(in crate::config) max_head_size: Field<Size>,

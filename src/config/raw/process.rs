@@ -50,7 +50,8 @@ pub(in crate::config) struct RawTelemetry {
 #[serde(rename = "log")]
 #[schemars(deny_unknown_fields)]
 pub(in crate::config) struct RawLog {
-    /// The least severe level. Default: info.
+    /// The least severe level of the gateway's own lines; libraries write errors only. The
+    /// environment variable TOLLGATE_LOG overrules it. Default: info.
     #[serde(default)]
     pub(in crate::config) level: Field<Level>,
     /// Default: text.

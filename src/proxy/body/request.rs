@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::expect::Held;
@@ -19,6 +18,7 @@ use super::replay::{Reader, Recording};
 use super::{Expectation, Patience};
 use crate::message::Failure;
 use crate::request::Malformed;
+use crate::server::{ClientBody, Demand, Pace};
 use crate::time::monotonic;
 
 /// A request's body on its way to an upstream. Its errors are [`Failure`]s that
@@ -60,10 +60,14 @@ impl Spare {
 /// What comes from the client.
 #[derive(Debug)]
 pub(super) struct Upload {
-    incoming: Incoming,
+    incoming: ClientBody,
     /// Bytes that may still come.
     allowance: u64,
     patience: Patience,
+    demand: Demand,
+    /// How fast the client is, if it has announced how much it sends. In another
+    /// body there may be nothing to send for a while.
+    pace: Option<Pace>,
     progress: Rc<Progress>,
     /// The client waits until it is asked for it.
     held: Option<Held>,
@@ -107,15 +111,15 @@ impl RequestBody {
     /// No body.
     pub const EMPTY: Self = Self(Source::Empty);
 
-    /// The body `incoming`, of at most `max_bytes`, in which no pause is longer
-    /// than `patience`.
+    /// The body `incoming`, of at most `max_bytes`, which comes as fast as `demand`
+    /// says.
     ///
     /// # Errors
     /// If the body is announced to be larger.
     pub fn new(
-        incoming: Incoming,
+        incoming: ClientBody,
         max_bytes: Option<u64>,
-        patience: Duration,
+        demand: Demand,
     ) -> Result<Self, Failure> {
         if incoming.is_end_stream() {
             return Ok(Self::EMPTY);
@@ -124,12 +128,14 @@ impl RequestBody {
         if incoming.size_hint().lower() > allowance {
             return Err(Failure::BodyTooLarge);
         }
-        let patience = Patience::new(patience);
+        let patience = Patience::new(demand.patience);
+        let pace = incoming.size_hint().exact().map(|_| Pace::default());
         let since = Cell::new(Instant::from_std(monotonic()));
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
         let fault = Cell::new(None);
         let progress = Rc::new(Progress { bytes, waits_for_client, since, fault });
-        let upload = Upload { incoming, allowance, patience, progress, held: None };
+        let held = None;
+        let upload = Upload { incoming, allowance, patience, demand, pace, progress, held };
         Ok(Self(Source::Direct(upload)))
     }
 
@@ -213,6 +219,7 @@ impl Upload {
         }
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.progress.mark(true);
+            self.pace.iter_mut().for_each(Pace::waits);
             return self.patience.poll_exhausted(cx).map(|()| Some(Err(Failure::BodyTimeout)));
         };
         self.patience.reset();
@@ -220,6 +227,12 @@ impl Upload {
         Poll::Ready(frame.map(|frame| {
             let frame = frame.map_err(|error| fault_of(&error))?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
+            if let Some(pace) = &mut self.pace {
+                pace.moves(bytes, self.demand);
+                if pace.is_too_slow() {
+                    return Err(Failure::BodyTimeout);
+                }
+            }
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             self.progress.bytes.set(self.progress.bytes.get().saturating_add(bytes));
             self.allowance = self.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;

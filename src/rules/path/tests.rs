@@ -79,3 +79,17 @@ fn an_error_says_what_would_be_right() {
         "a parameter is a whole segment, as in `/orders/{id}`, not `x{id}`"
     );
 }
+
+#[test]
+fn values_of_parameters_are_masked_and_nothing_else_is() {
+    for (pattern, path, masked) in [
+        ("/v1/orders", "/v1//orders", "/v1//orders"),
+        ("/t/{tenant}/orders", "/t/acme/orders", "/t/{tenant}/orders"),
+        ("/t/{tenant}/{id}/*", "//t//a%2Fb/7/rest/of", "//t//{tenant}/{id}/rest/of"),
+        ("/{tenant}/", "/acme/", "/{tenant}/"),
+        ("/{tenant}/*", "/acme", "/{tenant}"),
+    ] {
+        let pattern: PathPattern = pattern.parse().unwrap();
+        assert_eq!(pattern.masked(path), masked, "{path}");
+    }
+}

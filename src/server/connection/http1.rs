@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, EXPECT};
 use http::{HeaderValue, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -22,9 +22,11 @@ use tower::{Service, ServiceExt as _};
 use super::{End, Peer, Protocols, drive, farewell};
 use crate::drain::Drain;
 use crate::server::ListenerSettings;
-use crate::server::activity::{Activity, Observed, UntilIdle};
+use crate::server::activity::{Activity, UntilIdle};
+use crate::server::client_body::ClientBody;
 use crate::server::guard::{Guard, REFUSED_METHOD};
 use crate::server::interim::InterimQueue;
+use crate::server::observed::Observed;
 use crate::server::stream::{Stream, reset};
 use crate::server::tunnel::{Told, Tunnel};
 use crate::server::turns::Turns;
@@ -55,12 +57,12 @@ pub(super) async fn serve<F, S, B>(
     service: &F,
 ) where
     F: Fn(Peer, &ListenerSettings) -> S,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let Protocols { settings, http1, .. } = protocols;
-    let activity = Rc::new(Activity::new(since));
+    let activity = Rc::new(Activity::new(since, settings.demand()));
     let observed = Observed::new(stream, &activity, None);
     let backchannel = Rc::new(Backchannel::new(Rc::clone(&activity)));
     let (turns, writer) = (Rc::clone(&backchannel.turns), backchannel.interim.writer());
@@ -112,14 +114,15 @@ impl<B> Backchannel<B> {
     }
 
     /// A request is given to the service, which is told if it is not the client's own.
-    fn begin(&self, request: &mut Request<Incoming>) {
-        self.turns.begin();
+    fn begin(&self, mut request: Request<Incoming>) -> Request<ClientBody> {
+        self.turns.begin(|| request.headers().contains_key(EXPECT));
         self.interim.begin(request.version());
         if request.method().as_str() == REFUSED_METHOD
             && let Some(malformed) = self.turns.refused()
         {
             request.extensions_mut().insert(malformed);
         }
+        request.map(|body| ClientBody::of_http1(body, &self.turns))
     }
 
     /// The service has answered, maybe with a tunnel.
@@ -128,12 +131,14 @@ impl<B> Backchannel<B> {
         if may_upgrade {
             self.turns.answer_upgrade(tunnel.is_some());
         }
-        if self.turns.activity().is_ending() && tunnel.is_none() {
+        let must_end = self.turns.activity().is_ending() || !self.turns.can_read_body();
+        if must_end && tunnel.is_none() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        let is_last = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
         self.granted.replace(tunnel);
         self.interim.close(&self.turns);
-        self.turns.answer();
+        self.turns.answer(is_last);
         response
     }
 }
@@ -144,13 +149,13 @@ fn in_turn<S, B>(
     backchannel: &Rc<Backchannel<B>>,
 ) -> impl HttpService<Incoming, ResBody = UntilIdle<Told<B>>, Error = Infallible> + use<S, B>
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
 {
     let backchannel = Rc::clone(backchannel);
-    service_fn(move |mut request: Request<Incoming>| {
+    service_fn(move |request: Request<Incoming>| {
         let under_way = backchannel.turns.activity().begin();
-        backchannel.begin(&mut request);
+        let request = backchannel.begin(request);
         let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
         let (service, backchannel) = (service.clone(), Rc::clone(&backchannel));
         async move {

@@ -23,9 +23,11 @@ use super::drive;
 use crate::drain::Drain;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
 use crate::request::Malformed;
-use crate::server::activity::{Activity, Observed, UntilIdle};
+use crate::server::activity::{Activity, UntilIdle};
+use crate::server::client_body::ClientBody;
 use crate::server::frames::Frames;
-use crate::server::head::{is_disguised, is_method};
+use crate::server::head::{is_disguised, is_method, length_of};
+use crate::server::observed::Observed;
 use crate::server::stream::Stream;
 use crate::server::tunnel::Tunnel;
 use crate::server::{Http2Settings, ListenerSettings};
@@ -82,11 +84,11 @@ pub(super) async fn serve<S, B>(
     mut drain: Drain,
     service: S,
 ) where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let activity = Rc::new(Activity::of_http2(since));
+    let activity = Rc::new(Activity::of_http2(since, settings.demand()));
     let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed::new(stream, &activity, frames);
     let (waiting, patience) = (drain.clone(), settings.timeouts.tunnel);
@@ -97,6 +99,7 @@ pub(super) async fn serve<S, B>(
         }
         join_cookies(request.headers_mut());
         let client = open_websocket(&mut request);
+        let request = request.map(ClientBody::of_http2);
         let (service, mut waiting) = (service.clone(), waiting.clone());
         async move {
             let answer = service.oneshot(request).await?;
@@ -161,7 +164,11 @@ fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
     if headers.len() > max_headers {
         return Err(Malformed::TooManyFields);
     }
-    if headers.get_all(CONTENT_LENGTH).iter().nth(1).is_some() {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    if lengths.next().is_some_and(|length| length_of(length.as_bytes()).is_none()) {
+        return Err(Malformed::BadLength);
+    }
+    if lengths.next().is_some() {
         return Err(Malformed::ManyLengths);
     }
     if !is_method(request.method().as_str().as_bytes()) {

@@ -10,12 +10,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use http::{Request, Response};
 use http_body::Body;
-use hyper::body::Incoming;
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +23,7 @@ use tower::Service;
 use tracing::debug;
 
 use super::activity::Activity;
+use super::client_body::ClientBody;
 use super::frames::PREFACE;
 use super::identity::identity;
 use super::interim::InterimQueue;
@@ -93,7 +93,7 @@ pub(super) async fn serve<F, S, B>(
     service: &F,
 ) where
     F: Fn(Peer, &ListenerSettings) -> S,
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+    S: Service<Request<ClientBody>, Response = Response<B>, Error = Infallible> + Clone + 'static,
     B: Body + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
@@ -212,6 +212,19 @@ async fn farewell(drain: &mut Drain) {
     sleep(FAREWELL).await;
 }
 
+/// Polls the connection for what is there now.
+fn poll_once<C>(mut connection: Pin<&mut C>, activity: &Activity, cx: &mut Context<'_>) -> Poll<End>
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    loop {
+        let ended = ready!(connection.as_mut().poll(cx));
+        if ended.is_err() || !activity.goes_on() {
+            return Poll::Ready(End::of(ended));
+        }
+    }
+}
+
 /// Polls the connection until it ends, is overdue, or has been drained, which is
 /// begun when `drained` returns and has no more time when `over` does.
 async fn drive<C>(
@@ -230,8 +243,8 @@ where
     let mut stopping = false;
     let mut draining = false;
     poll_fn(|cx| {
-        if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-            return Poll::Ready(End::of(ended));
+        if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+            return Poll::Ready(end);
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && over.as_mut().poll(cx).is_ready() {
@@ -241,12 +254,12 @@ where
         if stopping && !draining && !activity.is_amid_head() {
             draining = true;
             connection.as_mut().graceful_shutdown();
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(End::of(ended));
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
             }
         }
         while ticks.poll_tick(cx).is_ready() {
-            activity.give_up_responses(timeouts.request_body);
+            activity.give_up_responses();
             if !activity.is_overdue(timeouts) {
                 continue;
             }
@@ -254,8 +267,8 @@ where
                 return Poll::Ready(End::Overdue);
             }
             // Now the guard lets the library read something that can be answered.
-            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
-                return Poll::Ready(End::of(ended));
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
             }
         }
         Poll::Pending

@@ -12,6 +12,7 @@ use proptest::sample::select;
 use super::*;
 use crate::server::activity::Activity;
 use crate::server::interim::InterimQueue;
+use crate::server::pace::Demand;
 use crate::time::monotonic;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
@@ -60,7 +61,7 @@ struct Guarded {
 
 impl Guarded {
     fn new() -> Self {
-        let activity = Rc::new(Activity::new(monotonic()));
+        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
         let turns = Rc::new(Turns::new(Rc::clone(&activity)));
         let writer = InterimQueue::default().writer();
         let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);
@@ -245,9 +246,13 @@ fn what_waited_is_http_if_the_protocol_stays() {
 fn what_waits_for_an_answer_has_a_bound() {
     let mut guarded = Guarded::new();
     guarded.receive(UPGRADE);
-    for _ in 0..100 {
+    for _ in 0..16 {
         guarded.receive([0; 1000]);
     }
+    guarded.guard.stream.0.push_back(vec![0; 1000]);
+    let (mut room, mut cx) = ([0; 100], Context::from_waker(Waker::noop()));
+    let polled = Pin::new(&mut guarded.guard).poll_read(&mut cx, &mut ReadBuf::new(&mut room));
+    assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
     assert!(guarded.held() < MAX_UNDECIDED_BYTES + 4096, "{}", guarded.held());
 }
 

@@ -7,6 +7,7 @@ use http::HeaderValue;
 
 use super::*;
 use crate::server::activity::{Activity, UnderWay};
+use crate::server::pace::Demand;
 use crate::time::monotonic;
 
 /// A connection whose HTTP library is played by the tests.
@@ -24,21 +25,21 @@ impl Played {
     fn new() -> Self {
         let queue = InterimQueue::default();
         let writer = queue.writer();
-        let activity = Rc::new(Activity::new(monotonic()));
+        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
         let turns = Turns::new(Rc::clone(&activity));
         Self { activity, turns, under_way: None, queue, writer, wire: Vec::new() }
     }
 
     fn request(&mut self) -> Interim {
         self.under_way = Some(self.activity.begin());
-        self.turns.begin();
+        self.turns.begin(|| false);
         self.queue.begin(Version::HTTP_11);
         self.queue.open().expect("a client of HTTP/1.1 knows interim responses")
     }
 
     fn respond(&self) {
         self.queue.close(&self.turns);
-        self.turns.answer();
+        self.turns.answer(false);
     }
 
     /// The response has been given to the library, to its end.

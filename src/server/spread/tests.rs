@@ -10,7 +10,6 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
 use tower::service_fn;
@@ -110,7 +109,7 @@ impl Site {
                     let mut ended = drain.clone();
                     let serving = serve(listener, drain, move |_, _| {
                         served[index].fetch_add(1, Ordering::Relaxed);
-                        service_fn(async |_: Request<Incoming>| {
+                        service_fn(async |_: Request<crate::server::ClientBody>| {
                             Ok(Response::new(Full::new(Bytes::from_static(b"ok"))))
                         })
                     });

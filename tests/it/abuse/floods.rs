@@ -155,6 +155,48 @@ fn malformed_heads_without_end_end_the_connection() {
     });
 }
 
+/// The HTTP library ends the connection for each, and it goes on so often only.
+#[test]
+fn tunnels_with_a_length_without_end_end_the_connection() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, UNHURRIED);
+    let tunnel = [(":method", "CONNECT"), (":authority", "a.example"), ("content-length", "5")];
+    withstands(&gateway, MOST_MIB, || {
+        flood(&gateway, &[], |number| head(number * 2 + 1, &tunnel, false));
+    });
+}
+
+/// The HTTP library wrote a line for each.
+#[test]
+fn answers_to_pings_that_were_never_sent_do_not_fill_the_log() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, UNHURRIED);
+    let mut client = Frames::connect(gateway.address());
+    let before = gateway.log().lines().count();
+    client.send(&frame(PING, 1, 0, &[7; 8]).repeat(900));
+    client.send(&get(1, "/"));
+    assert_eq!(client.outcome(1), Outcome::Status(200));
+    let log = gateway.log();
+    assert!(log.lines().count() <= before + 5, "{log}");
+}
+
+/// Whoever asks for all lines gets those of the gateway and its libraries, and
+/// none of them as often as a client likes.
+#[test]
+fn no_line_is_logged_as_often_as_a_client_likes() {
+    let yaml = "listeners: [{ address: \"127.0.0.1:0\", proxy_protocol: true }]\n\
+                client: { trusted_proxies: [192.0.2.0/24] }\n\
+                routes: [{ path: \"/*\", respond: { body: ok } }]\n\
+                runtime: { workers: 1 }\n";
+    let gateway = Gateway::start_with_log("debug", yaml);
+    for _ in 0..300 {
+        assert_eq!(gateway.client().rest(), b"");
+    }
+    let log = gateway.log();
+    let closed = log.matches("a connection is closed").count();
+    assert!((1..=20).contains(&closed), "{closed} lines: {log}");
+}
+
 /// More streams than there may be are refused, and no more is held than those
 /// that may be.
 #[test]

@@ -1,14 +1,15 @@
 //! Clients that take their time, to send or to read: each is given up when its
 //! time is over, and frees what it has held.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
 use super::{gateway, withstands};
 use crate::support::frames::{
     CANCEL, CONTINUATION, DATA, END_STREAM, Frames, HEADERS, INITIAL_WINDOW_SIZE, Outcome, PREFACE,
-    block, frame, get, head, settings,
+    WINDOW_UPDATE, block, frame, get, head, settings,
 };
 use crate::support::{Client, Gateway, Origin, eventually};
 
@@ -146,6 +147,74 @@ fn clients_that_do_not_read_hold_little() {
         }
         drop(clients);
     });
+}
+
+/// No pause is long, and all together is too slow.
+const LEISURE: &str = "timeouts: { request_body: 1s }, min_rate: 100MB";
+
+#[test]
+fn a_response_that_is_read_too_slowly_ends_the_connection() {
+    let origin = endless();
+    let gateway = gateway(&origin, LEISURE);
+    let mut client = TcpStream::connect(gateway.address()).expect("the gateway accepts");
+    client.write_all(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is read");
+    let mut piece = vec![0; 64 * 1024];
+    eventually("the connection ends", || {
+        thread::sleep(PAUSE / 2);
+        !client.read(&mut piece).is_ok_and(|count| count > 0)
+    });
+}
+
+#[test]
+fn a_stream_that_is_read_too_slowly_is_reset_and_others_go_on() {
+    let origin = endless();
+    let gateway = gateway(&origin, LEISURE);
+    let mut client = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, 1000)]);
+    let more = 8000_u32.to_be_bytes();
+    client.send(&[get(1, "/endless"), frame(WINDOW_UPDATE, 0, 0, &[0x3f, 0, 0, 0])].concat());
+    let mut is_reset = false;
+    while !is_reset {
+        let next = client.next().expect("in time").expect("the connection goes on");
+        is_reset = next.resets(CANCEL);
+        if next.kind == DATA {
+            thread::sleep(PAUSE / 2);
+            client.send(&frame(WINDOW_UPDATE, 0, 1, &more));
+        }
+    }
+    client.send(&get(3, "/"));
+    assert_eq!(client.outcome(3), Outcome::Status(200));
+}
+
+#[test]
+fn a_body_of_known_length_that_trickles_is_given_up() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "timeouts: { request_body: 300ms }, min_rate: 1KB");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    let mut frames = Frames::connect(gateway.address());
+    frames.send(&head(1, &[&POST[..], &[("content-length", "1000")]].concat(), false));
+    for _ in 0..100 {
+        client.send(b"x");
+        frames.send(&frame(DATA, 0, 1, b"x"));
+        thread::sleep(PAUSE / 2);
+    }
+    assert_eq!(client.response("POST").status, 408);
+    assert_eq!(frames.outcome(1), Outcome::Status(408));
+}
+
+/// There may be nothing to send for a while, as in a call of gRPC.
+#[test]
+fn a_body_of_unknown_length_may_trickle() {
+    let origin = Origin::hello();
+    let gateway = gateway(&origin, "timeouts: { request_body: 300ms }, min_rate: 1KB");
+    let mut client = gateway.client();
+    client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..50 {
+        client.send(b"1\r\nx\r\n");
+        thread::sleep(PAUSE / 2);
+    }
+    client.send(b"0\r\n\r\n");
+    assert_eq!(client.response("POST").status, 200);
 }
 
 /// A window that is never opened stops its stream, and no other. Once such a

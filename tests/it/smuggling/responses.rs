@@ -27,7 +27,7 @@ fn exchange(method: &str, said: &'static [u8]) -> (Response, Response) {
 
 #[test]
 fn a_response_with_two_readings_is_not_passed_on() {
-    let cases: [(&str, &[u8]); 23] = [
+    let cases: [(&str, &[u8]); 24] = [
         (
             "both framings",
             b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -38,6 +38,10 @@ fn a_response_with_two_readings_is_not_passed_on() {
         ),
         ("two lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
         ("a list of lengths", b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nab"),
+        (
+            "a length that not every reader can count to",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\nab",
+        ),
         ("a length with a plus", b"HTTP/1.1 200 OK\r\nContent-Length: +1\r\n\r\na"),
         ("a length with a minus", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\na"),
         ("a coding in HTTP/1.0", b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),

@@ -34,6 +34,7 @@ pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(crate) const NO_ERROR: u32 = 0;
 pub(crate) const PROTOCOL_ERROR: u32 = 1;
 pub(crate) const INTERNAL_ERROR: u32 = 2;
+pub(crate) const FLOW_CONTROL_ERROR: u32 = 3;
 pub(crate) const FRAME_SIZE_ERROR: u32 = 6;
 pub(crate) const REFUSED_STREAM: u32 = 7;
 pub(crate) const CANCEL: u32 = 8;

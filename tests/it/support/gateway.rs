@@ -96,6 +96,13 @@ impl Gateway {
         Self::start_by(Program::command(), yaml, format)
     }
 
+    /// Starts with this configuration and the process' log as `level` says.
+    pub(crate) fn start_with_log(level: &str, yaml: &str) -> Self {
+        let mut command = Program::command();
+        command.env("TOLLGATE_LOG", level);
+        Self::start_by(command, yaml, "json")
+    }
+
     /// Routes everything to `origin` on one worker, with further fields for the
     /// upstream, in a process that may have no more than so many files open.
     pub(crate) fn with_files(most: u32, origin: &Origin, upstream: &str) -> Self {

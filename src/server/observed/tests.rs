@@ -3,14 +3,15 @@
 use std::io::Cursor;
 
 use futures_util::task::noop_waker_ref;
-use tokio::io::AsyncReadExt as _;
+use tokio::io::AsyncReadExt;
 
 use super::*;
 use crate::server::Http2Settings;
 use crate::server::frames::PREFACE;
+use crate::server::pace::Demand;
 
 /// Bytes that a stream without end gives before it yields.
-fn read_in_a_turn<T: AsyncRead + Unpin>(observed: &mut Observed<T>) -> usize {
+fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(observed: &mut Observed<T>) -> usize {
     let mut cx = Context::from_waker(noop_waker_ref());
     let mut bytes = 0;
     for _ in 0..100 {
@@ -27,9 +28,10 @@ fn read_in_a_turn<T: AsyncRead + Unpin>(observed: &mut Observed<T>) -> usize {
 
 #[test]
 fn whoever_sends_without_end_over_http_2_yields() {
-    let data = [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1];
-    let sent = Cursor::new([&PREFACE[..], &data].concat()).chain(tokio::io::repeat(0));
-    let activity = Rc::new(Activity::of_http2(monotonic()));
+    let (settings, data) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
+    let sent = Cursor::new([&PREFACE[..], &settings, &data].concat());
+    let sent = tokio::io::join(AsyncReadExt::chain(sent, tokio::io::repeat(0)), tokio::io::sink());
+    let activity = Rc::new(Activity::of_http2(monotonic(), Demand::NONE));
     let frames = Frames::new(Http2Settings::default(), monotonic());
     let mut observed = Observed::new(sent, &activity, Some(frames));
     for _ in 0..3 {
