@@ -61,6 +61,8 @@ fn whole_decisions(criterion: &mut Criterion) {
         query: None,
         headers: &headers,
         peer: [192, 0, 2, 1].into(),
+        has_content: false,
+        may_forward: true,
         tls_subject: None,
     };
     for names in [&["a"][..], &["a", "b", "c"]] {

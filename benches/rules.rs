@@ -70,6 +70,8 @@ fn request<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {
         query: None,
         headers,
         peer: [10, 0, 0, 1].into(),
+        has_content: false,
+        may_forward: true,
         tls_subject: None,
     }
 }

@@ -5,6 +5,7 @@
 //! read otherwise than we do (two hosts, dot segments, a bad escape) is refused
 //! here, before any rule has looked at it.
 
+mod disguise;
 mod host;
 mod malformed;
 mod path;
@@ -12,10 +13,11 @@ mod path;
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use http::header::{HOST, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Uri, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
+pub use disguise::{folded_name, is_disguised, is_plain_name};
 use host::host_of_field;
 pub use host::normal_host;
 pub use malformed::Malformed;
@@ -37,6 +39,11 @@ pub struct RequestView<'a> {
     pub headers: &'a HeaderMap,
     /// The address of the other end of the connection, IPv4-mapped addresses unmapped.
     pub peer: IpAddr,
+    /// Whether content follows the fields.
+    pub has_content: bool,
+    /// Whether the peer may speak for its clients, if its address is trusted. It may
+    /// not where a balancer has passed a connection on and has not said whose it is.
+    pub may_forward: bool,
     /// Who the other end is, by the certificate that it has shown.
     pub tls_subject: Option<&'a str>,
 }
@@ -102,6 +109,8 @@ impl<'a> RequestView<'a> {
             query: parts.uri.query(),
             headers: &parts.headers,
             peer: peer.to_canonical(),
+            has_content: has_content(&parts.headers),
+            may_forward: true,
             tls_subject: None,
         })
     }
@@ -135,6 +144,13 @@ impl RequestView<'_> {
         }
         Ok(overriding)
     }
+}
+
+/// Whether fields announce content, which over HTTP/2 nothing has to announce.
+fn has_content(headers: &HeaderMap) -> bool {
+    let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    headers.contains_key(TRANSFER_ENCODING)
+        || headers.get(CONTENT_LENGTH).is_some_and(|length| !is_empty(length))
 }
 
 fn check_coding(headers: &HeaderMap) -> Result<(), Ambiguity> {

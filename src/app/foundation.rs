@@ -8,7 +8,7 @@ use crate::digest::{Secret, SharedSecret};
 use crate::limiter::HeaderWriter;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::rules::Rules;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Handling, Snapshot};
 use crate::store::overrides::{OverridesFile, SharedOverrides};
 use crate::store::redis::Shared;
 use crate::store::{MemoryStore, SharedStore};
@@ -54,12 +54,15 @@ impl Foundation {
     /// What all workers share, from a configuration. Upstreams that are in
     /// `before` just so are the same ones, with all that is known of them.
     pub(super) fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
-        let (rules, routes) =
+        let (rules, routes): (Vec<_>, Vec<Handling>) =
             config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
+        let edited = routes.iter().filter_map(|route| route.changes.as_ref());
+        let edited = edited.flat_map(|changes| changes.request.names().cloned());
+        let rules = Rules::new(rules, config.client, Arc::clone(&self.secret)).guarding(edited);
         let upstreams =
             config.upstreams.into_iter().map(|settings| self.upstream(settings, before));
         Snapshot {
-            rules: Rules::new(rules, config.client, Arc::clone(&self.secret)),
+            rules,
             routes,
             upstreams: upstreams.collect(),
             headers: HeaderWriter::new(&config.headers),

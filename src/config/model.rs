@@ -55,7 +55,7 @@ impl Config {
         key: KeyExpr,
     ) -> Result<Self, TlsError> {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
-        let policy = Arc::new(Policy::new("limit", key, algorithm));
+        let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let route = Route {
             rule: rules::Route {
                 name: "1".into(),

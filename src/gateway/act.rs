@@ -106,7 +106,7 @@ impl Gateway {
             head.headers.entry(HOST).or_insert(host);
         }
         let rules = &self.snapshot.rules;
-        let is_trusted = rules.trusts(client.peer);
+        let is_trusted = client.may_forward && rules.trusts(client.peer);
         if !is_trusted {
             rules.strip_claims(&mut head.headers);
         }

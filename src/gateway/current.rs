@@ -46,6 +46,7 @@ impl CurrentGateway {
         let current = Rc::clone(self);
         let client = Rc::new(Client {
             peer: peer.address.ip(),
+            may_forward: peer.may_forward,
             forwarding: Forwarding::new(peer.address, peer.local, peer.is_encrypted),
             identity: peer.identity,
             demand,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Method, Request, Response};
+use hyper::body::Body as _;
 
 use crate::limiter::{Decision, Outcome, RateLimiter, Room};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
@@ -47,6 +48,8 @@ pub struct Gateway {
 #[derive(Debug)]
 struct Client {
     peer: IpAddr,
+    /// Whether the peer may speak for its clients, see [`RequestView::may_forward`].
+    may_forward: bool,
     /// Who it is, by the certificate that it has shown.
     identity: Option<Arc<str>>,
     forwarding: Forwarding,
@@ -121,7 +124,8 @@ impl Gateway {
         let now = self.clock.now();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, now);
-        let mut judgement = match self.judge(client, &head, now).await {
+        let has_content = !body.is_end_stream();
+        let mut judgement = match self.judge(client, &head, has_content, now).await {
             Ok(judgement) => judgement,
             Err(failure) => return exchange.end(Err(failure), None),
         };
@@ -145,6 +149,7 @@ impl Gateway {
         &self,
         client: &Client,
         head: &Parts,
+        has_content: bool,
         now: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
         if let Some(malformed) = head.extensions.get::<Malformed>() {
@@ -160,7 +165,13 @@ impl Gateway {
         }
         let rules = &self.snapshot.rules;
         let tls_subject = client.identity.as_deref();
-        let view = RequestView { tls_subject, ..RequestView::of(head, client.peer)? };
+        let view = RequestView::of(head, client.peer)?;
+        let has_content = view.has_content || has_content;
+        let view =
+            RequestView { tls_subject, has_content, may_forward: client.may_forward, ..view };
+        if rules.has_disguised_name(view.headers) {
+            return Err(Malformed::DisguisedName.into());
+        }
         let matched = rules.select(&view).map_err(|unmatched| match unmatched {
             Unmatched::NoRoute => Failure::NoRoute,
             Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),

@@ -93,6 +93,7 @@ impl RateLimiter {
     ) -> Decision<'r> {
         let (mut claims, mut lacking) = (Claims::new(), Lacking::new());
         for policy in &subject.route().policies {
+            let policy = subject.judging(policy);
             let outcome = match subject.key(policy) {
                 KeyFor::Key(key) => {
                     claims.extend(Claim::new(subject, policy, key));

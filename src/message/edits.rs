@@ -24,6 +24,11 @@ impl FieldEdits {
         self.set.is_empty() && self.remove.is_empty()
     }
 
+    /// The names of all fields that are edited.
+    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.remove.iter().chain(self.set.iter().map(|(name, _)| name))
+    }
+
     /// Whether fields of this name are nobody's to edit: they frame a message,
     /// name its host, or belong to one connection (RFC 9110, sections 7.2, 7.6.1
     /// and 8.6).

@@ -251,6 +251,8 @@ mod tests {
             query,
             headers: &HeaderMap::new(),
             peer: [192, 0, 2, 1].into(),
+            has_content: false,
+            may_forward: true,
             tls_subject: None,
         };
         let status = StatusCode::PERMANENT_REDIRECT;
@@ -330,6 +332,8 @@ mod tests {
             query: None,
             headers: &HeaderMap::new(),
             peer: [192, 0, 2, 1].into(),
+            has_content: false,
+            may_forward: true,
             tls_subject: None,
         };
         let to = "https://{host}/".parse().expect("a good template");

@@ -48,8 +48,12 @@ pub enum Malformed {
     /// RFC 9112, sections 2.2 and 5.2: a line that begins with a blank.
     #[error("a line of the request's head begins with a blank")]
     Folded,
-    /// `Content_Length`: for some backends `_` and `-` are the same (RFC 3875, section 4.1.18).
-    #[error("a header field is written with `_` that only the gateway or its framing may use")]
+    /// `Content_Length`, `X.Forwarded.For`: for some backends these are the names with
+    /// `-` (RFC 3875, section 4.1.18).
+    #[error(
+        "a header field has a name that some servers take for another one: write it with \
+         dashes"
+    )]
     DisguisedName,
     /// RFC 9112, section 6.1: the mark of a smuggled request.
     #[error("the request has both Content-Length and Transfer-Encoding")]

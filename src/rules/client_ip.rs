@@ -28,7 +28,7 @@ pub(super) fn client_ip(
     header: &ForwardedHeader,
 ) -> IpAddr {
     let peer = request.peer.to_canonical();
-    if !trusted.contains(peer) {
+    if !request.may_forward || !trusted.contains(peer) {
         return peer;
     }
     let lines = |name| request.headers.get_all(name).iter().rev().map(|line| line.as_bytes());

@@ -40,6 +40,15 @@ pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
     })
 }
 
+/// What counts the preflights that a policy of this name spares.
+pub(super) fn preflights_of(name: &str, algorithm: &Algorithm) -> Counter {
+    Counter::of(|digest| {
+        digest.value(b"preflights");
+        digest.value(name.as_bytes());
+        add_kind(digest, algorithm);
+    })
+}
+
 /// Under what other limits of a principal are kept for a policy of this name.
 pub(super) fn override_of(name: &str) -> Counter {
     Counter::of(|digest| {

@@ -15,6 +15,7 @@ mod cost;
 mod counter;
 mod fields;
 mod forwarded;
+mod guarded;
 mod host;
 mod jwt;
 mod key;
@@ -27,6 +28,7 @@ mod path;
 mod path_match;
 mod plan;
 mod policy;
+mod preflight;
 mod route;
 mod router;
 mod subject;
@@ -51,5 +53,6 @@ pub use plan::Limit;
 pub use policy::{
     Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
 };
+pub use preflight::Preflights;
 pub use route::Route;
 pub use subject::{Match, Rules, Subject, Unmatched};

@@ -8,13 +8,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue};
 
 use super::cidr;
 use super::fields::Lack;
 use super::value::{Single, Tag};
-use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Subject};
+use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Preflights, Subject};
 use crate::digest::{Digest, Key, Principal, Secret};
 use crate::message::TokenFault;
 
@@ -37,7 +36,8 @@ pub enum KeyFor {
 impl Subject<'_, '_> {
     /// Under which key `policy` counts this request, if at all.
     pub fn key(&self, policy: &Policy) -> KeyFor {
-        if self.is_exempt(&policy.exempt) {
+        let spares_preflights = !matches!(policy.preflights, Preflights::Counted);
+        if spares_preflights && self.is_preflight() || self.is_exempt(&policy.exempt) {
             return KeyFor::Exempt;
         }
         let empty = self.secret.digest();
@@ -91,19 +91,9 @@ impl Subject<'_, '_> {
             let mut lines = self.request.headers.get_all(name).iter();
             lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
         };
-        self.is_preflight()
-            || self.method().is_ok_and(|method| exempt.methods.contains(method))
+        self.method().is_ok_and(|method| exempt.methods.contains(method))
             || exempt.headers.iter().any(has)
             || !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip())
-    }
-
-    /// A browser's question before a request of another origin (Fetch Standard,
-    /// section 3.2.2): no person or program decided to send it.
-    fn is_preflight(&self) -> bool {
-        let headers = self.request.headers;
-        self.request.method == Method::OPTIONS
-            && headers.contains_key(ORIGIN)
-            && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
     }
 }
 

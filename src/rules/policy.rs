@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{KeyExpr, counter};
+use super::{KeyExpr, Preflights, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::Counter;
 use crate::message::{MeterSpec, Template};
@@ -55,6 +55,8 @@ pub struct Policy {
     pub elastic: Option<Elastic>,
     /// Under what limits of single keys are kept, if there may be any.
     pub overrides: Option<Overridable>,
+    /// What it does with preflights.
+    pub preflights: Preflights,
 }
 
 impl Policy {
@@ -78,6 +80,7 @@ impl Policy {
             penalty: None,
             elastic: None,
             overrides: None,
+            preflights: Preflights::default(),
         }
     }
 
@@ -217,8 +220,7 @@ pub enum MissingKey {
     Unauthorized,
 }
 
-/// Requests that a policy leaves alone: any one condition suffices. Preflights
-/// are always left alone (Fetch Standard, section 3.2.2).
+/// Requests that a policy leaves alone: any one condition suffices.
 #[derive(Clone, Debug, Default)]
 pub struct Exempt {
     /// Clients by address.

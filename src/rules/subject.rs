@@ -4,11 +4,12 @@ use std::cell::OnceCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
 
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
 use super::fields::{self, Lack};
+use super::guarded::{self, GuardedNames};
 use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::{Reading, Router};
 use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
@@ -26,6 +27,7 @@ pub struct Rules {
     pub(super) trusted: CidrSet,
     tokens: Option<TokenVerifier>,
     secret: Arc<SharedSecret>,
+    guarded: GuardedNames,
 }
 
 /// The first route that matches, and the parameters of its path.
@@ -61,12 +63,25 @@ impl Rules {
         };
         Self {
             router: Router::new(&routes),
+            guarded: GuardedNames::new(guarded::names(&client, &routes)),
             trusted: CidrSet::new(&client.trusted_proxies),
             routes,
             client,
             tokens,
             secret,
         }
+    }
+
+    /// Guards the names of these fields besides those that the rules go by.
+    pub fn guarding(self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
+        let names = guarded::names(&self.client, &self.routes);
+        Self { guarded: GuardedNames::new(names.into_iter().chain(edited)), ..self }
+    }
+
+    /// Whether a field has a name that some backends take for the name of a field
+    /// that the rules go by, or that a route edits.
+    pub fn has_disguised_name(&self, headers: &HeaderMap) -> bool {
+        self.guarded.is_disguised_in(headers)
     }
 
     /// The first route in file order that matches.
@@ -207,7 +222,7 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// Whether the peer is a proxy that may speak for its clients.
     pub(super) fn is_from_trusted_peer(&self) -> bool {
-        self.rules.trusted.contains(self.request.peer)
+        self.request.may_forward && self.rules.trusted.contains(self.request.peer)
     }
 
     /// What the request's bearer token claims, if it is a token that holds now.

@@ -20,6 +20,7 @@ pub(super) struct Case {
     pub(super) path: &'static str,
     pub(super) query: Option<&'static str>,
     pub(super) headers: HeaderMap,
+    pub(super) has_content: bool,
     pub(super) client: ClientSettings,
 }
 
@@ -36,6 +37,7 @@ pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
             .iter()
             .map(|(name, text)| (HeaderName::from_static(name), value(text)))
             .collect(),
+        has_content: false,
         client: ClientSettings {
             trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
             forwarded_header: ForwardedHeader::XForwardedFor,
@@ -90,6 +92,8 @@ impl Case {
             query: self.query,
             headers: &self.headers,
             peer: self.peer,
+            has_content: self.has_content,
+            may_forward: true,
             tls_subject: None,
         };
         let matched = rules.select(&request).unwrap();

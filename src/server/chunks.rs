@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::head::{HeadBounds, TOKEN, UNDERSCORE, is, is_field_value};
+use super::head::{HeadBounds, ODD, TOKEN, is, is_field_value};
 use crate::request::Malformed;
 
 /// Bytes of all extensions of one body. Nobody uses them; they are read over.
@@ -113,7 +113,7 @@ impl Chunks {
             }
             (Place::Line, b'\r') => Place::LastLf,
             (Place::LastLf, b'\n') => Place::End,
-            (Place::Line | Place::TrailerName, _) if is(TOKEN | UNDERSCORE, byte) => {
+            (Place::Line | Place::TrailerName, _) if is(TOKEN | ODD, byte) => {
                 self.trail(Place::TrailerName, bounds)?
             }
             (Place::TrailerName, b':') => self.trail(Place::TrailerValue, bounds)?,

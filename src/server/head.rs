@@ -14,7 +14,7 @@ mod tests;
 
 use memchr::memchr;
 
-use crate::request::Malformed;
+use crate::request::{Malformed, is_disguised};
 
 /// What the head of a request may be at most.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +84,7 @@ impl HeadReader {
                 // Whoever speaks TLS or nothing known may wait for an answer
                 // before there is an end of a line.
                 let opening = bytes.get(self.line);
-                if opening.is_some_and(|&byte| !is(TOKEN | UNDERSCORE | LINE_END, byte)) {
+                if opening.is_some_and(|&byte| !is(TOKEN | ODD | LINE_END, byte)) {
                     return Err(Malformed::BadMethod);
                 }
             }
@@ -131,7 +131,7 @@ impl HeadReader {
     /// RFC 9112, section 3.
     fn request_line(&mut self, line: &[u8], bounds: &HeadBounds) -> Result<(), Malformed> {
         let spoilt = |fault| if line.contains(&b'\r') { Malformed::BareCr } else { fault };
-        let (method, rest) = split(line, TOKEN | UNDERSCORE);
+        let (method, rest) = split(line, TOKEN | ODD);
         let Some(rest) = rest.strip_prefix(b" ").filter(|_| !method.is_empty()) else {
             return Err(spoilt(Malformed::BadMethod));
         };
@@ -224,8 +224,8 @@ pub(super) fn length_of(value: &[u8]) -> Option<u64> {
 /// The name and the value of a field, with the blanks around the value.
 fn field_parts(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (mut name, mut rest) = split(line, TOKEN);
-    if rest.first() == Some(&b'_') {
-        (name, rest) = split(line, TOKEN | UNDERSCORE);
+    if rest.first().is_some_and(|&byte| is(ODD, byte)) {
+        (name, rest) = split(line, TOKEN | ODD);
         if is_disguised(name) {
             return Err(Malformed::DisguisedName);
         }
@@ -237,22 +237,6 @@ fn field_parts(line: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
         [b'\r', ..] => Err(Malformed::BareCr),
         _ => Err(Malformed::BadField),
     }
-}
-
-/// Whether a name with `_` is for some backends that of a field by which the
-/// gateway frames a message or says who sent it.
-pub(super) fn is_disguised(name: &[u8]) -> bool {
-    const GUARDED: [&[u8]; 4] =
-        [b"content-length", b"transfer-encoding", b"x-real-ip", b"x-request-id"];
-    const PREFIX: &[u8] = b"x-forwarded-";
-    let is_same = |guarded: &[u8]| {
-        name.len() >= guarded.len()
-            && name.iter().zip(guarded).all(|(byte, guarded)| match byte {
-                b'_' => *guarded == b'-',
-                byte => byte.eq_ignore_ascii_case(guarded),
-            })
-    };
-    is_same(PREFIX) || GUARDED.iter().any(|guarded| name.len() == guarded.len() && is_same(guarded))
 }
 
 /// Methods are case-sensitive, but not for every backend: one that is written
@@ -309,10 +293,10 @@ pub(super) fn is(classes: u8, byte: u8) -> bool {
     CLASSES[usize::from(byte)] & classes != 0
 }
 
-/// Of a token (RFC 9110, section 5.6.2), but for `_`.
+/// Of a token (RFC 9110, section 5.6.2): letters, digits and `-`.
 pub(super) const TOKEN: u8 = 1;
-/// `_`, which is of a token too, and looked at twice.
-pub(super) const UNDERSCORE: u8 = 2;
+/// Of a token too, but in few names, which are looked at twice.
+pub(super) const ODD: u8 = 2;
 /// Of a target up to its `?`.
 const PATH: u8 = 4;
 /// Of a target behind its `?`.
@@ -327,13 +311,12 @@ const CLASSES: [u8; 256] = {
     let mut byte: u8 = 0;
     loop {
         classes[byte as usize] = match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => TOKEN | PATH | QUERY,
-            b'!' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'|' | b'~' | b'^' => {
-                TOKEN | PATH | QUERY
+            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' => TOKEN | PATH | QUERY,
+            b'!' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'.' | b'|' | b'~' | b'^' | b'_' => {
+                ODD | PATH | QUERY
             }
-            b'_' => UNDERSCORE | PATH | QUERY,
-            b'`' => TOKEN | QUERY,
-            b'#' => TOKEN,
+            b'`' => ODD | QUERY,
+            b'#' => ODD,
             b'"' => PATH,
             b'('
             | b')'

@@ -230,6 +230,7 @@ impl Acceptor {
         let peer = |address, local| Peer {
             address,
             local,
+            may_forward: true,
             is_encrypted: false,
             identity: None,
             interim: None,

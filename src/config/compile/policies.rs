@@ -7,7 +7,7 @@ use super::key::{NeededParam, needed_params};
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
 use crate::config::raw::{RawClient, RawConfig, RawExempt, RawMissingKey, RawMode, RawPolicy};
-use crate::rules::{ClientSettings, Cost, Exempt, KeyExpr, MissingKey, Mode, Policy};
+use crate::rules::{ClientSettings, Cost, Exempt, KeyExpr, MissingKey, Mode, Policy, Preflights};
 use crate::terms::StoreMode;
 
 /// A policy's name, and the policy unless it is broken.
@@ -45,7 +45,11 @@ impl Compiler<'_> {
                     let overrides = self.overridable(&name.value, raw, config);
                     let policy = self.policy(name, raw, client)?;
                     self.check_challenge(&raw.missing_key, &policy.key, settings);
-                    Some(Arc::new(Policy { terms, overrides, ..policy }))
+                    let policy = Policy { terms, overrides, ..policy };
+                    Some(Arc::new(match raw.exempt_preflights.value() {
+                        Some(false) => Policy { preflights: Preflights::Counted, ..policy },
+                        _ => policy.sparing_preflights(),
+                    }))
                 }),
             }
         });

@@ -58,6 +58,10 @@ pub(in crate::config) struct RawPolicy {
     /// Requests that the policy leaves alone.
     #[serde(default)]
     pub(in crate::config) exempt: Field<RawExempt>,
+    /// Whether CORS preflights are left out of its count. They are counted by address then,
+    /// under ten times the limit. Default: true.
+    #[serde(default)]
+    pub(in crate::config) exempt_preflights: Field<bool>,
     /// Other limits for some clients.
     #[serde(default)]
     pub(in crate::config) plans: Field<RawPlans>,

@@ -95,6 +95,8 @@ impl Gate {
             query: None,
             headers: &headers,
             peer: [192, 0, 2, 1].into(),
+            has_content: false,
+            may_forward: true,
             tls_subject: None,
         };
         let matched = self.rules.select(&request).unwrap();

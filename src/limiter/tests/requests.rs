@@ -47,6 +47,8 @@ async fn decide<'r>(limiter: &RateLimiter, rules: &'r Rules, x: Option<&str>) ->
         query: None,
         headers: &headers,
         peer: [192, 0, 2, 1].into(),
+        has_content: false,
+        may_forward: true,
         tls_subject: None,
     };
     let matched = rules.select(&request).unwrap();

@@ -25,6 +25,8 @@ fn seen(peer: &str, header: &ForwardedHeader, lines: &[(&'static str, &[u8])]) -
         query: None,
         headers: &headers,
         peer: ip(peer),
+        has_content: false,
+        may_forward: true,
         tls_subject: None,
     };
     let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));

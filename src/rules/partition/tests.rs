@@ -1,6 +1,6 @@
 //! Which requests share a counter, and which never do.
 
-use http::HeaderName;
+use http::{HeaderName, Method};
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -35,6 +35,8 @@ impl Asked {
             query: None,
             headers: &self.headers,
             peer: [192, 0, 2, 1].into(),
+            has_content: false,
+            may_forward: true,
             tls_subject: None,
         }
     }

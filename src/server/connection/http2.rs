@@ -22,11 +22,11 @@ use tower::{Service, ServiceExt as _};
 use super::drive;
 use crate::drain::Drain;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
-use crate::request::Malformed;
+use crate::request::{Malformed, is_disguised};
 use crate::server::activity::{Activity, UntilIdle};
 use crate::server::client_body::ClientBody;
 use crate::server::frames::Frames;
-use crate::server::head::{is_disguised, is_method, length_of};
+use crate::server::head::{is_method, length_of};
 use crate::server::observed::Observed;
 use crate::server::stream::Stream;
 use crate::server::tunnel::Tunnel;
@@ -175,7 +175,7 @@ fn judge<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
         return Err(Malformed::BadMethod);
     }
     for (name, value) in headers {
-        if name.as_str().contains('_') && is_disguised(name.as_str().as_bytes()) {
+        if is_disguised(name.as_str().as_bytes()) {
             return Err(Malformed::DisguisedName);
         }
         if has_blank_around(value.as_bytes()) {

@@ -44,6 +44,9 @@ pub struct Peer {
     pub address: SocketAddr,
     /// The address at which it reached us, or the balancer.
     pub local: SocketAddr,
+    /// Whether it may speak for others, if its address is trusted: not if a balancer
+    /// has passed the connection on without saying from whom.
+    pub may_forward: bool,
     /// Whether it came over TLS.
     pub is_encrypted: bool,
     /// Who it is, by the certificate that it has shown.
@@ -128,8 +131,9 @@ async fn begin(
         if !trusted.iter().any(|block| block.contains(&ip)) {
             return Err(NoHttp::NotTrusted(peer.address));
         }
-        if let Some(ends) = proxied::read(&mut socket).await? {
-            (peer.address, peer.local) = (ends.client, ends.local);
+        match proxied::read(&mut socket).await? {
+            Some(ends) => (peer.address, peer.local) = (ends.client, ends.local),
+            None => peer.may_forward = false,
         }
     }
     let Some(tls) = &protocols.tls else {

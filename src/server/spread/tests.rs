@@ -186,8 +186,14 @@ fn a_connection_that_another_worker_does_not_take_any_more_is_served_here() {
         let address = listener.local_addr().unwrap();
         let _client = Client::connect(address).unwrap();
         let (stream, _) = listener.accept().await.unwrap();
-        let peer =
-            Peer { address, local: address, is_encrypted: false, identity: None, interim: None };
+        let peer = Peer {
+            address,
+            local: address,
+            may_forward: true,
+            is_encrypted: false,
+            identity: None,
+            interim: None,
+        };
         let guest = usher.seat((Either::Left(stream), peer), vacancy());
         assert_eq!(guest.expect("it stays here").unwrap().place.worker, 0);
         assert!(closed.next().await.is_none());

@@ -180,3 +180,21 @@ fn a_balancer_that_speaks_for_itself_is_the_client() {
         assert_eq!(request.fields("x-forwarded-for"), ["127.0.0.1"]);
     }
 }
+
+/// The client behind such a balancer is not known, and could be any.
+#[test]
+fn a_balancer_that_does_not_say_for_whom_it_speaks_is_no_trusted_proxy() {
+    let origin = Origin::hello();
+    let gateway = start(&origin, "", TRUSTING);
+    let forged = ["X-Forwarded-For: 192.0.2.1"];
+    for header in [b"PROXY UNKNOWN\r\n".to_vec(), binary(0, [192, 0, 2, 7])] {
+        assert!(ask(&gateway, &header, &forged) < 500);
+    }
+    let statuses: Vec<_> = (2..6)
+        .map(|n| ask(&gateway, b"PROXY UNKNOWN\r\n", &[&format!("X-Forwarded-For: 192.0.2.{n}")]))
+        .collect();
+    assert_eq!(statuses, [429; 4], "their own word gives them no counter");
+    for request in origin.received() {
+        assert_eq!(request.fields("x-forwarded-for"), ["127.0.0.1"]);
+    }
+}
