@@ -9,6 +9,8 @@ mod activity;
 mod chunks;
 mod connection;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod guard;
 mod head;
 mod identity;

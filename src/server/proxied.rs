@@ -55,7 +55,7 @@ pub(super) async fn read(socket: &mut Socket) -> Result<Option<Ends>, ProxiedErr
 }
 
 /// The ends and the header's length; nothing while it is not complete.
-fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
     // The parser takes a line that ends before its last port for a wrong one.
     let is_text = bytes.first() == Some(&b'P');
     if bytes.is_empty() || (is_text && bytes.len() < MAX_TEXT_BYTES && !bytes.contains(&b'\n')) {
