@@ -18,6 +18,7 @@ mod keys;
 mod limits;
 mod malformed;
 mod modes;
+mod ordinary;
 mod overrides;
 mod pools;
 mod program;
