@@ -49,6 +49,7 @@ impl Wake for Woken {
 
 pub(in crate::server) struct Guarded {
     pub(super) guard: Guard<Pieces>,
+    #[cfg(test)]
     pub(super) activity: Rc<Activity>,
     pub(in crate::server) turns: Rc<Turns>,
     /// Room that the library has for what it reads.
@@ -61,7 +62,13 @@ impl Guarded {
         let turns = Rc::new(Turns::new(Rc::clone(&activity)));
         let writer = InterimQueue::default().writer();
         let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);
-        Self { guard, activity, turns, room: 8192 }
+        Self {
+            guard,
+            #[cfg(test)]
+            activity,
+            turns,
+            room: 8192,
+        }
     }
 
     /// A piece is on its way.
