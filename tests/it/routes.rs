@@ -156,6 +156,7 @@ fn a_redirect_leads_where_it_says() {
             302,
             "/evil.example/",
         ),
+        ("path: /*, redirect: { to: \"{path}/login\", status: 302 }", "/", 302, "/login"),
         (
             "path: \"/{id}\", redirect: { to: \"/x/{id}\", status: 307 }",
             "/a%0D%0Ab%2f%2Fc@",

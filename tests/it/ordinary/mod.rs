@@ -78,13 +78,10 @@ fn send(gateway: &Gateway, requests: &[Request]) -> Refused {
 /// The status of the final response.
 fn answer(client: &mut Client, request: &Request) -> u16 {
     loop {
-        let mut response = client.try_response(&request.method);
-        if let Ok(Some(interim)) = &response
-            && interim.status < 200
-        {
-            response = client.try_response(&request.method);
+        match client.try_response(&request.method) {
+            Ok(Some(interim)) if interim.status < 200 => {}
+            last => return last.ok().flatten().map_or(0, |response| response.status),
         }
-        return response.ok().flatten().map_or(0, |response| response.status);
     }
 }
 
