@@ -4,7 +4,7 @@ mod tokens;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
@@ -59,14 +59,9 @@ fn view<'a>(path: &'a str, query: Option<&'a str>, headers: &'a HeaderMap) -> Re
     }
 }
 
-/// What a request is counted by: its cookies, its query, its API key, its token.
-pub fn keys(input: &[u8]) {
-    let Some((&flags, rest)) = input.split_first() else { return };
-    let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-    let target = [b"/t/acme?", &rest[..end]].concat();
-    let Ok(uri) = Uri::try_from(&target[..]) else { return };
-    let mut headers = fields(&rest[end..]);
-    let keys = [
+/// One of each kind, and several together.
+fn every_key() -> Vec<KeyExpr> {
+    let words = [
         "ip",
         "api_key",
         "user",
@@ -79,23 +74,37 @@ pub fn keys(input: &[u8]) {
         "host",
         "route",
     ];
-    let keys = keys.map(|key| key.parse::<KeyExpr>().expect("a key"));
+    let mut keys: Vec<KeyExpr> = words.map(|word| word.parse().expect("a key")).into();
     let several = [KeyExpr::First(keys[1..6].to_vec()), KeyExpr::All(keys[3..6].to_vec())];
-    let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
-    let routes = vec![route(Vec::new(), "/t/{tenant}".parse().expect("a path"))];
-    let rules = Rules::new(routes, client(ForwardedHeader::XForwardedFor), secret);
+    keys.extend(several);
+    keys
+}
+
+/// What a request is counted by: its cookies, its query, its API key, its token.
+pub fn keys(input: &[u8]) {
+    let Some((&flags, rest)) = input.split_first() else { return };
+    let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let target = [b"/t/acme?", &rest[..end]].concat();
+    let Ok(uri) = Uri::try_from(&target[..]) else { return };
+    let mut headers = fields(&rest[end..]);
+    static KEYS: LazyLock<Vec<KeyExpr>> = LazyLock::new(every_key);
+    static RULES: LazyLock<Rules> = LazyLock::new(|| {
+        let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
+        let routes = vec![route(Vec::new(), "/t/{tenant}".parse().expect("a path"))];
+        Rules::new(routes, client(ForwardedHeader::XForwardedFor), secret)
+    });
     let find = |headers: &HeaderMap, missing_key| {
         let peer = if flags & 1 == 1 { PROXY } else { STRANGER };
         let request = RequestView { peer, ..view("/t/acme", uri.query(), headers) };
-        let matched = rules.select(&request).expect("the route matches");
-        let subject = rules.subject(&request, matched, Timestamp::default());
+        let matched = RULES.select(&request).expect("the route matches");
+        let subject = RULES.subject(&request, matched, Timestamp::default());
         let key = |key: &KeyExpr| {
             let quota = Quota::new(100, Span::SECOND).expect("a quota");
             let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
             let policy = Policy { missing_key, ..Policy::new("p", key.clone(), algorithm) };
             subject.key(&policy)
         };
-        keys.iter().chain(&several).map(key).collect::<Vec<_>>()
+        KEYS.iter().map(key).collect::<Vec<_>>()
     };
     let denying = find(&headers, MissingKey::Deny);
     let counting = find(&headers, MissingKey::Ip);

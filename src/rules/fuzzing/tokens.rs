@@ -1,6 +1,8 @@
 //! Bearer tokens, signed with the right key: without a signature nothing of a
 //! token is looked at.
 
+use std::sync::LazyLock;
+
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -25,7 +27,8 @@ fn verifier() -> TokenVerifier {
 
 /// A bearer token: its header in the first line, and its claims behind.
 pub fn jwt(input: &[u8]) {
-    let verifier = verifier();
+    static VERIFIER: LazyLock<TokenVerifier> = LazyLock::new(verifier);
+    let verifier = &*VERIFIER;
     assert!(verifier.verify(input, NOW).is_none(), "what is not signed holds");
     let end = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (header, claims) = (&input[..end], input.get(end + 1..).unwrap_or_default());

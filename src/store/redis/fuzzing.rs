@@ -1,5 +1,7 @@
 //! The fuzz target of this layer: what Redis answers.
 
+use std::sync::LazyLock;
+
 use redis::Value;
 
 use super::codec::{self, Ask, Asked, Lease};
@@ -45,8 +47,8 @@ fn cluster(answer: &[u8]) {
 /// The answer of the script, to two questions at most.
 fn script(kind: u8, input: &[u8]) {
     let Some((&[ask, binding, cost], answer)) = input.split_first_chunk() else { return };
-    let algorithms = every_algorithm();
-    let algorithm = |index: u8| &algorithms[usize::from(index) % algorithms.len()];
+    static ALGORITHMS: LazyLock<[Algorithm; 9]> = LazyLock::new(every_algorithm);
+    let algorithm = |index: u8| &ALGORITHMS[usize::from(index) % ALGORITHMS.len()];
     let asked = |algorithm, principal, ask| {
         let key =
             Key { principal: Principal::from_bits(principal), counter: Counter::from_bits(1) };
