@@ -25,6 +25,8 @@ pub mod cli;
 pub mod config;
 pub mod digest;
 pub mod drain;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod gateway;
 pub mod gradient;
 pub mod limiter;

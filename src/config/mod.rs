@@ -10,6 +10,8 @@ mod de;
 mod defaults;
 mod expand;
 mod field;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod model;
 mod node;
 mod planned;

@@ -60,7 +60,7 @@ impl Gateway {
                 let body = RequestBody::new(body, handling.max_body_bytes, client.demand)?;
                 let (body, expectation) = hold_back(&head, body);
                 let wants_websocket = wants_websocket(&head);
-                self.introduce(client, handling, &mut head);
+                self.introduce(client, handling, &mut head)?;
                 if wants_websocket {
                     switch_to_websocket(&mut head.headers);
                 }
@@ -96,7 +96,12 @@ impl Gateway {
 
     /// Writes into a request who asks, and through whom, for the backend to see,
     /// and changes what the route says.
-    fn introduce(&self, client: &Client, handling: &Handling, head: &mut Parts) {
+    fn introduce(
+        &self,
+        client: &Client,
+        handling: &Handling,
+        head: &mut Parts,
+    ) -> Result<(), Failure> {
         strip_hop_by_hop_of_request(&mut head.headers);
         head.headers.remove(X_RATELIMIT_SOFT);
         // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
@@ -113,9 +118,10 @@ impl Gateway {
         client.forwarding.write(&mut head.headers, is_trusted, rules.speaks_forwarded());
         Via::write(&mut head.headers, head.version);
         if let Some(changes) = &handling.changes {
-            changes.rewrite.apply(head);
+            changes.rewrite.apply(head)?;
             changes.request.apply(&mut head.headers);
         }
+        Ok(())
     }
 
     /// Changes in an answer what the route says, whoever gives it.

@@ -6,6 +6,8 @@ mod edits;
 mod failure;
 mod fields;
 mod forwarded;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod grpc;
 mod meter;
 mod redirect;

@@ -128,6 +128,10 @@ impl Location {
                 }
             }
         }
+        // The path may be one slash, and a text behind it may begin with another: two
+        // of them at the start lead to another host.
+        let slashes = text.len() - text.trim_start_matches('/').len();
+        text.drain(..slashes.saturating_sub(1));
         text
     }
 }
@@ -279,6 +283,9 @@ mod tests {
             ("{path}{query}", "/evil.example/?", "//evil.example/", Some("")),
             ("/new{path}", "/new/x", "///x", None),
             ("/fixed#part", "/fixed#part", "/x", None),
+            ("{path}/login", "/login", "/", None),
+            ("{path}/login", "/login", "//", None),
+            ("{path}/login", "/a/login", "//a", None),
         ];
         for (template, expected, path, query) in cases {
             assert_eq!(location(template, "a.example", path, query), expected, "{template}");

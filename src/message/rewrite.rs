@@ -9,6 +9,9 @@ use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
 
+use super::Failure;
+use crate::request::Malformed;
+
 /// What was taken from the start of the path, for backends that make links.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
@@ -41,22 +44,26 @@ impl Rewrite {
     /// Gives a request its target. Fields that say whom the client asked for
     /// must have been written, and must have been cleaned of what a client that
     /// is not trusted says.
-    pub fn apply(&self, head: &mut Parts) {
+    ///
+    /// # Errors
+    /// If the new target is longer than the HTTP library can hold.
+    pub fn apply(&self, head: &mut Parts) -> Result<(), Failure> {
         if let Some(prefix) = &self.strip {
             add_prefix_field(&mut head.headers, &prefix.text);
         }
         if self.strip.is_some() || self.add.is_some() {
-            head.uri = self.target(&head.uri);
+            head.uri = self.target(&head.uri)?;
         }
         if let Some(host) = &self.host {
             head.headers.insert(HOST, host.clone());
         }
+        Ok(())
     }
 
-    fn target(&self, uri: &Uri) -> Uri {
+    fn target(&self, uri: &Uri) -> Result<Uri, Malformed> {
         // The target of OPTIONS for the whole server has no path.
         if !uri.path().starts_with('/') {
-            return uri.clone();
+            return Ok(uri.clone());
         }
         let skipped = self.strip.as_ref().map_or(0, |prefix| prefix.segments);
         let mut text = String::from(self.add.as_deref().unwrap_or_default());
@@ -67,9 +74,10 @@ impl Rewrite {
             text.push_str(query);
         }
         let mut parts = uri.clone().into_parts();
-        let path = PathAndQuery::try_from(text);
-        parts.path_and_query = Some(path.expect("its pieces come from such texts"));
-        Uri::from_parts(parts).expect("only the path is another one")
+        // Its pieces come from such texts, so only their length can be wrong.
+        let path = PathAndQuery::try_from(text).map_err(|_| Malformed::TargetTooLong)?;
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|_| Malformed::BadTarget)
     }
 }
 
@@ -109,7 +117,7 @@ mod tests {
 
     fn target(rewrite: &Rewrite, target: &str) -> String {
         let uri: Uri = target.parse().expect("a target");
-        rewrite.target(&uri).to_string()
+        rewrite.target(&uri).expect("a target").to_string()
     }
 
     #[test]
@@ -141,7 +149,7 @@ mod tests {
                 request = request.header(X_FORWARDED_PREFIX, sent);
             }
             let (mut head, ()) = request.body(()).expect("a request").into_parts();
-            rewrite(1, "").apply(&mut head);
+            rewrite(1, "").apply(&mut head).expect("a short target");
             head.headers[X_FORWARDED_PREFIX].to_str().expect("ASCII").to_owned()
         };
         assert_eq!(prefixes(None), "/prefix");
@@ -152,12 +160,24 @@ mod tests {
     fn the_host_is_another_one_only_if_said() {
         let request = || Request::builder().uri("/x").header(HOST, "a.example").body(());
         let (mut head, ()) = request().expect("a request").into_parts();
-        Rewrite::default().apply(&mut head);
+        Rewrite::default().apply(&mut head).expect("a short target");
         assert_eq!(head.headers[HOST], "a.example");
         let host = Some(HeaderValue::from_static("b.example"));
-        Rewrite { host, ..Rewrite::default() }.apply(&mut head);
+        Rewrite { host, ..Rewrite::default() }.apply(&mut head).expect("a short target");
         assert_eq!(head.headers[HOST], "b.example");
         assert_eq!(head.uri, "/x");
+    }
+
+    #[test]
+    fn a_target_that_grows_too_long_is_refused() {
+        const LONGEST: usize = 65_534;
+        let target = |length: usize| {
+            let uri: Uri = format!("/{}", "x".repeat(length - 1)).parse().expect("a target");
+            rewrite(0, "/api").target(&uri).map(|uri| uri.path().len())
+        };
+        assert_eq!(target(LONGEST - 4), Ok(LONGEST));
+        assert_eq!(target(LONGEST - 3), Err(Malformed::TargetTooLong));
+        assert_eq!(target(LONGEST), Err(Malformed::TargetTooLong));
     }
 
     proptest! {
@@ -168,7 +188,7 @@ mod tests {
             segments in 0..4_usize,
         ) {
             let uri: Uri = format!("{path}?{query}").parse().expect("a target");
-            let target = rewrite(segments, "/p").target(&uri);
+            let target = rewrite(segments, "/p").target(&uri).expect("a short target");
             prop_assert_eq!(target.query(), Some(&*query));
             let rest = target.path().strip_prefix("/p/").expect("the prefix, and a slash");
             prop_assert!(!rest.starts_with('/'));

@@ -15,6 +15,8 @@ mod cost;
 mod counter;
 mod fields;
 mod forwarded;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod guarded;
 mod host;
 mod jwt;

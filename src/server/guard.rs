@@ -10,6 +10,8 @@
 //! Of many requests that come at once one passes at a time, and between two of them
 //! all other connections have their turn: nobody waits for another's hundred.
 
+#[cfg(any(test, fuzzing))]
+pub(super) mod guarded;
 mod held;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,7 @@ pub(super) const REFUSED_METHOD: &str = "-";
 
 /// What the library reads instead of a head that may not pass. A method and a
 /// target have to stand there; in the access log they are what was not read.
-const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
+pub(super) const REFUSED: &[u8] = b"- * HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// Bytes that are kept of what follows a request to change the protocol, until
 /// it has been answered. A client has to wait for that answer; one that sends more

@@ -11,6 +11,8 @@ mod client_body;
 mod connection;
 mod fragments;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod guard;
 mod head;
 mod identity;

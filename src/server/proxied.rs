@@ -55,12 +55,17 @@ pub(super) async fn read(socket: &mut Socket) -> Result<Option<Ends>, ProxiedErr
 }
 
 /// The ends and the header's length; nothing while it is not complete.
-fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
-    // The parser takes a line that ends before its last port for a wrong one.
-    let is_text = bytes.first() == Some(&b'P');
-    if bytes.is_empty() || (is_text && bytes.len() < MAX_TEXT_BYTES && !bytes.contains(&b'\n')) {
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
+    if bytes.is_empty() {
         return Ok(None);
     }
+    let bytes = match bytes[0] {
+        b'P' => match line(bytes)? {
+            Some(line) => line,
+            None => return Ok(None),
+        },
+        _ => bytes,
+    };
     let header = HeaderResult::parse(bytes);
     if header.is_incomplete() {
         return Ok(None);
@@ -69,6 +74,17 @@ fn parse(bytes: &[u8]) -> Result<Option<(Option<Ends>, usize)>, ProxiedError> {
         HeaderResult::V1(Ok(header)) => Ok(Some((of_text(&header), header.header.len()))),
         HeaderResult::V2(Ok(header)) => Ok(Some((of_binary(&header), header.header.len()))),
         HeaderResult::V1(Err(_)) | HeaderResult::V2(Err(_)) => Err(ProxiedError::Malformed),
+    }
+}
+
+/// The whole line at the start of `bytes`; nothing while it is not complete. The
+/// parser is given no more, or it would look for the end in what follows.
+fn line(bytes: &[u8]) -> Result<Option<&[u8]>, ProxiedError> {
+    let start = &bytes[..bytes.len().min(MAX_TEXT_BYTES)];
+    match start.iter().position(|byte| *byte == b'\n') {
+        Some(end) if start[..end].ends_with(b"\r") => Ok(Some(&bytes[..=end])),
+        None if start.len() < MAX_TEXT_BYTES => Ok(None),
+        _ => Err(ProxiedError::Malformed),
     }
 }
 
@@ -155,6 +171,8 @@ mod tests {
             b"PROXY TCP4 1.2.3.4 10.0.0.1 5000 443 \r\n",
             b"PROXY TCP4 1.2.3.4 10.0.0.1 500000 443\r\n",
             b"PROXY TCP4 ::1 ::1 1 2\r\n",
+            b"PROXY UNKNOWN \n192.0.2.1\r\n",
+            b"PROXY UNKNOWN\n",
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is TLS\r\n",
             &binary(0x31, b""),
             &binary(0x22, b""),

@@ -21,6 +21,7 @@ mod keys;
 mod limits;
 mod malformed;
 mod modes;
+mod ordinary;
 mod overrides;
 mod pools;
 mod program;

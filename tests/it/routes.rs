@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
+use crate::support::http::{Http, block_on};
 use crate::support::{Gateway, Origin, Received, Response};
 
 /// What the origin gets for `path` from a route with these fields.
@@ -79,6 +80,30 @@ fn a_prefix_that_a_trusted_proxy_took_away_is_kept() {
     let got = arrived(route, top, "/v1/x?q", &["X-Forwarded-Prefix: /shop"]);
     assert_eq!(got.line(), "GET /api/v2/x?q HTTP/1.1");
     assert_eq!(got.fields("x-forwarded-prefix"), ["/shop/v1"]);
+}
+
+#[test]
+fn a_target_that_a_prefix_makes_too_long_is_refused() {
+    const LONGEST: usize = 65_534;
+    let prefix = format!("/{}", "p".repeat(99));
+    let origin = Origin::hello();
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", max_head_size: 128KiB }}]\n\
+         upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ path: \"/*\", upstream: app, rewrite: {{ add_prefix: {prefix} }} }}]\n",
+        origin.address()
+    ));
+    let path = |length: usize| format!("/{}", "x".repeat(length - 1));
+    for (length, status) in [(LONGEST - 99, 414), (LONGEST, 414), (LONGEST - 100, 200)] {
+        let response = gateway.client().get(&path(length), &[]);
+        assert_eq!(response.status, status, "{length}");
+    }
+    block_on(async {
+        let http = Http::prior_knowledge(gateway.address()).await;
+        assert_eq!(http.get(&path(LONGEST - 99)).await.status, 414);
+        assert_eq!(http.get("/").await.status, 200);
+    });
+    assert_eq!(origin.received().len(), 2, "only what is short enough is forwarded");
 }
 
 #[test]
@@ -159,6 +184,7 @@ fn a_redirect_leads_where_it_says() {
             302,
             "/evil.example/",
         ),
+        ("path: /*, redirect: { to: \"{path}/login\", status: 302 }", "/", 302, "/login"),
         (
             "path: \"/{id}\", redirect: { to: \"/x/{id}\", status: 307 }",
             "/a%0D%0Ab%2f%2Fc@",

@@ -16,7 +16,7 @@ const ROWS: [&[&str]; 11] = [
     &["snapshot"],
     &["gateway", "check", "admin"],
     &["config"],
-    &["app"],
+    &["app", "fuzzing"],
     &["cli"],
 ];
 

@@ -50,7 +50,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Everything below `root` but what git and cargo keep there.
+    /// Everything below `root` but what git, cargo and fuzzers keep there.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         read_directory(root, "", &mut files)?;
@@ -91,7 +91,8 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> io::
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        if name == ".git" || name == "target" {
+        // The inputs of fuzz targets are bytes of any kind.
+        if name == ".git" || name == "target" || path == "fuzz/corpus" {
             continue;
         } else if kind.is_dir() {
             read_directory(&entry.path(), &format!("{path}/"), files)?;

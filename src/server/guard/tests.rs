@@ -1,113 +1,15 @@
 //! What the HTTP library gets to see of what a client sends.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use super::guarded::{BOUNDS, Guarded};
 use super::*;
-use crate::server::activity::Activity;
-use crate::server::interim::InterimQueue;
-use crate::server::pace::Demand;
-use crate::time::monotonic;
 
-const BOUNDS: HeadBounds = HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-
-/// A client's bytes, in the pieces in which they come. It never ends.
-#[derive(Debug, Default)]
-struct Pieces(VecDeque<Vec<u8>>);
-
-impl AsyncRead for Pieces {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Some(piece) = self.0.front_mut() else {
-            return Poll::Pending;
-        };
-        let count = piece.len().min(buf.remaining());
-        buf.put_slice(&piece[..count]);
-        piece.drain(..count);
-        if piece.is_empty() {
-            self.0.pop_front();
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// Whether somebody wants to be called again at once.
-#[derive(Default)]
-struct Woken(AtomicBool);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-struct Guarded {
-    guard: Guard<Pieces>,
-    activity: Rc<Activity>,
-    turns: Rc<Turns>,
-    /// Room that the library has for what it reads.
-    room: usize,
-}
-
-impl Guarded {
-    fn new() -> Self {
-        let activity = Rc::new(Activity::new(monotonic(), Demand::NONE));
-        let turns = Rc::new(Turns::new(Rc::clone(&activity)));
-        let writer = InterimQueue::default().writer();
-        let guard = Guard::new(Pieces::default(), Rc::clone(&turns), BOUNDS, writer);
-        Self { guard, activity, turns, room: 8192 }
-    }
-
-    /// One piece comes; this is what the library reads of it until it must wait
-    /// for the client.
-    fn receive(&mut self, piece: impl AsRef<[u8]>) -> Vec<u8> {
-        self.guard.stream.0.push_back(piece.as_ref().to_vec());
-        self.read().expect("nothing is wrong with the body")
-    }
-
-    fn read(&mut self) -> Result<Vec<u8>, (Vec<u8>, Malformed)> {
-        let mut seen = Vec::new();
-        while self.take_turn(&mut seen).map_err(|malformed| (seen.clone(), malformed))? {}
-        Ok(seen)
-    }
-
-    /// Reads until others have their turn, and says whether there is more to read.
-    fn take_turn(&mut self, seen: &mut Vec<u8>) -> Result<bool, Malformed> {
-        let woken = Arc::new(Woken::default());
-        let waker = Waker::from(Arc::clone(&woken));
-        loop {
-            let mut room = vec![0; self.room];
-            let mut buf = ReadBuf::new(&mut room);
-            let mut cx = Context::from_waker(&waker);
-            match Pin::new(&mut self.guard).poll_read(&mut cx, &mut buf) {
-                Poll::Pending => return Ok(woken.0.load(Ordering::Relaxed)),
-                Poll::Ready(Ok(())) => {
-                    assert!(!buf.filled().is_empty(), "to read nothing is the end");
-                    seen.extend_from_slice(buf.filled());
-                }
-                Poll::Ready(Err(error)) => {
-                    let source = error.into_inner().expect("it says what is wrong");
-                    return Err(*source.downcast().expect("with the body"));
-                }
-            }
-        }
-    }
-
-    /// Bytes that are kept while nobody reads them.
-    fn held(&self) -> usize {
-        self.guard.held.rest().len()
-    }
-}
 
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).expect("UTF-8")
@@ -127,7 +29,7 @@ fn of_requests_that_come_at_once_each_has_a_turn() {
     let mut guarded = Guarded::new();
     let post = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
     let requests = format!("{GET}{post}{GET}");
-    guarded.guard.stream.0.push_back(requests.into_bytes());
+    guarded.send(requests);
     for (request, is_more) in [(GET, true), (post, true), (GET, false)] {
         let mut seen = Vec::new();
         assert_eq!(guarded.take_turn(&mut seen), Ok(is_more));
@@ -215,7 +117,7 @@ fn no_more_is_kept_than_a_head_may_have() {
 fn a_body_that_breaks_is_an_error_after_what_was_good() {
     let mut guarded = Guarded::new();
     let good = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
-    guarded.guard.stream.0.push_back(format!("{good}x\r\n\r\n{GET}").into_bytes());
+    guarded.send(format!("{good}x\r\n\r\n{GET}"));
     assert_eq!(guarded.read(), Err((good.into(), Malformed::BadChunk)));
     assert_eq!(guarded.read(), Err((Vec::new(), Malformed::BadChunk)));
 }
@@ -281,11 +183,10 @@ proptest! {
         let mut rest = requests.as_bytes();
         for size in sizes {
             let (piece, later) = rest.split_at(size.min(rest.len()));
-            guarded.guard.stream.0.push_back(piece.to_vec());
+            guarded.send(piece);
             rest = later;
         }
-        guarded.guard.stream.0.push_back(rest.to_vec());
-        guarded.guard.stream.0.retain(|piece| !piece.is_empty());
+        guarded.send(rest);
         prop_assert_eq!(guarded.read(), Ok(requests.into_bytes()));
         prop_assert_eq!(guarded.held(), 0);
     }
@@ -301,11 +202,10 @@ proptest! {
         let mut rest = &sent[..];
         for size in sizes {
             let (piece, later) = rest.split_at(size.min(rest.len()));
-            guarded.guard.stream.0.push_back(piece.to_vec());
+            guarded.send(piece);
             rest = later;
         }
-        guarded.guard.stream.0.push_back(rest.to_vec());
-        guarded.guard.stream.0.retain(|piece| !piece.is_empty());
+        guarded.send(rest);
         prop_assert_eq!(guarded.read(), Ok([requests.as_bytes(), REFUSED].concat()));
     }
 }

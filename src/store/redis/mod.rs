@@ -24,6 +24,8 @@ mod dial;
 mod errands;
 mod failure;
 mod fallback;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod held;
 mod here;
 pub mod layout;

@@ -149,6 +149,7 @@ fn what_does_not_begin_as_it_must_is_closed() {
     endless.splice(5..5, [b' '; 200]);
     for (what, first) in [
         ("no header", Vec::new()),
+        ("a line that ends in LF alone", b"PROXY UNKNOWN \n".to_vec()),
         ("another protocol", b"PROXY UDP4 192.0.2.7 10.0.0.1 5000 443\r\n".to_vec()),
         ("no address", text("192.0.2")),
         ("version 3", b"\r\n\r\n\0\r\nQUIT\n\x31\x11\0\0".to_vec()),

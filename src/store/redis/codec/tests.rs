@@ -5,34 +5,10 @@ use proptest::prelude::*;
 use super::body::head;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
-use crate::algorithm::{
-    Ban, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
-    TokenBucket,
-};
 use crate::digest::{Counter, Principal};
+use crate::store::redis::fuzzing::every_algorithm;
 use crate::store::redis::layout::Layout;
 use crate::store::redis::script::Encoded;
-use crate::time::Span;
-
-fn quota() -> Quota {
-    Quota::new(100, Span::from_secs(60)).unwrap()
-}
-
-/// One of each kind.
-fn every() -> [Algorithm; 9] {
-    let day = Quota::new(100, Span::DAY).unwrap();
-    [
-        Algorithm::SlidingWindow(SlidingWindow::new(quota())),
-        Algorithm::SubWindows(SubWindows::new(quota(), 6).unwrap()),
-        Algorithm::FixedWindow(FixedWindow::new(quota())),
-        Algorithm::FixedWindow(FixedWindow::calendar(day, "Europe/Berlin").unwrap()),
-        Algorithm::SlidingLog(SlidingLog::new(quota()).unwrap()),
-        Algorithm::TokenBucket(TokenBucket::new(quota(), 20).unwrap()),
-        Algorithm::LeakyBucket(LeakyBucket::new(quota(), Span::SECOND, None).unwrap()),
-        Algorithm::Concurrency(Concurrency::new(100).unwrap()),
-        Algorithm::Ban(Ban::new(Span::SECOND, Span::from_secs(60)).unwrap()),
-    ]
-}
 
 fn asked(algorithm: &Algorithm, principal: u128, counter: u64, ask: Ask) -> Asked<'_> {
     let principal = Principal::from_bits(principal);
@@ -57,7 +33,7 @@ fn answer(refused: u8, values: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn what_is_asked_of_one_principal_stands_together() {
-    let policy = &every()[0];
+    let policy = &every_algorithm()[0];
     let asks =
         [(7, 1), (8, 2), (7, 3)].map(|(who, counter)| asked(policy, who, counter, Ask::Peek));
     let Encoded { keys, body } = encoder().encode(&asks, NOW);
@@ -69,13 +45,13 @@ fn what_is_asked_of_one_principal_stands_together() {
 
 #[test]
 fn the_ends_of_a_window_of_a_minute_are_counted_in_units_of_2_to_the_24() {
-    let body = encoder().encode(&[asked(&every()[0], 0, 0, Ask::Peek)], NOW).body;
+    let body = encoder().encode(&[asked(&every_algorithm()[0], 0, 0, Ask::Peek)], NOW).body;
     assert_eq!(body[12], (1 << 4) + 24 / 3);
 }
 
 #[test]
 fn answers_come_back_in_the_order_of_the_questions() {
-    let [sliding, _, fixed, ..] = every();
+    let [sliding, _, fixed, ..] = every_algorithm();
     let asks = [
         asked(&sliding, 7, 1, Ask::Take(1)),
         asked(&sliding, 8, 2, Ask::Take(1)),
@@ -93,7 +69,7 @@ fn answers_come_back_in_the_order_of_the_questions() {
 
 #[test]
 fn an_answer_that_contradicts_its_states_is_refused() {
-    let policy = &every()[0];
+    let policy = &every_algorithm()[0];
     let asks = [asked(policy, 0, 0, Ask::Take(1))];
     assert_eq!(decode(&asks, &answer(1, &[])), Err(Garbage::Disagrees));
     let asks = [asked(policy, 0, 0, Ask::Take(101))];
@@ -102,7 +78,7 @@ fn an_answer_that_contradicts_its_states_is_refused() {
 
 #[test]
 fn what_is_wrong_with_an_answer_is_said() {
-    let [sliding, ..] = every();
+    let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
     assert_eq!(decode(&[]), Garbage::Short);
@@ -116,7 +92,7 @@ fn what_is_wrong_with_an_answer_is_said() {
 
 #[test]
 fn what_somebody_else_wrote_into_a_field_counts_as_nothing() {
-    let [sliding, ..] = every();
+    let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     for value in [&b"x"[..], b"hello, world", &[0xff; 40], &[1, 0, 0, 0x28, 1, 1, 1, 1, 9, 9]] {
         assert_eq!(decode(&asks, &answer(0, &[value])).unwrap().before[0], None);
@@ -125,7 +101,7 @@ fn what_somebody_else_wrote_into_a_field_counts_as_nothing() {
 
 #[test]
 fn a_settlement_is_what_it_comes_to() {
-    let [sliding, .., concurrency, _] = every();
+    let [sliding, .., concurrency, _] = every_algorithm();
     let taken = NOW;
     let ask = |algorithm, reserved, actual| {
         let key = asked(algorithm, 0, 0, Ask::Peek).key;
@@ -166,7 +142,7 @@ proptest! {
     #[test]
     fn no_answer_makes_reading_it_panic(
         (algorithm, answer) in
-            prop_oneof![prop::sample::select(every().to_vec()), algorithms()].prop_flat_map(|it| {
+            prop_oneof![prop::sample::select(every_algorithm().to_vec()), algorithms()].prop_flat_map(|it| {
                 let any = prop::collection::vec(any::<u8>(), 0..40);
                 (Just(it.clone()), prop_oneof![answers(head(&it)), any])
             }),
@@ -181,7 +157,7 @@ proptest! {
 
     #[test]
     fn nothing_that_is_asked_makes_writing_it_panic(
-        algorithm in prop_oneof![prop::sample::select(every().to_vec()), algorithms()],
+        algorithm in prop_oneof![prop::sample::select(every_algorithm().to_vec()), algorithms()],
         ask in asks(),
         (principal, counter, now_us) in any::<(u128, u64, u64)>(),
     ) {

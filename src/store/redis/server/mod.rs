@@ -2,7 +2,7 @@
 
 mod cluster;
 mod rendezvous;
-mod slots;
+pub(super) mod slots;
 
 use std::pin::Pin;
 use std::rc::Rc;

@@ -9,7 +9,7 @@ use super::super::failure::StoreError;
 use super::super::settings::Address;
 
 /// Slots of a cluster.
-pub(super) const SLOTS: u16 = 16_384;
+pub(in crate::store::redis) const SLOTS: u16 = 16_384;
 
 /// The slot of a key: of what stands between its first `{` and the next `}`
 /// if that is not empty, else of the whole.
@@ -46,14 +46,17 @@ const CRC16: [u16; 256] = {
 };
 
 /// Slots in a row, and the master that keeps them.
-pub(super) type Range = (RangeInclusive<u16>, Address);
+pub(in crate::store::redis) type Range = (RangeInclusive<u16>, Address);
 
 /// Reads the answer of `asked` to `CLUSTER SLOTS`. A node that does not know its
 /// own name leaves it out: it is the one that was asked.
 ///
 /// # Errors
 /// If the answer is not what the command promises.
-pub(super) fn ranges(answer: Value, asked: &Address) -> Result<Vec<Range>, StoreError> {
+pub(in crate::store::redis) fn ranges(
+    answer: Value,
+    asked: &Address,
+) -> Result<Vec<Range>, StoreError> {
     let Value::Array(ranges) = answer.extract_error()? else {
         return Err(StoreError::Garbage("CLUSTER SLOTS is not answered with a list"));
     };

@@ -1,0 +1,5 @@
+//! Fuzzes what proxies say of a client.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tollgate::fuzzing::forwarding(input));

@@ -1,0 +1,5 @@
+//! Fuzzes the head of a request.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tollgate::fuzzing::head(input));

@@ -1,0 +1,14 @@
+//! Fuzz targets: each is given bytes that a client or an upstream could send, and
+//! panics if something does not hold that must hold whatever they are.
+//!
+//! `fuzz/` runs them guided by coverage, see docs/abuse.md. The tests here run them
+//! over the corpus in `fuzz/corpus` and over inputs that are made of it.
+
+pub use crate::config::fuzzing::config;
+pub use crate::message::fuzzing::{hops, meters, targets};
+pub use crate::rules::fuzzing::{forwarding, hosts, jwt, keys, paths};
+pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
+pub use crate::store::redis::fuzzing::redis;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! Another reader of HTTP/1, made of the parser that the HTTP library uses.
+
+use http::{HeaderName, HeaderValue, Method, Uri};
+use httparse::{EMPTY_HEADER, Request, Status};
+
+use super::Head;
+use crate::server::guard::{REFUSED, REFUSED_METHOD};
+use crate::server::head::Framing;
+
+/// More than any bounds of the fuzz targets let pass.
+const MAX_FIELDS: usize = 64;
+
+/// A head, and what the request is.
+pub(super) struct Read {
+    pub(super) head: Head,
+    is_refused: bool,
+}
+
+/// The whole head at the start of `bytes`, if the library takes it.
+pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    let mut request = Request::new(&mut fields);
+    let Ok(Status::Complete(len)) = request.parse(bytes) else { return None };
+    let (method, version) = (request.method?, request.version?);
+    Method::from_bytes(method.as_bytes()).ok()?;
+    Uri::try_from(request.path?).ok()?;
+    let (mut framing, mut asks_upgrade) = (Framing::Length(0), method == "CONNECT");
+    for field in &*request.headers {
+        HeaderName::from_bytes(field.name.as_bytes()).ok()?;
+        let value = HeaderValue::from_bytes(field.value).ok()?;
+        match &*field.name.to_ascii_lowercase() {
+            "upgrade" => asks_upgrade |= version == 1,
+            "content-length" => framing = Framing::Length(value.to_str().ok()?.parse().ok()?),
+            "transfer-encoding" => framing = Framing::Chunked,
+            _ => {}
+        }
+    }
+    let is_refused = method == REFUSED_METHOD;
+    Some(Read { head: Head { len, framing, asks_upgrade }, is_refused })
+}
+
+/// The length of the body of chunks that `bytes` begin with, if it is whole.
+pub(super) fn read_chunks(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let Ok(Status::Complete((line, size))) = httparse::parse_chunk_size(&bytes[at..]) else {
+            return None;
+        };
+        at += line;
+        if size == 0 {
+            break;
+        }
+        let end = usize::try_from(size).ok().and_then(|size| at.checked_add(size)?.checked_add(2));
+        let end = end.filter(|end| *end <= bytes.len())?;
+        assert_eq!(&bytes[end - 2..end], b"\r\n", "a chunk ends elsewhere");
+        at = end;
+    }
+    let mut fields = [EMPTY_HEADER; MAX_FIELDS];
+    match httparse::parse_headers(&bytes[at..], &mut fields) {
+        Ok(Status::Complete((trailers, _))) => Some(at + trailers),
+        _ => None,
+    }
+}
+
+/// Reads what has passed of a connection, which must be whole requests but for
+/// the body of the last one; returns it without empty lines before heads.
+pub(super) fn read_connection(mut seen: &[u8], grants_upgrade: bool) -> Vec<u8> {
+    let mut without_empty_lines = Vec::new();
+    let mut pass = |bytes: &[u8]| without_empty_lines.extend_from_slice(bytes);
+    while !seen.is_empty() {
+        let read = read_head(seen).expect("only whole heads pass that the library takes");
+        let empty = seen.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+        pass(&seen[empty..read.head.len]);
+        if read.is_refused {
+            assert_eq!(&seen[empty..], REFUSED, "nothing follows what was refused");
+            break;
+        }
+        seen = &seen[read.head.len..];
+        let body = match read.head.framing {
+            Framing::Length(length) => usize::try_from(length).ok(),
+            Framing::Chunked => read_chunks(seen),
+        };
+        let end = body.unwrap_or(usize::MAX).min(seen.len());
+        let is_over = body.is_none_or(|body| body > seen.len());
+        pass(&seen[..end]);
+        seen = &seen[end..];
+        if is_over || (read.head.asks_upgrade && grants_upgrade) {
+            pass(seen);
+            break;
+        }
+    }
+    without_empty_lines
+}
