@@ -17,13 +17,18 @@ pub struct PathMatch {
     pub exact_trailing_slash: bool,
     /// Whether `/login;x` is another path than `/login` (RFC 3986, section 3.3).
     pub exact_parameters: bool,
+    /// Whether `/a%2Fb` is another path than `/a/b`. The router compares it so in any
+    /// case, and refuses a request that the other reading leads elsewhere, unless
+    /// its route says this.
+    pub exact_escaped_slash: bool,
 }
 
 impl PathMatch {
     /// Whether `pattern` takes `path`, which is in normal form, given that it takes
     /// it in the loose form that the router compares.
     pub(super) fn admits(self, pattern: &PathPattern, path: &str) -> bool {
-        if self == Self::default() {
+        let is_loose = !(self.exact_case || self.exact_trailing_slash || self.exact_parameters);
+        if is_loose {
             return true;
         }
         let ends_in_slash = self.segments(path).last() == Some("");
@@ -89,8 +94,12 @@ mod tests {
     use super::*;
     use crate::request::{loose_path, normal_path};
 
-    const EXACT: PathMatch =
-        PathMatch { exact_case: true, exact_trailing_slash: true, exact_parameters: true };
+    const EXACT: PathMatch = PathMatch {
+        exact_case: true,
+        exact_trailing_slash: true,
+        exact_parameters: true,
+        exact_escaped_slash: false,
+    };
 
     fn pattern(text: &str) -> PathPattern {
         text.parse().unwrap()

@@ -94,7 +94,9 @@ impl Rules {
         let select =
             |path, method| self.router.select(&self.routes, &Reading { request, path, method });
         let index = select(path, method);
-        let slashed = slashed_path(path);
+        let tells_slashes_apart =
+            index.is_some_and(|index| self.routes[index].path_match.exact_escaped_slash);
+        let slashed = if tells_slashes_apart { None } else { slashed_path(path) };
         let overriding = request.overriding_method().map_err(|_| Unmatched::Ambiguous)?;
         let (other_path, other_method) = (slashed.as_deref(), overriding.as_ref());
         let others = [

@@ -141,6 +141,9 @@ impl Subject<'_, '_> {
     /// slash must find the same value.
     fn param(&self, name: &str) -> Result<&str, Lack> {
         let value = self.params().get(name).ok_or(Lack::Absent)?;
+        if self.route().path_match.exact_escaped_slash {
+            return Ok(value);
+        }
         match slashed_path(&self.request.path) {
             Some(path) if self.params_of(&path).get(name) != Some(value) => Err(Lack::Ambiguous),
             _ => Ok(value),

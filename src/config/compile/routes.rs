@@ -306,6 +306,7 @@ impl Compiler<'_> {
             exact_case: is_exact(|raw| &raw.case),
             exact_trailing_slash: is_exact(|raw| &raw.trailing_slash),
             exact_parameters: is_exact(|raw| &raw.parameters),
+            exact_escaped_slash: is_exact(|raw| &raw.escaped_slash),
         };
         let path = route.path.given();
         if let Some(path) = path.filter(|path| path.value.0.has_parameters())

@@ -81,6 +81,10 @@ pub(in crate::config) struct RawPathMatch {
     /// Whether /login;x is /login. Default: ignore.
     #[serde(default)]
     pub(in crate::config) parameters: Field<RawComparison>,
+    /// Whether /a%2Fb may be /a/b, so that a request is refused which that would lead to another
+    /// route or key. Default: ignore.
+    #[serde(default)]
+    pub(in crate::config) escaped_slash: Field<RawComparison>,
 }
 
 /// Whether a difference between two paths counts.

@@ -67,8 +67,12 @@ fn found(router: &Router, routes: &[Route], asked: &Asked) -> Option<usize> {
 
 /// The same route, which tells apart what others ignore.
 fn exact(route: Route) -> Route {
-    let path_match =
-        PathMatch { exact_case: true, exact_trailing_slash: true, exact_parameters: true };
+    let path_match = PathMatch {
+        exact_case: true,
+        exact_trailing_slash: true,
+        exact_parameters: true,
+        ..PathMatch::default()
+    };
     Route { path_match, ..route }
 }
 
@@ -222,7 +226,12 @@ fn any_route() -> impl Strategy<Value = Route> {
                 let version = http::HeaderName::from_static("x-version");
                 let mut route = route(&hosts, &path);
                 let [exact_case, exact_trailing_slash, exact_parameters] = exact;
-                route.path_match = PathMatch { exact_case, exact_trailing_slash, exact_parameters };
+                route.path_match = PathMatch {
+                    exact_case,
+                    exact_trailing_slash,
+                    exact_parameters,
+                    ..PathMatch::default()
+                };
                 route.methods = methods.iter().map(|method| method.parse().unwrap()).collect();
                 route.headers = values
                     .iter()

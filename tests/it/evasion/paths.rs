@@ -86,6 +86,11 @@ fn an_escaped_slash_leads_past_no_route() {
         &guarded("path: \"/t/{tenant}/*\"", "\"param:tenant\""),
         &[("/t/acme", &[], 200), ("/t/acme%2Fx", &[], 400), ("/t/acme/a%2Fb", &[], 429)],
     );
+    let exact = "path: \"/{package}\", path_match: { escaped_slash: exact }";
+    expect(
+        &guarded(exact, "\"param:package\""),
+        &[("/@a%2Fb", &[], 200), ("/@a%2Fb", &[], 429), ("/@a%2Fc", &[], 200)],
+    );
 }
 
 #[test]

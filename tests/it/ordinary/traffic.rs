@@ -123,7 +123,7 @@ const QUERIES: &[&str] = &[
     "100%",
     "key=k-12345",
     "a=1&key=k%2D1&b=2",
-    "api=v2&keys=a&keys=b&Key=x",
+    "api=v2&keys=a&keys=b&keyed=x",
 ];
 
 const AGENTS: &[&str] = &[

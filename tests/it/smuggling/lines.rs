@@ -96,6 +96,7 @@ pub(super) const PATHS: &[Case] = &[
     Case::bad("a target that is no UTF-8", b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("a target with a carriage return", b"GET /a\rb HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("an encoded NUL", b"GET /a%00b HTTP/1.1\r\nHost: a\r\n\r\n"),
+    Case::bad("an encoded line end", b"GET /a%0d%0aHost:%20b HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("an escape of nothing", b"GET /a% HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("an escape of one digit", b"GET /a%2 HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::bad("an escape of other letters", b"GET /a%zz HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -146,8 +147,8 @@ pub(super) const PATHS: &[Case] = &[
     Case::good("three dots", &["GET /.../b"], b"GET /.../b HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::good("several slashes", &["GET //a//b"], b"GET //a//b HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::good(
-        "an encoded line end",
-        &["GET /a%0d%0aHost:%20b"],
-        b"GET /a%0d%0aHost:%20b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "an encoded blank",
+        &["GET /aHost:%20b"],
+        b"GET /aHost:%20b HTTP/1.1\r\nHost: a\r\n\r\n",
     ),
 ];
