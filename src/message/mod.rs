@@ -21,7 +21,7 @@ pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, TokenFault};
 pub use fields::{
     X_REQUEST_ID, expects_continue, has_unknown_expectation, join_cookies, request_id,
-    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop,
+    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop, unite_lengths,
 };
 pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
