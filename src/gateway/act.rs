@@ -1,6 +1,8 @@
 //! What becomes of an admitted request: it is held if it must wait, then
 //! answered here, led elsewhere, or forwarded.
 
+use std::sync::Arc;
+
 use http::header::HOST;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -11,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
 use crate::limiter::X_RATELIMIT_SOFT;
 use crate::message::{
-    Failure, Redirect, Via, expects_continue, options, strip_hop_by_hop_of_request,
+    Failure, FieldFilter, Redirect, Via, expects_continue, options, strip_hop_by_hop_of_request,
     switch_to_websocket, take_hop, wants_websocket,
 };
 use crate::proxy::{Conditions, Expectation, RequestBody};
@@ -57,7 +59,8 @@ impl Gateway {
                 if !take_hop(&head.method, &mut head.headers) {
                     return Ok(options().map(ResponseBody::local));
                 }
-                let body = RequestBody::new(body, handling.max_body_bytes, client.demand)?;
+                let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
+                let body = RequestBody::new(body, max_bytes, client.demand, filter)?;
                 let (body, expectation) = hold_back(&head, body);
                 let wants_websocket = wants_websocket(&head);
                 self.introduce(client, handling, &mut head)?;
@@ -69,13 +72,14 @@ impl Gateway {
                 }
                 exchange.forwarded(&mut head.headers, &body);
                 let mut request = Request::from_parts(head, body);
-                relay_interim(client, &mut request, expectation.clone());
+                let filter = self.filters.responses(*route);
+                relay_interim(client, &mut request, filter, expectation.clone());
                 let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
                 let conditions = Conditions { timeouts, retries, affinity: *affinity };
                 let response = self.proxy.forward(*upstream, request, conditions).await;
                 // What the client has not been asked for is not wanted any more.
                 expectation.iter().for_each(Expectation::refuse);
-                Ok(response?.map(ResponseBody::upstream))
+                Ok(response?.map(|body| ResponseBody::upstream(body, Arc::clone(filter))))
             }
         }
     }
@@ -145,17 +149,19 @@ fn hold_back(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectatio
     (body.held_until(&expectation), Some(expectation))
 }
 
-/// What the backend says before its answer reaches the client, if it can; and
-/// that it wants the body reaches the body.
+/// What the backend says before its answer reaches the client, if it can, in the
+/// fields that pass `filter`; and that it wants the body reaches the body.
 fn relay_interim(
     client: &Client,
     request: &mut Request<RequestBody>,
+    filter: &Arc<FieldFilter>,
     expectation: Option<Expectation>,
 ) {
     let interim = client.interim.as_ref().and_then(InterimQueue::open);
     if interim.is_none() && expectation.is_none() {
         return;
     }
+    let filter = Arc::clone(filter);
     on_informational(request, move |response| {
         if response.status() == StatusCode::CONTINUE
             && let Some(expectation) = &expectation
@@ -163,7 +169,7 @@ fn relay_interim(
             expectation.meet();
         }
         if let Some(interim) = &interim {
-            interim.send(response.status(), response.headers());
+            interim.send(response.status(), &filter.interim(response.headers().clone()));
         }
     });
 }

@@ -2,6 +2,7 @@
 
 use std::future::Future as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::entry::Entry;
 use super::owed::Owed;
+use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
 
 /// The body of a response: the gateway's own or an upstream's. While it lasts
@@ -27,7 +29,8 @@ pub struct ResponseBody {
 #[derive(Debug)]
 enum Source {
     Local(Bytes),
-    Upstream(proxy::ResponseBody),
+    /// An upstream's, and which of its trailers are passed on.
+    Upstream(proxy::ResponseBody, Arc<FieldFilter>),
 }
 
 impl ResponseBody {
@@ -39,8 +42,8 @@ impl ResponseBody {
         Self::new(Source::Local(bytes))
     }
 
-    pub(super) const fn upstream(body: proxy::ResponseBody) -> Self {
-        Self::new(Source::Upstream(body))
+    pub(super) const fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
+        Self::new(Source::Upstream(body, filter))
     }
 
     /// The same, broken off if it has not ended by then. What is at hand is
@@ -75,7 +78,9 @@ impl Body for ResponseBody {
             _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),
             Source::Local(bytes) if bytes.is_empty() => Poll::Ready(None),
             Source::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Source::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Source::Upstream(body, filter) => Pin::new(body)
+                .poll_frame(cx)
+                .map(|piece| piece.map(|piece| piece.map(|piece| filter.piece(piece)))),
         };
         if let (Some(entry), Poll::Ready(Some(frame))) = (entry, &frame) {
             match frame {
@@ -94,7 +99,7 @@ impl Body for ResponseBody {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             Source::Local(bytes) => bytes.is_empty(),
-            Source::Upstream(body) => body.is_end_stream(),
+            Source::Upstream(body, _) => body.is_end_stream(),
         }
     }
 
@@ -103,7 +108,7 @@ impl Body for ResponseBody {
             Source::Local(bytes) => {
                 SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
             }
-            Source::Upstream(body) => body.size_hint(),
+            Source::Upstream(body, _) => body.size_hint(),
         }
     }
 }

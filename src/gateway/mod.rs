@@ -5,6 +5,7 @@ mod body;
 mod current;
 mod entry;
 mod exchange;
+mod filters;
 mod owed;
 mod queue;
 
@@ -29,6 +30,7 @@ use crate::time::{Clock, Timestamp};
 pub use body::ResponseBody;
 pub use current::CurrentGateway;
 use exchange::Exchange;
+use filters::Filters;
 use queue::Queue;
 
 /// One worker's gateway under one configuration: what it shares with the other
@@ -37,6 +39,7 @@ use queue::Queue;
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
+    filters: Filters,
     limiter: Rc<RateLimiter>,
     proxy: Proxy,
     clock: Clock,
@@ -81,7 +84,8 @@ impl Gateway {
         log: Option<WorkerLog>,
     ) -> Self {
         let (limiter, log) = (Rc::new(limiter), log.map(Rc::new));
-        Self { snapshot, limiter, proxy, clock, queue: Rc::default(), log }
+        let filters = Filters::new(&snapshot);
+        Self { snapshot, filters, limiter, proxy, clock, queue: Rc::default(), log }
     }
 
     /// The same worker's gateway under another configuration. Counters, requests
@@ -90,6 +94,7 @@ impl Gateway {
     fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
         Self {
             proxy: self.proxy.renewed(&snapshot.upstreams),
+            filters: Filters::new(&snapshot),
             snapshot,
             limiter: Rc::clone(&self.limiter),
             clock: self.clock.clone(),

@@ -139,14 +139,46 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     headers.insert(COOKIE, joined.expect("what is made of values with `; ` between them is one"));
 }
 
-/// The request's id: the client's own if it is short and printable, else a new
-/// one; written into the request, so that the backend logs the same.
+/// Writes the lengths of a message as one number, if there are several and they agree
+/// (RFC 9110, section 8.6). False if they disagree, or are no number that a reader with
+/// signed numbers can count to.
+pub fn unite_lengths(headers: &mut HeaderMap) -> bool {
+    // By a look at all names, as in `strip_hop_by_hop`.
+    let lines = headers.iter().filter(|(name, _)| **name == CONTENT_LENGTH);
+    let mut lengths = lines.flat_map(|(_, line)| line.as_bytes().split(|&byte| byte == b','));
+    let Some(first) = lengths.next().map(<[u8]>::trim_ascii) else {
+        return true;
+    };
+    let number = str::from_utf8(first).ok().and_then(|text| text.parse::<i64>().ok());
+    if number.is_none() || !first.iter().all(u8::is_ascii_digit) {
+        return false;
+    }
+    let mut is_one = true;
+    for length in lengths {
+        if length.trim_ascii() != first {
+            return false;
+        }
+        is_one = false;
+    }
+    if !is_one {
+        let length = HeaderValue::from_bytes(first).expect("digits are visible ASCII");
+        headers.insert(CONTENT_LENGTH, length);
+    }
+    true
+}
+
+/// The request's id: the client's own if it has one that is short and printable, else
+/// a new one; written into the request, so that the backend logs the same.
 pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
     let is_usable = |id: &HeaderValue| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     };
-    if let Some(id) = headers.get(X_REQUEST_ID).filter(|id| is_usable(id)) {
+    let mut lines = headers.get_all(X_REQUEST_ID).iter();
+    // Of several, the backend could log another one than the gateway.
+    if let (Some(id), None) = (lines.next(), lines.next())
+        && is_usable(id)
+    {
         return id.clone();
     }
     let id = new_request_id(fastrand::u128(..));
@@ -273,6 +305,40 @@ mod tests {
             assert_eq!(id.len(), 32, "{bad:?}");
             assert_eq!(headers[X_REQUEST_ID], id);
         }
+        let mut headers = fields(&[("x-request-id", "one")]);
+        headers.append(X_REQUEST_ID, HeaderValue::from_static("two words"));
+        let id = request_id(&mut headers);
+        assert_eq!(headers.get_all(X_REQUEST_ID).iter().collect::<Vec<_>>(), [&id]);
+        assert_eq!(id.len(), 32);
         assert_eq!(new_request_id(0xabc), "00000000000000000000000000000abc");
+    }
+
+    #[test]
+    fn lengths_that_agree_become_one() {
+        let cases: [(&[&str], Option<&[&str]>); 15] = [
+            (&[], Some(&[])),
+            (&["2"], Some(&["2"])),
+            (&["2, 2"], Some(&["2"])),
+            (&["2", "2"], Some(&["2"])),
+            (&["2 ,2", "2"], Some(&["2"])),
+            (&["2, 3"], None),
+            (&["2", "3"], None),
+            (&["2", "02"], None),
+            (&["2,"], None),
+            (&[""], None),
+            (&["+2"], None),
+            (&["2 2"], None),
+            (&["9223372036854775807"], Some(&["9223372036854775807"])),
+            (&["9223372036854775808"], None),
+            (&["9223372036854775808, 9223372036854775808"], None),
+        ];
+        for (lines, united) in cases {
+            let line = |line: &&str| (CONTENT_LENGTH, HeaderValue::from_str(line).unwrap());
+            let mut headers: HeaderMap = lines.iter().map(line).collect();
+            let is_one = unite_lengths(&mut headers);
+            let after: Vec<&HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().collect();
+            assert_eq!(is_one, united.is_some(), "{lines:?}");
+            assert!(united.is_none_or(|united| after == united), "{lines:?}: {after:?}");
+        }
     }
 }

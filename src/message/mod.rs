@@ -5,6 +5,7 @@
 mod edits;
 mod failure;
 mod fields;
+mod filter;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -20,8 +21,9 @@ pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, TokenFault};
 pub use fields::{
     X_REQUEST_ID, expects_continue, has_unknown_expectation, join_cookies, request_id,
-    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop,
+    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop, unite_lengths,
 };
+pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use redirect::{Location, LocationError, Redirect};

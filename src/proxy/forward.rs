@@ -9,7 +9,9 @@ use super::endpoint::Lease;
 use super::settings::{Conditions, RetryCause};
 use super::upstream::Upstream;
 use super::{RequestBody, ResponseBody};
-use crate::message::{Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket};
+use crate::message::{
+    Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket, unite_lengths,
+};
 use crate::time::monotonic;
 
 /// Forwards `request` to an endpoint of `upstream`, to several if need be.
@@ -75,10 +77,10 @@ fn pass_on(
     let Answer { connection, response, .. } = answer;
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
     let is_wanted = !is_tunnel || grants_websocket(websocket_key, response.headers());
-    if !is_wanted || has_doubtful_framing(response.headers()) {
+    let (mut head, incoming) = response.into_parts();
+    if !is_wanted || has_doubtful_framing(&head.headers) || !unite_lengths(&mut head.headers) {
         return Err(Failure::UpstreamInvalid);
     }
-    let (mut head, incoming) = response.into_parts();
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
     let body = if is_tunnel {
@@ -91,14 +93,9 @@ fn pass_on(
 }
 
 /// Whether two readers could see two ends of a response: a length beside chunks
-/// is what a smuggled one looks like (RFC 9112, section 6.3), a coding that
-/// nobody asked for is not undone by anybody, and a reader with signed numbers
-/// counts no further than 2^63 - 1.
+/// is what a smuggled one looks like (RFC 9112, section 6.3), and a coding that
+/// nobody asked for is not undone by anybody.
 fn has_doubtful_framing(headers: &HeaderMap) -> bool {
-    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if length.is_some_and(|length: u64| i64::try_from(length).is_err()) {
-        return true;
-    }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else {
         return false;

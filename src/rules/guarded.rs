@@ -26,6 +26,10 @@ impl GuardedNames {
         guarded
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeaderName> {
+        self.by_form.values().flatten()
+    }
+
     /// Whether a field has a name that some backends take for a guarded one.
     pub(super) fn is_disguised_in(&self, headers: &HeaderMap) -> bool {
         !self.by_form.is_empty() && headers.keys().any(|name| self.is_disguised(name))

@@ -84,6 +84,11 @@ impl Rules {
         self.guarded.is_disguised_in(headers)
     }
 
+    /// The fields that the rules go by, or that a route edits.
+    pub fn guarded_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.guarded.iter()
+    }
+
     /// The first route in file order that matches.
     ///
     /// # Errors

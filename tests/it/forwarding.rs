@@ -244,3 +244,27 @@ fn big_heads_pass_both_ways() {
     assert_eq!(received[0].fields("x-big"), [&*big]);
     assert_eq!(received[0].line().len(), "GET / HTTP/1.1".len() + 8000);
 }
+
+#[test]
+fn a_request_has_one_id() {
+    let origin = Origin::answering(|_| {
+        "HTTP/1.1 200 OK\r\nX-Request-Id: a\r\nX-Request-Id: b\r\nContent-Length: 0\r\n\r\n"
+            .to_owned()
+    });
+    let gateway = Gateway::forwarding(&origin, "", "", "");
+    let ids: [(&[&str], Option<&str>); 4] = [
+        (&["X-Request-Id: good"], Some("good")),
+        (&["X-Request-Id: two words"], None),
+        (&["X-Request-Id: good", "X-Request-Id: two words"], None),
+        (&["X-Request-Id: good", "X-Request-Id: good"], None),
+    ];
+    for (sent, kept) in ids {
+        let response = gateway.client().get("/", sent);
+        let received = origin.received().pop().expect("it was forwarded");
+        let told = response.fields.iter().filter(|(name, _)| name == "X-Request-Id");
+        let told: Vec<&str> = told.map(|(_, value)| &**value).collect();
+        assert_eq!(received.fields("x-request-id"), told, "{sent:?}");
+        assert_eq!(told.len(), 1, "{sent:?}");
+        assert!(kept.map_or(told[0].len() == 32, |kept| told[0] == kept), "{sent:?}: {told:?}");
+    }
+}

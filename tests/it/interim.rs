@@ -50,6 +50,26 @@ fn hints_are_between_the_answers_to_pipelined_requests() {
     }
 }
 
+/// What the gateway says in the final response, what the route edits there, and
+/// cookies.
+#[test]
+fn hints_say_nothing_for_the_gateway() {
+    let origin = saying(
+        "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX-Ratelimit-Limit: 9\r\n\
+         X-Ratelimit-Remaining: 9\r\nRateLimit-Policy: \"a\";q=9\r\nRateLimit: \"a\";r=9\r\n\
+         Retry-After: 9\r\nX-Request-Id: forged\r\nSet-Cookie: a=1\r\nX-Removed: 1\r\n\
+         X-Set: 1\r\nX-Other: 1\r\n\r\n",
+    );
+    let route = "response_headers: { set: { x-set: a }, remove: [x-removed] }";
+    let gateway = Gateway::forwarding(&origin, route, "", "");
+    let mut client = gateway.client();
+    client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let hint = client.head();
+    let names: Vec<&str> = hint.fields.iter().map(|(name, _)| &**name).collect();
+    assert_eq!((hint.status, &names[..]), (103, &["Link", "X-Other"][..]));
+    assert_eq!(client.response("GET").status, 200);
+}
+
 #[test]
 fn a_client_of_http_1_0_gets_no_hints() {
     let origin = saying(HINT);

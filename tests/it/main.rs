@@ -35,5 +35,6 @@ mod smuggling;
 mod systemd;
 mod takeover;
 mod tokens;
+mod trailers;
 mod upstreams;
 mod websocket;

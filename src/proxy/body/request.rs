@@ -6,6 +6,7 @@ use std::error::Error as _;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 use super::expect::Held;
 use super::replay::{Reader, Recording};
 use super::{Expectation, Patience};
-use crate::message::Failure;
+use crate::message::{Failure, FieldFilter};
 use crate::request::Malformed;
 use crate::server::{ClientBody, Demand, Pace};
 use crate::time::monotonic;
@@ -69,6 +70,8 @@ pub(super) struct Upload {
     /// body there may be nothing to send for a while.
     pace: Option<Pace>,
     progress: Rc<Progress>,
+    /// Which of its trailers are passed on.
+    filter: Arc<FieldFilter>,
     /// The client waits until it is asked for it.
     held: Option<Held>,
 }
@@ -112,7 +115,7 @@ impl RequestBody {
     pub const EMPTY: Self = Self(Source::Empty);
 
     /// The body `incoming`, of at most `max_bytes`, which comes as fast as `demand`
-    /// says.
+    /// says. Its trailers pass `filter`.
     ///
     /// # Errors
     /// If the body is announced to be larger.
@@ -120,6 +123,7 @@ impl RequestBody {
         incoming: ClientBody,
         max_bytes: Option<u64>,
         demand: Demand,
+        filter: &Arc<FieldFilter>,
     ) -> Result<Self, Failure> {
         if incoming.is_end_stream() {
             return Ok(Self::EMPTY);
@@ -134,8 +138,8 @@ impl RequestBody {
         let (bytes, waits_for_client) = (Cell::new(0), Cell::new(false));
         let fault = Cell::new(None);
         let progress = Rc::new(Progress { bytes, waits_for_client, since, fault });
-        let held = None;
-        let upload = Upload { incoming, allowance, patience, demand, pace, progress, held };
+        let (filter, held) = (Arc::clone(filter), None);
+        let upload = Upload { incoming, allowance, patience, demand, pace, progress, filter, held };
         Ok(Self(Source::Direct(upload)))
     }
 
@@ -236,7 +240,7 @@ impl Upload {
             let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
             self.progress.bytes.set(self.progress.bytes.get().saturating_add(bytes));
             self.allowance = self.allowance.checked_sub(bytes).ok_or(Failure::BodyTooLarge)?;
-            Ok(frame)
+            Ok(self.filter.piece(frame))
         }))
     }
 

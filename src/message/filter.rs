@@ -1,0 +1,213 @@
+//! Which fields are passed on that do not stand in the head of a message: those of
+//! trailers, and those of interim responses.
+//!
+//! The gateway reads, writes and edits fields in heads only. A backend or a client
+//! may merge the others into the head, so a name that means something to the gateway
+//! or to its peer's HTTP library is not passed on there, nor is one that some backends
+//! take for it. An unknown name is.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
+use http_body::Frame;
+
+use crate::request::folded_name;
+
+/// What belongs to one connection (RFC 9110, section 7.6.1), and what frames, routes,
+/// modifies, authenticates or controls a message, or says how its content is to be
+/// processed (section 6.5.1). A `*` stands for any rest.
+const OF_HEAD: [&str; 41] = [
+    "connection",
+    "expect",
+    "http2-settings",
+    "keep-alive",
+    "proxy-*",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "host",
+    "content-length",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-range",
+    "content-security-policy*",
+    "content-type",
+    "accept*",
+    "access-control-*",
+    "if-*",
+    "max-forwards",
+    "origin",
+    "pragma",
+    "range",
+    "referer",
+    "x-http-method*",
+    "x-method-override",
+    "authorization",
+    "cookie",
+    "set-cookie",
+    "www-authenticate",
+    "age",
+    "cache-control",
+    "clear-site-data",
+    "date",
+    "expires",
+    "location",
+    "strict-transport-security",
+    "vary",
+    "warning",
+];
+
+/// What the gateway says itself, about the client or to it.
+const OF_GATEWAY: [&str; 9] = [
+    "forwarded",
+    "ratelimit",
+    "ratelimit-*",
+    "retry-after",
+    "via",
+    "x-forwarded-*",
+    "x-ratelimit-*",
+    "x-real-ip",
+    "x-request-id",
+];
+
+/// Which fields of trailers and of interim responses are passed on, in one
+/// direction on one route.
+#[derive(Clone, Debug, Default)]
+pub struct FieldFilter {
+    /// Names that the configuration gives a meaning.
+    configured: HashSet<Box<str>>,
+}
+
+impl FieldFilter {
+    /// A filter that also holds back the fields of these names.
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n HeaderName>) -> Self {
+        let folded = names.into_iter().map(|name| folded_name(name.as_str()).into());
+        Self { configured: folded.collect() }
+    }
+
+    /// The same piece of a body. Trailers lose the fields that belong in a head; if
+    /// none is left, it is an empty piece of data.
+    pub fn piece(&self, piece: Frame<Bytes>) -> Frame<Bytes> {
+        let trailers = match piece.into_trailers() {
+            Ok(trailers) => trailers,
+            Err(piece) => return piece,
+        };
+        let kept = self.kept(trailers, &[&OF_HEAD, &OF_GATEWAY]);
+        if kept.is_empty() { Frame::data(Bytes::new()) } else { Frame::trailers(kept) }
+    }
+
+    /// The fields of an interim response without those that the final response alone
+    /// can have: what the gateway says, what the route edits, and cookies, of which
+    /// clients differ in whether they take them here.
+    pub fn interim(&self, fields: HeaderMap) -> HeaderMap {
+        self.kept(fields, &[&OF_GATEWAY, &["set-cookie"]])
+    }
+
+    fn kept(&self, fields: HeaderMap, lists: &[&[&str]]) -> HeaderMap {
+        let mut kept = HeaderMap::with_capacity(fields.len());
+        let mut current = None;
+        for (name, value) in fields {
+            // Only the first line of a field comes with its name.
+            if let Some(name) = name {
+                current = (!self.holds_back(&name, lists)).then_some(name);
+            }
+            if let Some(name) = &current {
+                kept.append(name, value);
+            }
+        }
+        kept
+    }
+
+    fn holds_back(&self, name: &HeaderName, lists: &[&[&str]]) -> bool {
+        let name = folded_name(name.as_str());
+        let is_listed = lists.iter().flat_map(|list| *list).any(|listed| {
+            listed.strip_suffix('*').map_or(name == *listed, |prefix| name.starts_with(prefix))
+        });
+        is_listed || self.configured.contains(&*name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn fields(names: &[&'static str]) -> HeaderMap {
+        let value = HeaderValue::from_static("1");
+        names.iter().map(|name| (HeaderName::from_static(name), value.clone())).collect()
+    }
+
+    fn trailers(filter: &FieldFilter, names: &[&'static str]) -> Option<HeaderMap> {
+        filter.piece(Frame::trailers(fields(names))).into_trailers().ok()
+    }
+
+    const UNKNOWN: [&str; 6] =
+        ["grpc-status", "grpc-message", "x-checksum", "content-digest", "etag", "server-timing"];
+
+    #[test]
+    fn fields_of_heads_are_no_trailers() {
+        let names = [
+            "connection",
+            "proxy-authorization",
+            "te",
+            "content-length",
+            "content-type",
+            "host",
+            "x-http-method-override",
+            "authorization",
+            "cookie",
+            "set-cookie",
+            "if-match",
+            "x-forwarded-for",
+            "x_forwarded.for",
+            "ratelimit",
+            "ratelimit-policy",
+            "x-ratelimit-remaining",
+            "x-request-id",
+        ];
+        let filter = FieldFilter::default();
+        for name in names {
+            assert_eq!(trailers(&filter, &[name]), None, "{name}");
+            assert_eq!(trailers(&filter, &[name, "x-sum"]), Some(fields(&["x-sum"])), "{name}");
+        }
+        assert_eq!(trailers(&filter, &UNKNOWN), Some(fields(&UNKNOWN)));
+    }
+
+    #[test]
+    fn configured_names_are_no_trailers_however_they_are_spelt() {
+        let filter = FieldFilter::new(&[HeaderName::from_static("x-user")]);
+        for name in ["x-user", "x_user", "x.user"] {
+            assert_eq!(trailers(&filter, &[name]), None, "{name}");
+        }
+        assert_eq!(trailers(&filter, &["x-users"]), Some(fields(&["x-users"])));
+    }
+
+    #[test]
+    fn all_lines_of_a_field_share_its_fate() {
+        let filter = FieldFilter::default();
+        let mut many = fields(&["x-sum", "cookie"]);
+        many.append("x-sum", HeaderValue::from_static("2"));
+        many.append("cookie", HeaderValue::from_static("2"));
+        let kept = filter.piece(Frame::trailers(many)).into_trailers().unwrap();
+        assert_eq!(kept.get_all("x-sum").iter().collect::<Vec<_>>(), ["1", "2"]);
+        assert_eq!(kept.len(), 2);
+    }
+
+    #[test]
+    fn data_passes_as_it_is() {
+        let data = FieldFilter::default().piece(Frame::data("data".into())).into_data();
+        assert_eq!(data.unwrap(), "data");
+    }
+
+    #[test]
+    fn an_interim_response_says_nothing_for_the_gateway() {
+        let filter = FieldFilter::new(&[HeaderName::from_static("x-internal")]);
+        let said = fields(&["link", "ratelimit", "retry-after", "set-cookie", "x-internal"]);
+        assert_eq!(filter.interim(said), fields(&["link"]));
+    }
+}
