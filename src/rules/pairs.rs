@@ -285,7 +285,7 @@ mod tests {
                 let decoded = || percent_decode(value).collect();
                 is_same.then(|| if self.decodes { decoded() } else { value.to_vec() })
             });
-            let value = if self.takes_last { found.last() } else { found.next() };
+            let value = if self.takes_last { found.next_back() } else { found.next() };
             value.filter(|value| !value.is_empty())
         }
     }
