@@ -153,7 +153,7 @@ pub(super) struct Spare {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
-    /// Who is told of a 100, if that is waited for.
+    /// The callback for a 100, if one is waited for.
     extensions: Extensions,
     body: body::Spare,
 }
@@ -247,7 +247,7 @@ impl Failed {
     fn missed(self, spare: Option<Spare>, is_idempotent: bool) -> Missed {
         let Self { fault, reach, unsent } = self;
         let spare = spare.filter(|_| reach != Reach::Answered);
-        // Not both: a body that begins once more takes itself from whoever has it.
+        // Not both: of a body that begins once more the earlier reader gets nothing.
         let request = unsent.or_else(|| spare?.request().map(Box::new));
         Missed { fault, request, reach, is_idempotent }
     }

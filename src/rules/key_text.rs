@@ -151,7 +151,7 @@ impl KeyTexts<'_> {
             KeyExpr::User => Single::new(Tag::User, plain()),
             KeyExpr::Cookie(name) => Single::named(Tag::Cookie, name, cookie(text)?),
             KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
-            // Decoded already, but for the character that stands for two.
+            // Decoded already, but a space and a plus sign are one character here.
             KeyExpr::Query(name) => {
                 Single::named(Tag::Query, name, text.replace(' ', "+").into_bytes())
             }

@@ -123,7 +123,7 @@ impl Activity {
     /// Whether a connection that the library calls ended can go on all the same.
     ///
     /// The library resets the stream of an extended CONNECT that has a length, and
-    /// then ends without having said so to anybody: it serves the other streams
+    /// then ends, and says so on no stream: it serves the other streams
     /// when it is polled again. A client may have it do so as often as it may have
     /// the library reset streams.
     pub(super) fn goes_on(&self) -> bool {

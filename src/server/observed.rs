@@ -40,7 +40,7 @@ impl<T> Observed<T> {
         Self { stream, activity: Rc::clone(activity), frames, turn_bytes: 0, is_flushed: false }
     }
 
-    /// Whether it is the turn of others, who then have it.
+    /// Whether the task yields to others.
     fn yields(&mut self, cx: &Context<'_>) -> bool {
         let yields = self.turn_bytes >= TURN_BYTES;
         if yields {

@@ -12,8 +12,8 @@ use tokio::task::spawn_local;
 use super::activity::Activity;
 use crate::request::Malformed;
 
-/// Bytes of a body that are still read when nobody wants them, because a new
-/// connection would cost more.
+/// Bytes of a body that are read though they are not wanted any more, because a
+/// new connection would cost more.
 const MAX_DISCARDED_BYTES: u64 = 64 * 1024;
 
 /// Whose turn it is on one connection, as all who take part see it.

@@ -2,8 +2,8 @@
 //!
 //! A worker that had no CPU for a while finds two things at once: its time is
 //! over, and the answer lies in a socket. The timer may be told first, because
-//! the answer has to pass through the tasks that read it. So whoever gives up
-//! looks at the connections once more before.
+//! the answer has to pass through the tasks that read it. So the connections
+//! are looked at once more before a wait is given up.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// How often all other tasks have a turn. Before the first, sockets are polled;
 /// in it their connections read; in the second the tasks that wait for these are
-/// told; the third is for whoever waits for them.
+/// told; the third is for the callers that wait for them.
 const TURNS: usize = 3;
 
 /// What `future` gives within `limit`, or what it can give now that the limit

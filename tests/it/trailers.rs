@@ -6,7 +6,7 @@ use crate::support::frames::{DATA, Frames, Outcome, frame, head};
 use crate::support::http::{Answer, Http, block_on, nothing, request};
 use crate::support::{Backend, Endpoint, Gateway, Origin, Speaks};
 
-/// Trailers that nobody but the two ends knows.
+/// Trailers that only the two ends know.
 const KEPT: [&str; 3] = ["grpc-message", "grpc-status", "x-checksum"];
 
 /// Of requests: what belongs in a head, what the gateway writes, and what the
@@ -62,7 +62,7 @@ const OF_RESPONSES: [&str; 16] = [
     "x-set",
 ];
 
-/// Fields of one connection, which the HTTP/2 library lets nobody send as trailers.
+/// Fields of one connection, which the HTTP/2 library does not send as trailers.
 const OF_CONNECTION: [&str; 6] =
     ["connection", "keep-alive", "proxy-authorization", "te", "transfer-encoding", "upgrade"];
 

@@ -103,7 +103,7 @@ impl Compiler<'_> {
         })
     }
 
-    /// Who is asked for a bearer token must be able to mend its request by one.
+    /// A client that is asked for a bearer token must be able to mend its request by one.
     fn check_challenge(&self, raw: &Field<RawMissingKey>, key: &KeyExpr, client: &ClientSettings) {
         if let Some(given) = raw.given()
             && given.value == RawMissingKey::Unauthorized

@@ -45,7 +45,7 @@ pub struct Peer {
     /// The address at which it reached us, or the balancer.
     pub local: SocketAddr,
     /// Whether it may speak for others, if its address is trusted: not if a balancer
-    /// has passed the connection on without saying from whom.
+    /// has passed the connection on and has not named its client.
     pub may_forward: bool,
     /// Whether it came over TLS.
     pub is_encrypted: bool,

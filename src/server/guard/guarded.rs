@@ -38,7 +38,7 @@ impl AsyncRead for Pieces {
     }
 }
 
-/// Whether somebody wants to be called again at once.
+/// Whether the task asks to be polled again at once.
 #[derive(Default)]
 struct Woken(AtomicBool);
 
@@ -125,7 +125,7 @@ impl Guarded {
         }
     }
 
-    /// Bytes that are kept while nobody reads them.
+    /// Bytes that are kept and have not been read.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.guard.held.rest().len()

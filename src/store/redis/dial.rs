@@ -103,7 +103,7 @@ pub(super) async fn open(
     Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await
 }
 
-/// As whom we introduce ourselves.
+/// What a connection says of its client.
 fn client(settings: &RedisSettings, door: Door) -> RedisConnectionInfo {
     let mut client = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)

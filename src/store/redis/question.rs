@@ -60,7 +60,7 @@ impl Calls {
         now: Timestamp,
     ) -> Self {
         let ask = |part: &Part<'_>| {
-            // Who would rather be refused than not be counted may be counted twice.
+            // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
                 let Charge { binding, terms, .. } = &wanted[*index].charge;
                 *binding && terms.on_failure == OnFailure::Deny

@@ -1,6 +1,6 @@
 //! An open connection that speaks Redis' protocol. It tells when it has closed,
-//! which redis-rs does not: whoever keeps it can open another one before a call
-//! needs it.
+//! which redis-rs does not: its keeper can open another one before a call needs
+//! it.
 
 use std::rc::Rc;
 
@@ -46,7 +46,7 @@ impl Wire {
         stream: Box<dyn Stream>,
         client: &RedisConnectionInfo,
     ) -> Result<Self, StoreError> {
-        // Time is kept by those who call: redis-rs' own limit is off.
+        // Callers have their own deadlines: redis-rs' limit is off.
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_pipeline_buffer_size(COMMANDS);

@@ -180,8 +180,8 @@ fn answers_to_pings_that_were_never_sent_do_not_fill_the_log() {
     assert!(log.lines().count() <= before + 5, "{log}");
 }
 
-/// Whoever asks for all lines gets those of the gateway and its libraries, and
-/// none of them as often as a client likes.
+/// At the most verbose level the lines of libraries are there, too, and none of
+/// them as often as a client likes.
 #[test]
 fn no_line_is_logged_as_often_as_a_client_likes() {
     let yaml = "listeners: [{ address: \"127.0.0.1:0\", proxy_protocol: true }]\n\
