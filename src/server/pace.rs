@@ -19,7 +19,7 @@ pub struct Demand {
 
 impl Demand {
     /// Any speed will do.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) const NONE: Self = Self { patience: Duration::from_secs(3600), min_rate: 0 };
 
     /// Bytes in the time over which the rate is averaged.
