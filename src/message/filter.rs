@@ -16,7 +16,7 @@ use crate::request::folded_name;
 
 /// What belongs to one connection (RFC 9110, section 7.6.1), and what frames, routes,
 /// modifies, authenticates or controls a message, or says how its content is to be
-/// processed (section 6.5.1). A `*` stands for any rest.
+/// processed (section 6.5.1). A `*` matches any rest.
 const OF_HEAD: [&str; 41] = [
     "connection",
     "expect",

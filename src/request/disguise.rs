@@ -6,7 +6,7 @@
 //! `X_Forwarded_For` and `X.Forwarded.For` may replace a field that the gateway
 //! has written, and `X_Api_Key` one that it has counted by.
 
-/// Fields by which the gateway frames a message, routes it, or says who sent it.
+/// Fields by which the gateway frames a message, routes it, or names its sender.
 const GUARDED: [&[u8]; 8] = [
     b"content-length",
     b"transfer-encoding",
@@ -34,7 +34,7 @@ pub fn folded_name(name: &str) -> String {
 }
 
 /// Whether a name is for some backends that of a field by which the gateway frames
-/// a message, routes it, or says who sent it.
+/// a message, routes it, or names its sender.
 pub fn is_disguised(name: &[u8]) -> bool {
     let is_same = |guarded: &[u8]| {
         name.iter().zip(guarded).all(|(byte, guarded)| {

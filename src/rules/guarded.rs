@@ -9,7 +9,7 @@ use crate::request::{folded_name, is_plain_name};
 
 /// Names of fields that must come as they are, and under no name that some
 /// backends take for theirs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct GuardedNames {
     by_form: HashMap<Box<str>, Vec<HeaderName>>,
     /// Whether all of them are plain, so that only names that are not can be theirs.
@@ -19,11 +19,13 @@ pub(super) struct GuardedNames {
 impl GuardedNames {
     pub(super) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
         let mut guarded = Self { by_form: HashMap::new(), are_plain: true };
-        for name in names {
-            guarded.are_plain &= is_plain_name(name.as_str().as_bytes());
-            guarded.by_form.entry(folded_name(name.as_str()).into()).or_default().push(name);
-        }
+        names.into_iter().for_each(|name| guarded.add(name));
         guarded
+    }
+
+    pub(super) fn add(&mut self, name: HeaderName) {
+        self.are_plain &= is_plain_name(name.as_str().as_bytes());
+        self.by_form.entry(folded_name(name.as_str()).into()).or_default().push(name);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &HeaderName> {

@@ -2,8 +2,8 @@
 //!
 //! Backends differ in whether `/Login`, `/login/` and `/login;x` are `/login`.
 //! By default a route takes all of them, so that no client gets round its
-//! policies by another spelling. An owner who knows the backend can ask for an
-//! exact comparison.
+//! policies by another spelling. For a backend that is known, a route can ask for
+//! an exact comparison.
 
 use super::path::{self, PathPattern, Segment};
 use crate::request::without_parameters;

@@ -73,9 +73,10 @@ impl Rules {
     }
 
     /// Guards the names of these fields besides those that the rules go by.
-    pub fn guarding(self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
-        let names = guarded::names(&self.client, &self.routes);
-        Self { guarded: GuardedNames::new(names.into_iter().chain(edited)), ..self }
+    #[must_use]
+    pub fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
+        edited.into_iter().for_each(|name| self.guarded.add(name));
+        self
     }
 
     /// Whether a field has a name that some backends take for the name of a field

@@ -2,7 +2,7 @@
 //! longer than the timeout.
 //!
 //! Calls are put into batches and carried by tasks of their own, so that a
-//! caller who goes away disturbs nobody. What may have been counted is not sent
+//! caller that goes away disturbs no other. What may have been counted is not sent
 //! again, unless its caller asked for that ([`Repeat`]); what surely was not
 //! (`NOSCRIPT`, or a connection that was closed before) is. Connecting is the
 //! keeper's job: calls wait for it within their time. While the breaker is open
