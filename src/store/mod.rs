@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use self::memory::MemoryStore;
+pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::{RedisStore, StoreError};
 
 use crate::algorithm::{Algorithm, Op, Verdict};

@@ -18,12 +18,16 @@ mod shard;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
+pub use self::shard::Forgiven;
+
 use self::locked::Locked;
 use self::shard::{Place, Record, Shard, Slot, WAYS};
+use self::weight::Weight;
 use super::{Charge, Verdicts};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
@@ -45,7 +49,8 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// A store in which `max_keys` keys find room at the same time, at least
-    /// one and at most 2^32. When there are more, those least in debt are forgotten.
+    /// one and at most 2^32. When there are more, those are forgotten that have
+    /// used the smallest part of their limits.
     pub fn new(max_keys: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_shards(max_keys, (SHARDS_PER_CORE * cores).next_power_of_two().max(MIN_SHARDS))
@@ -127,10 +132,14 @@ impl MemoryStore {
         self.shards.iter().map(|shard| shard.lock().live(now)).sum()
     }
 
-    /// How many states were forgotten before they had expired, for want of
-    /// room: if this grows, `max_keys` is too small.
-    pub fn forgiven(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().forgiven()).sum()
+    /// What was forgotten before it had ended, for want of room: if this grows,
+    /// `max_keys` is too small.
+    pub fn forgiven(&self) -> Forgiven {
+        let shards = self.shards.iter().map(|shard| shard.lock().forgiven());
+        shards.fold(Forgiven::default(), |sum, shard| Forgiven {
+            states: sum.states + shard.states,
+            milli_limits: sum.milli_limits.saturating_add(shard.milli_limits),
+        })
     }
 }
 
@@ -167,14 +176,11 @@ fn keep(
     now: Timestamp,
 ) {
     let Some(state) = next else { return };
+    let expires_at = charge.algorithm.expires_at(&state);
     let capacity = charge.algorithm.capacity();
     let used = capacity.saturating_sub(verdict.remaining);
-    let record = Record {
-        expires_at: charge.algorithm.expires_at(&state),
-        state,
-        // At most 255; the capacity's 39 bits leave room for the product.
-        share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
-    };
+    let weight = Weight::new(charge.algorithm, used, capacity, expires_at.since(now));
+    let record = Record { state, expires_at, weight };
     shard.put(place, slot, record, now);
 }
 
