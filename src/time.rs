@@ -15,7 +15,7 @@
 //!   no harm after it was put right.
 //! - [`monotonic`] for durations and deadlines within this process.
 
-mod follower;
+pub(crate) mod follower;
 mod process;
 
 use std::fmt;

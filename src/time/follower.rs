@@ -35,7 +35,7 @@ const SLEW: u64 = 10;
 
 /// The clock, as of its last look at the wall clock.
 #[derive(Clone, Debug)]
-pub(super) struct Follower {
+pub(crate) struct Follower {
     course: Course,
     differs: Option<Difference>,
     /// How often it has gone back.
@@ -45,13 +45,13 @@ pub(super) struct Follower {
 
 /// How the clock runs until the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Course {
+pub(crate) struct Course {
     /// The monotonic time at its beginning.
-    pub(super) from: Span,
+    pub(crate) from: Span,
     /// What the clock showed then.
-    pub(super) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// How far the wall clock was ahead then, in microseconds.
-    pub(super) ahead_us: i64,
+    pub(crate) ahead_us: i64,
 }
 
 /// A difference that lasts.
@@ -65,7 +65,7 @@ struct Difference {
 
 impl Course {
     /// What the clock shows at this monotonic time.
-    pub(super) fn at(&self, monotonic: Span) -> Timestamp {
+    pub(crate) fn at(&self, monotonic: Span) -> Timestamp {
         let passed_us = monotonic.as_micros().saturating_sub(self.from.as_micros());
         let follows = Span::from_micros((passed_us / SLEW).min(self.ahead_us.unsigned_abs()));
         let even = self.at.plus(Span::from_micros(passed_us));
@@ -75,7 +75,7 @@ impl Course {
 
 impl Follower {
     /// A clock that shows what the wall clock shows.
-    pub(super) const fn new(monotonic: Span, wall: Timestamp) -> Self {
+    pub(crate) const fn new(monotonic: Span, wall: Timestamp) -> Self {
         let course = Course { from: monotonic, at: wall, ahead_us: 0 };
         Self {
             course,
@@ -86,17 +86,17 @@ impl Follower {
     }
 
     /// How the clock runs until the next look.
-    pub(super) const fn course(&self) -> Course {
+    pub(crate) const fn course(&self) -> Course {
         self.course
     }
 
     #[cfg(test)]
-    pub(super) const fn steps_back(&self) -> u64 {
+    pub(crate) const fn steps_back(&self) -> u64 {
         self.steps_back
     }
 
     /// Compares the clock with the wall clock, and goes on from here.
-    pub(super) fn look(&mut self, monotonic: Span, wall: Timestamp) {
+    pub(crate) fn look(&mut self, monotonic: Span, wall: Timestamp) {
         let mut at = self.course.at(monotonic);
         let is_ahead = wall > at;
         let gap = if is_ahead { wall.since(at) } else { at.since(wall) };

@@ -20,6 +20,8 @@ mod slab;
 mod tests;
 mod weight;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
@@ -28,15 +30,17 @@ pub use self::shard::Forgiven;
 use self::locked::Locked;
 use self::shard::{Place, Record, Shard, Slot, WAYS};
 use self::weight::Weight;
-use super::{Charge, Verdicts};
+use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::time::{Span, Timestamp};
+use crate::time::{SLOWEST, Span, Timestamp};
 
 /// As many shards at least, so that a lock is rarely waited for.
 const MIN_SHARDS: usize = 64;
 /// Shards for each core.
 const SHARDS_PER_CORE: usize = 4;
+/// A clock that goes back by more has made a step, see [`crate::time::SLOWEST`].
+const STEP: Span = Span::from_micros(SLOWEST.as_micros() / 2);
 /// More keys than this are not reserved: about 190 GB.
 const MAX_KEYS: usize = 1 << 32;
 
@@ -45,6 +49,9 @@ const MAX_KEYS: usize = 1 << 32;
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     groups: usize,
+    holding: HoldingTimes,
+    /// When the house was last kept.
+    kept_us: AtomicU64,
 }
 
 impl MemoryStore {
@@ -59,7 +66,12 @@ impl MemoryStore {
     /// `shards` is a power of two.
     fn with_shards(max_keys: usize, shards: usize) -> Self {
         let groups = groups_per_shard(max_keys.clamp(1, MAX_KEYS), shards);
-        Self { shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(), groups }
+        Self {
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(),
+            groups,
+            holding: HoldingTimes::default(),
+            kept_us: AtomicU64::new(0),
+        }
     }
 
     /// Where a key may be, by four independent parts of its bits.
@@ -124,6 +136,21 @@ impl MemoryStore {
         let (_, verdict) = algorithm.apply(state.as_deref(), Op::Take(0), now);
         shard.forget(&place, slot);
         algorithm.capacity().saturating_sub(verdict.remaining)
+    }
+
+    /// What must be done now and then. `now` is the clock by which is decided. If
+    /// it was set back far, all states are forgotten but what is in flight: they
+    /// would hold until the time at which they were counted has come again.
+    pub fn housekeep(&self, now: Timestamp) {
+        let kept = Timestamp::from_micros(self.kept_us.swap(now.as_micros(), Ordering::Relaxed));
+        if kept.since(now) > STEP {
+            self.shards.iter().for_each(|shard| shard.lock().begin_anew());
+        }
+    }
+
+    /// How long units in flight are held on this node.
+    pub const fn holding(&self) -> &HoldingTimes {
+        &self.holding
     }
 
     /// Keys whose state has not expired, give or take a second. Looks at every

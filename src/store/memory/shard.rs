@@ -183,6 +183,12 @@ impl Shard {
         }
     }
 
+    /// Forgets all states but what is in flight.
+    pub(super) fn begin_anew(&mut self) {
+        self.groups.iter_mut().for_each(|(_, _, expiries_s, _)| *expiries_s = [0; WAYS]);
+        self.large = Slab::default();
+    }
+
     /// A free slot of the emptier group, or the one whose state is worth least.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;

@@ -1,6 +1,7 @@
 //! The table agrees with a plain map, keeps within its bound under a flood,
 //! and threads neither lose nor invent a unit.
 
+mod clocks;
 mod flood;
 mod held;
 mod mixed;
