@@ -1,5 +1,6 @@
 //! `store`: where the counters live.
 
+use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
 const INTERVAL: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
 /// Everybody on earth, and their telephones.
 const EXPECTED_CLIENTS: RangeInclusive<u64> = 1..=10_000_000_000;
+/// With several workers on several nodes there are many already.
+const CONNECTIONS: RangeInclusive<u64> = 1..=16;
 /// The prefix is part of every key.
 const MAX_PREFIX_CHARS: usize = 64;
 
@@ -45,6 +48,8 @@ impl Compiler<'_> {
         let timeout = self.span(&raw.timeout, "timeout", TIMEOUT).map(Duration::from);
         let interval = self.span(&raw.interval, "interval", INTERVAL);
         let clients = self.number(&raw.expected_clients, "expected_clients", EXPECTED_CLIENTS);
+        let connections = self.number(&raw.connections, "connections", CONNECTIONS);
+        let connections = connections.and_then(|it| NonZeroU16::new(u16::try_from(it).ok()?));
         let prefix = raw.prefix.given().map(|prefix| self.key_prefix(prefix));
         let secret = raw.secret.given().and_then(|secret| self.store_secret(secret));
         let tls = raw.tls.given().map(|tls| self.redis_tls(tls));
@@ -62,6 +67,7 @@ impl Compiler<'_> {
         settings.timeout = timeout.unwrap_or(settings.timeout);
         settings.interval = interval.unwrap_or(settings.interval);
         settings.expected_clients = clients.unwrap_or(settings.expected_clients);
+        settings.connections = connections.unwrap_or(settings.connections);
         settings.prefix = prefix.unwrap_or(settings.prefix);
         settings.mode = raw.mode.value().map_or(settings.mode, |mode| mode.meant());
         settings.secret = secret;

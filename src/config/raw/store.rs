@@ -73,6 +73,10 @@ pub(in crate::config) struct RawRedis {
     /// How long counters in write_back may wait before Redis is told of them: 10ms to 60s. Default: 1s.
     #[serde(default)]
     pub(in crate::config) interval: Field<Period>,
+    /// How many connections each worker opens to each server: 1 to 16. A key always goes over
+    /// the same one. Default: 1.
+    #[serde(default)]
+    pub(in crate::config) connections: Field<u64>,
     /// What the names of all keys begin with. Default: tollgate.
     #[serde(default)]
     pub(in crate::config) prefix: Field<String>,

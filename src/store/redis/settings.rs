@@ -2,6 +2,7 @@
 //! how long to wait for them.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,8 @@ pub struct RedisSettings {
     pub tls: Option<TlsSettings>,
     /// How long a decision may wait for Redis, from its call to its answer.
     pub timeout: Duration,
+    /// How many connections each worker opens to each server.
+    pub connections: NonZeroU16,
     /// What the names of all keys begin with, so that several gateways can
     /// share one Redis.
     pub prefix: String,
@@ -51,6 +54,7 @@ impl RedisSettings {
             password: None,
             tls: None,
             timeout: Duration::from_millis(20),
+            connections: NonZeroU16::MIN,
             prefix: "tollgate".to_owned(),
             expected_clients: 1_000_000,
             mode: StoreMode::default(),
