@@ -10,9 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::Compiler;
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
-use crate::config::raw::{List, RawRedis, RawRedisTls, RawStore};
+use crate::config::raw::{List, RawReadFrom, RawRedis, RawRedisTls, RawStore};
 use crate::digest::Secret;
-use crate::store::redis::{Identity, Password, RedisSettings, TlsSettings, UrlError};
+use crate::store::redis::{
+    Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
+};
 use crate::time::Span;
 
 /// From a toy to a hundred gigabytes.
@@ -67,11 +69,27 @@ impl Compiler<'_> {
         settings.timeout = timeout.unwrap_or(settings.timeout);
         settings.interval = interval.unwrap_or(settings.interval);
         settings.expected_clients = clients.unwrap_or(settings.expected_clients);
+        settings.read_from = self.read_from(&raw.read_from, &settings.topology);
         settings.connections = connections.unwrap_or(settings.connections);
         settings.prefix = prefix.unwrap_or(settings.prefix);
         settings.mode = raw.mode.value().map_or(settings.mode, |mode| mode.meant());
         settings.secret = secret;
         Some(settings)
+    }
+
+    /// Only who knows of replicas can name one.
+    fn read_from(&self, field: &Field<RawReadFrom>, topology: &Topology) -> ReadFrom {
+        let Some(given) = field.given().filter(|it| it.value == RawReadFrom::Replica) else {
+            return ReadFrom::Master;
+        };
+        let problem = match topology {
+            Topology::Sentinel { .. } | Topology::Cluster(_) => return ReadFrom::Replica,
+            Topology::Standalone(_) => "of one server no replicas are known",
+            Topology::Shards(_) => "of shards no replicas are known",
+        };
+        let advice = "leave it out, or write a URL of redis+sentinel:// or redis+cluster://";
+        self.problems.error(given.span, problem, advice);
+        ReadFrom::Master
     }
 
     /// The defaults for the servers that are named in one of the two ways.

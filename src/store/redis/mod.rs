@@ -65,7 +65,7 @@ pub use link::Health;
 pub use news::News;
 pub use overrides::Overrides;
 pub use server::{Call, Place, Servers};
-pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
+pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
 use self::clock::StoreClock;

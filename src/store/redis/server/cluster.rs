@@ -27,7 +27,7 @@ use super::super::link::Link;
 use super::super::news::News;
 use super::super::promise::Awaited;
 use super::super::script::{Encoded, Script};
-use super::super::settings::{Address, RedisSettings};
+use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
 
 /// Between two looks at the map when nothing seems wrong with it.
@@ -69,6 +69,8 @@ struct Node {
     address: Address,
     /// At least one.
     links: Rc<[Rc<Link>]>,
+    /// One of its replicas, where that may be read.
+    replica: Option<(Address, Rc<Link>)>,
 }
 
 impl Node {
@@ -137,6 +139,11 @@ impl Cluster {
             Some((link, true)) => asking(&link, commands).await,
             None => answers,
         }
+    }
+
+    /// The way to a replica of the node that keeps `slot`.
+    pub(super) fn replica_of(&self, slot: u16) -> Option<Rc<Link>> {
+        Some(self.shared.node_of(slot)?.replica?.1)
     }
 
     pub(super) async fn settled(&self) {
@@ -228,7 +235,22 @@ impl Shared {
             Rc::new(Link::new(settings, self.script, target, news))
         };
         let links = (0..self.settings.connections.get()).map(link).collect();
-        Node { address, links }
+        Node { address, links, replica: None }
+    }
+
+    /// Takes one of these replicas of a node, unless it has one of them.
+    fn take_replica(&self, node: &mut Node, replicas: &[Address]) {
+        if self.settings.read_from == ReadFrom::Master {
+            return;
+        }
+        if node.replica.as_ref().is_some_and(|(address, _)| replicas.contains(address)) {
+            return;
+        }
+        node.replica = fastrand::choice(replicas).map(|address| {
+            let target = Target::ReplicaAt(address.clone());
+            let (settings, news) = (Rc::clone(&self.settings), self.news.of_replicas());
+            (address.clone(), Rc::new(Link::new(settings, self.script, target, news)))
+        });
     }
 
     async fn keep(self: Rc<Self>) {
@@ -280,13 +302,14 @@ impl Shared {
         let mut map = self.map.borrow_mut();
         let mut nodes: Vec<Node> = Vec::new();
         let mut slots = vec![None; SLOTS.into()];
-        for (range, address) in ranges {
+        for (range, address, replicas) in ranges {
             let known = |node: &Node| node.address == address;
             let place = nodes.iter().position(known).unwrap_or_else(|| {
                 let old = map.nodes.iter().find(|node| known(node)).cloned();
                 nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
                 nodes.len() - 1
             });
+            self.take_replica(&mut nodes[place], &replicas);
             for slot in range {
                 slots[usize::from(slot)] = Some(place);
             }

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod rendezvous;
+mod replica;
 pub(super) mod slots;
 
 use std::pin::Pin;
@@ -25,7 +26,7 @@ use super::link::{Health, Link};
 use super::news::News;
 use super::promise::Awaited;
 use super::script::{Encoded, Script};
-use super::settings::{RedisSettings, Topology};
+use super::settings::{ReadFrom, RedisSettings, Topology};
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,8 @@ struct Apart {
     shards: Option<Rendezvous>,
     /// Connections to each server.
     connections: u16,
+    /// The way to a replica of the one server, for what may be read there.
+    replica: Option<Rc<Link>>,
 }
 
 impl Apart {
@@ -61,7 +64,7 @@ impl Apart {
     ) -> Self {
         let each = usize::from(connections);
         let targets = targets.into_iter().flat_map(|it| std::iter::repeat_n(it, each));
-        Self { links: targets.map(link).collect(), shards, connections }
+        Self { links: targets.map(link).collect(), shards, connections, replica: None }
     }
 
     /// The place of a key: the number of its link.
@@ -116,13 +119,21 @@ impl Servers {
     /// called within a `LocalRuntime`, by which it is used.
     pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script, news: &News) -> Self {
         let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, news.clone()));
+        let replica = |target| {
+            let (settings, news) = (Rc::clone(settings), news.of_replicas());
+            Rc::new(Link::new(settings, script, target, news))
+        };
         let each = settings.connections.get();
         Self(match &settings.topology {
             Topology::Standalone(address) => {
                 Kind::Apart(Apart::new([Target::Fixed(address.clone())], None, each, link))
             }
             Topology::Sentinel { .. } => {
-                Kind::Apart(Apart::new([Target::Master], None, each, link))
+                let mut apart = Apart::new([Target::Master], None, each, link);
+                if settings.read_from == ReadFrom::Replica {
+                    apart.replica = Some(replica(Target::Replica));
+                }
+                Kind::Apart(apart)
             }
             Topology::Shards(shards) => {
                 let targets = shards.iter().cloned().map(Target::Fixed);
@@ -191,6 +202,28 @@ impl Servers {
             },
             Kind::Cluster(cluster) => cluster.look_up(place.0, commands).await,
         }
+    }
+
+    /// The same of what is read only and need not be the newest: a replica may
+    /// answer, where the settings say so.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) async fn read(
+        &self,
+        place: Place,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let replica = match &self.0 {
+            Kind::Apart(apart) => apart.replica.clone(),
+            Kind::Cluster(cluster) => cluster.replica_of(place.0),
+        };
+        if let Some(replica) = replica
+            && let Some(answers) = replica::read(&replica, commands).await
+        {
+            return Ok(answers);
+        }
+        self.look_up(place, commands).await
     }
 
     /// Asks every server that can be reached the same; each with its name.
