@@ -71,7 +71,7 @@ fn weighed(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
         algorithm.name(),
         tenths / 10,
         tenths % 10,
-        store.forgiven(),
+        store.forgiven().states,
     );
     store
 }

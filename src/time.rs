@@ -4,11 +4,26 @@
 //! this is the one module that may read a clock (`clippy.toml` bans it in all
 //! others). Integers, because sums of floats drift and Redis agrees with us
 //! only on numbers below 2^53.
+//!
+//! There are three clocks, and each has its use:
+//!
+//! - [`Clock`] for what is remembered and compared later: counters, leases, what
+//!   is cached. It runs evenly and follows the wall clock slowly, see
+//!   [`follower`].
+//! - [`wall`] for what other machines and people wrote or read: the expiry of a
+//!   token, the time in a log. Nothing of it is remembered, so a wrong time does
+//!   no harm after it was put right.
+//! - [`monotonic`] for durations and deadlines within this process.
+
+pub(crate) mod follower;
+mod process;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub use follower::{HOLD, SLOWEST};
 
 /// A point in time: microseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,13 +183,12 @@ impl fmt::Display for Span {
     }
 }
 
-/// Where the present comes from.
-///
-/// The system's clock may jump. That is safe: the algorithms never admit more
-/// when time goes backwards than when it stands still.
+/// Where the present comes from, for decisions.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The system's real-time clock.
+    /// The clock of this process: it runs evenly, and follows the system's
+    /// real-time clock slowly. It goes back only where the system's clock is more
+    /// than [`SLOWEST`] behind it for [`HOLD`].
     #[default]
     System,
     /// A clock that only moves when told to; clones share it.
@@ -190,11 +204,16 @@ impl Clock {
     /// The present. Read once a request, at the edge.
     pub fn now(&self) -> Timestamp {
         match self {
-            #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
-            Self::System => Timestamp(
-                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| Span::from(since).0),
-            ),
+            Self::System => process::now(),
             Self::Manual(us) => Timestamp(us.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// What the wall clock shows, which may jump. A manual clock is its own.
+    pub fn wall(&self) -> Timestamp {
+        match self {
+            Self::System => wall(),
+            Self::Manual(_) => self.now(),
         }
     }
 
@@ -204,6 +223,13 @@ impl Clock {
             us.fetch_add(span.0, Ordering::Relaxed);
         }
     }
+}
+
+/// The system's real-time clock, which may jump: never for what is remembered.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
+fn wall() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Timestamp(since.map_or(0, |since| Span::from(since).0))
 }
 
 /// A monotonic reading, for durations and deadlines, never for decisions.

@@ -7,8 +7,8 @@
 //!
 //! When a refused request fits is not known here, because it depends on how
 //! long others take. The wait is an estimate of [`ESTIMATE`]: the shortest that
-//! a client can be told in whole seconds. Who knows the mean time of service
-//! may tell more.
+//! a client can be told in whole seconds. The limiter tells the mean time for
+//! which units were held instead, where it has measured that.
 //!
 //! Bound: at most L in flight at any time.
 

@@ -34,12 +34,12 @@ pub(super) struct Exchange<'g> {
 }
 
 impl<'g> Exchange<'g> {
-    /// Names a request whose head has just come.
+    /// Names a request whose head has just come, at this time by the wall clock.
     pub(super) fn begin(
         gateway: &'g Rc<Gateway>,
         client: &Client,
         head: &mut Parts,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Self {
         let request_id = request_id(&mut head.headers);
         Self {
@@ -47,7 +47,7 @@ impl<'g> Exchange<'g> {
             style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
-            entry: Entry::begin(gateway, client, head, now, &request_id),
+            entry: Entry::begin(gateway, client, head, wall, &request_id),
             owed: None,
             request_id,
         }

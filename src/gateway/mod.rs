@@ -126,11 +126,11 @@ impl Gateway {
         client: &Client,
         request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
-        let now = self.clock.now();
+        let wall = self.clock.wall();
         let (mut head, body) = request.into_parts();
-        let mut exchange = Exchange::begin(self, client, &mut head, now);
+        let mut exchange = Exchange::begin(self, client, &mut head, wall);
         let has_content = !body.is_end_stream();
-        let mut judgement = match self.judge(client, &head, has_content, now).await {
+        let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
             Err(failure) => return exchange.end(Err(failure), None),
         };
@@ -149,13 +149,14 @@ impl Gateway {
         exchange.end(answer, Some(&judgement.decision))
     }
 
-    /// Which route, for whom, and what the limiter decides.
+    /// Which route, for whom, and what the limiter decides. Tokens expire by
+    /// `wall`.
     async fn judge(
         &self,
         client: &Client,
         head: &Parts,
         has_content: bool,
-        now: Timestamp,
+        wall: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
         if let Some(malformed) = head.extensions.get::<Malformed>() {
             return Err((*malformed).into());
@@ -182,7 +183,8 @@ impl Gateway {
             Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
         })?;
         let route = matched.index;
-        let subject = rules.subject(&view, matched, now);
+        let subject = rules.subject(&view, matched, wall);
+        let now = self.clock.now();
         let decision = self.limiter.decide(&subject, self.room(route), now).await;
         let (client_ip, affinity) = (subject.client_ip(), subject.affinity());
         Ok(Judgement { route, client_ip, affinity, decision })

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{Report, Room, Ruling};
-use crate::algorithm::{Algorithm, Verdict};
+use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Key;
 use crate::rules::{Beside, Limit, Mode, OverrideLimit, Policy, Subject};
-use crate::store::{Answer, Charge, Source};
+use crate::store::{Answer, Charge, HoldingTimes, Source};
+use crate::time::Span;
 
 /// All charges of a request. Most have few, and then none of these lists is
 /// allocated.
@@ -100,11 +101,23 @@ impl<'r> Claim<'r> {
 
     /// What the policy says, by the answers to its [charges](Self::charge),
     /// which are the next ones.
-    pub(super) fn read(&self, answers: &mut slice::Iter<'_, Answer>) -> Report<'r> {
+    pub(super) fn read(
+        &self,
+        answers: &mut slice::Iter<'_, Answer>,
+        holding: &HoldingTimes,
+    ) -> Report<'r> {
         let mut next = || answers.next().expect("a store gives one answer for each charge");
         let counted = next();
         let ban = self.policy.penalty.is_some().then(next);
-        self.report(counted, ban)
+        match self.widest() {
+            Algorithm::Concurrency(_) => {
+                let Answer { verdict, source } = *counted;
+                let wait = holding.wait(self.within().key.counter);
+                let verdict = estimated(verdict, wait);
+                self.report(&Answer { verdict, source }, ban)
+            }
+            _ => self.report(counted, ban),
+        }
     }
 
     /// Whether the policy lets the request go beyond its limit.
@@ -149,4 +162,15 @@ impl<'r> Claim<'r> {
             _ => report,
         }
     }
+}
+
+/// A verdict on what is in flight, with the wait that is to be expected. The
+/// algorithm does not know it, because it does not depend on time.
+fn estimated(verdict: Verdict, wait: Span) -> Verdict {
+    let retry = match verdict.retry {
+        Retry::After(_) => Retry::After(wait),
+        other => other,
+    };
+    let reset_after = if verdict.reset_after.is_zero() { Span::ZERO } else { wait };
+    Verdict { retry, reset_after, ..verdict }
 }

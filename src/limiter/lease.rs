@@ -15,7 +15,7 @@ use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::message::MeterSpec;
 use crate::rules::{Cost, Count, Policy};
-use crate::store::{Charge, Correction, Source};
+use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
 /// What a request still owes. Whoever holds it hands it to
@@ -26,7 +26,10 @@ use crate::time::Timestamp;
 #[must_use = "what is in flight stays so until the lease is ended"]
 pub struct Lease {
     debts: Vec<Debt>,
+    /// When it was counted, by the clock of the store.
     taken: Timestamp,
+    /// When it was decided, by the clock of this node.
+    began: Timestamp,
 }
 
 /// What a request still owes one counter. It outlives the rules by which it was
@@ -52,8 +55,14 @@ pub struct Ending<'a> {
 }
 
 impl Lease {
-    /// What a request owes that was judged at `taken`: nothing if it is refused.
-    pub(super) fn new(claims: &[Claim<'_>], reports: &[Report<'_>], taken: Timestamp) -> Self {
+    /// What a request owes that was judged at `taken` by the store's clock, and at
+    /// `began` by this node's: nothing if it is refused.
+    pub(super) fn new(
+        claims: &[Claim<'_>],
+        reports: &[Report<'_>],
+        taken: Timestamp,
+        began: Timestamp,
+    ) -> Self {
         let is_open = claims.iter().any(|claim| is_open_until_the_end(claim.policy));
         if !is_open || reports.iter().any(Report::refuses) {
             return Self::default();
@@ -74,7 +83,7 @@ impl Lease {
             let source = report.source;
             Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source })
         });
-        Self { debts: debts.collect(), taken }
+        Self { debts: debts.collect(), taken, began }
     }
 
     /// Whether nothing is owed.
@@ -88,6 +97,15 @@ impl Lease {
             Cost::Metered { meter, .. } => Some(meter),
             Cost::Fixed(_) | Cost::Field { .. } | Cost::Body { .. } => None,
         })
+    }
+
+    /// Notes for how long it has held what was in flight.
+    pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
+        for debt in &self.debts {
+            if let Algorithm::Concurrency(_) = debt.algorithm {
+                holding.ended(debt.key.counter, now.since(self.began));
+            }
+        }
     }
 
     /// What is due at this end.
@@ -147,7 +165,8 @@ impl<'l> Undecided<'l> {
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
-            self.limiter.end(&self.lease, &Ending::default(), self.now);
+            // How long a response takes is not known of it.
+            self.limiter.settle(&self.lease, &Ending::default(), self.now);
         }
     }
 }

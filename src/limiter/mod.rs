@@ -134,15 +134,16 @@ impl RateLimiter {
         claims.iter().for_each(|claim| claim.charge(&mut charges));
         let decided = self.store.apply(&charges, now).await;
         let mut answers = decided.answers.iter();
-        reports.extend(claims.iter().map(|claim| claim.read(&mut answers)));
+        let holding = self.store.holding();
+        reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
         if reports.iter().all(|report| report.verdict.admitted) {
-            return Lease::new(claims, reports, decided.at);
+            return Lease::new(claims, reports, decided.at, now);
         }
         let at = match may_stretch(claims, reports, room) {
             true => self.stretch(claims, reports, now).await,
             false => decided.at,
         };
-        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at), now);
+        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
         self.punish(claims, reports, now).await;
         mem::take(&mut undecided.lease)
     }
@@ -170,7 +171,7 @@ impl RateLimiter {
         let is_stretched = !charges.iter().zip(&decided.answers).any(is_refused);
         let mut answers = decided.answers.iter();
         for (claim, report) in claims.iter().zip(reports) {
-            let again = claim.read(&mut answers);
+            let again = claim.read(&mut answers, self.store.holding());
             if !report.refuses() {
                 *report = again;
             } else if is_stretched {
@@ -217,6 +218,11 @@ impl RateLimiter {
     /// it had in flight, corrects what it has cost, and gives back what was not
     /// to be counted. What the ending does not tell stays charged.
     pub fn end(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+        lease.measure(self.store.holding(), now);
+        self.settle(lease, ending, now);
+    }
+
+    fn settle(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         self.store.correct(&lease.due(ending), now);
     }
 }

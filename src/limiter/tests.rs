@@ -2,6 +2,7 @@
 
 mod elastic;
 mod endings;
+mod holding;
 mod model;
 mod penalty;
 mod requests;

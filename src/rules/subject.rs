@@ -153,7 +153,7 @@ impl Rules {
         }
     }
 
-    /// Who asks. `now` is for tokens that expire.
+    /// Who asks. `now` is the wall clock's time, by which tokens expire.
     pub fn subject<'r, 'q>(
         &'r self,
         request: &'q RequestView<'q>,

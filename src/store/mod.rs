@@ -4,8 +4,10 @@
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
 mod breaker;
+mod holding;
 mod in_time;
 pub mod leased;
+mod losses;
 mod memory;
 pub mod overrides;
 pub mod redis;
@@ -16,7 +18,10 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-pub use self::memory::MemoryStore;
+pub use self::holding::HoldingTimes;
+pub use self::losses::Losses;
+use self::losses::Lost;
+pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::{RedisStore, StoreError};
 
 use crate::algorithm::{Algorithm, Op, Verdict};
@@ -110,6 +115,15 @@ impl SharedStore {
             Self::Redis(shared) => Store::Redis(Rc::new(RedisStore::open(shared, clock))),
         }
     }
+
+    /// What this node has lost count of. Workers tell now and then, so it may be
+    /// a moment old.
+    pub fn losses(&self) -> Losses {
+        match self {
+            Self::Memory(memory) => Lost::default().losses(memory.forgiven()),
+            Self::Redis(shared) => shared.losses(),
+        }
+    }
 }
 
 /// Where states live: one worker's way there.
@@ -171,8 +185,16 @@ impl Store {
     /// What must be done now and then, whether requests come or not.
     pub fn housekeep(&self, now: Timestamp) {
         match self {
-            Self::Memory(_) => {}
+            Self::Memory(memory) => memory.housekeep(now),
             Self::Redis(redis) => redis.housekeep(now),
+        }
+    }
+
+    /// How long units in flight are held on this node.
+    pub fn holding(&self) -> &HoldingTimes {
+        match self {
+            Self::Memory(memory) => memory.holding(),
+            Self::Redis(redis) => redis.holding(),
         }
     }
 }

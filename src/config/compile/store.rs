@@ -1,5 +1,6 @@
 //! `store`: where the counters live.
 
+use std::num::NonZeroU16;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -9,9 +10,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::Compiler;
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
-use crate::config::raw::{List, RawRedis, RawRedisTls, RawStore};
+use crate::config::raw::{List, RawReadFrom, RawRedis, RawRedisTls, RawStore};
 use crate::digest::Secret;
-use crate::store::redis::{Identity, Password, RedisSettings, TlsSettings, UrlError};
+use crate::store::redis::{
+    Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
+};
 use crate::time::Span;
 
 /// From a toy to a hundred gigabytes.
@@ -22,6 +25,8 @@ const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
 const INTERVAL: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
 /// Everybody on earth, and their telephones.
 const EXPECTED_CLIENTS: RangeInclusive<u64> = 1..=10_000_000_000;
+/// With several workers on several nodes there are many already.
+const CONNECTIONS: RangeInclusive<u64> = 1..=16;
 /// The prefix is part of every key.
 const MAX_PREFIX_CHARS: usize = 64;
 
@@ -45,6 +50,8 @@ impl Compiler<'_> {
         let timeout = self.span(&raw.timeout, "timeout", TIMEOUT).map(Duration::from);
         let interval = self.span(&raw.interval, "interval", INTERVAL);
         let clients = self.number(&raw.expected_clients, "expected_clients", EXPECTED_CLIENTS);
+        let connections = self.number(&raw.connections, "connections", CONNECTIONS);
+        let connections = connections.and_then(|it| NonZeroU16::new(u16::try_from(it).ok()?));
         let prefix = raw.prefix.given().map(|prefix| self.key_prefix(prefix));
         let secret = raw.secret.given().and_then(|secret| self.store_secret(secret));
         let tls = raw.tls.given().map(|tls| self.redis_tls(tls));
@@ -62,10 +69,27 @@ impl Compiler<'_> {
         settings.timeout = timeout.unwrap_or(settings.timeout);
         settings.interval = interval.unwrap_or(settings.interval);
         settings.expected_clients = clients.unwrap_or(settings.expected_clients);
+        settings.read_from = self.read_from(&raw.read_from, &settings.topology);
+        settings.connections = connections.unwrap_or(settings.connections);
         settings.prefix = prefix.unwrap_or(settings.prefix);
         settings.mode = raw.mode.value().map_or(settings.mode, |mode| mode.meant());
         settings.secret = secret;
         Some(settings)
+    }
+
+    /// Only who knows of replicas can name one.
+    fn read_from(&self, field: &Field<RawReadFrom>, topology: &Topology) -> ReadFrom {
+        let Some(given) = field.given().filter(|it| it.value == RawReadFrom::Replica) else {
+            return ReadFrom::Master;
+        };
+        let problem = match topology {
+            Topology::Sentinel { .. } | Topology::Cluster(_) => return ReadFrom::Replica,
+            Topology::Standalone(_) => "of one server no replicas are known",
+            Topology::Shards(_) => "of shards no replicas are known",
+        };
+        let advice = "leave it out, or write a URL of redis+sentinel:// or redis+cluster://";
+        self.problems.error(given.span, problem, advice);
+        ReadFrom::Master
     }
 
     /// The defaults for the servers that are named in one of the two ways.

@@ -73,6 +73,14 @@ pub(in crate::config) struct RawRedis {
     /// How long counters in write_back may wait before Redis is told of them: 10ms to 60s. Default: 1s.
     #[serde(default)]
     pub(in crate::config) interval: Field<Period>,
+    /// How many connections each worker opens to each server: 1 to 16. A key always goes over
+    /// the same one. Default: 1.
+    #[serde(default)]
+    pub(in crate::config) connections: Field<u64>,
+    /// Where limits of single keys are read, where Sentinels or a cluster know replicas. Counters
+    /// are always the master's. Default: master.
+    #[serde(default)]
+    pub(in crate::config) read_from: Field<RawReadFrom>,
     /// What the names of all keys begin with. Default: tollgate.
     #[serde(default)]
     pub(in crate::config) prefix: Field<String>,
@@ -83,6 +91,16 @@ pub(in crate::config) struct RawRedis {
     /// node and kept in Redis.
     #[serde(default)]
     pub(in crate::config) secret: Field<String>,
+}
+
+/// Which servers may answer what need not be the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "read_from", rename_all = "snake_case")]
+pub(in crate::config) enum RawReadFrom {
+    /// The master.
+    Master,
+    /// A replica, and the master while there is none that follows it.
+    Replica,
 }
 
 /// Whom to trust, and who we are. Paths of files in PEM.

@@ -18,21 +18,29 @@ mod shard;
 mod slab;
 #[cfg(test)]
 mod tests;
+mod weight;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
+pub use self::shard::Forgiven;
+
 use self::locked::Locked;
 use self::shard::{Place, Record, Shard, Slot, WAYS};
-use super::{Charge, Verdicts};
+use self::weight::Weight;
+use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::time::{Span, Timestamp};
+use crate::time::{SLOWEST, Span, Timestamp};
 
 /// As many shards at least, so that a lock is rarely waited for.
 const MIN_SHARDS: usize = 64;
 /// Shards for each core.
 const SHARDS_PER_CORE: usize = 4;
+/// A clock that goes back by more has made a step, see [`crate::time::SLOWEST`].
+const STEP: Span = Span::from_micros(SLOWEST.as_micros() / 2);
 /// More keys than this are not reserved: about 190 GB.
 const MAX_KEYS: usize = 1 << 32;
 
@@ -41,11 +49,15 @@ const MAX_KEYS: usize = 1 << 32;
 pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     groups: usize,
+    holding: HoldingTimes,
+    /// When the house was last kept.
+    kept_us: AtomicU64,
 }
 
 impl MemoryStore {
     /// A store in which `max_keys` keys find room at the same time, at least
-    /// one and at most 2^32. When there are more, those least in debt are forgotten.
+    /// one and at most 2^32. When there are more, those are forgotten that have
+    /// used the smallest part of their limits.
     pub fn new(max_keys: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_shards(max_keys, (SHARDS_PER_CORE * cores).next_power_of_two().max(MIN_SHARDS))
@@ -54,7 +66,12 @@ impl MemoryStore {
     /// `shards` is a power of two.
     fn with_shards(max_keys: usize, shards: usize) -> Self {
         let groups = groups_per_shard(max_keys.clamp(1, MAX_KEYS), shards);
-        Self { shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(), groups }
+        Self {
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(),
+            groups,
+            holding: HoldingTimes::default(),
+            kept_us: AtomicU64::new(0),
+        }
     }
 
     /// Where a key may be, by four independent parts of its bits.
@@ -121,16 +138,35 @@ impl MemoryStore {
         algorithm.capacity().saturating_sub(verdict.remaining)
     }
 
+    /// What must be done now and then. `now` is the clock by which is decided. If
+    /// it was set back far, all states are forgotten but what is in flight: they
+    /// would hold until the time at which they were counted has come again.
+    pub fn housekeep(&self, now: Timestamp) {
+        let kept = Timestamp::from_micros(self.kept_us.swap(now.as_micros(), Ordering::Relaxed));
+        if kept.since(now) > STEP {
+            self.shards.iter().for_each(|shard| shard.lock().begin_anew());
+        }
+    }
+
+    /// How long units in flight are held on this node.
+    pub const fn holding(&self) -> &HoldingTimes {
+        &self.holding
+    }
+
     /// Keys whose state has not expired, give or take a second. Looks at every
     /// slot, so ask for it rarely.
     pub fn live_keys(&self, now: Timestamp) -> usize {
         self.shards.iter().map(|shard| shard.lock().live(now)).sum()
     }
 
-    /// How many states were forgotten before they had expired, for want of
-    /// room: if this grows, `max_keys` is too small.
-    pub fn forgiven(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.lock().forgiven()).sum()
+    /// What was forgotten before it had ended, for want of room: if this grows,
+    /// `max_keys` is too small.
+    pub fn forgiven(&self) -> Forgiven {
+        let shards = self.shards.iter().map(|shard| shard.lock().forgiven());
+        shards.fold(Forgiven::default(), |sum, shard| Forgiven {
+            states: sum.states + shard.states,
+            milli_limits: sum.milli_limits.saturating_add(shard.milli_limits),
+        })
     }
 }
 
@@ -167,14 +203,11 @@ fn keep(
     now: Timestamp,
 ) {
     let Some(state) = next else { return };
+    let expires_at = charge.algorithm.expires_at(&state);
     let capacity = charge.algorithm.capacity();
     let used = capacity.saturating_sub(verdict.remaining);
-    let record = Record {
-        expires_at: charge.algorithm.expires_at(&state),
-        state,
-        // At most 255; the capacity's 39 bits leave room for the product.
-        share: u8::try_from(used * 255 / capacity).unwrap_or(u8::MAX),
-    };
+    let weight = Weight::new(charge.algorithm, used, capacity, expires_at.since(now));
+    let record = Record { state, expires_at, weight };
     shard.put(place, slot, record, now);
 }
 

@@ -7,9 +7,10 @@
 //! is free: nothing needs to sweep.
 //!
 //! When all 32 slots are taken, the state that is worth least is forgotten: the
-//! one with the least time left, weighted by the share of its limit that is
-//! used. A flood of new keys, each used once, so pushes itself out, and not
-//! those that are in debt. What was forgotten is counted.
+//! one whose client gets the smallest part of its limit a second time, see
+//! [`weight`](super::weight). A flood of new keys, each used once, so pushes
+//! itself out, and not those that are in debt, whatever the windows of both are.
+//! What was forgotten is counted.
 //!
 //! Units in flight must never be forgotten, or more than their limit would be
 //! in flight. They are held in a map beside the table, where nothing can push
@@ -21,12 +22,13 @@ use std::collections::HashMap;
 
 use super::packed::Packed;
 use super::slab::Slab;
+use super::weight::{WHOLE, Weight};
 use crate::algorithm::State;
 use crate::time::Timestamp;
 
 /// Slots in a group.
 pub(super) const WAYS: usize = 16;
-/// Key and state, share, tag and expiry.
+/// Key and state, weight, tag and expiry.
 #[cfg(test)]
 pub(super) const SLOT_BYTES: usize = 32 + 1 + 1 + 4;
 
@@ -45,8 +47,8 @@ pub(super) struct Place {
 pub(super) struct Record {
     pub(super) state: State,
     pub(super) expires_at: Timestamp,
-    /// How much of the limit is used, from 0 to 255.
-    pub(super) share: u8,
+    /// How much of the limit is used.
+    pub(super) weight: Weight,
 }
 
 /// A slot of a shard.
@@ -56,9 +58,9 @@ pub(super) struct Slot {
     way: usize,
 }
 
-/// Tags, shares, expiries and entries of sixteen slots.
+/// Tags, weights, expiries and entries of sixteen slots.
 ///
-/// An expiry is in seconds since the epoch, rounded up; zero: never used, or
+/// A weight is one as its code. An expiry is in seconds since the epoch, rounded up; zero: never used, or
 /// emptied. An entry is a key and a packed state. A tuple of plain numbers
 /// instead of a structure with names, because the system hands those out as
 /// zero pages, of which none is touched before it is used.
@@ -71,7 +73,20 @@ pub(super) struct Shard {
     large: Slab,
     /// Units in flight by key.
     held: HashMap<u128, u64>,
-    forgiven: u64,
+    forgiven_states: u64,
+    /// What they counted: [`WHOLE`] is one limit.
+    forgiven_debt: u128,
+}
+
+/// What was forgotten for want of room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgiven {
+    /// How many states that had not ended.
+    pub states: u64,
+    /// What these counted then, in thousandths of a limit: 1000 is one client
+    /// that has its whole limit a second time, or two that have half of it. Each
+    /// state is told within a quarter.
+    pub milli_limits: u64,
 }
 
 impl Shard {
@@ -81,7 +96,8 @@ impl Shard {
             groups: vec![empty; groups].into_boxed_slice(),
             large: Slab::default(),
             held: HashMap::new(),
-            forgiven: 0,
+            forgiven_states: 0,
+            forgiven_debt: 0,
         }
     }
 
@@ -152,9 +168,9 @@ impl Shard {
         });
         let end_s = record.expires_at.as_micros().div_ceil(1_000_000);
         let Slot { group, way } = slot;
-        let (tags, shares, expiries_s, entries) = &mut self.groups[group];
+        let (tags, weights, expiries_s, entries) = &mut self.groups[group];
         tags[way] = place.tag;
-        shares[way] = record.share;
+        weights[way] = record.weight.code();
         expiries_s[way] = u32::try_from(end_s).unwrap_or(u32::MAX);
         entries[way] = (place.key, bits.expect("an index always has a form"));
     }
@@ -167,6 +183,12 @@ impl Shard {
         }
     }
 
+    /// Forgets all states but what is in flight.
+    pub(super) fn begin_anew(&mut self) {
+        self.groups.iter_mut().for_each(|(_, _, expiries_s, _)| *expiries_s = [0; WAYS]);
+        self.large = Slab::default();
+    }
+
     /// A free slot of the emptier group, or the one whose state is worth least.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;
@@ -177,14 +199,15 @@ impl Shard {
         if let Some(way) = expiries_s(group).position(is_free) {
             return Slot { group, way };
         }
-        self.forgiven += 1;
         let ways = |group| (0..WAYS).map(move |way| Slot { group, way });
-        let worth = |&Slot { group, way }: &Slot| {
-            let (_, shares, expiries_s, _) = &self.groups[group];
-            let left_s = u64::from(expiries_s[way].saturating_sub(now_s));
-            left_s * (1 + u64::from(shares[way]))
+        let debt = |&Slot { group, way }: &Slot| {
+            let (_, weights, expiries_s, _) = &self.groups[group];
+            Weight::from_code(weights[way]).debt(expiries_s[way].saturating_sub(now_s))
         };
-        ways(first).chain(ways(second)).min_by_key(worth).expect("a group has slots")
+        let least = ways(first).chain(ways(second)).min_by_key(debt).expect("a group has slots");
+        self.forgiven_states += 1;
+        self.forgiven_debt += u128::from(debt(&least));
+        least
     }
 
     fn release(&mut self, Slot { group, way }: Slot) {
@@ -197,9 +220,11 @@ impl Shard {
         }
     }
 
-    /// States that had not expired and were forgotten for want of room.
-    pub(super) fn forgiven(&self) -> u64 {
-        self.forgiven
+    /// What was forgotten for want of room.
+    pub(super) fn forgiven(&self) -> Forgiven {
+        let milli_limits = self.forgiven_debt * 1000 / u128::from(WHOLE);
+        let milli_limits = u64::try_from(milli_limits).unwrap_or(u64::MAX);
+        Forgiven { states: self.forgiven_states, milli_limits }
     }
 
     /// States that have not expired, give or take a second.

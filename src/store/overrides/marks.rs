@@ -12,8 +12,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::Key;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
+/// Replicas may be so far behind their masters.
+const SETTLED_AFTER: Span = Span::from_secs(5);
 /// Parts of the keys.
 pub(in crate::store) const PARTS: usize = 64;
 
@@ -21,13 +23,19 @@ pub(in crate::store) const PARTS: usize = 64;
 #[derive(Debug)]
 pub(in crate::store) struct Marks {
     parts: [AtomicU64; PARTS],
+    /// When each part was last heard to have changed.
+    changed_us: [AtomicU64; PARTS],
     heard_us: AtomicU64,
 }
 
 impl Default for Marks {
     /// Nothing was heard yet. A part that was never changed has the mark 0.
     fn default() -> Self {
-        Self { parts: [const { AtomicU64::new(0) }; PARTS], heard_us: AtomicU64::new(0) }
+        Self {
+            parts: [const { AtomicU64::new(0) }; PARTS],
+            changed_us: [const { AtomicU64::new(0) }; PARTS],
+            heard_us: AtomicU64::new(0),
+        }
     }
 }
 
@@ -51,8 +59,12 @@ impl Marks {
                 *known = mark;
             }
         }
-        for (part, mark) in self.parts.iter().zip(all) {
-            part.store(mark, Ordering::Relaxed);
+        for ((part, changed_us), mark) in self.parts.iter().zip(&self.changed_us).zip(all) {
+            if part.load(Ordering::Relaxed) != mark {
+                changed_us.store(at.as_micros(), Ordering::Relaxed);
+            }
+            // Who sees the mark sees when it changed.
+            part.store(mark, Ordering::Release);
         }
         // Who sees the time sees the marks.
         self.heard_us.store(at.as_micros(), Ordering::Release);
@@ -63,8 +75,40 @@ impl Marks {
         Timestamp::from_micros(self.heard_us.load(Ordering::Acquire))
     }
 
+    /// Whether the part in which a key is was changed so long ago that replicas
+    /// know of it, if they follow their masters at all.
+    pub(super) fn has_settled(&self, key: &Key, now: Timestamp) -> bool {
+        let changed_us = self.changed_us[part(key)].load(Ordering::Relaxed);
+        now.since(Timestamp::from_micros(changed_us)) >= SETTLED_AFTER
+    }
+
     /// The mark of the part in which a key is.
     pub(super) fn of(&self, key: &Key) -> u64 {
-        self.parts[part(key)].load(Ordering::Relaxed)
+        self.parts[part(key)].load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::{Counter, Principal};
+
+    #[test]
+    fn a_part_settles_five_seconds_after_it_was_heard_to_change() {
+        let key =
+            |bits| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) };
+        let at = |ms: u64| Timestamp::default().plus(Span::from_millis(1_000_000 + ms));
+        let (marks, changed, other) = (Marks::default(), key(7), key(8));
+        assert!(marks.has_settled(&changed, at(0)));
+        marks.hear([(7, 3)], at(0));
+        marks.hear([(7, 3)], at(1000));
+        assert!(marks.has_settled(&other, at(0)));
+        assert!(!marks.has_settled(&changed, at(4999)));
+        assert!(marks.has_settled(&changed, at(5000)));
+        marks.hear([(7, 4)], at(9000));
+        assert!(!marks.has_settled(&changed, at(9000)));
+        // What is no longer changed at all was changed, too.
+        marks.hear([], at(20_000));
+        assert!(!marks.has_settled(&changed, at(20_000)));
     }
 }

@@ -144,11 +144,12 @@ enum Keeper {
 pub(super) type Said = Option<Option<Override>>;
 
 impl Keeper {
-    /// What is kept of these keys, in their order.
-    async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+    /// What is kept of these keys, in their order. Those that have `settled` have
+    /// not changed lately.
+    async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
         match self {
             Self::File(reader) => reader.fetch(keys).await,
-            Self::Redis(there) => there.fetch(keys).await,
+            Self::Redis(there) => there.fetch(keys, settled).await,
             #[cfg(test)]
             Self::Fake(fake) => fake.fetch(keys).await,
         }
@@ -259,7 +260,8 @@ impl Inner {
             let asked = |(key, at): &(Key, Timestamp)| Asked { mark: self.marks.of(key), at: *at };
             let asked: Vec<Asked> = batch.iter().map(asked).collect();
             let keys: Vec<Key> = batch.iter().map(|(key, _)| *key).collect();
-            let said = self.keeper.fetch(&keys).await;
+            let settled = batch.iter().all(|(key, at)| self.marks.has_settled(key, *at));
+            let said = self.keeper.fetch(&keys, settled).await;
             let mut cache = self.cache.borrow_mut();
             for ((key, asked), said) in keys.iter().zip(asked).zip(said) {
                 if let Some(said) = said {

@@ -1,6 +1,7 @@
 //! Opening one connection: finding the server, being let in, and making sure
 //! that it can decide before anybody is sent there.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::{ProtocolVersion, RedisConnectionInfo, RedisError, Value, cmd, pipe};
@@ -20,6 +21,10 @@ pub(super) enum Target {
     Fixed(Address),
     /// The sentinels of the settings know it.
     Master,
+    /// One of the replicas that the sentinels know, for what is only read.
+    Replica,
+    /// A replica of a cluster at this address, for what is only read.
+    ReplicaAt(Address),
 }
 
 /// What a log calls it.
@@ -28,6 +33,8 @@ impl std::fmt::Display for Target {
         match self {
             Self::Fixed(address) => address.fmt(f),
             Self::Master => f.write_str("the sentinels' master"),
+            Self::Replica => f.write_str("a replica of the sentinels' master"),
+            Self::ReplicaAt(address) => write!(f, "the replica {address}"),
         }
     }
 }
@@ -50,6 +57,10 @@ pub(super) async fn dial(
     let mut wire = match target {
         Target::Fixed(address) => open(settings, address, Door::Server).await?,
         Target::Master => open(settings, &master(settings).await?, Door::Server).await?,
+        Target::Replica => return dial_replica(settings, &replica(settings).await?, None).await,
+        Target::ReplicaAt(address) => {
+            return dial_replica(settings, address, Some(cmd("READONLY"))).await;
+        }
     };
     let mut prepare = pipe();
     prepare.cmd("ROLE").cmd("SCRIPT").arg("LOAD").arg(script.source);
@@ -63,6 +74,20 @@ pub(super) async fn dial(
         return Err(StoreError::Refused(Refusal::ReadOnly, "it is a replica".to_owned()));
     }
     loaded.extract_error()?;
+    ping(&mut wire, settings.timeout).await?;
+    Ok(wire)
+}
+
+/// A connection to a replica, which is not asked to decide anything.
+async fn dial_replica(
+    settings: &RedisSettings,
+    address: &Address,
+    prepare: Option<redis::Cmd>,
+) -> Result<Wire, StoreError> {
+    let mut wire = open(settings, address, Door::Server).await?;
+    if let Some(prepare) = prepare {
+        wire.send_one(&prepare).await?.extract_error()?;
+    }
     ping(&mut wire, settings.timeout).await?;
     Ok(wire)
 }
@@ -125,6 +150,47 @@ fn client(settings: &RedisSettings, door: Door) -> RedisConnectionInfo {
 /// Where the master is, as the first sentinel says that knows it
 /// (Redis' "Guidelines for Redis clients with support for Redis Sentinel").
 async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
+    let master = |answer, name: &str| {
+        let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
+            .map_err(|_| StoreError::Garbage("a sentinel does not answer with host and port"))?
+            .ok_or_else(|| {
+                let what = format!("the sentinels know no master \"{name}\"");
+                StoreError::Refused(Refusal::Other, what)
+            })?;
+        Ok(Address::tcp(host, port))
+    };
+    ask_sentinels(settings, "GET-MASTER-ADDR-BY-NAME", master).await
+}
+
+/// Where one of the replicas is that are well, as the first sentinel says that
+/// knows one.
+async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
+    let replica = |answer, name: &str| {
+        let replicas = redis::from_redis_value::<Vec<HashMap<String, String>>>(answer)
+            .map_err(|_| StoreError::Garbage("a sentinel does not answer with replicas"))?;
+        let well: Vec<Address> = replicas.iter().filter_map(replica_that_is_well).collect();
+        fastrand::choice(well).ok_or_else(|| {
+            let what = format!("the sentinels know no replica of \"{name}\" that is well");
+            StoreError::Refused(Refusal::Other, what)
+        })
+    };
+    ask_sentinels(settings, "REPLICAS", replica).await
+}
+
+/// The address of a replica that is up and follows its master.
+fn replica_that_is_well(told: &HashMap<String, String>) -> Option<Address> {
+    let is = |field, wanted| told.get(field).is_some_and(|it| it == wanted);
+    let port = told.get("port")?.parse().ok()?;
+    let host = told.get("ip")?;
+    (is("flags", "slave") && is("master-link-status", "ok")).then(|| Address::tcp(host, port))
+}
+
+/// What the first sentinel says that knows it.
+async fn ask_sentinels(
+    settings: &RedisSettings,
+    question: &str,
+    read: impl Fn(Value, &str) -> Result<Address, StoreError>,
+) -> Result<Address, StoreError> {
     let Topology::Sentinel { sentinels, master_name } = &settings.topology else {
         unreachable!("only sentinels have a target without an address");
     };
@@ -133,10 +199,11 @@ async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
     let limit = patience(settings) / (count + 1);
     let mut error = StoreError::Away;
     for sentinel in sentinels {
-        match timeout(limit, ask_sentinel(settings, sentinel, master_name)).await {
-            Ok(Ok(address)) => return Ok(address),
-            Ok(Err(why)) => error = why,
-            Err(_) => error = StoreError::Timeout,
+        let asked = timeout(limit, ask_sentinel(settings, sentinel, question, master_name)).await;
+        let answer = asked.unwrap_or(Err(StoreError::Timeout));
+        match answer.and_then(|answer| read(answer, master_name)) {
+            Ok(address) => return Ok(address),
+            Err(why) => error = why,
         }
     }
     Err(error)
@@ -145,27 +212,45 @@ async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
 async fn ask_sentinel(
     settings: &RedisSettings,
     sentinel: &Address,
+    question: &str,
     master_name: &str,
-) -> Result<Address, StoreError> {
-    let mut question = cmd("SENTINEL");
-    question.arg("GET-MASTER-ADDR-BY-NAME").arg(master_name);
+) -> Result<Value, StoreError> {
+    let mut asked = cmd("SENTINEL");
+    asked.arg(question).arg(master_name);
     let mut with_password = false;
-    let answer = loop {
+    loop {
         let door = Door::Sentinel { with_password };
         let mut wire = open(settings, sentinel, door).await?;
-        let answer = wire.send_one(&question).await?;
+        let answer = wire.send_one(&asked).await?;
         match answer.extract_error().map_err(StoreError::from) {
             Err(StoreError::Refused(Refusal::Unauthorised, _)) if !with_password => {
                 with_password = true;
             }
-            answer => break answer?,
+            answer => return answer,
         }
-    };
-    let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
-        .map_err(|_| StoreError::Garbage("a sentinel does not answer with host and port"))?
-        .ok_or_else(|| {
-            let what = format!("the sentinels know no master \"{master_name}\"");
-            StoreError::Refused(Refusal::Other, what)
-        })?;
-    Ok(Address::tcp(host, port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_replica_that_is_up_and_follows_its_master_is_chosen() {
+        let told = |flags: &str, link: &str| {
+            [("ip", "10.0.0.2"), ("port", "6380"), ("flags", flags), ("master-link-status", link)]
+                .map(|(field, value)| (field.to_owned(), value.to_owned()))
+                .into()
+        };
+        assert_eq!(
+            replica_that_is_well(&told("slave", "ok")),
+            Some(Address::tcp("10.0.0.2", 6380))
+        );
+        for (flags, link) in
+            [("slave", "err"), ("s_down,slave", "ok"), ("slave,disconnected", "ok")]
+        {
+            assert_eq!(replica_that_is_well(&told(flags, link)), None, "{flags} {link}");
+        }
+        assert_eq!(replica_that_is_well(&HashMap::new()), None);
+    }
 }

@@ -41,6 +41,8 @@ pub(super) type Plan = SmallVec<[Way; 4]>;
 pub(super) struct Here {
     pub(super) leases: leased::Ledger,
     accounts: write_back::Ledger,
+    /// What the accounts had lost, and forgotten, when it was last asked for.
+    told_losses: [u64; 2],
 }
 
 impl Here {
@@ -49,7 +51,16 @@ impl Here {
         Self {
             leases: leased::Ledger::new(MAX_KEYS),
             accounts: write_back::Ledger::new(MAX_KEYS, interval),
+            told_losses: [0; 2],
         }
+    }
+
+    /// Units that the accounts have lost, and forgotten, since this was last
+    /// asked for.
+    pub(super) fn new_losses(&mut self) -> [u64; 2] {
+        let losses = [self.accounts.lost_units(), self.accounts.forgotten_units()];
+        let before = std::mem::replace(&mut self.told_losses, losses);
+        [losses[0] - before[0], losses[1] - before[1]]
     }
 
     /// Which way the charges go. Leased units are spent already. `now` is the

@@ -65,7 +65,7 @@ pub use link::Health;
 pub use news::News;
 pub use overrides::Overrides;
 pub use server::{Call, Place, Servers};
-pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topology};
+pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
 use self::clock::StoreClock;
@@ -78,7 +78,7 @@ use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::SCRIPT;
-use super::{Charge, Correction, Decided, MemoryStore, Source};
+use super::{Charge, Correction, Decided, HoldingTimes, Losses, Lost, MemoryStore, Source};
 use crate::digest::SharedSecret;
 use crate::terms::StoreMode;
 use crate::time::{Clock, Timestamp};
@@ -96,7 +96,9 @@ const START_PATIENCE: Duration = Duration::from_millis(500);
 pub struct Shared {
     settings: RedisSettings,
     secret: Arc<SharedSecret>,
+    memory: Arc<MemoryStore>,
     fallback: Fallback,
+    lost: Lost,
     /// What all nodes agree on.
     facts: watch::Receiver<Facts>,
     /// For the worker that finds out.
@@ -115,16 +117,24 @@ impl Shared {
         secret: Arc<SharedSecret>,
     ) -> Self {
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
-        let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
+        let fallback = Fallback::new(Arc::clone(&memory));
+        let publisher = Mutex::new(Some(sender));
         Self {
             settings,
             secret,
+            memory,
             fallback,
+            lost: Lost::default(),
             facts,
             publisher,
             workers: AtomicU64::new(0),
             news: News::default(),
         }
+    }
+
+    /// See [`SharedStore::losses`](super::SharedStore::losses).
+    pub(super) fn losses(&self) -> Losses {
+        self.lost.losses(self.memory.forgiven())
     }
 }
 
@@ -302,8 +312,16 @@ impl RedisStore {
     /// what the store is to be told it is told.
     pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.go_by_facts();
+        self.shared.memory.housekeep(now);
+        let [lost, forgotten] = self.here.borrow_mut().new_losses();
+        self.shared.lost.add(lost, forgotten);
         if let Some(encoder) = self.encoder() {
             self.run_errands(&encoder, now);
         }
+    }
+
+    /// See [`Store::holding`](super::Store::holding).
+    pub fn holding(&self) -> &HoldingTimes {
+        self.shared.memory.holding()
     }
 }

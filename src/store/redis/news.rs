@@ -11,7 +11,11 @@ use super::failure::StoreError;
 
 /// The news of one node, for all of its workers.
 #[derive(Clone, Debug, Default)]
-pub struct News(Arc<Mutex<HashMap<String, Outage>>>);
+pub struct News {
+    outages: Arc<Mutex<HashMap<String, Outage>>>,
+    /// Whether they are of servers that are only read, for which others stand in.
+    of_replicas: bool,
+}
 
 /// A server is away.
 #[derive(Debug, Default)]
@@ -24,9 +28,14 @@ struct Outage {
 }
 
 impl News {
+    /// The same of servers that are only read.
+    pub(super) fn of_replicas(&self) -> Self {
+        Self { of_replicas: true, ..self.clone() }
+    }
+
     /// A worker has given the server up. True if it is the first.
     pub(super) fn lost(&self, server: &str, error: Option<&StoreError>) -> bool {
-        let mut outages = self.0.lock();
+        let mut outages = self.outages.lock();
         let outage = outages.entry(server.to_owned()).or_default();
         outage.workers += 1;
         if outage.workers > 1 {
@@ -37,6 +46,11 @@ impl News {
             return false;
         }
         outage.is_explained = error.is_none_or(|error| *error != StoreError::Timeout);
+        if self.of_replicas {
+            let error = error.map(ToString::to_string).unwrap_or_default();
+            warn!(%server, %error, "a replica is away; the master is read in its place");
+            return true;
+        }
         match error {
             Some(error) => {
                 warn!(%server, %error, "Redis is away; policies do as they say for that case");
@@ -48,7 +62,7 @@ impl News {
 
     /// A worker knows why the server is still away. True if nobody did before.
     pub(super) fn explain(&self, server: &str, error: &StoreError) -> bool {
-        let mut outages = self.0.lock();
+        let mut outages = self.outages.lock();
         let unexplained = outages.get_mut(server).filter(|outage| !outage.is_explained);
         let Some(outage) = unexplained.filter(|_| *error != StoreError::Timeout) else {
             return false;
@@ -61,7 +75,9 @@ impl News {
     /// A worker has found the server again. True if it is the last.
     pub(super) fn found(&self, server: &str) -> bool {
         let is_last = self.forget(server);
-        if is_last {
+        if is_last && self.of_replicas {
+            info!(%server, "the replica is read again");
+        } else if is_last {
             info!(%server, "Redis decides");
         }
         is_last
@@ -70,7 +86,7 @@ impl News {
     /// A worker that has given the server up does not look for it any more.
     /// True if it is the last.
     pub(super) fn forget(&self, server: &str) -> bool {
-        let mut outages = self.0.lock();
+        let mut outages = self.outages.lock();
         let Some(outage) = outages.get_mut(server) else { return false };
         outage.workers -= 1;
         if outage.workers > 0 {

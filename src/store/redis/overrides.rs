@@ -20,7 +20,7 @@ use super::layout::Layout;
 use super::news::News;
 use super::presence::{Facts, Presence};
 use super::script::SCRIPT;
-use super::settings::RedisSettings;
+use super::settings::{ReadFrom, RedisSettings};
 use super::{Place, RedisStore, Servers, StoreError};
 use crate::digest::{Key, Secret};
 use crate::store::overrides::{Marks, Override, OverrideError, PARTS, Said, decode, encode, part};
@@ -40,6 +40,7 @@ pub struct Overrides {
     facts: watch::Receiver<Facts>,
     prefix: Rc<str>,
     timeout: Duration,
+    read_from: ReadFrom,
 }
 
 impl RedisStore {
@@ -50,6 +51,7 @@ impl RedisStore {
             facts: self.shared.facts.clone(),
             prefix: self.shared.settings.prefix.as_str().into(),
             timeout: self.shared.settings.timeout,
+            read_from: self.shared.settings.read_from,
         }
     }
 }
@@ -71,7 +73,8 @@ impl Overrides {
         let mut presence = Presence::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
         let secret = presence.agree_on_facts().await?;
         let prefix = settings.prefix.as_str().into();
-        Ok((Self { servers, facts, prefix, timeout }, secret))
+        // What a person asks for is the newest.
+        Ok((Self { servers, facts, prefix, timeout, read_from: ReadFrom::Master }, secret))
     }
 
     /// How long a question may take.
@@ -90,8 +93,9 @@ impl Overrides {
         Some((layout.key(key.principal).to_vec(), field))
     }
 
-    /// What is kept of these keys, in their order: one call for each place.
-    pub(in crate::store) async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+    /// What is kept of these keys, in their order: one call for each place. Of
+    /// keys whose parts have `settled` a replica may tell, where it may at all.
+    pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
         let mut said = vec![None; keys.len()];
         let mut asked: Vec<(Place, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -106,8 +110,11 @@ impl Overrides {
             commands.cmd("HGET").arg(hash).arg(field);
             indices.push(index);
         }
-        let answers =
-            asked.iter().map(|(place, commands, _)| self.servers.look_up(*place, commands));
+        let may_replica = settled && self.read_from == ReadFrom::Replica;
+        let answers = asked.iter().map(async |(place, commands, _)| match may_replica {
+            true => self.servers.read(*place, commands).await,
+            false => self.servers.look_up(*place, commands).await,
+        });
         let answers = join_all(answers).await;
         for ((.., indices), answers) in asked.iter().zip(answers) {
             for (&index, answer) in indices.iter().zip(answers.into_iter().flatten()) {

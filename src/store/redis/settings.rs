@@ -2,6 +2,7 @@
 //! how long to wait for them.
 
 use std::fmt;
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ pub struct RedisSettings {
     pub tls: Option<TlsSettings>,
     /// How long a decision may wait for Redis, from its call to its answer.
     pub timeout: Duration,
+    /// How many connections each worker opens to each server.
+    pub connections: NonZeroU16,
+    /// Where limits of single keys are read. Counters are always the master's.
+    pub read_from: ReadFrom,
     /// What the names of all keys begin with, so that several gateways can
     /// share one Redis.
     pub prefix: String,
@@ -51,6 +56,8 @@ impl RedisSettings {
             password: None,
             tls: None,
             timeout: Duration::from_millis(20),
+            connections: NonZeroU16::MIN,
+            read_from: ReadFrom::default(),
             prefix: "tollgate".to_owned(),
             expected_clients: 1_000_000,
             mode: StoreMode::default(),
@@ -58,6 +65,16 @@ impl RedisSettings {
             secret: None,
         }
     }
+}
+
+/// Which servers may answer what need not be the newest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadFrom {
+    /// The master.
+    #[default]
+    Master,
+    /// A replica, where the sentinels or the cluster know one; else the master.
+    Replica,
 }
 
 /// Where the servers are, and what they are to each other.

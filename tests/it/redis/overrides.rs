@@ -89,6 +89,68 @@ fn on_a_master_that_sentinels_know() {
     holds(&format!("url: \"{}\"", sentinels.url()));
 }
 
+/// How often this server was asked for a field of a hash.
+fn lookups(server: &Redis) -> u64 {
+    let stats = server.cli(&["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hget:calls="));
+    let calls = line.and_then(|line| line.split(',').next());
+    calls.map_or(0, |calls| calls.trim().parse().expect("it is a number"))
+}
+
+/// Asks for the limits of clients that were never seen until `is_read` says so.
+fn ask_until(store: &str, what: &str, mut is_read: impl FnMut() -> bool) {
+    let gateways = pair(store, "");
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    let mut next = 1000..;
+    eventually(what, || {
+        let names: Vec<_> = next.by_ref().take(20).map(who).collect();
+        assert!(names.iter().all(|name| limits(&mut clients, name) == [3, 3]));
+        is_read()
+    });
+}
+
+#[test]
+fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
+    let mut sentinels = Sentinels::start();
+    let store = format!("url: \"{}\", read_from: replica", sentinels.url());
+    holds(&store);
+    let replica = &sentinels.replica;
+    ask_until(&store, "the replica is read", || lookups(replica) > 20);
+    // Counters are the master's: replicas are never asked to decide.
+    assert!(!replica.cli(&["INFO", "commandstats"]).contains("cmdstat_evalsha"));
+    sentinels.replica.kill();
+    holds(&store);
+}
+
+#[test]
+fn read_from_a_replica_that_has_lost_its_master_only_until_that_is_known() {
+    let sentinels = Sentinels::start();
+    let store = format!("url: \"{}\", read_from: replica", sentinels.url());
+    // It goes on with what it had, and follows nobody.
+    sentinels.replica.cli(&["REPLICAOF", "127.0.0.1", "1"]);
+    let gateways = pair(&store, "");
+    set(&gateways[0], "ann", "50");
+    // Later than changes are read from the master in any case.
+    thread::sleep(Duration::from_secs(6));
+    let other = pair(&store, "");
+    let mut clients = other.each_ref().map(Gateway::client);
+    assert_eq!(limits(&mut clients, "X-Who: ann"), [50, 50]);
+}
+
+#[test]
+fn read_from_the_replicas_of_a_cluster() {
+    let cluster = Cluster::start();
+    let store = format!("url: \"{}\", read_from: replica, connections: 2", cluster.url());
+    holds(&store);
+    let masters: Vec<u16> = cluster.masters().map(Redis::port).collect();
+    let replicas: Vec<_> =
+        cluster.nodes.iter().filter(|node| !masters.contains(&node.port())).collect();
+    ask_until(&store, "all replicas are read", || replicas.iter().all(|it| lookups(it) > 5));
+    for replica in replicas {
+        assert!(!replica.cli(&["INFO", "commandstats"]).contains("cmdstat_evalsha"));
+    }
+}
+
 #[test]
 fn a_raised_limit_ends_a_refusal_in_every_mode_and_a_lowered_one_begins_it() {
     let redis = Redis::start(Options::default());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{node, wait_for_store};
+use super::{node, node_of, wait_for_store};
 use crate::support::load::who;
 use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
 use crate::support::{Certificates, Gateway, eventually};
@@ -41,11 +41,12 @@ fn a_user_who_may_do_no_more_than_the_documentation_says() {
 
 #[test]
 fn a_user_of_a_cluster_who_may_do_no_more_than_the_documentation_says() {
-    let more = "+cluster|slots +asking";
+    let more = "+cluster|slots +asking +readonly";
     assert!(documentation().contains(&format!("In a cluster it also needs `{more}`")));
     let lines = vec![format!("user {} {more}", acl_of_documentation())];
     let cluster = Cluster::start_with(Options { lines, ..Options::default() });
-    holds(&format!("url: \"{}\", username: tollgate, password: secret", cluster.url()));
+    let user = "username: tollgate, password: secret, read_from: replica";
+    holds(&format!("url: \"{}\", {user}", cluster.url()));
     for master in cluster.masters() {
         let denied = master.cli(&["ACL", "LOG"]);
         assert!(!denied.contains("reason\ncommand"), "{denied}");
@@ -54,7 +55,7 @@ fn a_user_of_a_cluster_who_may_do_no_more_than_the_documentation_says() {
 
 #[test]
 fn a_user_of_sentinels_who_may_do_no_more_than_the_documentation_says() {
-    let more = "+sentinel|get-master-addr-by-name";
+    let more = "+sentinel|get-master-addr-by-name +sentinel|replicas";
     assert!(documentation().contains(&format!("a user of Sentinels `{more}`")));
     let user = |rules: &str| vec![format!("user {rules}")];
     let sentinels = Sentinels::start_with(
@@ -65,7 +66,8 @@ fn a_user_of_sentinels_who_may_do_no_more_than_the_documentation_says() {
         },
         user(&format!("tollgate on >secret resetchannels -@all +@connection {more}")),
     );
-    holds(&format!("url: \"{}\", username: tollgate, password: secret", sentinels.url()));
+    let user = "username: tollgate, password: secret, read_from: replica";
+    holds(&format!("url: \"{}\", {user}", sentinels.url()));
     let denied = sentinels.master.cli(&["ACL", "LOG"]);
     assert!(!denied.contains("reason\ncommand"), "{denied}");
 }
@@ -149,6 +151,49 @@ fn a_unix_socket() {
     let redis = Redis::start(Options::default());
     holds(&format!("url: \"redis+unix://{}?db=5\"", redis.socket().display()));
     assert!(redis.cli(&["INFO", "keyspace"]).contains("db5:"));
+}
+
+/// Connections to a server, without the one that asks.
+fn connections(redis: &Redis) -> usize {
+    redis.cli(&["CLIENT", "LIST"]).lines().filter(|line| line.contains("addr=")).count() - 1
+}
+
+#[test]
+fn several_connections_to_one_server() {
+    let redis = Redis::start(Options::default());
+    let store = format!("url: \"{}\", connections: 3", redis.url());
+    let gateway = node_of(&store, "each: { key: \"header:x-who\", limit: 3/day }", "[each]", 2);
+    wait_for_store(&gateway);
+    eventually("each worker has three", || connections(&redis) == 6);
+    drop(gateway);
+    holds(&store);
+}
+
+/// Counters of one request that go different ways to one server are all counted
+/// or, in the end, none, as on several servers.
+#[test]
+fn a_request_whose_counters_go_over_several_connections() {
+    let redis = Redis::start(Options::default());
+    let store = format!("url: \"{}\", connections: 5", redis.url());
+    let policies =
+        "each: { key: \"header:x-who\", limit: 3/day }, all: { key: global, limit: 30/day }";
+    let gateways = [(); 2].map(|()| node_of(&store, policies, "[each, all]", 1));
+    gateways.iter().for_each(wait_for_store);
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    let mut admitted = 0;
+    for round in 0..5 {
+        for client in 0..20 {
+            let status = clients[(client + round) % 2].get("/", &[&who(client)]).status;
+            admitted += usize::from(status == 200);
+        }
+    }
+    assert_eq!(admitted, 30);
+}
+
+#[test]
+fn several_connections_to_each_node_of_a_cluster() {
+    let cluster = Cluster::start();
+    holds(&format!("url: \"{}\", connections: 3", cluster.url()));
 }
 
 #[test]

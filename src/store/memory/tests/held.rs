@@ -26,7 +26,7 @@ fn a_flood_of_new_keys_and_a_hundred_years_forget_nothing_that_is_in_flight() {
     for stranger in 0..100_000 {
         store.apply(&[charge((1 << 32) + stranger, &minute)], at(0));
     }
-    assert!(store.forgiven() > 0, "the store was full");
+    assert!(store.forgiven().states > 0, "the store was full");
     let later = at(100 * 366 * Span::DAY.as_micros());
     assert!((0..1000).all(|user| !is_admitted(&store, charge(user, &single), later)));
     assert_eq!(store.live_keys(later), 1000);

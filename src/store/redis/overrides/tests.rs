@@ -32,7 +32,7 @@ fn a_thousand_overrides_are_kept_and_found_by_another_node() {
         }
         one.put(key(7), None).await.expect("Redis is there");
         let keys: Vec<_> = (0..1001).map(key).collect();
-        let said = other.fetch(&keys).await;
+        let said = other.fetch(&keys, true).await;
         for ((bits, units), said) in (0..1000).zip(1..).zip(&said) {
             assert_eq!(*said, Some((bits != 7).then_some(limit(units))), "{bits}");
         }
@@ -67,7 +67,7 @@ fn marks_are_heard_again_when_redis_is_back() {
         tokio::task::spawn_local(there.clone().listen(Arc::clone(&marks), clock.clone()));
         eventually("the marks are heard", async || marks.heard() == clock.now()).await;
         server.kill();
-        eventually("Redis is away", async || there.fetch(&[key(1)]).await == [None]).await;
+        eventually("Redis is away", async || there.fetch(&[key(1)], true).await == [None]).await;
         clock.advance(crate::time::Span::SECOND);
         server.restart();
         eventually("the marks are heard again", async || marks.heard() == clock.now()).await;
@@ -83,7 +83,7 @@ fn what_makes_no_sense_is_no_answer() {
         let (hash, _) = there.at(&key(1)).expect("the layout is known");
         let hash = String::from_utf8(hash).expect("it is text");
         server.command(&["SET", &hash, "of another kind"]);
-        assert_eq!(there.fetch(&[key(1)]).await, [None]);
+        assert_eq!(there.fetch(&[key(1)], true).await, [None]);
         assert!(matches!(there.get(key(1)).await, Err(OverrideError::Redis(_))));
     });
 }

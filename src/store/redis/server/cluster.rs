@@ -1,4 +1,5 @@
-//! A Redis Cluster: a link to each master, and a map of who keeps which slot.
+//! A Redis Cluster: links to each master, and a map of who keeps which slot. All
+//! that is asked of one slot goes over the same link.
 //!
 //! The map is read in the background, again whenever a call finds it wrong or
 //! a master away. A call that was sent to the wrong node was not counted there:
@@ -26,7 +27,7 @@ use super::super::link::Link;
 use super::super::news::News;
 use super::super::promise::Awaited;
 use super::super::script::{Encoded, Script};
-use super::super::settings::{Address, RedisSettings};
+use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
 
 /// Between two looks at the map when nothing seems wrong with it.
@@ -66,7 +67,17 @@ struct Map {
 #[derive(Clone, Debug)]
 struct Node {
     address: Address,
-    link: Rc<Link>,
+    /// At least one.
+    links: Rc<[Rc<Link>]>,
+    /// One of its replicas, where that may be read.
+    replica: Option<(Address, Rc<Link>)>,
+}
+
+impl Node {
+    /// The link for a slot.
+    fn link(&self, slot: u16) -> &Rc<Link> {
+        &self.links[usize::from(slot) % self.links.len()]
+    }
 }
 
 impl Cluster {
@@ -103,7 +114,7 @@ impl Cluster {
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
-        node.link.query(commands).await
+        node.link(slot).query(commands).await
     }
 
     /// Asks at the node that keeps `slot`, as [`Link::look_up`] does, or at the one
@@ -114,7 +125,7 @@ impl Cluster {
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         let node = self.shared.node_of(slot).ok_or(StoreError::Away)?;
-        let answers = node.link.look_up(commands).await;
+        let answers = node.link(slot).look_up(commands).await;
         let error = match &answers {
             Ok(answers) => match answers.iter().find_map(refused) {
                 Some(error) => error,
@@ -130,12 +141,23 @@ impl Cluster {
         }
     }
 
+    /// The way to a replica of the node that keeps `slot`.
+    pub(super) fn replica_of(&self, slot: u16) -> Option<Rc<Link>> {
+        Some(self.shared.node_of(slot)?.replica?.1)
+    }
+
     pub(super) async fn settled(&self) {
         self.shared.has_settled().await;
     }
 
     pub(super) fn links(&self) -> Vec<Rc<Link>> {
-        self.shared.map.borrow().nodes.iter().map(|node| Rc::clone(&node.link)).collect()
+        let map = self.shared.map.borrow();
+        map.nodes.iter().flat_map(|node| node.links.iter().cloned()).collect()
+    }
+
+    /// Links to each node.
+    pub(super) fn connections(&self) -> u16 {
+        self.shared.settings.connections.get()
     }
 }
 
@@ -162,7 +184,7 @@ impl Shared {
     /// Asks the node that is thought to keep `slot`.
     fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Node, Awaited)> {
         let node = self.node_of(slot)?;
-        let answer = node.link.call(encoded.clone(), repeat, slot, false);
+        let answer = node.link(slot).call(encoded.clone(), repeat, slot, false);
         Some((node, answer))
     }
 
@@ -171,7 +193,7 @@ impl Shared {
         let StoreError::Refused(refusal, _) = error else { return None };
         match refusal {
             Refusal::Moved(to) => Some((self.moved(slot, &from(to, by)), false)),
-            Refusal::Ask(to) => Some((self.link_to(&from(to, by)), true)),
+            Refusal::Ask(to) => Some((self.link_to(&from(to, by), slot), true)),
             _ => None,
         }
     }
@@ -183,7 +205,7 @@ impl Shared {
     }
 
     fn moved(&self, slot: u16, to: &Address) -> Rc<Link> {
-        let link = self.link_to(to);
+        let link = self.link_to(to, slot);
         let mut map = self.map.borrow_mut();
         let node = map.nodes.iter().position(|node| node.address == *to);
         if let Some(entry) = map.slots.get_mut(usize::from(slot)) {
@@ -192,25 +214,43 @@ impl Shared {
         link
     }
 
-    /// The link to a node, a new one if there is none. Only nodes of the
+    /// The link to a node for a slot, a new one if there is none. Only nodes of the
     /// cluster name others, and the next look at the map forgets those that
     /// keep nothing: so there are never many.
-    fn link_to(&self, address: &Address) -> Rc<Link> {
+    fn link_to(&self, address: &Address, slot: u16) -> Rc<Link> {
         let known = |node: &&Node| node.address == *address;
         if let Some(node) = self.map.borrow().nodes.iter().find(known) {
-            return Rc::clone(&node.link);
+            return Rc::clone(node.link(slot));
         }
         let node = self.node(address.clone());
-        let link = Rc::clone(&node.link);
+        let link = Rc::clone(node.link(slot));
         self.map.borrow_mut().nodes.push(node);
         link
     }
 
     fn node(&self, address: Address) -> Node {
-        let target = Target::Fixed(address.clone());
-        let (settings, news) = (Rc::clone(&self.settings), self.news.clone());
-        let link = Rc::new(Link::new(settings, self.script, target, news));
-        Node { address, link }
+        let link = |_| {
+            let target = Target::Fixed(address.clone());
+            let (settings, news) = (Rc::clone(&self.settings), self.news.clone());
+            Rc::new(Link::new(settings, self.script, target, news))
+        };
+        let links = (0..self.settings.connections.get()).map(link).collect();
+        Node { address, links, replica: None }
+    }
+
+    /// Takes one of these replicas of a node, unless it has one of them.
+    fn take_replica(&self, node: &mut Node, replicas: &[Address]) {
+        if self.settings.read_from == ReadFrom::Master {
+            return;
+        }
+        if node.replica.as_ref().is_some_and(|(address, _)| replicas.contains(address)) {
+            return;
+        }
+        node.replica = fastrand::choice(replicas).map(|address| {
+            let target = Target::ReplicaAt(address.clone());
+            let (settings, news) = (Rc::clone(&self.settings), self.news.of_replicas());
+            (address.clone(), Rc::new(Link::new(settings, self.script, target, news)))
+        });
     }
 
     async fn keep(self: Rc<Self>) {
@@ -235,7 +275,7 @@ impl Shared {
         self.turn.set(turn.wrapping_add(1));
         for step in 0..nodes.len() {
             let node = &nodes[turn.wrapping_add(step) % nodes.len()];
-            if let Ok(answers) = node.link.query(&question).await
+            if let Ok(answers) = node.links[0].query(&question).await
                 && let Ok(ranges) = understood(answers, &node.address)
             {
                 return Ok(ranges);
@@ -262,13 +302,14 @@ impl Shared {
         let mut map = self.map.borrow_mut();
         let mut nodes: Vec<Node> = Vec::new();
         let mut slots = vec![None; SLOTS.into()];
-        for (range, address) in ranges {
+        for (range, address, replicas) in ranges {
             let known = |node: &Node| node.address == address;
             let place = nodes.iter().position(known).unwrap_or_else(|| {
                 let old = map.nodes.iter().find(|node| known(node)).cloned();
                 nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
                 nodes.len() - 1
             });
+            self.take_replica(&mut nodes[place], &replicas);
             for slot in range {
                 slots[usize::from(slot)] = Some(place);
             }

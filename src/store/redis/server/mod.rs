@@ -1,7 +1,14 @@
 //! The servers as the store sees them: a key has a place, and a call goes to it.
+//!
+//! A worker may have several connections to each server. A key always goes over
+//! the same one, because a correction must not overtake what it corrects, nor be
+//! overtaken by what is asked later. So outside of a cluster a connection is a
+//! place of its own, and keys of two connections are charged like keys of two
+//! servers. In a cluster a place is a slot, and all keys of a slot go over one.
 
 mod cluster;
 mod rendezvous;
+mod replica;
 pub(super) mod slots;
 
 use std::pin::Pin;
@@ -19,7 +26,7 @@ use super::link::{Health, Link};
 use super::news::News;
 use super::promise::Awaited;
 use super::script::{Encoded, Script};
-use super::settings::{RedisSettings, Topology};
+use super::settings::{ReadFrom, RedisSettings, Topology};
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,9 +38,46 @@ pub struct Servers(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    One(Rc<Link>),
-    Shards(Vec<Rc<Link>>, Rendezvous),
+    Apart(Apart),
     Cluster(Cluster),
+}
+
+/// One server, or several that do not know of each other.
+#[derive(Debug)]
+struct Apart {
+    /// As many of each server, one server after the other.
+    links: Vec<Rc<Link>>,
+    /// Which of several servers keeps a key.
+    shards: Option<Rendezvous>,
+    /// Connections to each server.
+    connections: u16,
+    /// The way to a replica of the one server, for what may be read there.
+    replica: Option<Rc<Link>>,
+}
+
+impl Apart {
+    fn new(
+        targets: impl IntoIterator<Item = Target>,
+        shards: Option<Rendezvous>,
+        connections: u16,
+        link: impl Fn(Target) -> Rc<Link>,
+    ) -> Self {
+        let each = usize::from(connections);
+        let targets = targets.into_iter().flat_map(|it| std::iter::repeat_n(it, each));
+        Self { links: targets.map(link).collect(), shards, connections, replica: None }
+    }
+
+    /// The place of a key: the number of its link.
+    fn place(&self, key: &[u8]) -> u16 {
+        let server = self.shards.as_ref().map_or(0, |shards| shards.place(key));
+        let server = u16::try_from(server).unwrap_or(u16::MAX);
+        let connection = slots::slot(key) % self.connections;
+        server.saturating_mul(self.connections).saturating_add(connection)
+    }
+
+    fn link(&self, place: Place) -> Option<&Rc<Link>> {
+        self.links.get(usize::from(place.0))
+    }
 }
 
 /// A call under way. It is answered within the timeout, or told why not.
@@ -75,13 +119,26 @@ impl Servers {
     /// called within a `LocalRuntime`, by which it is used.
     pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script, news: &News) -> Self {
         let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, news.clone()));
+        let replica = |target| {
+            let (settings, news) = (Rc::clone(settings), news.of_replicas());
+            Rc::new(Link::new(settings, script, target, news))
+        };
+        let each = settings.connections.get();
         Self(match &settings.topology {
-            Topology::Standalone(address) => Kind::One(link(Target::Fixed(address.clone()))),
-            Topology::Sentinel { .. } => Kind::One(link(Target::Master)),
-            Topology::Shards(shards) => Kind::Shards(
-                shards.iter().cloned().map(Target::Fixed).map(link).collect(),
-                Rendezvous::new(shards),
-            ),
+            Topology::Standalone(address) => {
+                Kind::Apart(Apart::new([Target::Fixed(address.clone())], None, each, link))
+            }
+            Topology::Sentinel { .. } => {
+                let mut apart = Apart::new([Target::Master], None, each, link);
+                if settings.read_from == ReadFrom::Replica {
+                    apart.replica = Some(replica(Target::Replica));
+                }
+                Kind::Apart(apart)
+            }
+            Topology::Shards(shards) => {
+                let targets = shards.iter().cloned().map(Target::Fixed);
+                Kind::Apart(Apart::new(targets, Some(Rendezvous::new(shards)), each, link))
+            }
             Topology::Cluster(seeds) => {
                 let (settings, seeds) = (Rc::clone(settings), seeds.clone());
                 Kind::Cluster(Cluster::new(settings, script, seeds, news.clone()))
@@ -89,13 +146,10 @@ impl Servers {
         })
     }
 
-    /// Where `key` is kept.
+    /// Where `key` is kept, and by which connection it is asked for.
     pub fn place(&self, key: &[u8]) -> Place {
         Place(match &self.0 {
-            Kind::One(_) => 0,
-            Kind::Shards(_, rendezvous) => {
-                u16::try_from(rendezvous.place(key)).expect("nobody writes 65,536 servers")
-            }
+            Kind::Apart(apart) => apart.place(key),
             Kind::Cluster(_) => slots::slot(key),
         })
     }
@@ -106,8 +160,7 @@ impl Servers {
     /// if nobody waits for it when its turn comes.
     pub fn call(&self, place: Place, encoded: Encoded, repeat: Repeat) -> Call {
         Call(match &self.0 {
-            Kind::One(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
-            Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
+            Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
                 None => Way::Nowhere,
             },
@@ -121,14 +174,13 @@ impl Servers {
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let place = self.place(key).0;
+        let place = self.place(key);
         match &self.0 {
-            Kind::One(link) => link.query(commands).await,
-            Kind::Shards(links, _) => match links.get(usize::from(place)) {
+            Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.query(commands).await,
                 None => Err(StoreError::Away),
             },
-            Kind::Cluster(cluster) => cluster.query(place, commands).await,
+            Kind::Cluster(cluster) => cluster.query(place.0, commands).await,
         }
     }
 
@@ -144,13 +196,34 @@ impl Servers {
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         match &self.0 {
-            Kind::One(link) => link.look_up(commands).await,
-            Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
+            Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.look_up(commands).await,
                 None => Err(StoreError::Away),
             },
             Kind::Cluster(cluster) => cluster.look_up(place.0, commands).await,
         }
+    }
+
+    /// The same of what is read only and need not be the newest: a replica may
+    /// answer, where the settings say so.
+    ///
+    /// # Errors
+    /// Whatever kept the server from answering, within the timeout.
+    pub(super) async fn read(
+        &self,
+        place: Place,
+        commands: &Pipeline,
+    ) -> Result<Vec<Value>, StoreError> {
+        let replica = match &self.0 {
+            Kind::Apart(apart) => apart.replica.clone(),
+            Kind::Cluster(cluster) => cluster.replica_of(place.0),
+        };
+        if let Some(replica) = replica
+            && let Some(answers) = replica::read(&replica, commands).await
+        {
+            return Ok(answers);
+        }
+        self.look_up(place, commands).await
     }
 
     /// Asks every server that can be reached the same; each with its name.
@@ -159,7 +232,12 @@ impl Servers {
         commands: &Pipeline,
     ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
         let mut answers = Vec::new();
-        for link in self.links() {
+        // Those of one server stand together: one of them is enough.
+        let each = match &self.0 {
+            Kind::Apart(apart) => apart.connections,
+            Kind::Cluster(cluster) => cluster.connections(),
+        };
+        for link in self.links().into_iter().step_by(each.into()) {
             answers.push((link.health().server, link.query(commands).await));
         }
         answers
@@ -187,15 +265,14 @@ impl Servers {
         !links.is_empty() && links.iter().all(|link| link.is_up())
     }
 
-    /// What is known of each server.
+    /// What is known of each connection.
     pub fn health(&self) -> Vec<Health> {
         self.links().iter().map(|link| link.health()).collect()
     }
 
     fn links(&self) -> Vec<Rc<Link>> {
         match &self.0 {
-            Kind::One(link) => vec![Rc::clone(link)],
-            Kind::Shards(links, _) => links.clone(),
+            Kind::Apart(apart) => apart.links.clone(),
             Kind::Cluster(cluster) => cluster.links(),
         }
     }

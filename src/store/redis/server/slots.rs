@@ -45,8 +45,8 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// Slots in a row, and the master that keeps them.
-pub(in crate::store::redis) type Range = (RangeInclusive<u16>, Address);
+/// Slots in a row, the master that keeps them, and its replicas.
+pub(in crate::store::redis) type Range = (RangeInclusive<u16>, Address, Vec<Address>);
 
 /// Reads the answer of `asked` to `CLUSTER SLOTS`. A node that does not know its
 /// own name leaves it out: it is the one that was asked.
@@ -71,18 +71,25 @@ pub(in crate::store::redis) fn ranges(
 
 fn read(range: &Value, asked: &Address) -> Option<Range> {
     let Value::Array(range) = range else { return None };
-    let [Value::Int(first), Value::Int(last), Value::Array(master), ..] = &range[..] else {
+    let [Value::Int(first), Value::Int(last), master, replicas @ ..] = &range[..] else {
         return None;
     };
-    let [host, Value::Int(port), ..] = &master[..] else { return None };
+    let master = node(master, asked)?;
+    // A replica of which no address is known is of no use, and does no harm.
+    let replicas = replicas.iter().filter_map(|replica| node(replica, asked)).collect();
+    let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
+    (first <= last && last < SLOTS).then_some((first..=last, master, replicas))
+}
+
+fn node(node: &Value, asked: &Address) -> Option<Address> {
+    let Value::Array(node) = node else { return None };
+    let [host, Value::Int(port), ..] = &node[..] else { return None };
     let host = match host {
         Value::BulkString(host) => std::str::from_utf8(host).ok()?,
         Value::Nil => "",
         _ => return None,
     };
-    let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
-    let port = u16::try_from(*port).ok()?;
-    (first <= last && last < SLOTS).then(|| (first..=last, named(host, port, asked)))
+    Some(named(host, u16::try_from(*port).ok()?, asked))
 }
 
 /// The address of a node as another one, `asked`, tells it.
@@ -134,7 +141,10 @@ mod tests {
         let ranges = ranges(answer, &Address::tcp("seed", 1)).expect("it is well formed");
         assert_eq!(
             ranges,
-            [(0..=5, Address::tcp("10.0.0.1", 7000)), (6..=16_383, Address::tcp("seed", 7002)),]
+            [
+                (0..=5, Address::tcp("10.0.0.1", 7000), vec![Address::tcp("10.0.0.2", 7001)]),
+                (6..=16_383, Address::tcp("seed", 7002), vec![]),
+            ]
         );
     }
 
@@ -153,7 +163,7 @@ mod tests {
         #[test]
         fn no_answer_makes_it_panic_or_name_a_slot_that_is_none(answer in value()) {
             if let Ok(ranges) = ranges(answer, &Address::tcp("seed", 1)) {
-                for (slots, _) in ranges {
+                for (slots, ..) in ranges {
                     prop_assert!(slots.start() <= slots.end() && *slots.end() < SLOTS);
                 }
             }

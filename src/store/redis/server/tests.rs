@@ -209,3 +209,82 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
         }
     });
 }
+
+/// With three connections to each server.
+async fn with_three(topology: Topology, script: &'static Script) -> Servers {
+    let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
+    settings.connections = 3.try_into().expect("it is not zero");
+    let servers = Servers::connect(&Rc::new(settings), script, &News::default());
+    servers.settled().await;
+    servers
+}
+
+#[test]
+fn keys_are_spread_over_connections_and_each_keeps_to_one() {
+    run(async {
+        let server = FakeServer::start(Manner::Echo).await;
+        let servers = with_three(server.topology(), &ECHO).await;
+        eventually("all are connected", async || server.connections() == 3).await;
+        let mut places: Vec<Place> =
+            (0..100).map(|key| servers.place(format!("tollgate:{key:x}").as_bytes())).collect();
+        assert_eq!(places[7], servers.place(b"tollgate:7"));
+        for key in 0..100 {
+            assert_eq!(servers.ask(&format!("tollgate:{key:x}")).await, Ok("body".into()));
+        }
+        let answered: Vec<u64> = servers.health().iter().map(|it| it.answered).collect();
+        assert!(answered.len() == 3 && answered.iter().all(|&it| it > 15), "{answered:?}");
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places, [Place(0), Place(1), Place(2)]);
+        // What is asked of each server is asked once.
+        assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 1);
+    });
+}
+
+#[test]
+fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
+    run(async {
+        let shards = [Process::start(&[]), Process::start(&[])];
+        let topology = Topology::Shards(shards.iter().map(Process::address).collect());
+        let (one, three) = (connected(topology.clone()).await, with_three(topology, &ECHO).await);
+        for key in (0..50).map(|key| format!("key{key}")) {
+            assert_eq!(one.place(key.as_bytes()).0, three.place(key.as_bytes()).0 / 3, "{key}");
+            assert_eq!(three.ask(&key).await, Ok("body".into()));
+        }
+        assert_eq!(three.query_all(redis::pipe().cmd("PING")).await.len(), 2);
+    });
+}
+
+#[test]
+fn in_a_cluster_all_keys_of_a_slot_go_over_one_connection() {
+    run(async {
+        let (nodes, _) = cluster().await;
+        let topology = Topology::Cluster(vec![nodes[0].address()]);
+        let servers = with_three(topology, &ECHO).await;
+        for _ in 0..9 {
+            assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
+        }
+        let answered: Vec<u64> = servers.health().iter().map(|it| it.answered).collect();
+        assert_eq!(answered.len(), 6);
+        assert_eq!(answered.iter().filter(|&&it| it > 0).count(), 1, "{answered:?}");
+        assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 2);
+    });
+}
+
+#[test]
+fn calls_on_one_key_stay_in_their_order_over_several_connections() {
+    run(async {
+        let server = Process::start(&[]);
+        let servers = with_three(server.topology(), &COUNT).await;
+        let made: Vec<_> = (0..300_u16)
+            .map(|call| {
+                let key = format!("k{}", call % 30);
+                let place = servers.place(key.as_bytes());
+                (call / 30 + 1, servers.call(place, asked(&key, ""), Repeat::Never))
+            })
+            .collect();
+        for (order, call) in made.into_iter().rev() {
+            assert_eq!(call.await, Ok(order.to_string().into()));
+        }
+    });
+}

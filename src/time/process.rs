@@ -1,0 +1,151 @@
+//! The clock of this process, shared by all its threads.
+//!
+//! Reading it takes no lock: the course that it runs on lies in atomics, and is
+//! read again where it was changed meanwhile (a sequence lock, as in H.-J. Boehm,
+//! "Can seqlocks get along with programming language memory models?"). Whoever
+//! reads it first after [`LOOK`] looks at the wall clock.
+
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::follower::{Course, Follower};
+use super::{Span, Timestamp, monotonic, wall};
+
+/// How long a course is held before the wall clock is looked at again.
+const LOOK: Span = Span::from_millis(100);
+
+static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
+
+/// What time it is for decisions.
+pub(super) fn now() -> Timestamp {
+    PROCESS.now()
+}
+
+struct ProcessClock {
+    start: Instant,
+    follower: Mutex<Follower>,
+    course: Published,
+}
+
+impl ProcessClock {
+    fn start() -> Self {
+        let follower = Follower::new(Span::ZERO, wall());
+        let course = Published::new(follower.course());
+        Self { start: monotonic(), follower: Mutex::new(follower), course }
+    }
+
+    fn now(&self) -> Timestamp {
+        let passed = Span::from(monotonic().duration_since(self.start));
+        let course = self.course.read();
+        if passed.as_micros() < course.from.as_micros().saturating_add(LOOK.as_micros()) {
+            return course.at(passed);
+        }
+        // One thread looks, the others go on by the course that there is.
+        if let Some(mut follower) = self.follower.try_lock()
+            && follower.course() == course
+        {
+            follower.look(passed, wall());
+            self.course.write(follower.course());
+            return follower.course().at(passed);
+        }
+        course.at(passed)
+    }
+}
+
+/// A course that one thread writes and all read.
+#[derive(Debug)]
+struct Published {
+    /// Odd while it is written.
+    version: AtomicU64,
+    from_us: AtomicU64,
+    at_us: AtomicU64,
+    ahead_us: AtomicI64,
+}
+
+impl Published {
+    const fn new(Course { from, at, ahead_us }: Course) -> Self {
+        Self {
+            version: AtomicU64::new(0),
+            from_us: AtomicU64::new(from.as_micros()),
+            at_us: AtomicU64::new(at.as_micros()),
+            ahead_us: AtomicI64::new(ahead_us),
+        }
+    }
+
+    fn read(&self) -> Course {
+        loop {
+            let before = self.version.load(Ordering::Acquire);
+            let course = Course {
+                from: Span::from_micros(self.from_us.load(Ordering::Relaxed)),
+                at: Timestamp::from_micros(self.at_us.load(Ordering::Relaxed)),
+                ahead_us: self.ahead_us.load(Ordering::Relaxed),
+            };
+            fence(Ordering::Acquire);
+            if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
+                return course;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// By one thread at a time.
+    fn write(&self, Course { from, at, ahead_us }: Course) {
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version + 1, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.from_us.store(from.as_micros(), Ordering::Relaxed);
+        self.at_us.store(at.as_micros(), Ordering::Relaxed);
+        self.ahead_us.store(ahead_us, Ordering::Relaxed);
+        self.version.store(version + 2, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn threads_never_read_half_of_a_course() {
+        let course = |n: u64| Course {
+            from: Span::from_micros(n),
+            at: Timestamp::from_micros(3 * n),
+            ahead_us: -n.cast_signed(),
+        };
+        let (published, ended) = (Published::new(course(0)), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while !ended.load(Ordering::Relaxed) {
+                        let read = published.read();
+                        let n = read.from.as_micros();
+                        assert_eq!(read, course(n));
+                        assert!(n >= last);
+                        last = n;
+                    }
+                });
+            }
+            (1..200_000).for_each(|n| published.write(course(n)));
+            ended.store(true, Ordering::Relaxed);
+        });
+    }
+
+    #[test]
+    fn it_never_goes_back_and_is_the_wall_clock() {
+        let first = now();
+        let mut last = first;
+        while last.since(first) < Span::from_millis(250) {
+            let next = now();
+            assert!(next >= last);
+            last = next;
+        }
+        // Unless the clock of the machine is being set just now.
+        let off = wall().since(last).max(last.since(wall()));
+        assert!(off < Span::SECOND, "{off}");
+    }
+}
