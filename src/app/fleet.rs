@@ -15,7 +15,7 @@ use super::files;
 use super::foundation::Foundation;
 use super::systemd::Inherited;
 use super::worker::{Change, Worker};
-use crate::config::Config;
+use crate::config::{Config, GeoFile};
 use crate::drain::{Drain, Stop};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{BindError, Capacity, Listener, ListenerSettings, ListenerTerms, Terms};
@@ -35,6 +35,7 @@ pub(super) struct Fleet {
     foundation: Foundation,
     inherited: Inherited,
     snapshot: Arc<Snapshot>,
+    geo_files: Vec<GeoFile>,
     listeners: Vec<(ListenerId, ListenerTerms)>,
     listeners_so_far: u64,
     /// For how many connections of clients there are files, and who has them.
@@ -83,6 +84,7 @@ impl Fleet {
             capacity: Capacity::new(room),
             workers: Vec::with_capacity(workers),
             drain_limit: config.runtime.drain,
+            geo_files: std::mem::take(&mut config.geo_files),
             snapshot: Arc::new(foundation.snapshot(config, &[])),
             inherited,
             foundation,
@@ -125,6 +127,7 @@ impl Fleet {
     pub(super) async fn reload(&mut self, mut config: Config) -> Result<(), BindError> {
         let needs_restart = self.foundation.needs_restart(&config);
         let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
+        let geo_files = std::mem::take(&mut config.geo_files);
         let before = &self.snapshot.upstreams;
         let snapshot = self.foundation.snapshot(config, before);
         let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
@@ -135,6 +138,7 @@ impl Fleet {
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);
+        self.geo_files = geo_files;
         self.tell_workers(opened, &closed).await;
         Ok(())
     }
@@ -243,6 +247,11 @@ impl Fleet {
     /// Whether tokens are verified by any key.
     pub(super) fn verifies_tokens(&self) -> bool {
         self.snapshot.rules.verifies_tokens()
+    }
+
+    /// The databases in force, and the files that they were read from.
+    pub(super) fn geo_files(&self) -> Vec<GeoFile> {
+        self.geo_files.clone()
     }
 
     /// How long requests under way may take when the process is to stop.

@@ -13,7 +13,8 @@ use crate::config::{self, Compiled, LoadError, Report};
 pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
     let file = watch.file().to_owned();
     // Files can take their time, and the process has signals to look at meanwhile.
-    let loaded = spawn_blocking(move || config::load(&file)).await;
+    let databases = fleet.geo_files();
+    let loaded = spawn_blocking(move || config::load_again(&file, &databases)).await;
     let Compiled { config, warnings, files } = match loaded {
         Ok(Ok(compiled)) => compiled,
         Err(error) => return error!("not reloaded, the running configuration stays: {error}"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::defaults;
+use super::geo::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
@@ -24,6 +25,8 @@ pub struct Config {
     pub listeners: Vec<ListenerSettings>,
     /// Who is asking.
     pub client: ClientSettings,
+    /// The files of its databases.
+    pub geo_files: Vec<GeoFile>,
     /// Where the counters live.
     pub store: StoreSettings,
     /// All policies that are not off, in the order of the file.
@@ -85,6 +88,7 @@ impl Config {
         Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
             client: defaults::client(),
+            geo_files: Vec::new(),
             store: StoreSettings::default(),
             policies: vec![policy],
             routes: vec![route],

@@ -1,6 +1,7 @@
 //! What the configuration guarantees as a whole; single mistakes have golden
 //! files in `tests/config`.
 
+mod geo;
 mod policies;
 mod routes;
 mod store;

@@ -1,7 +1,11 @@
 //! Who is asking: settings.
 
+use std::sync::Arc;
+
 use http::HeaderName;
 use ipnet::IpNet;
+
+use super::GeoDatabase;
 
 /// How the client of a request is recognised.
 #[derive(Clone, Debug)]
@@ -18,6 +22,9 @@ pub struct ClientSettings {
     pub api_key: ApiKeySettings,
     /// Where the user's id comes from; none: no request has a user.
     pub user: Option<UserSource>,
+    /// Where addresses are, by the first of these that knows it; none: no request
+    /// has a country, a region or a network.
+    pub geo: Vec<Arc<GeoDatabase>>,
 }
 
 impl ClientSettings {

@@ -17,6 +17,7 @@ mod fields;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod geo;
 mod guarded;
 mod host;
 mod jwt;
@@ -42,6 +43,9 @@ pub use client::{
     ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, UserSource, VerifyingKey,
 };
 pub use counter::Beside;
+#[cfg(test)]
+pub(crate) use geo::writer as geo_writer;
+pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
 pub use host::{HostPattern, HostPatternError};
 pub use jwt::KeyError;
 pub use key::{KeyExpr, KeyExprError};

@@ -93,6 +93,7 @@ impl Subject<'_, '_> {
         };
         self.method().is_ok_and(|method| exempt.methods.contains(method))
             || exempt.headers.iter().any(has)
+            || !exempt.places.is_empty() && self.place().is_one_of(&exempt.places)
             || !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip())
     }
 }

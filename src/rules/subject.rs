@@ -9,6 +9,7 @@ use http::{HeaderMap, HeaderName};
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
 use super::fields::{self, Lack};
+use super::geo::{self, Place};
 use super::guarded::{self, GuardedNames};
 use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::{Reading, Router};
@@ -160,9 +161,9 @@ impl Rules {
         matched: Match<'q>,
         now: Timestamp,
     ) -> Subject<'r, 'q> {
-        let (client_ip, claims) = (OnceCell::new(), OnceCell::new());
+        let (client_ip, place, claims) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let secret = self.secret.get();
-        Subject { rules: self, request, matched, secret, now, client_ip, claims }
+        Subject { rules: self, request, matched, secret, now, client_ip, place, claims }
     }
 }
 
@@ -193,6 +194,7 @@ pub struct Subject<'r, 'q> {
     pub(super) secret: Secret,
     now: Timestamp,
     client_ip: OnceCell<IpAddr>,
+    place: OnceCell<Place>,
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
 }
 
@@ -226,6 +228,11 @@ impl<'r, 'q> Subject<'r, 'q> {
         *self.client_ip.get_or_init(|| {
             client_ip(self.request, &self.rules.trusted, &self.rules.client.forwarded_header)
         })
+    }
+
+    /// Where the client's address is.
+    pub(super) fn place(&self) -> &Place {
+        self.place.get_or_init(|| geo::place_of(&self.rules.client.geo, self.client_ip()))
     }
 
     /// Whether the peer is a proxy that may speak for its clients.

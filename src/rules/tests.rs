@@ -49,6 +49,7 @@ pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
                 query: Some("api_key".into()),
             },
             user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
+            geo: vec![],
         },
     }
 }

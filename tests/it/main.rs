@@ -15,6 +15,7 @@ mod evasion;
 mod expectations;
 mod failures;
 mod forwarding;
+mod geo;
 mod inbound;
 mod interim;
 mod keys;

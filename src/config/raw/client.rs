@@ -31,6 +31,20 @@ pub(in crate::config) struct RawClient {
     /// Where the user's id comes from. Default: no request has a user.
     #[serde(default)]
     pub(in crate::config) user: Field<RawUser>,
+    /// Where addresses are: gives the keys `country`, `region` and `asn`. Default: no request
+    /// has these.
+    #[serde(default)]
+    pub(in crate::config) geo: Field<RawGeo>,
+}
+
+/// Where addresses are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "geo")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawGeo {
+    /// A MaxMind DB file (.mmdb), or a list of them: of countries or cities, and of networks
+    /// (ASN). The first that knows an address counts.
+    pub(in crate::config) database: OneOrMore<String>,
 }
 
 /// Where an API key is looked for.
