@@ -32,7 +32,8 @@ pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
     }
     watch.follow(files);
     // At a start it may come later; here it would make good tokens bad.
-    if config.client.token_keys().is_some_and(<[_]>::is_empty) && fleet.verifies_tokens() {
+    if config.client.token_keys().is_some_and(|keys| !keys.can_verify()) && fleet.verifies_tokens()
+    {
         error!("not reloaded, the running configuration stays: the file of the key set is gone");
         return;
     }

@@ -13,7 +13,7 @@ use super::geo::{self, Place};
 use super::guarded::{self, GuardedNames};
 use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::{Reading, Router};
-use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
+use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, TokenKeys, UserSource};
 use crate::digest::{Secret, SharedSecret};
 use crate::message::TokenFault;
 use crate::request::{RequestView, slashed_path};
@@ -136,7 +136,7 @@ impl Rules {
 
     /// Whether a token can hold.
     pub fn verifies_tokens(&self) -> bool {
-        self.client.token_keys().is_some_and(|keys| !keys.is_empty())
+        self.client.token_keys().is_some_and(TokenKeys::can_verify)
     }
 
     /// Whether what `peer` says about other clients is believed.
@@ -249,6 +249,7 @@ impl<'r, 'q> Subject<'r, 'q> {
                 // Where bearer tokens may be API keys, it is one of these.
                 Fault::Opaque if self.rules.client.api_key.bearer => Lack::Absent,
                 Fault::Opaque | Fault::Invalid => Lack::Invalid,
+                Fault::Unverifiable => Lack::Unverifiable,
                 Fault::Ambiguous => Lack::Ambiguous,
             })
         });

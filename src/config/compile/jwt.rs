@@ -6,7 +6,7 @@ use super::Compiler;
 use crate::config::field::{Either, Spanned};
 use crate::config::node::Span;
 use crate::config::raw::{OneOrMore, RawJwt, RawJwtAlgorithm};
-use crate::rules::{JwtSettings, KeyError, VerifyingKey};
+use crate::rules::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
 
 impl Compiler<'_> {
     pub(super) fn jwt(&self, raw: &Spanned<RawJwt>) -> Option<JwtSettings> {
@@ -23,7 +23,8 @@ impl Compiler<'_> {
             self.problems.error(claim.span, "this is no name of a claim", advice);
         }
         Some(JwtSettings {
-            keys: self.verifying_keys(raw, &algorithms)?,
+            keys: TokenKeys::Known(self.verifying_keys(raw, &algorithms)?),
+            algorithms,
             issuers: self.accepted(&raw.value.issuer, "issuer"),
             audiences: self.accepted(&raw.value.audience, "audience"),
             claim: raw.value.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
