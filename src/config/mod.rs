@@ -29,7 +29,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 pub use geo::{FileStamp, GeoFile};
-pub use model::{Config, Route, RuntimeSettings, StoreSettings, Written};
+pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::Report;
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 

@@ -35,6 +35,14 @@ impl ClientSettings {
             Some(UserSource::Header(_)) | None => None,
         }
     }
+
+    /// The same, to be changed.
+    pub fn token_keys_mut(&mut self) -> Option<&mut TokenKeys> {
+        match &mut self.user {
+            Some(UserSource::Jwt(settings)) => Some(&mut settings.keys),
+            Some(UserSource::Header(_)) | None => None,
+        }
+    }
 }
 
 /// A field in which a proxy names the client it speaks for.

@@ -1,6 +1,6 @@
 //! Limits by where a client is: country, region and network, from files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::support::mmdb::{MmdbWriter, network, place};
 use crate::support::{Gateway, Place, Program, eventually, on_every_store};
@@ -165,22 +165,15 @@ fn a_gateway_does_not_start_with_a_missing_or_a_broken_file() {
     let commands = [["check", "-c", file], ["run", "-c", file]];
     let check = Program::run(&commands[0]);
     assert_eq!((check.code, check.stderr.as_str()), (Some(0), ""));
-    let breaks: [(fn(&Path), &str); 2] = [
-        (
-            |asn| std::fs::write(asn, "not a database").expect("a file"),
-            "asn.mmdb\" cannot be used: it is no MaxMind DB file",
-        ),
-        (
-            |asn| std::fs::remove_file(asn).expect("it is there"),
-            "asn.mmdb\" cannot be used: it cannot be read: No such file",
-        ),
-    ];
-    for (break_it, message) in breaks {
-        break_it(&files.path("asn.mmdb"));
+    let are_refused = |message: &str| {
         for command in &commands {
             let refused = Program::run(command);
             assert_eq!(refused.code, Some(2), "{command:?}");
             assert!(refused.stderr.contains(message), "{}", refused.stderr);
         }
-    }
+    };
+    files.put("asn.mmdb", b"not a database");
+    are_refused("asn.mmdb\" cannot be used: it is no MaxMind DB file");
+    std::fs::remove_file(files.path("asn.mmdb")).expect("it is there");
+    are_refused("asn.mmdb\" cannot be used: it cannot be read: No such file");
 }

@@ -18,6 +18,7 @@ mod forwarding;
 mod geo;
 mod inbound;
 mod interim;
+mod key_sets;
 mod keys;
 mod limits;
 mod malformed;

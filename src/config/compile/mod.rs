@@ -12,6 +12,7 @@ mod combinations;
 mod costs;
 mod elastic;
 mod geo;
+mod jwks;
 mod jwt;
 mod key;
 mod listener_tls;
@@ -59,6 +60,7 @@ pub(super) fn compile(
         listeners: compiler.listeners(&raw.listeners, &client.trusted_proxies),
         client,
         geo_files,
+        key_source: compiler.key_source(raw.client.value()),
         store,
         headers: compiler.headers(raw.headers.value()),
         problem_json: raw.problem_json.value().copied().unwrap_or(true),

@@ -5,6 +5,7 @@
 //! takes the same forms as the file, with the same words for mistakes.
 
 mod address;
+mod document_url;
 mod duration;
 mod endpoint;
 mod http_names;
@@ -26,6 +27,7 @@ use std::fmt;
 
 pub(super) use address::Cidr;
 pub use address::ListenAddress;
+pub(super) use document_url::DocumentUrl;
 pub(super) use duration::Period;
 pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};

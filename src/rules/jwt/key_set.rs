@@ -62,7 +62,8 @@ impl KeySet {
         Arc::clone(&self.wanted)
     }
 
-    pub(super) fn generation(&self) -> u64 {
+    /// How many sets have come.
+    pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
@@ -71,7 +72,7 @@ impl KeySet {
     }
 
     /// A token names a key that is not there.
-    pub(super) fn miss(&self) {
+    pub fn miss(&self) {
         // Read first: in a flood of such tokens all cores keep the cache line.
         if !self.wanted.is_told.load(Ordering::Relaxed)
             && !self.wanted.is_told.swap(true, Ordering::Relaxed)
