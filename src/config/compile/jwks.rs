@@ -78,9 +78,11 @@ impl Compiler<'_> {
         };
         self.check_public(jwt);
         let (url, raw) = fetched;
-        let parsed = self.document_url(&url)?;
-        let tls = self.key_source_tls(&parsed, &url, raw);
+        // Not short-circuited: every field is looked at.
+        let (parsed, ca) = (self.document_url(&url), self.authorities(raw));
         let refresh = self.span(&raw.refresh, "refresh", Span::SECOND..=Span::DAY);
+        let parsed = parsed?;
+        let tls = self.key_source_tls(&parsed, &url, raw, ca?);
         Some(KeySource {
             document: DocumentSource {
                 target: parsed.target,
@@ -132,11 +134,22 @@ impl Compiler<'_> {
         }
     }
 
+    /// The authorities that are named, if any are; none if they cannot be used.
+    fn authorities(&self, raw: &RawJwks) -> Option<Option<Vec<u8>>> {
+        let Some(path) = raw.ca.given() else { return Some(None) };
+        let is_good = |pem: &[u8]| {
+            let mut found = CertificateDer::pem_slice_iter(pem).peekable();
+            found.peek().is_some() && found.all(|certificate| certificate.is_ok())
+        };
+        self.pem_file(path, "no certificate", is_good).map(Some)
+    }
+
     fn key_source_tls(
         &self,
         parsed: &DocumentUrl,
         url: &Spanned<String>,
         raw: &RawJwks,
+        authorities: Option<Vec<u8>>,
     ) -> Option<TlsSettings> {
         let ca = raw.ca.given();
         if !matches!(parsed.target, Target::Https(..)) {
@@ -146,15 +159,7 @@ impl Compiler<'_> {
             }
             return None;
         }
-        let is_good = |pem: &[u8]| {
-            let mut found = CertificateDer::pem_slice_iter(pem).peekable();
-            found.peek().is_some() && found.all(|certificate| certificate.is_ok())
-        };
-        let pem = match ca {
-            Some(path) => Some(self.pem_file(path, "no certificate", is_good)?),
-            None => None,
-        };
-        let made = TlsSettings::new(TlsParts { ca: pem, ..TlsParts::default() });
+        let made = TlsSettings::new(TlsParts { ca: authorities, ..TlsParts::default() });
         made.map_err(|error| {
             let place = ca.map_or(url.span, |ca| ca.span);
             let advice = match error {
