@@ -44,6 +44,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         ipv6_prefix: 64,
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
+        geo: vec![],
     };
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
 }

@@ -55,6 +55,7 @@ fn settings() -> ClientSettings {
             query: None,
         },
         user: None,
+        geo: vec![],
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio::join;
 use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tracing::{info, warn};
@@ -13,9 +14,10 @@ use tracing::{info, warn};
 use super::RunError;
 use super::files;
 use super::foundation::Foundation;
+use super::key_set::{self, Fetched};
 use super::systemd::Inherited;
 use super::worker::{Change, Worker};
-use crate::config::Config;
+use crate::config::{Config, GeoFile};
 use crate::drain::{Drain, Stop};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{BindError, Capacity, Listener, ListenerSettings, ListenerTerms, Terms};
@@ -35,6 +37,8 @@ pub(super) struct Fleet {
     foundation: Foundation,
     inherited: Inherited,
     snapshot: Arc<Snapshot>,
+    geo_files: Vec<GeoFile>,
+    keys: Option<Fetched>,
     listeners: Vec<(ListenerId, ListenerTerms)>,
     listeners_so_far: u64,
     /// For how many connections of clients there are files, and who has them.
@@ -73,6 +77,7 @@ impl Fleet {
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let foundation = Foundation::new(&config, echo)?;
+        let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = std::mem::take(&mut config.listeners);
         let room = files::for_clients(files::raise(), workers);
         let mut fleet = Self {
@@ -83,6 +88,8 @@ impl Fleet {
             capacity: Capacity::new(room),
             workers: Vec::with_capacity(workers),
             drain_limit: config.runtime.drain,
+            geo_files: std::mem::take(&mut config.geo_files),
+            keys,
             snapshot: Arc::new(foundation.snapshot(config, &[])),
             inherited,
             foundation,
@@ -94,7 +101,7 @@ impl Fleet {
         }
         let opened = fleet.open(listeners.iter(), workers)?;
         fleet.warn_of_files();
-        find(&fleet.snapshot.upstreams).await;
+        join!(find(&fleet.snapshot.upstreams), first_keys.ended());
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
             let (sender, changes) = mpsc::unbounded_channel();
             let worker = Worker {
@@ -114,17 +121,22 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Gives all workers another configuration, and returns when all of them have
-    /// it. What of it takes a restart is said in the log and left as it is.
+    /// Gives all workers another configuration, whose tokens are verified by `keys` if
+    /// these are fetched, and returns when all of them have it. What of it takes a restart is said in the log and left as it is.
     ///
     /// # Errors
     /// If a listener cannot be had as it is wanted; then nothing has changed.
     ///
     /// Nothing changes before all is known that has to be waited for, so that the
     /// future may be dropped: listeners and routes change together then, or not at all.
-    pub(super) async fn reload(&mut self, mut config: Config) -> Result<(), BindError> {
+    pub(super) async fn reload(
+        &mut self,
+        mut config: Config,
+        keys: Option<Fetched>,
+    ) -> Result<(), BindError> {
         let needs_restart = self.foundation.needs_restart(&config);
         let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
+        let geo_files = std::mem::take(&mut config.geo_files);
         let before = &self.snapshot.upstreams;
         let snapshot = self.foundation.snapshot(config, before);
         let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
@@ -135,6 +147,7 @@ impl Fleet {
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);
+        (self.geo_files, self.keys) = (geo_files, keys);
         self.tell_workers(opened, &closed).await;
         Ok(())
     }
@@ -243,6 +256,16 @@ impl Fleet {
     /// Whether tokens are verified by any key.
     pub(super) fn verifies_tokens(&self) -> bool {
         self.snapshot.rules.verifies_tokens()
+    }
+
+    /// The databases in force, and the files that they were read from.
+    pub(super) fn geo_files(&self) -> Vec<GeoFile> {
+        self.geo_files.clone()
+    }
+
+    /// The set of keys that is fetched, if there is one.
+    pub(super) fn keys(&self) -> Option<&Fetched> {
+        self.keys.as_ref()
     }
 
     /// How long requests under way may take when the process is to stop.

@@ -6,6 +6,7 @@ mod echo;
 mod files;
 mod fleet;
 mod foundation;
+mod key_set;
 mod reload;
 mod systemd;
 mod watch;

@@ -4,6 +4,7 @@ use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
 
 use super::fleet::Fleet;
+use super::key_set;
 use super::watch::FileWatch;
 use crate::config::{self, Compiled, LoadError, Report};
 
@@ -13,8 +14,9 @@ use crate::config::{self, Compiled, LoadError, Report};
 pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
     let file = watch.file().to_owned();
     // Files can take their time, and the process has signals to look at meanwhile.
-    let loaded = spawn_blocking(move || config::load(&file)).await;
-    let Compiled { config, warnings, files } = match loaded {
+    let databases = fleet.geo_files();
+    let loaded = spawn_blocking(move || config::load_again(&file, &databases)).await;
+    let Compiled { mut config, warnings, files } = match loaded {
         Ok(Ok(compiled)) => compiled,
         Err(error) => return error!("not reloaded, the running configuration stays: {error}"),
         Ok(Err(error)) => {
@@ -30,12 +32,16 @@ pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
         warn!("the new configuration has warnings:\n{warnings}");
     }
     watch.follow(files);
-    // At a start it may come later; here it would make good tokens bad.
-    if config.client.token_keys().is_some_and(<[_]>::is_empty) && fleet.verifies_tokens() {
-        error!("not reloaded, the running configuration stays: the file of the key set is gone");
+    let (keys, first) = key_set::begin(&mut config, fleet.keys());
+    first.ended().await;
+    // At a start they may come later; here that would make good tokens bad.
+    if config.client.token_keys().is_some_and(|keys| !keys.can_verify()) && fleet.verifies_tokens()
+    {
+        let what = if keys.is_some() { "cannot be had" } else { "is gone" };
+        error!("not reloaded, the running configuration stays: the key set {what}");
         return;
     }
-    match fleet.reload(config).await {
+    match fleet.reload(config, keys).await {
         Ok(()) => info!(file = %watch.file().display(), "reloaded"),
         Err(error) => error!("not reloaded, the running configuration stays: {error}"),
     }

@@ -7,9 +7,7 @@
 //! a hint: not every change is told of, such as one behind a link that leads
 //! elsewhere, or on a network's file system.
 
-use std::fs;
 use std::iter;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +16,8 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
+
+use crate::config::FileStamp;
 
 /// How often the files are looked at without a hint.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
@@ -37,45 +37,23 @@ pub(super) struct FileWatch {
 struct Watched {
     path: PathBuf,
     /// As it was last seen; none: it was not there.
-    seen: Option<Fingerprint>,
+    seen: Option<FileStamp>,
 }
 
 impl Watched {
     fn new(path: PathBuf) -> Self {
-        Self { seen: Fingerprint::of(&path), path }
+        Self { seen: FileStamp::of(&path), path }
     }
 
     /// Whether it is another one than it was. A file that is gone is one that is
     /// just being replaced.
     fn has_changed(&mut self) -> bool {
-        let now = Fingerprint::of(&self.path);
+        let now = FileStamp::of(&self.path);
         let has_changed = now.is_some() && now != self.seen;
         if has_changed {
             self.seen = now;
         }
         has_changed
-    }
-}
-
-/// What tells a file from the one that was there before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fingerprint {
-    device: u64,
-    inode: u64,
-    size_bytes: u64,
-    modified: (i64, i64),
-}
-
-impl Fingerprint {
-    /// Of the file behind all links.
-    fn of(path: &Path) -> Option<Self> {
-        let file = fs::metadata(path).ok()?;
-        Some(Self {
-            device: file.dev(),
-            inode: file.ino(),
-            size_bytes: file.size(),
-            modified: (file.mtime(), file.mtime_nsec()),
-        })
     }
 }
 
@@ -150,6 +128,7 @@ fn is_read(kind: EventKind) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

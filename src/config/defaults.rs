@@ -22,5 +22,6 @@ pub(super) fn client() -> ClientSettings {
             query: None,
         },
         user: None,
+        geo: Vec::new(),
     }
 }

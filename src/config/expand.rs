@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::geo::GeoFile;
 use super::node::{Node, Value};
 use super::problem::Problems;
 
@@ -26,6 +27,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) directory: &'a Path,
     /// The files that were read, or are not there to be read, each once.
     pub(super) files: RefCell<Vec<PathBuf>>,
+    /// Databases that are in force, which need not be read again.
+    pub(super) databases: &'a [GeoFile],
 }
 
 impl Surroundings<'_> {
@@ -47,6 +50,22 @@ impl Surroundings<'_> {
             return Err(format!("the file {path:?} is larger than 1 MiB"));
         }
         Ok(text)
+    }
+
+    /// The database in the file at `path`.
+    ///
+    /// # Errors
+    /// Why there is none, as the end of a sentence about the file.
+    pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
+        let place = self.directory.join(path);
+        self.note(place.clone());
+        GeoFile::read(place, self.databases)
+    }
+
+    /// The database in force that was read from `path`.
+    pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
+        let place = self.directory.join(path);
+        self.databases.iter().find(|it| it.path() == place).cloned()
     }
 
     /// Whether there is anything at `path`, readable or not.

@@ -12,6 +12,7 @@ mod expand;
 mod field;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod geo;
 mod model;
 mod node;
 mod planned;
@@ -27,7 +28,8 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-pub use model::{Config, Route, RuntimeSettings, StoreSettings, Written};
+pub use geo::{FileStamp, GeoFile};
+pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::Report;
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 
@@ -38,7 +40,7 @@ pub struct Compiled {
     pub config: Config,
     /// The warnings; most often none.
     pub warnings: Report,
-    /// The other files that were read for it: certificates, keys, and whatever
+    /// The other files that were read for it: certificates, keys, databases, and whatever
     /// `${file:...}` names.
     pub files: Vec<PathBuf>,
 }
@@ -69,6 +71,16 @@ pub enum LoadError {
 /// # Errors
 /// If the file cannot be read or has mistakes.
 pub fn load(path: &Path) -> Result<Compiled, LoadError> {
+    load_again(path, &[])
+}
+
+/// The same, while another configuration is in force with these databases: those
+/// of which the files are the same are not read again, and where a file cannot be
+/// used, the database that was read from it before stays, with a warning.
+///
+/// # Errors
+/// If the file cannot be read or has mistakes.
+pub fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
@@ -80,7 +92,7 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
     let text = String::from_utf8(bytes)
         .map_err(|_| unreadable(io::Error::new(ErrorKind::InvalidData, "it is no UTF-8 text")))?;
     let name = path.to_string_lossy();
-    compiled(&text, &name, &|variable| std::env::var(variable).ok())
+    compiled(&text, &name, &|variable| std::env::var(variable).ok(), databases)
         .map_err(|(report, files)| LoadError::Mistakes { report, files })
 }
 
@@ -101,7 +113,7 @@ impl Config {
         name: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Compiled, Report> {
-        compiled(text, name, env).map_err(|(report, _)| report)
+        compiled(text, name, env, &[]).map_err(|(report, _)| report)
     }
 }
 
@@ -111,10 +123,11 @@ fn compiled(
     text: &str,
     name: &str,
     env: &dyn Fn(&str) -> Option<String>,
+    databases: &[GeoFile],
 ) -> Result<Compiled, (Report, Vec<PathBuf>)> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-    let around = expand::Surroundings { env, directory, files: RefCell::default() };
+    let around = expand::Surroundings { env, directory, files: RefCell::default(), databases };
     let config = yaml::parse(text, &problems).and_then(|mut tree| {
         quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);

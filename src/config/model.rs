@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::defaults;
+use super::geo::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
 use crate::proxy::{
-    EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings, UpstreamSettings,
+    DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
+    UpstreamSettings,
 };
 use crate::rules::{self, ClientSettings, KeyExpr, PathMatch, PathPattern, Policy};
 use crate::server::{ListenAddress, ListenerSettings};
@@ -24,6 +26,10 @@ pub struct Config {
     pub listeners: Vec<ListenerSettings>,
     /// Who is asking.
     pub client: ClientSettings,
+    /// The files of its databases.
+    pub geo_files: Vec<GeoFile>,
+    /// Where the keys of tokens are fetched from, if they are.
+    pub key_source: Option<KeySource>,
     /// Where the counters live.
     pub store: StoreSettings,
     /// All policies that are not off, in the order of the file.
@@ -85,6 +91,8 @@ impl Config {
         Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
             client: defaults::client(),
+            geo_files: Vec::new(),
+            key_source: None,
             store: StoreSettings::default(),
             policies: vec![policy],
             routes: vec![route],
@@ -95,6 +103,19 @@ impl Config {
             runtime: RuntimeSettings::default(),
         })
     }
+}
+
+/// Where a set of keys is fetched from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeySource {
+    /// The set.
+    pub document: DocumentSource,
+    /// The algorithms of keys that are taken from it.
+    pub algorithms: Vec<jsonwebtoken::Algorithm>,
+    /// The longest time between two attempts to fetch it.
+    pub refresh: Duration,
+    /// Its URL as logs may show it.
+    pub shown: String,
 }
 
 /// A route: which requests, and what becomes of them.

@@ -1,6 +1,7 @@
 //! What the configuration guarantees as a whole; single mistakes have golden
 //! files in `tests/config`.
 
+mod geo;
 mod policies;
 mod routes;
 mod store;
@@ -86,7 +87,7 @@ fn listeners_and_clients_are_as_they_were_written() {
     assert_eq!(client.api_key.headers, ["x-key"]);
     assert_eq!((client.api_key.bearer, client.api_key.query.as_deref()), (false, Some("key")));
     let Some(UserSource::Jwt(jwt)) = &client.user else { panic!("{:?}", client.user) };
-    assert_eq!((jwt.keys.len(), jwt.claim.as_str()), (1, "org.id"));
+    assert_eq!((jwt.keys.can_verify(), jwt.claim.as_str()), (true, "org.id"));
     assert_eq!(
         (&jwt.issuers[..], &jwt.audiences[..]),
         (&["us".into()][..], &["them".into(), "all".into()][..])

@@ -84,6 +84,7 @@ impl Entry {
             }
             Outcome::Refuse(_) => decision.binding().map_or("refused", Report::outcome),
             Outcome::Unavailable(_) => "failed_closed",
+            Outcome::Unverifiable(..) => "unverifiable",
             Outcome::Deny(_) | Outcome::Unauthorized(..) => "denied",
             Outcome::Ambiguous(_) => "ambiguous",
         };

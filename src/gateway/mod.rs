@@ -142,6 +142,7 @@ impl Gateway {
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
+            Outcome::Unverifiable(..) => Err(Failure::KeysAway),
             Outcome::Deny(_) => Err(Failure::KeyMissing),
             Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
             Outcome::Unauthorized(_, fault) => Err(fault.into()),

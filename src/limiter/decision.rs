@@ -18,6 +18,10 @@ use crate::time::Span;
 /// look that often whether the store is back.
 const RETRY_STORE: Span = Span::SECOND;
 
+/// The same for a client whose token cannot be verified yet: a set of keys that
+/// has not come is asked for that often at first.
+pub(super) const RETRY_KEYS: Span = Span::SECOND;
+
 /// What becomes of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<'r> {
@@ -30,6 +34,9 @@ pub enum Outcome<'r> {
     Unavailable(Span),
     /// It lacks the key that this policy demands. Nothing was counted.
     Deny(&'r Policy),
+    /// Its bearer token cannot be verified yet, which this policy demands: how long
+    /// until it is worth another try. Nothing was counted.
+    Unverifiable(&'r Policy, Span),
     /// Backends may read different keys, or plans, of this policy in it. Nothing
     /// was counted.
     Ambiguous(&'r Policy),

@@ -62,7 +62,7 @@ impl HeaderWriter {
     /// Adds a decision's fields to those of a response. `cross_origin`: the
     /// request has an `Origin`. Without a report there is nothing to tell.
     pub fn write(&self, decision: &Decision<'_>, cross_origin: bool, fields: &mut HeaderMap) {
-        if let Outcome::Unavailable(wait) = decision.outcome
+        if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome
             && self.dialects.contains(&Dialect::RetryAfter)
         {
             fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
@@ -72,6 +72,7 @@ impl HeaderWriter {
             Outcome::Refuse(retry) => wait_secs(retry),
             Outcome::Admit
             | Outcome::Unavailable(_)
+            | Outcome::Unverifiable(..)
             | Outcome::Deny(_)
             | Outcome::Ambiguous(_)
             | Outcome::Unauthorized(..) => None,

@@ -101,6 +101,7 @@ impl RateLimiter {
                 }
                 KeyFor::Exempt => continue,
                 KeyFor::Denied => Outcome::Deny(policy),
+                KeyFor::Unverifiable => Outcome::Unverifiable(policy, decision::RETRY_KEYS),
                 KeyFor::Ambiguous => Outcome::Ambiguous(policy),
                 KeyFor::Unauthorized(fault) => Outcome::Unauthorized(policy, fault),
             };

@@ -86,6 +86,10 @@ pub enum Failure {
     /// Nobody can judge the request, and a policy refuses those.
     #[error("this request cannot be judged at the moment")]
     StoreAway,
+    /// The keys have not come yet that the request's token is verified with, and a
+    /// policy asks for a good token.
+    #[error("the bearer token of this request cannot be verified at the moment")]
+    KeysAway,
     /// The gateway is out of open files or memory.
     #[error("the gateway has no room for another connection at the moment")]
     Exhausted,
@@ -140,9 +144,11 @@ impl Failure {
             | Self::UpstreamClosed
             | Self::UpstreamNoTunnel
             | Self::UpstreamInvalid => StatusCode::BAD_GATEWAY,
-            Self::QueueFull | Self::StoreAway | Self::Exhausted | Self::UpstreamBusy => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::QueueFull
+            | Self::StoreAway
+            | Self::KeysAway
+            | Self::Exhausted
+            | Self::UpstreamBusy => StatusCode::SERVICE_UNAVAILABLE,
             Self::UpstreamConnectTimeout | Self::UpstreamTimeout | Self::RequestTimeout => {
                 StatusCode::GATEWAY_TIMEOUT
             }
@@ -167,6 +173,7 @@ impl Failure {
             Self::NoRoute
             | Self::QueueFull
             | Self::StoreAway
+            | Self::KeysAway
             | Self::Exhausted
             | Self::RequestTimeout => Blame::Gateway,
             Self::UpstreamBusy
@@ -216,6 +223,7 @@ impl Failure {
             Self::Unsendable => "unsendable",
             Self::QueueFull => "queue_full",
             Self::StoreAway => "store_away",
+            Self::KeysAway => "keys_away",
             Self::Exhausted => "exhausted",
             Self::UpstreamBusy => "upstream_busy",
             Self::UpstreamUnresolved => "upstream_unresolved",

@@ -55,6 +55,7 @@ impl Code {
             Failure::BodyTimeout
             | Failure::QueueFull
             | Failure::StoreAway
+            | Failure::KeysAway
             | Failure::Exhausted
             | Failure::UpstreamBusy
             | Failure::UpstreamUnresolved

@@ -15,7 +15,9 @@ use super::member::Member;
 use super::settings::CheckSettings;
 use super::{RequestBody, UpstreamShared};
 
-const WHO: HeaderValue = HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
+/// Who we are, in requests of our own.
+pub(super) const WHO: HeaderValue =
+    HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
 /// Asks all endpoints of an upstream again and again, while there is one.
 pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {

@@ -12,6 +12,7 @@ mod check;
 mod course;
 mod endpoint;
 mod fault;
+mod fetch;
 mod forward;
 mod health;
 mod member;
@@ -30,6 +31,7 @@ use http::{Request, Response};
 use tokio::join;
 
 pub use body::{BrokenResponse, Expectation, Progress, RequestBody, ResponseBody};
+pub use fetch::{Document, DocumentSource, FetchError, fetch};
 pub use resolve::resolve;
 pub use settings::{
     Balance, CheckSettings, Conditions, EjectSettings, EndpointSettings, RetryCause, RetrySettings,

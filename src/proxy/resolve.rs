@@ -47,7 +47,8 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
     }
 }
 
-async fn system(name: String) -> io::Result<Vec<SocketAddr>> {
+/// The addresses of `host:port`, by the system.
+pub(super) async fn system(name: String) -> io::Result<Vec<SocketAddr>> {
     let found = timeout(PATIENCE, lookup_host(name)).await;
     found.map_err(|_| io::ErrorKind::TimedOut)?.map(Iterator::collect)
 }

@@ -1,7 +1,11 @@
 //! Who is asking: settings.
 
+use std::sync::Arc;
+
 use http::HeaderName;
 use ipnet::IpNet;
+
+use super::{GeoDatabase, KeySet};
 
 /// How the client of a request is recognised.
 #[derive(Clone, Debug)]
@@ -18,13 +22,24 @@ pub struct ClientSettings {
     pub api_key: ApiKeySettings,
     /// Where the user's id comes from; none: no request has a user.
     pub user: Option<UserSource>,
+    /// Where addresses are, by the first of these that knows it; none: no request
+    /// has a country, a region or a network.
+    pub geo: Vec<Arc<GeoDatabase>>,
 }
 
 impl ClientSettings {
     /// The keys that tokens are verified with; none: no user is named by a token.
-    pub fn token_keys(&self) -> Option<&[VerifyingKey]> {
+    pub fn token_keys(&self) -> Option<&TokenKeys> {
         match &self.user {
             Some(UserSource::Jwt(settings)) => Some(&settings.keys),
+            Some(UserSource::Header(_)) | None => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn token_keys_mut(&mut self) -> Option<&mut TokenKeys> {
+        match &mut self.user {
+            Some(UserSource::Jwt(settings)) => Some(&mut settings.keys),
             Some(UserSource::Header(_)) | None => None,
         }
     }
@@ -64,14 +79,35 @@ pub enum UserSource {
 /// How bearer tokens are verified (RFC 7519).
 #[derive(Clone, Debug)]
 pub struct JwtSettings {
-    /// The keys, each with the algorithms it may be used for. Without any no token holds.
-    pub keys: Vec<VerifyingKey>,
+    /// The keys, each with the algorithms it may be used for.
+    pub keys: TokenKeys,
+    /// All algorithms that a token may be signed by.
+    pub algorithms: Vec<jsonwebtoken::Algorithm>,
     /// `iss` must be one of these; none: it may be anything.
     pub issuers: Vec<String>,
     /// `aud` must contain one of these; none: it may be anything.
     pub audiences: Vec<String>,
     /// The claim that is the user's id, with dots between nested names.
     pub claim: String,
+}
+
+/// Where the keys come from that tokens are verified with.
+#[derive(Clone, Debug)]
+pub enum TokenKeys {
+    /// They are known. Without any no token holds.
+    Known(Vec<VerifyingKey>),
+    /// They are fetched.
+    Fetched(Arc<KeySet>),
+}
+
+impl TokenKeys {
+    /// Whether a token can hold now.
+    pub fn can_verify(&self) -> bool {
+        match self {
+            Self::Known(keys) => !keys.is_empty(),
+            Self::Fetched(set) => set.has_come(),
+        }
+    }
 }
 
 /// One key that tokens may be signed with.

@@ -39,6 +39,7 @@ fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
             query: Some("api_key".into()),
         },
         user: Some(UserSource::Header("x-user".parse().expect("a name"))),
+        geo: vec![],
     }
 }
 

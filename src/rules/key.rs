@@ -38,6 +38,12 @@ pub enum KeyExpr {
     Host,
     /// `route`: the route's name.
     Route,
+    /// `country`: the country that the client's address is in, as `DE`.
+    Country,
+    /// `region`: the region, with its country, as `DE-BE`.
+    Region,
+    /// `asn`: the network (autonomous system) that the address belongs to, as `AS64500`.
+    Asn,
     /// `global`: one counter for all.
     Global,
     /// `{ first: [...] }`: the first that the request has.
@@ -52,7 +58,7 @@ pub enum KeyExprError {
     /// `ipp`
     #[error(
         "there is no key `{0}`: keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
-         jwt:CLAIM, tls:subject, param:NAME, path, method, host, route and global"
+         jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn and global"
     )]
     Unknown(String),
     /// `cookie`
@@ -99,6 +105,9 @@ fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
         "method" => KeyExpr::Method,
         "host" => KeyExpr::Host,
         "route" => KeyExpr::Route,
+        "country" => KeyExpr::Country,
+        "region" => KeyExpr::Region,
+        "asn" => KeyExpr::Asn,
         "global" => KeyExpr::Global,
         "cookie" | "header" | "query" | "jwt" | "tls" | "param" => {
             return Err(KeyExprError::NoName(word.into()));
@@ -141,6 +150,22 @@ impl KeyExpr {
         let mut asks = false;
         self.visit(&mut |key| asks |= *key == Self::TlsSubject);
         asks
+    }
+
+    /// What of it comes from where the client's address is.
+    pub fn places(&self) -> Vec<&Self> {
+        let mut places = Vec::new();
+        self.visit(&mut |key| {
+            if key.is_place() {
+                places.push(key);
+            }
+        });
+        places
+    }
+
+    /// Whether it is the country, the region or the network.
+    pub fn is_place(&self) -> bool {
+        matches!(self, Self::Country | Self::Region | Self::Asn)
     }
 
     /// Whether a client whose request lacks this key can be asked for a bearer token:
@@ -207,6 +232,9 @@ mod tests {
             ("method", KeyExpr::Method),
             ("host", KeyExpr::Host),
             ("route", KeyExpr::Route),
+            ("country", KeyExpr::Country),
+            ("region", KeyExpr::Region),
+            ("asn", KeyExpr::Asn),
             ("global", KeyExpr::Global),
         ];
         for (text, key) in cases {
@@ -232,6 +260,8 @@ mod tests {
             (all(&["path", "ip"]), false),
             (first(&["cookie:a", "header:authorization"]), false),
             (key("ip"), false),
+            (key("country"), false),
+            (all(&["user", "country"]), false),
         ];
         for (key, expected) in cases {
             assert_eq!(key.comes_by_token(&client), expected, "{key:?}");

@@ -19,7 +19,7 @@ use super::fields::credential;
 use super::pairs::normal_cookie;
 use super::partition::{with_network, with_single, with_value};
 use super::value::{Single, Tag, key_path};
-use super::{ClientSettings, KeyExpr};
+use super::{ClientSettings, GeoCode, KeyExpr};
 use crate::digest::{Digest, Principal, Secret};
 use crate::request::{normal_host, normal_path};
 
@@ -167,6 +167,20 @@ impl KeyTexts<'_> {
                 let host = normal_host(text).map_err(|_| "write a host without a port")?;
                 Single::new(Tag::Host, normal(host))
             }
+            KeyExpr::Country => Single::new(
+                Tag::Country,
+                code(text, GeoCode::is_country)
+                    .ok_or("write the two capitals of a country, like DE")?,
+            ),
+            KeyExpr::Region => Single::new(
+                Tag::Region,
+                code(text, GeoCode::is_region)
+                    .ok_or("write a region with its country, like DE-BE")?,
+            ),
+            KeyExpr::Asn => Single::new(
+                Tag::Asn,
+                code(text, GeoCode::is_asn).ok_or("write the number of a network, like AS64500")?,
+            ),
             KeyExpr::Route if (self.is_route)(text) => Single::new(Tag::Route, plain()),
             KeyExpr::Route => return Err("no route has this name"),
             KeyExpr::Global if text == "global" => Single::new(Tag::Global, &b""[..]),
@@ -176,6 +190,11 @@ impl KeyTexts<'_> {
             }
         })
     }
+}
+
+/// A code of this kind.
+fn code(text: &str, is_kind: fn(&GeoCode) -> bool) -> Option<&[u8]> {
+    text.parse().ok().filter(is_kind).map(|_| text.as_bytes())
 }
 
 /// The value of a header field: without blanks around it (RFC 9110, section 5.5).
@@ -262,6 +281,9 @@ impl fmt::Display for Word<'_> {
             KeyExpr::Method => f.write_str("method"),
             KeyExpr::Host => f.write_str("host"),
             KeyExpr::Route => f.write_str("route"),
+            KeyExpr::Country => f.write_str("country"),
+            KeyExpr::Region => f.write_str("region"),
+            KeyExpr::Asn => f.write_str("asn"),
             KeyExpr::Global => f.write_str("global"),
             KeyExpr::First(_) => f.write_str("first"),
             KeyExpr::All(_) => f.write_str("all"),

@@ -17,6 +17,7 @@ mod fields;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+mod geo;
 mod guarded;
 mod host;
 mod jwt;
@@ -39,11 +40,15 @@ mod tests;
 mod value;
 
 pub use client::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, UserSource, VerifyingKey,
+    ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, TokenKeys, UserSource,
+    VerifyingKey,
 };
 pub use counter::Beside;
+#[cfg(test)]
+pub(crate) use geo::writer as geo_writer;
+pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
 pub use host::{HostPattern, HostPatternError};
-pub use jwt::KeyError;
+pub use jwt::{KeyError, KeySet, PublishedKeys, Wanted};
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;

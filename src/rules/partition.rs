@@ -28,6 +28,9 @@ pub enum KeyFor {
     Denied,
     /// Backends may read different keys in the request.
     Ambiguous,
+    /// The request has a bearer token that cannot be verified yet, and the policy
+    /// refuses those without a good one.
+    Unverifiable,
     /// The request lacks the bearer token that is or names the key, and the policy
     /// refuses those.
     Unauthorized(TokenFault),
@@ -51,14 +54,17 @@ impl Subject<'_, '_> {
         match (self.with(&policy.key, empty), policy.missing_key) {
             (Ok(digest), _) => KeyFor::Key(key(digest)),
             (Err(Lack::Ambiguous), _) => KeyFor::Ambiguous,
+            (Err(Lack::Unverifiable), MissingKey::Deny | MissingKey::Unauthorized) => {
+                KeyFor::Unverifiable
+            }
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
             (Err(_), MissingKey::Unauthorized) => KeyFor::Unauthorized(self.token_fault()),
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
             // A token that does not hold here may hold at a backend with another
-            // clock. To skip it would let its client out of the limit.
-            (Err(Lack::Invalid), MissingKey::Skip) | (Err(_), MissingKey::Ip) => {
-                KeyFor::Key(key(self.with_ip(empty, Tag::StandIn)))
-            }
+            // clock, and one that cannot be verified yet may be good. To skip it
+            // would let its client out of the limit.
+            (Err(Lack::Invalid | Lack::Unverifiable), MissingKey::Skip)
+            | (Err(_), MissingKey::Ip) => KeyFor::Key(key(self.with_ip(empty, Tag::StandIn))),
         }
     }
 
@@ -93,6 +99,7 @@ impl Subject<'_, '_> {
         };
         self.method().is_ok_and(|method| exempt.methods.contains(method))
             || exempt.headers.iter().any(has)
+            || !exempt.places.is_empty() && self.place().is_one_of(&exempt.places)
             || !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{KeyExpr, Preflights, counter};
+use super::{GeoCode, KeyExpr, Preflights, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::Counter;
 use crate::message::{MeterSpec, Template};
@@ -225,6 +225,8 @@ pub enum MissingKey {
 pub struct Exempt {
     /// Clients by address.
     pub ips: Vec<IpNet>,
+    /// Clients by where their address is.
+    pub places: Vec<GeoCode>,
     /// Methods.
     pub methods: Vec<Method>,
     /// Header fields with exactly this value on one of their lines. They act as

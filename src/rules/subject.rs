@@ -9,10 +9,11 @@ use http::{HeaderMap, HeaderName};
 use super::cidr::CidrSet;
 use super::client_ip::client_ip;
 use super::fields::{self, Lack};
+use super::geo::{self, Place};
 use super::guarded::{self, GuardedNames};
 use super::jwt::{Claims, Fault, TokenVerifier};
 use super::router::{Reading, Router};
-use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, UserSource};
+use super::{ClientSettings, ForwardedHeader, KeyExpr, Params, Route, TokenKeys, UserSource};
 use crate::digest::{Secret, SharedSecret};
 use crate::message::TokenFault;
 use crate::request::{RequestView, slashed_path};
@@ -135,7 +136,7 @@ impl Rules {
 
     /// Whether a token can hold.
     pub fn verifies_tokens(&self) -> bool {
-        self.client.token_keys().is_some_and(|keys| !keys.is_empty())
+        self.client.token_keys().is_some_and(TokenKeys::can_verify)
     }
 
     /// Whether what `peer` says about other clients is believed.
@@ -160,9 +161,9 @@ impl Rules {
         matched: Match<'q>,
         now: Timestamp,
     ) -> Subject<'r, 'q> {
-        let (client_ip, claims) = (OnceCell::new(), OnceCell::new());
+        let (client_ip, place, claims) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
         let secret = self.secret.get();
-        Subject { rules: self, request, matched, secret, now, client_ip, claims }
+        Subject { rules: self, request, matched, secret, now, client_ip, place, claims }
     }
 }
 
@@ -193,6 +194,7 @@ pub struct Subject<'r, 'q> {
     pub(super) secret: Secret,
     now: Timestamp,
     client_ip: OnceCell<IpAddr>,
+    place: OnceCell<Place>,
     claims: OnceCell<Result<Arc<Claims>, Lack>>,
 }
 
@@ -228,6 +230,11 @@ impl<'r, 'q> Subject<'r, 'q> {
         })
     }
 
+    /// Where the client's address is.
+    pub(super) fn place(&self) -> &Place {
+        self.place.get_or_init(|| geo::place_of(&self.rules.client.geo, self.client_ip()))
+    }
+
     /// Whether the peer is a proxy that may speak for its clients.
     pub(super) fn is_from_trusted_peer(&self) -> bool {
         self.request.may_forward && self.rules.trusted.contains(self.request.peer)
@@ -242,6 +249,7 @@ impl<'r, 'q> Subject<'r, 'q> {
                 // Where bearer tokens may be API keys, it is one of these.
                 Fault::Opaque if self.rules.client.api_key.bearer => Lack::Absent,
                 Fault::Opaque | Fault::Invalid => Lack::Invalid,
+                Fault::Unverifiable => Lack::Unverifiable,
                 Fault::Ambiguous => Lack::Ambiguous,
             })
         });

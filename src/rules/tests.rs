@@ -49,6 +49,7 @@ pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
                 query: Some("api_key".into()),
             },
             user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
+            geo: vec![],
         },
     }
 }
@@ -114,7 +115,10 @@ pub(super) fn bearer(secret: &[u8], claims: &serde_json::Value) -> String {
 /// Users by the claim `sub` of tokens that are signed with this secret.
 pub(super) fn users_by_token(secret: &[u8]) -> UserSource {
     UserSource::Jwt(JwtSettings {
-        keys: vec![VerifyingKey::from_secret(secret, &[jsonwebtoken::Algorithm::HS256]).unwrap()],
+        keys: TokenKeys::Known(vec![
+            VerifyingKey::from_secret(secret, &[jsonwebtoken::Algorithm::HS256]).unwrap(),
+        ]),
+        algorithms: vec![jsonwebtoken::Algorithm::HS256],
         issuers: vec![],
         audiences: vec![],
         claim: "sub".into(),

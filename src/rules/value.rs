@@ -8,7 +8,7 @@ use http::Method;
 
 use super::fields::{self, Lack};
 use super::pairs;
-use super::{ApiKeySettings, KeyExpr, Subject, UserSource};
+use super::{ApiKeySettings, GeoCode, KeyExpr, Subject, UserSource};
 use crate::request::{loose_path, slashed_path};
 
 /// What the value behind it is.
@@ -33,6 +33,9 @@ pub(super) enum Tag {
     /// has an address for a key shares no counter with one who has no key.
     StandIn = 15,
     TlsSubject = 16,
+    Country = 17,
+    Region = 18,
+    Asn = 19,
 }
 
 /// One value of a request.
@@ -97,6 +100,9 @@ impl Subject<'_, '_> {
             KeyExpr::Host if request.host.is_empty() => Err(Lack::Absent),
             KeyExpr::Host => Ok(Single::new(Tag::Host, request.host.as_bytes())),
             KeyExpr::Route => Ok(Single::new(Tag::Route, self.route().name.as_bytes())),
+            KeyExpr::Country => code(Tag::Country, &self.place().country),
+            KeyExpr::Region => code(Tag::Region, &self.place().region),
+            KeyExpr::Asn => code(Tag::Asn, &self.place().asn),
             KeyExpr::Global => Ok(Single::new(Tag::Global, &b""[..])),
             KeyExpr::First(keys) => self.first(keys, |key| self.single(key)),
             KeyExpr::All(_) => Err(Lack::Absent),
@@ -172,6 +178,10 @@ impl Subject<'_, '_> {
     fn claim(&self, claim: &str) -> Result<&str, Lack> {
         self.claims()?.get(claim).ok_or(Lack::Absent)
     }
+}
+
+fn code(tag: Tag, code: &Option<GeoCode>) -> Result<Single<'_>, Lack> {
+    code.as_ref().map(|code| Single::new(tag, code.as_str().as_bytes())).ok_or(Lack::Absent)
 }
 
 /// A path in normal form as keys are made of it: one for all paths that some

@@ -134,6 +134,6 @@ fn a_key_set_that_comes_later_is_picked_up_and_one_that_goes_is_kept() {
     eventually("the keys are read", || status() == 200);
     std::fs::remove_file(&set).expect("it is there");
     gateway.signal("HUP");
-    eventually("it is refused", || gateway.log().contains("the file of the key set is gone"));
+    eventually("it is refused", || gateway.log().contains("the key set is gone"));
     assert_eq!(status(), 200);
 }

@@ -6,7 +6,7 @@ use super::Compiler;
 use crate::config::field::{Either, Spanned};
 use crate::config::node::Span;
 use crate::config::raw::{OneOrMore, RawJwt, RawJwtAlgorithm};
-use crate::rules::{JwtSettings, KeyError, VerifyingKey};
+use crate::rules::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
 
 impl Compiler<'_> {
     pub(super) fn jwt(&self, raw: &Spanned<RawJwt>) -> Option<JwtSettings> {
@@ -14,8 +14,7 @@ impl Compiler<'_> {
         let message = "tokens need \"algorithms\"";
         self.required(&raw.value.algorithms, raw.span, message, advice);
         self.not_empty(&raw.value.algorithms, message, advice);
-        let algorithms: Vec<Algorithm> =
-            raw.value.algorithms.items().map(|algorithm| algorithm_of(algorithm.value)).collect();
+        let algorithms = algorithms_of(&raw.value);
         if let Some(claim) = raw.value.claim.given()
             && claim.value.split('.').any(str::is_empty)
         {
@@ -24,6 +23,7 @@ impl Compiler<'_> {
         }
         Some(JwtSettings {
             keys: self.verifying_keys(raw, &algorithms)?,
+            algorithms,
             issuers: self.accepted(&raw.value.issuer, "issuer"),
             audiences: self.accepted(&raw.value.audience, "audience"),
             claim: raw.value.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
@@ -42,11 +42,7 @@ impl Compiler<'_> {
     }
 
     /// From the one source that is given.
-    fn verifying_keys(
-        &self,
-        raw: &Spanned<RawJwt>,
-        algorithms: &[Algorithm],
-    ) -> Option<Vec<VerifyingKey>> {
+    fn verifying_keys(&self, raw: &Spanned<RawJwt>, algorithms: &[Algorithm]) -> Option<TokenKeys> {
         let RawJwt { secret, public_key, jwks, .. } = &raw.value;
         let sources = [secret.is_absent(), public_key.is_absent(), jwks.is_absent()];
         if sources.iter().filter(|absent| !**absent).count() != 1 {
@@ -59,24 +55,14 @@ impl Compiler<'_> {
         }
         if let Some(secret) = secret.given() {
             let key = VerifyingKey::from_secret(secret.value.as_bytes(), algorithms);
-            return self.key_or_problem(secret.span, key.map(|key| vec![key]));
+            return self.key_or_problem(secret.span, key).map(|key| TokenKeys::Known(vec![key]));
         }
         if let Some(key) = public_key.given() {
             let pem = self.pem(key)?;
             let parsed = VerifyingKey::from_pem(&pem, algorithms);
-            return self.key_or_problem(key.span, parsed.map(|key| vec![key]));
+            return self.key_or_problem(key.span, parsed).map(|key| TokenKeys::Known(vec![key]));
         }
-        let jwks = jwks.given()?;
-        let advice = "like jwks: { file: keys.json }";
-        self.required(&jwks.value.file, jwks.span, "the key set has no \"file\"", advice);
-        let file = jwks.value.file.given()?;
-        if !self.around.has(&file.value) {
-            let message = "this file is not there: until it is, no token is valid";
-            self.problems.warning(file.span, message, "");
-            return Some(Vec::new());
-        }
-        let text = self.file(file)?;
-        self.key_or_problem(file.span, VerifyingKey::from_jwks(&text, algorithms))
+        self.jwks(jwks.given()?, algorithms)
     }
 
     /// The text itself if it is PEM, otherwise that of the file it names.
@@ -87,11 +73,7 @@ impl Compiler<'_> {
         self.file(key)
     }
 
-    fn key_or_problem(
-        &self,
-        span: Span,
-        keys: Result<Vec<VerifyingKey>, KeyError>,
-    ) -> Option<Vec<VerifyingKey>> {
+    pub(super) fn key_or_problem<T>(&self, span: Span, keys: Result<T, KeyError>) -> Option<T> {
         keys.map_err(|error| {
             let message = match error {
                 // The parser's own words could quote a secret key.
@@ -106,6 +88,11 @@ impl Compiler<'_> {
         })
         .ok()
     }
+}
+
+/// The algorithms that tokens may be signed with.
+pub(super) fn algorithms_of(jwt: &RawJwt) -> Vec<Algorithm> {
+    jwt.algorithms.items().map(|algorithm| algorithm_of(algorithm.value)).collect()
 }
 
 fn algorithm_of(raw: RawJwtAlgorithm) -> Algorithm {

@@ -22,6 +22,9 @@ impl Compiler<'_> {
         match &raw.value.0 {
             Either::Short(KeyWord(key)) => {
                 self.check_user(raw, key, client);
+                if key.is_place() {
+                    self.check_place(raw.span, place_name(key), client);
+                }
                 Some(key.clone())
             }
             Either::Long(_) if depth == MAX_DEPTH => {
@@ -78,6 +81,15 @@ impl Compiler<'_> {
             }
             _ => {}
         }
+    }
+}
+
+/// What a key of where the client is gives.
+fn place_name(key: &KeyExpr) -> &'static str {
+    match key {
+        KeyExpr::Country => "country",
+        KeyExpr::Region => "region",
+        _ => "network",
     }
 }
 

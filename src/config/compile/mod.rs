@@ -11,6 +11,8 @@ mod client;
 mod combinations;
 mod costs;
 mod elastic;
+mod geo;
+mod jwks;
 mod jwt;
 mod key;
 mod listener_tls;
@@ -31,6 +33,8 @@ mod unused;
 mod upstream_tls;
 mod upstreams;
 
+use std::sync::Arc;
+
 use super::expand::Surroundings;
 use super::field::Field;
 use super::model::Config;
@@ -45,7 +49,9 @@ pub(super) fn compile(
     problems: &Problems,
 ) -> Option<Config> {
     let compiler = Compiler { problems, around };
-    let client = compiler.client(raw.client.value());
+    let geo_files = compiler.geo(raw.client.value());
+    let mut client = compiler.client(raw.client.value());
+    client.geo = geo_files.iter().map(|file| Arc::clone(&file.database)).collect();
     let store = compiler.store(raw.store.value());
     let policies = compiler.policies(raw, &store, &client);
     let upstreams = compiler.upstreams(raw);
@@ -53,6 +59,8 @@ pub(super) fn compile(
     let config = Config {
         listeners: compiler.listeners(&raw.listeners, &client.trusted_proxies),
         client,
+        geo_files,
+        key_source: compiler.key_source(raw.client.value()),
         store,
         headers: compiler.headers(raw.headers.value()),
         problem_json: raw.problem_json.value().copied().unwrap_or(true),

@@ -24,7 +24,13 @@ impl Compiler<'_> {
         let advice = "like limits: { pro: 1000/minute, internal: unlimited }";
         self.required(limits, *span, "the plans have no \"limits\"", advice);
         let from = from.given().and_then(|from| self.plan_source(from, client));
-        let limits = limits.given().map(|limits| self.plan_limits(limits, raw, own));
+        let limits = limits.given().map(|limits| {
+            let Entries(entries) = &limits.value;
+            if let Some(from) = &from {
+                entries.iter().for_each(|(name, _)| self.check_plan_place(name, from));
+            }
+            self.plan_limits(limits, raw, own)
+        });
         Some(Plans { from: from?, limits: limits? })
     }
 

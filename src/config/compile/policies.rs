@@ -70,7 +70,8 @@ impl Compiler<'_> {
         let key = raw.key.given().and_then(|key| self.key(key, client, 0));
         let algorithm = self.algorithm(raw);
         let response = raw.response.value().map(|response| self.template(response));
-        let exempt = raw.exempt.value().map(|exempt| self.exempt(exempt)).unwrap_or_default();
+        let exempt = raw.exempt.value();
+        let exempt = exempt.map(|exempt| self.exempt(exempt, client)).unwrap_or_default();
         let count = self.counted(&raw.count);
         let penalty = self.penalty(&raw.penalty);
         let own = algorithm.as_ref();
@@ -116,9 +117,10 @@ impl Compiler<'_> {
         }
     }
 
-    fn exempt(&self, raw: &RawExempt) -> Exempt {
+    fn exempt(&self, raw: &RawExempt, client: Option<&RawClient>) -> Exempt {
         Exempt {
             ips: raw.ips.items().map(|block| block.value.0).collect(),
+            places: self.exempt_places(raw, client),
             methods: raw.methods.items().map(|method| method.value.0.clone()).collect(),
             headers: self.header_values(&raw.headers),
         }

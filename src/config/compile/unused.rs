@@ -21,6 +21,7 @@ impl Compiler<'_> {
         self.warn_covered(raw, config);
         self.warn_lone_paths(raw, config);
         self.warn_unread_overrides(raw);
+        self.warn_places(raw, config);
         self.warn_unasked_certificates(raw, config);
         let rules = config.routes.iter().map(|route| &route.rule);
         let used: HashSet<&str> =

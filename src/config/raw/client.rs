@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{List, OneOrMore};
-use crate::config::field::Field;
-use crate::config::scalar::{Cidr, FieldName};
+use crate::config::field::{Either, Field};
+use crate::config::scalar::{Cidr, FieldName, Period};
 
 /// Who is asking.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -31,6 +31,20 @@ pub(in crate::config) struct RawClient {
     /// Where the user's id comes from. Default: no request has a user.
     #[serde(default)]
     pub(in crate::config) user: Field<RawUser>,
+    /// Where addresses are: gives the keys `country`, `region` and `asn`. Default: no request
+    /// has these.
+    #[serde(default)]
+    pub(in crate::config) geo: Field<RawGeo>,
+}
+
+/// Where addresses are.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "geo")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawGeo {
+    /// A MaxMind DB file (.mmdb), or a list of them: of countries or cities, and of networks
+    /// (ASN). The first that knows an address counts.
+    pub(in crate::config) database: OneOrMore<String>,
 }
 
 /// Where an API key is looked for.
@@ -74,9 +88,9 @@ pub(in crate::config) struct RawJwt {
     /// A public key, as PEM text or the path of a PEM file.
     #[serde(default)]
     pub(in crate::config) public_key: Field<String>,
-    /// A set of public keys.
+    /// A set of public keys: the URL that it is fetched from, or the path of its file.
     #[serde(default)]
-    pub(in crate::config) jwks: Field<RawJwks>,
+    pub(in crate::config) jwks: Field<RawJwksForm>,
     /// The algorithms that tokens may be signed with. There is no default: a
     /// token must not choose.
     pub(in crate::config) algorithms: List<RawJwtAlgorithm>,
@@ -91,13 +105,27 @@ pub(in crate::config) struct RawJwt {
     pub(in crate::config) claim: Field<String>,
 }
 
-/// A set of public keys (RFC 7517).
-#[derive(Debug, Deserialize, JsonSchema)]
+/// A URL or a path, or what more there is to say of it.
+pub(in crate::config) type RawJwksForm = Either<String, RawJwks>;
+
+/// A set of public keys (RFC 7517): one of `url` and `file`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "jwks")]
 #[schemars(deny_unknown_fields)]
 pub(in crate::config) struct RawJwks {
     /// The path of a file with a JWK set. While it is not there, no token holds.
+    #[serde(default)]
     pub(in crate::config) file: Field<String>,
+    /// Where the issuer publishes the set, such as https://issuer.example/.well-known/jwks.json.
+    #[serde(default)]
+    pub(in crate::config) url: Field<String>,
+    /// The authorities that may have signed the issuer's certificate. Default: the system's.
+    #[serde(default)]
+    pub(in crate::config) ca: Field<String>,
+    /// How often the set is fetched again, 1s to 1d, unless the issuer says that it holds for a
+    /// shorter time, or a token names a key that is not in it. Default: 10m.
+    #[serde(default)]
+    pub(in crate::config) refresh: Field<Period>,
 }
 
 /// An algorithm of signed tokens (RFC 7518, RFC 8037).

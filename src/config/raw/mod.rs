@@ -17,7 +17,9 @@ mod upstream;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-pub(super) use client::{RawApiKey, RawClient, RawJwt, RawJwtAlgorithm, RawUser};
+pub(super) use client::{
+    RawApiKey, RawClient, RawJwks, RawJwksForm, RawJwt, RawJwtAlgorithm, RawUser,
+};
 pub(super) use cost::{RawCost, RawCount, RawCountAll, RawSettle};
 pub(super) use listener::{
     RawCertificate, RawHttp2, RawListener, RawListenerTimeouts, RawListenerTls, RawTlsVersion,

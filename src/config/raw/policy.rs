@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::{List, RawCost, RawCount, RawCountAll, RawOnFailure, RawStoreMode};
 use crate::config::field::{Either, Entries, Field};
 use crate::config::scalar::{
-    Allowance, Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, Rate,
+    Allowance, Cidr, FieldValue, KeyWord, Limit, MethodName, Percent, Period, PlaceCode, Rate,
 };
 
 /// One limit: on whom, how much, and what then.
@@ -150,6 +150,15 @@ pub(in crate::config) struct RawExempt {
     /// Clients by address.
     #[serde(default)]
     pub(in crate::config) ips: List<Cidr>,
+    /// Clients in these countries, such as DE (ISO 3166-1).
+    #[serde(default)]
+    pub(in crate::config) countries: List<PlaceCode>,
+    /// Clients in these regions, such as DE-BE (ISO 3166-2).
+    #[serde(default)]
+    pub(in crate::config) regions: List<PlaceCode>,
+    /// Clients in these networks (autonomous systems), such as AS64500.
+    #[serde(default)]
+    pub(in crate::config) asns: List<PlaceCode>,
     /// Methods.
     #[serde(default)]
     pub(in crate::config) methods: List<MethodName>,

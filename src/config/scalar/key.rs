@@ -19,7 +19,7 @@ impl FromStr for KeyWord {
             KeyExprError::Unknown(word) => ScalarError::new(
                 format!("there is no key \"{word}\""),
                 "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, tls:subject, \
-                 param:NAME, path, method, host, route and global",
+                 param:NAME, path, method, host, route, country, region, asn and global",
             ),
             other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),
         })

@@ -5,6 +5,7 @@
 //! takes the same forms as the file, with the same words for mistakes.
 
 mod address;
+mod document_url;
 mod duration;
 mod endpoint;
 mod http_names;
@@ -14,6 +15,7 @@ mod location;
 mod number;
 mod pattern;
 mod percent;
+mod place;
 mod pointer;
 mod rate;
 mod retry;
@@ -25,6 +27,7 @@ use std::fmt;
 
 pub(super) use address::Cidr;
 pub use address::ListenAddress;
+pub(super) use document_url::DocumentUrl;
 pub(super) use duration::Period;
 pub use endpoint::Endpoint;
 pub(super) use http_names::{FieldName, FieldValue, MethodName};
@@ -34,6 +37,7 @@ pub(super) use limit::{Allowance, Limit};
 pub(super) use location::{HostAndPort, LocationText, PrefixText};
 pub(super) use pattern::{HostText, PathText};
 pub(super) use percent::Percent;
+pub(super) use place::PlaceCode;
 pub(super) use pointer::PointerText;
 pub use rate::Rate;
 pub(super) use retry::RetryOn;

@@ -44,6 +44,7 @@ fn client() -> ClientSettings {
         ipv6_prefix: 64,
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
+        geo: vec![],
     }
 }
 

@@ -33,6 +33,7 @@ fn rules(policies: impl IntoIterator<Item = Policy>) -> Rules {
         ipv6_prefix: 64,
         api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
         user: None,
+        geo: vec![],
     };
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))))
 }

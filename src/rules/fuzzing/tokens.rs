@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::digest::Secret;
 use crate::rules::jwt::TokenVerifier;
-use crate::rules::{JwtSettings, VerifyingKey};
+use crate::rules::{JwtSettings, TokenKeys, VerifyingKey};
 use crate::time::Timestamp;
 
 const SECRET: [u8; 32] = [5; 32];
@@ -21,7 +21,8 @@ const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 fn verifier() -> TokenVerifier {
     let key = VerifyingKey::from_secret(&SECRET, &[Algorithm::HS256]).expect("a key");
     let settings = JwtSettings {
-        keys: vec![key],
+        keys: TokenKeys::Known(vec![key]),
+        algorithms: vec![Algorithm::HS256],
         issuers: Vec::new(),
         audiences: Vec::new(),
         claim: "sub".into(),

@@ -17,6 +17,8 @@ pub(in crate::rules) enum Fault {
     Opaque,
     /// It is a signed token, and it is forged, expired or not yet valid.
     Invalid,
+    /// It is a signed token, and the keys to verify it with have not come yet.
+    Unverifiable,
     /// Its encoding is not the canonical one, and lenient backends may take it.
     Ambiguous,
 }

@@ -2,6 +2,7 @@
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
+use serde::Deserialize;
 
 use crate::rules::VerifyingKey;
 
@@ -60,6 +61,21 @@ pub enum KeyError {
     TooManyKeys,
 }
 
+/// A JSON Web Key Set whose members are not looked at yet.
+#[derive(Deserialize)]
+struct Published {
+    keys: Vec<serde_json::Value>,
+}
+
+/// What can be used of a key set.
+#[derive(Debug)]
+pub struct PublishedKeys {
+    /// At least one.
+    pub keys: Vec<VerifyingKey>,
+    /// Members that cannot be used here.
+    pub passed_over: usize,
+}
+
 impl VerifyingKey {
     /// A key for HS256.
     ///
@@ -107,6 +123,32 @@ impl VerifyingKey {
         match keys.len() {
             0 => Err(KeyError::NoKey(algorithms.into())),
             1..=MAX_KEYS => Ok(keys),
+            _ => Err(KeyError::TooManyKeys),
+        }
+    }
+
+    /// The keys of a set that others publish, which is not in our hands: a member
+    /// that cannot be used is passed over, whatever is wrong with it.
+    ///
+    /// # Errors
+    /// If the bytes are no key set, or it has no such key, or more than 32.
+    pub fn from_published(
+        bytes: &[u8],
+        algorithms: &[Algorithm],
+    ) -> Result<PublishedKeys, KeyError> {
+        check_algorithms(algorithms)?;
+        let Published { keys: members } = serde_json::from_slice(bytes)?;
+        let count = members.len();
+        let of = |member| {
+            let jwk: Jwk = serde_json::from_value(member).ok()?;
+            Some(jwk)
+                .filter(is_for_signatures)
+                .and_then(|jwk| Self::from_jwk(&jwk, algorithms).ok()?)
+        };
+        let keys: Vec<_> = members.into_iter().filter_map(of).collect();
+        match keys.len() {
+            0 => Err(KeyError::NoKey(algorithms.into())),
+            used @ 1..=MAX_KEYS => Ok(PublishedKeys { keys, passed_over: count - used }),
             _ => Err(KeyError::TooManyKeys),
         }
     }

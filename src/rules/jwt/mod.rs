@@ -9,6 +9,7 @@
 
 mod claims;
 mod form;
+mod key_set;
 mod keys;
 
 use std::sync::Arc;
@@ -19,8 +20,9 @@ use serde_json::Value;
 
 pub(super) use self::claims::Claims;
 pub(super) use self::form::Fault;
-pub use self::keys::KeyError;
-use super::{JwtSettings, VerifyingKey};
+pub use self::key_set::{KeySet, Wanted};
+pub use self::keys::{KeyError, PublishedKeys};
+use super::{JwtSettings, TokenKeys, VerifyingKey};
 use crate::digest::Secret;
 use crate::time::Timestamp;
 
@@ -35,8 +37,16 @@ pub(super) struct TokenVerifier {
     settings: JwtSettings,
     /// Sorted; the only claims that are kept of a token.
     wanted: Arc<[Box<str>]>,
-    verified: Cache<u128, Arc<Claims>>,
+    verified: Cache<u128, Verified>,
     secret: Secret,
+}
+
+/// What a token says that was good.
+#[derive(Clone, Debug)]
+struct Verified {
+    claims: Arc<Claims>,
+    /// That of the [`KeySet`] by which it was good; 0 for keys that do not change.
+    generation: u64,
 }
 
 impl TokenVerifier {
@@ -60,39 +70,64 @@ impl TokenVerifier {
         let mut digest = self.secret.digest();
         digest.value(token);
         let key = digest.finish();
-        if let Some(claims) = self.verified.get(&key) {
+        if let Some(Verified { claims, generation }) = self.verified.get(&key)
+            && generation == self.generation()
+        {
             return if claims.hold_at(now) { Ok(claims) } else { Err(Fault::Invalid) };
         }
-        let payload = self.signed_payload(token).ok_or_else(|| form::fault_of(token))?;
+        let (payload, generation) = match &self.settings.keys {
+            TokenKeys::Known(keys) => (self.signed_payload(token, keys), 0),
+            TokenKeys::Fetched(set) => {
+                let current = set.keys();
+                let payload = self.signed_payload(token, &current.keys);
+                if payload.is_none() && self.names_unknown_key(token, &current.keys) {
+                    set.miss();
+                }
+                (payload, current.generation)
+            }
+        };
+        let payload = payload.ok_or_else(|| match form::fault_of(token) {
+            Fault::Invalid if self.awaits_keys(generation) => Fault::Unverifiable,
+            fault => fault,
+        })?;
         let claims = Claims::of(&payload, &self.wanted).filter(|claims| claims.hold_at(now));
         let claims = Arc::new(claims.ok_or(Fault::Invalid)?);
-        self.verified.insert(key, claims.clone());
+        self.verified.insert(key, Verified { claims: Arc::clone(&claims), generation });
         Ok(claims)
     }
 
+    /// Which set of keys is in force.
+    fn generation(&self) -> u64 {
+        match &self.settings.keys {
+            TokenKeys::Known(_) => 0,
+            TokenKeys::Fetched(set) => set.generation(),
+        }
+    }
+
+    /// Whether there were no keys yet when these were looked at.
+    fn awaits_keys(&self, generation: u64) -> bool {
+        matches!(self.settings.keys, TokenKeys::Fetched(_)) && generation == 0
+    }
+
+    /// Whether a token is signed by a key that may be new: it names one that is not
+    /// there, and an algorithm that may be used.
+    fn names_unknown_key(&self, token: &[u8], keys: &[VerifyingKey]) -> bool {
+        let Ok(Header { alg, kid: Some(kid), .. }) = decode_header(token) else { return false };
+        self.settings.algorithms.contains(&alg)
+            && !keys.iter().any(|key| key.id.as_deref() == Some(&*kid))
+    }
+
     /// What the token says, if its signature, issuer and audience are good.
-    fn signed_payload(&self, token: &[u8]) -> Option<Value> {
+    fn signed_payload(&self, token: &[u8], keys: &[VerifyingKey]) -> Option<Value> {
         let header = decode_header(token).ok()?;
         // An extension that we do not know may change what the token means (RFC 7515, section 4.1.11).
         if header.crit.is_some() {
             return None;
         }
         let validation = self.validation(header.alg);
-        self.keys_for(&header)
+        keys_for(keys, &header)
             .find_map(|key| decode(token, &key.key, &validation).ok())
             .map(|token| token.claims)
-    }
-
-    /// The keys that may have signed a token with this header.
-    fn keys_for<'k>(&'k self, header: &'k Header) -> impl Iterator<Item = &'k VerifyingKey> {
-        let keys = &self.settings.keys;
-        let named = header.kid.as_deref().filter(|_| keys.iter().any(|key| key.id.is_some()));
-        keys.iter().filter(move |key| {
-            let by_name = named.is_none() || key.id.as_deref() == named;
-            by_name
-                && key.algorithms.contains(&header.alg)
-                && key.key.family() == header.alg.family()
-        })
     }
 
     /// Signature, issuer and audience are checked by the crate. Times are not:
@@ -115,6 +150,18 @@ impl TokenVerifier {
         }
         validation
     }
+}
+
+/// The keys that may have signed a token with this header.
+fn keys_for<'k>(
+    keys: &'k [VerifyingKey],
+    header: &'k Header,
+) -> impl Iterator<Item = &'k VerifyingKey> {
+    let named = header.kid.as_deref().filter(|_| keys.iter().any(|key| key.id.is_some()));
+    keys.iter().filter(move |key| {
+        let by_name = named.is_none() || key.id.as_deref() == named;
+        by_name && key.algorithms.contains(&header.alg) && key.key.family() == header.alg.family()
+    })
 }
 
 #[cfg(test)]

@@ -288,6 +288,7 @@ fn counters_beside_a_policys_own_are_their_own_and_keep_their_states() {
 fn one_condition_suffices_to_be_exempt() {
     let exempt = Exempt {
         ips: vec!["198.51.100.0/24".parse().unwrap()],
+        places: vec![],
         methods: vec![Method::PUT],
         headers: vec![(HeaderName::from_static("x-internal"), HeaderValue::from_static("s3cret"))],
     };

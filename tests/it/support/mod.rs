@@ -12,6 +12,8 @@ pub(crate) mod frames;
 mod gateway;
 pub(crate) mod http;
 pub(crate) mod load;
+#[path = "../../../src/rules/geo/writer.rs"]
+pub(crate) mod mmdb;
 mod origin;
 mod place;
 pub(crate) mod redis;

@@ -1,0 +1,99 @@
+//! Files that tell where addresses are: read whole, and not again while they
+//! stay what they are.
+//!
+//! Such a file is large, and it is replaced while the gateway runs. A file that
+//! is written while it is read gives no database; when it is complete, it has
+//! changed once more and is read again.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::rules::GeoDatabase;
+
+/// The largest file that is read, in bytes: 1 GiB. Those of cities have about
+/// a tenth of it.
+const MAX_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// What tells a file from the one that was there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, i64),
+}
+
+impl FileStamp {
+    /// Of the file behind all links; none if it cannot be seen.
+    pub fn of(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(|file| Self::new(&file))
+    }
+
+    fn new(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size_bytes: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+        }
+    }
+}
+
+/// A database, and the file that it was read from.
+#[derive(Clone, Debug)]
+pub struct GeoFile {
+    path: PathBuf,
+    stamp: FileStamp,
+    /// What was in it.
+    pub database: Arc<GeoDatabase>,
+}
+
+impl GeoFile {
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the file at `path`; one of `known` is taken if it is that file still.
+    ///
+    /// # Errors
+    /// Why the file is no database, as the end of a sentence about it.
+    pub(super) fn read(path: PathBuf, known: &[Self]) -> Result<Self, String> {
+        let unreadable = |error: io::Error| format!("it cannot be read: {error}");
+        let seen = fs::metadata(&path).map_err(unreadable)?;
+        // To open anything else might wait, or never end.
+        if !seen.is_file() {
+            return Err("it is no regular file".to_owned());
+        }
+        let file = File::open(&path).map_err(unreadable)?;
+        let before = FileStamp::new(&file.metadata().map_err(unreadable)?);
+        if let Some(same) = known.iter().find(|it| it.path == path && it.stamp == before) {
+            return Ok(same.clone());
+        }
+        let bytes = whole(&file, before.size_bytes)?;
+        let after = FileStamp::new(&file.metadata().map_err(unreadable)?);
+        if before != after {
+            return Err("it is being written".to_owned());
+        }
+        let database = GeoDatabase::from_bytes(bytes).map_err(|error| error.to_string())?;
+        Ok(Self { path, stamp: after, database: Arc::new(database) })
+    }
+}
+
+/// The contents of a file of about so many bytes.
+fn whole(file: &File, size_bytes: u64) -> Result<Vec<u8>, String> {
+    if size_bytes > MAX_BYTES {
+        return Err("it is larger than 1 GiB".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let wanted = usize::try_from(size_bytes).unwrap_or(usize::MAX);
+    if bytes.try_reserve_exact(wanted.saturating_add(1)).is_err() {
+        return Err("there is no memory for it".to_owned());
+    }
+    let read = file.take(size_bytes.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| format!("it cannot be read: {error}"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,314 @@
+//! Keys of tokens that are fetched from an issuer: they come late, change, and stay
+//! in force while the issuer is away or sends something else.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+
+use crate::support::{Certificates, Gateway, Nobody, Origin, PATIENCE, eventually};
+
+/// An issuer of tokens, which publishes its keys.
+struct Issuer {
+    origin: Origin,
+    answer: Arc<Mutex<String>>,
+}
+
+impl Issuer {
+    /// Publishes the keys with these names, of those that tests have.
+    fn new(kids: &[&str]) -> Self {
+        let answer = Arc::new(Mutex::new(good(kids)));
+        let said = Arc::clone(&answer);
+        let origin = Origin::serving(move |stream, read| {
+            use std::io::Write as _;
+            while read().is_some() {
+                let answer = said.lock().expect("no thread panics with it").clone();
+                let _ = stream.write_all(answer.as_bytes());
+                if !answer.contains("Content-Length") {
+                    return;
+                }
+            }
+        });
+        Self { origin, answer }
+    }
+
+    fn says(&self, answer: String) {
+        *self.answer.lock().expect("no thread panics with it") = answer;
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/keys?of=all", self.origin.address())
+    }
+
+    fn asked(&self) -> usize {
+        self.origin.received().len()
+    }
+}
+
+fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn good(kids: &[&str]) -> String {
+    ok(&set(kids).to_string())
+}
+
+/// Those of the test's keys that have these names.
+fn set(kids: &[&str]) -> Value {
+    let text = include_str!("../../src/rules/jwt/test_keys/set.json");
+    let mut set: Value = serde_json::from_str(text).expect("JSON");
+    let keys = set["keys"].as_array_mut().expect("a list");
+    keys.retain(|key| key["kid"].as_str().is_some_and(|kid| kids.contains(&kid)));
+    set
+}
+
+/// A field with a token that is signed by one of the test's keys and names this one.
+fn bearer(signed_by: &str, kid: &str) -> String {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules/jwt/test_keys/");
+    let pem = std::fs::read(Path::new(directory).join(format!("{signed_by}.private.pem")));
+    let pem = pem.expect("a key");
+    let (algorithm, key) = match signed_by {
+        "ed25519" => (Algorithm::EdDSA, EncodingKey::from_ed_pem(&pem)),
+        _ => (Algorithm::ES256, EncodingKey::from_ec_pem(&pem)),
+    };
+    let header = Header { kid: Some(kid.to_owned()), ..Header::new(algorithm) };
+    let token = encode(&header, &json!({ "sub": "ann" }), &key.expect("a key"));
+    format!("Authorization: Bearer {}", token.expect("a token"))
+}
+
+/// Answers requests that have a good token.
+fn demanding(jwks: &str) -> String {
+    policed(jwks, "key: user, limit: unlimited, missing_key: unauthorized")
+}
+
+fn policed(jwks: &str, policy: &str) -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         client: {{ user: {{ jwt: {{ jwks: {jwks}, algorithms: [ES256, EdDSA] }} }} }}\n\
+         policies: {{ p: {{ {policy} }} }}\n\
+         routes: [{{ path: /*, policies: [p], respond: {{ body: ok }} }}]\n"
+    )
+}
+
+/// Starts a gateway that asks this issuer every second, and has its keys.
+fn quick(issuer: &Issuer) -> Gateway {
+    let jwks = format!("{{ url: \"{}\", refresh: 1s }}", issuer.url());
+    let gateway = Gateway::start(&demanding(&jwks));
+    eventually("keys come", || gateway.log().contains("a new key set is in force"));
+    gateway
+}
+
+fn status(gateway: &Gateway, field: &str) -> u16 {
+    gateway.client().get("/", &[field]).status
+}
+
+/// What both keys of the test are worth: one of Ed25519, and one of P-256.
+fn statuses(gateway: &Gateway) -> [u16; 2] {
+    ["ed25519", "p256"].map(|name| status(gateway, &bearer(name, name)))
+}
+
+#[test]
+fn the_keys_of_an_issuer_are_in_force_from_the_start_and_change_with_it() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let gateway = quick(&issuer);
+    assert_eq!(statuses(&gateway), [200, 401], "{}", gateway.log());
+    let asked = &issuer.origin.received()[0];
+    assert_eq!(asked.line(), "GET /keys?of=all HTTP/1.1");
+    assert!(asked.fields("accept")[0].starts_with("application/jwk-set+json"));
+    issuer.says(good(&["ed25519", "p256", "rsa"]));
+    eventually("a new key comes beside the old one", || statuses(&gateway) == [200, 200]);
+    issuer.says(good(&["p256"]));
+    eventually("the old one goes", || statuses(&gateway) == [401, 200]);
+    assert!(gateway.log().contains("a new key set is in force"), "{}", gateway.log());
+    assert!(!gateway.log().contains("of=all"), "a query may be a secret");
+}
+
+#[test]
+fn a_short_form_names_a_url_or_a_file() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let gateway = Gateway::start(&demanding(&format!("\"{}\"", issuer.url())));
+    assert_eq!(statuses(&gateway), [200, 401]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("set.json");
+    std::fs::write(&file, set(&["p256"]).to_string()).expect("a file");
+    gateway.reload(&demanding(file.to_str().expect("UTF-8")));
+    assert_eq!(statuses(&gateway), [401, 200]);
+}
+
+#[test]
+fn whatever_else_an_issuer_says_its_last_keys_stay_in_force() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let gateway = quick(&issuer);
+    let huge = format!("{{\"keys\":[{}]}}", "{},".repeat(100_000));
+    let redirect =
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n";
+    for (answer, said) in [
+        ("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".to_owned(), "has the status 500"),
+        (redirect.to_owned(), "is a redirect (status 302), which is not followed"),
+        (ok("<html>not a key set</html>"), "no JSON Web Key Set: there is a mistake in its line 1"),
+        (ok("{\"keys\":[]}"), "the key set has no key for the algorithms"),
+        (ok(&huge), "larger than 262144 bytes"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{".replace("Content-L", "content-l"),
+            "ended",
+        ),
+        ("no HTTP at all".to_owned(), "the answer is no HTTP, or ended before it was whole"),
+        (String::new(), "the answer is no HTTP, or ended before it was whole"),
+    ] {
+        issuer.says(answer);
+        eventually(said, || gateway.log().contains(said));
+        assert_eq!(statuses(&gateway), [200, 401], "{said}");
+    }
+    assert!(gateway.log().contains("the one of before stays in force"));
+    issuer.says(good(&["p256"]));
+    eventually("it is itself again", || statuses(&gateway) == [401, 200]);
+}
+
+#[test]
+fn an_issuer_that_is_away_is_missed_by_nobody_who_has_a_token() {
+    let mut place = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = place.local_addr().expect("it is bound");
+    let publish = |place: TcpListener, answer: String| {
+        use std::io::{Read as _, Write as _};
+        thread::spawn(move || {
+            let (mut stream, _) = place.accept().expect("a connection");
+            let _ = stream.read(&mut [0; 1024]);
+            let _ = stream.write_all(answer.as_bytes());
+        })
+    };
+    let once = publish(place, good(&["ed25519"]));
+    let url = format!("{{ url: \"http://{address}/keys\", refresh: 1s }}");
+    let gateway = Gateway::start(&demanding(&url));
+    once.join().expect("it was asked");
+    eventually("nobody is there", || gateway.log().contains("the server cannot be reached"));
+    assert_eq!(statuses(&gateway), [200, 401]);
+    place = bind(address);
+    publish(place, good(&["p256"]));
+    eventually("it is back", || statuses(&gateway) == [401, 200]);
+}
+
+/// Binds an address that was given up a moment ago.
+fn bind(address: SocketAddr) -> TcpListener {
+    let mut bound = None;
+    eventually("the port is free", || {
+        bound = TcpListener::bind(address).ok();
+        bound.is_some()
+    });
+    bound.expect("it is bound")
+}
+
+#[test]
+fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
+    let nobody = Nobody::new();
+    let url = format!("\"http://{}/keys\"", nobody.address());
+    let gateway = Gateway::start(&demanding(&url));
+    let mut client = gateway.client();
+    let refused = client.get("/", &[&bearer("ed25519", "ed25519")]);
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.field("Retry-After"), Some("1"));
+    assert_eq!(refused.json()["source"], "gateway");
+    assert_eq!(client.get("/", &[]).status, 401, "there is no token");
+    assert_eq!(client.get("/", &["Authorization: Bearer a.b.c"]).status, 401, "it is none");
+    let lines = gateway.access_lines(1);
+    assert_eq!(lines[0]["outcome"], "keys_away");
+    assert!(gateway.log().contains("until it comes, no token is verified"), "{}", gateway.log());
+}
+
+#[test]
+fn until_the_first_keys_come_a_policy_may_count_by_address() {
+    let nobody = Nobody::new();
+    let url = format!("\"http://{}/keys\"", nobody.address());
+    let tokens = || [bearer("ed25519", "ed25519"), bearer("p256", "p256")];
+    for (missing, expected) in [("ip", [200, 429]), ("skip", [200, 429]), ("deny", [503, 503])] {
+        let policy = format!("key: user, limit: 1/day, missing_key: {missing}");
+        let gateway = Gateway::start(&policed(&url, &policy));
+        assert_eq!(tokens().map(|token| status(&gateway, &token)), expected, "{missing}");
+    }
+}
+
+#[test]
+fn a_slow_issuer_delays_a_start_only_so_much() {
+    let issuer = Origin::serving(|_, read| {
+        while read().is_some() {
+            thread::sleep(PATIENCE);
+        }
+    });
+    let url = format!("\"http://{}/keys\"", issuer.address());
+    // It listens within the patience of the tests.
+    let gateway = Gateway::start(&demanding(&url));
+    assert_eq!(status(&gateway, &bearer("ed25519", "ed25519")), 503);
+    let said = "there was no whole answer within 5s";
+    eventually(said, || gateway.log().contains(said));
+}
+
+#[test]
+fn a_key_that_is_missed_is_fetched_early_and_a_flood_of_them_is_not_one_of_questions() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let start = crate::support::now();
+    let gateway = Gateway::start(&demanding(&format!("\"{}\"", issuer.url())));
+    assert_eq!(statuses(&gateway), [200, 401]);
+    issuer.says(good(&["ed25519", "p256"]));
+    let mut client = gateway.client();
+    let mut sent = 0;
+    eventually("the new key comes long before ten minutes", || {
+        for _ in 0..20 {
+            sent += 1;
+            let field = bearer("p256", &format!("made up {sent}"));
+            assert_eq!(client.get("/", &[&field]).status, 401);
+        }
+        statuses(&gateway) == [200, 200]
+    });
+    for _ in 0..200 {
+        client.get("/", &[&bearer("p256", "made up")]);
+    }
+    let most = start.elapsed().as_secs() / 10 + 2;
+    let asked = issuer.asked();
+    assert!(u64::try_from(asked).is_ok_and(|asked| asked <= most), "{asked} for {sent} tokens");
+}
+
+#[test]
+fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
+    let issuer = Issuer::new(&["ed25519"]);
+    let jwks = format!("\"{}\"", issuer.url());
+    let gateway = Gateway::start(&demanding(&jwks));
+    assert_eq!((statuses(&gateway), issuer.asked()), ([200, 401], 1));
+    gateway.reload(&format!("{}problem_json: false\n", demanding(&jwks)));
+    assert_eq!((statuses(&gateway), issuer.asked()), ([200, 401], 1), "it is not fetched anew");
+    let other = Issuer::new(&["p256"]);
+    gateway.reload(&demanding(&format!("\"{}\"", other.url())));
+    assert_eq!(statuses(&gateway), [401, 200]);
+    let nobody = Nobody::new();
+    gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", nobody.address())));
+    let refused = "not reloaded, the running configuration stays: the key set cannot be had";
+    eventually(refused, || gateway.log().contains(refused));
+    assert_eq!(statuses(&gateway), [401, 200]);
+}
+
+#[test]
+fn an_issuer_is_known_by_its_certificate() {
+    let made = Certificates::temporary("127.0.0.1");
+    let publishing = format!(
+        "listeners: [{{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {}, key: {} }}] }} }}]\n\
+         routes: [{{ path: /keys, respond: {{ body: '{}' }} }}]\n",
+        made.server().display(),
+        made.server_key().display(),
+        set(&["ed25519"])
+    );
+    let issuer = Gateway::start(&publishing);
+    let from = |ca: &Path, host: &str| {
+        let port = issuer.addresses()[0].port();
+        let jwks = format!("{{ url: \"https://{host}:{port}/keys\", ca: {} }}", ca.display());
+        Gateway::start(&demanding(&jwks))
+    };
+    assert_eq!(statuses(&from(&made.ca(), "127.0.0.1")), [200, 401]);
+    let others = Certificates::temporary("127.0.0.1");
+    for (ca, host) in [(others.ca(), "127.0.0.1"), (made.ca(), "localhost")] {
+        let gateway = from(&ca, host);
+        assert_eq!(statuses(&gateway), [503, 503]);
+        let said = "the server shows no certificate that is trusted here";
+        eventually(said, || gateway.log().contains(said));
+    }
+}
