@@ -55,6 +55,13 @@ pub enum Ask {
         /// When they were taken.
         taken: Timestamp,
     },
+    /// See [`Op::Cancel`].
+    Cancel {
+        /// The units to give back.
+        cost: u64,
+        /// When they were taken.
+        taken: Timestamp,
+    },
     /// Count so many units whether they fit or not, up to twice the capacity;
     /// for a ban, impose one.
     Charge(u64),
@@ -91,13 +98,14 @@ impl Lease {
 }
 
 impl<'a> Asked<'a> {
-    /// What corrects a counter as `op` does: [`Op::Give`] or [`Op::Settle`].
+    /// What corrects a counter as `op` does: [`Op::Give`], [`Op::Cancel`] or [`Op::Settle`].
     /// None if that changes nothing.
     pub fn correction(key: Key, algorithm: &'a Algorithm, op: Op) -> Option<Self> {
         let ask = match op {
             Op::Take(cost) => Ask::Take(cost),
             Op::Peek => return None,
             Op::Give { cost, taken } => Ask::Give { cost, taken },
+            Op::Cancel { cost, taken } => Ask::Cancel { cost, taken },
             // What is in flight stays so until it is given back, whatever it cost.
             Op::Settle { .. } if matches!(algorithm, Algorithm::Concurrency(_)) => return None,
             Op::Settle { reserved, actual, taken } => match actual.cmp(&reserved) {

@@ -137,6 +137,7 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
             return Finding { verdict, extra };
         }
         Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),
+        Ask::Cancel { cost, taken } => apply(Op::Cancel { cost, taken }),
         Ask::Charge(actual) => apply(Op::Settle { reserved: 0, actual, taken: at }),
         Ask::Reset | Ask::ResetAll => asked.algorithm.apply(None, Op::Peek, at).1,
     };

@@ -72,6 +72,7 @@ impl Encoder {
             Ask::Renew(units) => (5, units),
             Ask::Reset => (6, 0),
             Ask::ResetAll => (7, 0),
+            Ask::Cancel { cost, .. } => (8, cost),
         };
         put::<3>(asked.key.counter.bits(), body);
         body.extend([head(asked.algorithm), code, u8::from(asked.binding)]);
@@ -83,7 +84,9 @@ impl Encoder {
                 put::<6>(lease.reserve.min(MOST_UNITS), body);
                 put::<2>(lease.share.min(1024).into(), body);
             }
-            Ask::Give { taken, .. } => put::<7>(place(asked.algorithm, taken), body),
+            Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {
+                put::<7>(place(asked.algorithm, taken), body)
+            }
             _ => {}
         }
     }
