@@ -74,6 +74,14 @@ pub enum Ask {
     ResetAll,
 }
 
+impl Ask {
+    /// Whether it takes units away that were counted, so that what was refused
+    /// before may be admitted.
+    pub(super) const fn takes_away(self) -> bool {
+        matches!(self, Self::Give { .. } | Self::Cancel { .. } | Self::Reset | Self::ResetAll)
+    }
+}
+
 /// A take of `cost`, and if that fits of up to `extra` units beside it:
 /// `(room − cost − reserve) · share / 1024` of them, rounded down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod handing_over;
 mod leaving;
 mod outages;
 mod overrides;
+mod refunds;
 mod sharing;
 mod topologies;
 mod waits;
