@@ -127,13 +127,15 @@ impl<'a> Asked<'a> {
 }
 
 /// The order in which a body asks: principals as they first come, with all that
-/// is asked of one together.
+/// is asked of one together, by counter. So whatever the order of a route's
+/// policies is, states are asked for in the order in which they lie.
 fn order(asked: &[Asked<'_>]) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..asked.len()).collect();
-    let first = |index: usize| {
-        let principal = asked[index].key.principal;
-        asked.iter().position(|other| other.key.principal == principal)
+    let place = |index: usize| {
+        let Key { principal, counter } = asked[index].key;
+        let first = asked.iter().position(|other| other.key.principal == principal);
+        (first, counter.stored())
     };
-    order.sort_by_key(|&index| first(index));
+    order.sort_by_key(|&index| place(index));
     order
 }

@@ -90,7 +90,8 @@ impl RedisStore {
         if asked.is_empty() {
             return;
         }
-        let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
+        let (servers, there) = (Rc::clone(&self.servers), self.time_there(now));
+        let encoded = encoder.encode(asked, there);
         let given: SmallVec<[Key; 2]> =
             asked.iter().filter(|it| it.ask.takes_away()).map(|it| it.key).collect();
         let shared = Arc::clone(&self.shared);
@@ -158,7 +159,7 @@ impl RedisStore {
     ) -> Call {
         let place = self.servers.place(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(place, encoder.encode(&asked, now), Repeat::Never)
+        self.servers.call(place, encoder.encode(&asked, self.time_there(now)), Repeat::Never)
     }
 
     /// Tells the store what was counted here, as far as it is due.

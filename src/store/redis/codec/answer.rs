@@ -173,7 +173,7 @@ fn state(
     asked: &Asked<'_>,
     at: Timestamp,
 ) -> Result<Option<State>, Garbage> {
-    let sought = (asked.key.counter.bits() & 0xff_ffff, head(asked.algorithm));
+    let sought = (u64::from(asked.key.counter.stored()), head(asked.algorithm));
     while let (Ok(id), Ok(head)) = (reader.fixed::<3>(), reader.byte()) {
         if (id, head) == sought {
             return read(&mut reader, head, asked.algorithm, at).map(Some);
