@@ -1,6 +1,7 @@
 //! One node: how a mode uses what it knows, and when it calls the store.
 
 use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate::digest::Key;
 use tollgate::store::leased::{self, Ask, Return, Spending};
 use tollgate::store::redis::DenyCache;
 use tollgate::store::write_back::{self, Delta};
@@ -94,7 +95,9 @@ impl Node {
                 return Step::Judged { admitted };
             }
         };
-        match self.deny.refuse(&[*charge], now) {
+        // Give-backs at other nodes are not announced here, so each is believed for a second.
+        let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
+        match self.deny.refuse_if(&[*charge], now, is_current) {
             Some(_) => Step::Judged { admitted: false },
             None if now < self.away_until => {
                 let admitted = self.judge_alone(charge, now);

@@ -125,6 +125,20 @@ impl LeakyBucket {
         }
     }
 
+    /// Gives back the slots of a request that did not go on, as a token bucket
+    /// [does](super::TokenBucket). Requests behind them keep the slots that they
+    /// were promised, so the next request may get one that is promised already:
+    /// as many units more may go on at that time as were not used before it.
+    pub(super) fn cancel(&self, state: Option<&State>, cost: u64, now: Timestamp) -> State {
+        match state {
+            Some(&State::Queue { as_of, level, shared }) => {
+                let given = level::parts(cost, self.quota);
+                State::Queue { as_of, level: level.saturating_sub(given), shared }
+            }
+            _ => unchanged(state, now),
+        }
+    }
+
     pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
         let parts = level::parts(units, self.quota);
         stored(self.standing(state, now).raised(parts, 2 * self.capacity), state, now)

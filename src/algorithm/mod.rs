@@ -126,6 +126,10 @@ impl Algorithm {
                 let next = self.give(state, cost, taken, now);
                 self.corrected(state, Some(next), now)
             }
+            Op::Cancel { cost, taken } => {
+                let next = self.cancel(state, cost, taken, now);
+                self.corrected(state, Some(next), now)
+            }
             Op::Settle { reserved, actual, taken } => {
                 let next = self.settle(state, reserved, actual, taken, now);
                 self.corrected(state, next, now)
@@ -162,6 +166,15 @@ impl Algorithm {
 
     fn give(&self, state: Option<&State>, cost: u64, taken: Timestamp, now: Timestamp) -> State {
         on!(self, it => it.give(state, cost, taken, now))
+    }
+
+    fn cancel(&self, state: Option<&State>, cost: u64, taken: Timestamp, now: Timestamp) -> State {
+        match self {
+            Self::TokenBucket(it) => it.cancel(state, cost, now),
+            Self::LeakyBucket(it) => it.cancel(state, cost, now),
+            // These know by its time how much of a take still counts.
+            _ => self.give(state, cost, taken, now),
+        }
     }
 
     fn settle(
@@ -300,6 +313,17 @@ pub enum Op {
     /// still counts. Where it is not known how much of it still counts, the
     /// least that can be is given back.
     Give {
+        /// The units to give back.
+        cost: u64,
+        /// When they were taken.
+        taken: Timestamp,
+    },
+    /// Undo a `Take` of this cost for a request that was refused elsewhere, a
+    /// round trip later. Where it is not known how much of it still counts, the
+    /// most that can be is given back. So it is never worse for others than if
+    /// the `Take` had not happened; and beyond the algorithm's bound it lets
+    /// through the units at most that were under way to be given back.
+    Cancel {
         /// The units to give back.
         cost: u64,
         /// When they were taken.

@@ -8,6 +8,7 @@ mod generators;
 mod log;
 mod models;
 mod queue;
+mod refunds;
 mod scenarios;
 
 use proptest::prelude::*;
@@ -75,13 +76,18 @@ fn bound(algorithm: &Algorithm, span_us: u64) -> Option<u64> {
 }
 
 fn assert_within_bound(algorithm: &Algorithm, admitted: &[(Timestamp, u64)]) {
+    assert_within_bound_and(algorithm, admitted, 0);
+}
+
+/// Not more than the bound and so many units.
+fn assert_within_bound_and(algorithm: &Algorithm, admitted: &[(Timestamp, u64)], more: u64) {
     for (first, &(from, _)) in admitted.iter().enumerate() {
         let mut units = 0;
         for &(to, cost) in &admitted[first..] {
             units += cost;
             let span_us = to.since(from).as_micros();
             if let Some(most) = bound(algorithm, span_us) {
-                let parts = units * algorithm.window().as_micros();
+                let parts = units.saturating_sub(more) * algorithm.window().as_micros();
                 assert!(parts <= most, "{units} units in {span_us} us");
             }
         }

@@ -103,6 +103,25 @@ impl TokenBucket {
         stored(Level { parts: level.parts.saturating_sub(given), ..level })
     }
 
+    /// Gives back all that was taken for a request that did not go on.
+    ///
+    /// Let A be the level and I the level if the take had not happened. Their
+    /// difference is `cost` at first, and falls only while I is zero and A leaks
+    /// alone. So A − `cost` ≤ I at any time: nobody finds less room than without
+    /// the take. What A leaked alone is room that I would have wasted, and it is
+    /// used once more here. So what is admitted in a time x stays within
+    /// B + L·x/W and the units that are under way to be given back.
+    ///
+    /// To give back exactly A − I was rejected: it needs the lowest level since
+    /// each such take. To give back what cannot have leaked, as [`give`](Self::give)
+    /// does, was rejected as well: clients that are refused elsewhere would drain
+    /// a bucket that is never empty by what leaks in a round trip, each time.
+    pub(super) fn cancel(&self, state: Option<&State>, cost: u64, now: Timestamp) -> State {
+        let level = self.standing(state, now);
+        let given = level::parts(cost, self.quota);
+        stored(Level { parts: level.parts.saturating_sub(given), ..level })
+    }
+
     pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
         let poured = level::parts(units, self.quota);
         stored(self.standing(state, now).raised(poured, 2 * self.capacity()))

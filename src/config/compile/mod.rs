@@ -10,6 +10,7 @@ mod checks;
 mod client;
 mod combinations;
 mod costs;
+mod counters;
 mod elastic;
 mod geo;
 mod jwks;
@@ -74,6 +75,7 @@ pub(super) fn compile(
         routes: routes.into_iter().flatten().collect(),
         upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
     };
+    compiler.check_counters(raw, &config);
     if problems.any_errors() {
         return None;
     }

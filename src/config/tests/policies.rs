@@ -1,10 +1,11 @@
 //! Policies become what they say.
 
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use super::*;
-use crate::algorithm::{Ban, Quota, TokenBucket};
+use crate::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
 use crate::message::MeterSpec;
 use crate::rules::{Cost, Count, Mode, Plan, Policy};
 use crate::time::Span;
@@ -170,4 +171,32 @@ fn a_policy_that_is_off_judges_nothing_and_causes_no_warning() {
 #[test]
 fn a_plan_from_a_field_is_no_surprise_behind_a_proxy() {
     policy("limit: 5/s, plans: { from: header:x-plan, limits: { pro: unlimited } }");
+}
+
+/// Three bytes of a digest tell counters apart in Redis.
+#[test]
+fn policies_whose_counters_redis_would_take_for_one_are_refused_there() {
+    let quota = Quota::new(100, Span::from_secs(60)).unwrap();
+    let counted = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+    let mut known = HashMap::new();
+    let alike = (0..100_000).find_map(|number| {
+        let name = format!("p{number}");
+        let counter = Policy::new(&name, KeyExpr::Ip, counted.clone()).counter.stored();
+        known.insert(counter, name.clone()).map(|other| [other, name])
+    });
+    let [first, second] = alike.expect("they are called by 24 bits");
+    let with = |store: &str| {
+        let both =
+            [&first, &second].map(|name| format!("{name}: {{ key: ip, limit: 100/minute }}"));
+        let text = SMALLEST
+            .replace("per-client: { key: ip, limit: 100/minute }", &both.join("\n  "))
+            .replace("[per-client]", &format!("[{first}, {second}]"));
+        text + store
+    };
+    parse(&with("")).unwrap_or_else(|report| panic!("in memory they are apart: {report}"));
+    let report = parse(&with("store: { redis: { url: \"redis://127.0.0.1\" } }\n")).unwrap_err();
+    let report = report.to_string();
+    let expected =
+        format!("the policies \"{first}\" and \"{second}\" would share a counter in Redis");
+    assert!(report.contains(&expected), "{report}");
 }

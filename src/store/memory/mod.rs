@@ -105,7 +105,7 @@ impl MemoryStore {
     }
 
     /// Does to a charge's counter what is never refused: [`Op::Give`],
-    /// [`Op::Settle`] or [`Op::Peek`].
+    /// [`Op::Cancel`], [`Op::Settle`] or [`Op::Peek`].
     pub fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         let place = self.place(charge.key);
         let mut shard = self.shards[place.shard].lock();

@@ -12,6 +12,7 @@ use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
 use super::question::{Calls, Question};
 use super::{Place, RedisStore};
+use crate::digest::Key;
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
@@ -26,12 +27,10 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
-        let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
-        if let [part] = &*parts
-            && let Some(decided) = self.known_refusal(part.place, &wanted, now)
-        {
+        if let Some(decided) = self.known_refusal(&wanted, now) {
             return decided;
         }
+        let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
         let calls = Calls::send(self, encoder, &wanted, &parts, now);
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
         self.hear(encoder, &wanted, &parts, &mut question.calls, now).await
@@ -64,30 +63,18 @@ impl RedisStore {
         self.servers.place(&encoder.layout().key(charge.key.principal))
     }
 
-    /// What is known to be refused without asking. By the latest time that it
-    /// may be in the store it must be refused; the numbers told are those of
-    /// the earliest, so that no wait is too short.
-    fn known_refusal(
-        &self,
-        place: Place,
-        wanted: &[Wanted<'_>],
-        now: Timestamp,
-    ) -> Option<Decided> {
-        let (earliest, latest) = self.clocks.borrow().get(&place)?.bounds(now);
-        let denied = self.denied.borrow();
-        let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
-        denied.refuse(&charges, latest)?;
-        let verdicts = denied.refuse(&charges, earliest)?;
-        let answers = verdicts.into_iter().map(Answer::of_store).collect();
-        Some(Decided { at: earliest, answers })
+    /// What is known to be refused without asking, wherever the counters lie.
+    fn known_refusal(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
+        let is_current = |key: &Key, asked| self.shared.invalidations.is_current(key, asked, now);
+        let charges = wanted.iter().map(|it| &it.charge);
+        let answers = self.denied.borrow().refuse_if(charges, now, is_current)?;
+        Some(Decided { at: self.time_there(now), answers })
     }
 
     /// What an answer says. It also tells the store's time.
     pub(super) fn heard(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
         let answered = decode(&part.asked, answer)?;
-        let clock = StoreClock::new(answered.at, now, self.clock.now());
-        self.clocks.borrow_mut().insert(part.place, clock);
-        self.last_clock.set(Some(clock));
+        self.last_clock.set(Some(StoreClock::new(answered.at, now, self.clock.now())));
         Ok(answered)
     }
 
@@ -117,7 +104,6 @@ impl RedisStore {
             self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
         };
         let refused = refused || parts::refuses(&unjudged, &local);
-        let is_whole = parts.len() == 1;
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
             if refused && !answered.refused {
@@ -125,13 +111,9 @@ impl RedisStore {
                 answered.withdraw(&part.asked);
             } else {
                 self.note_leases(wanted, part, answered);
-                if is_whole {
-                    self.learn(wanted, part, answered);
-                } else if !refused {
-                    self.forget(part);
-                }
             }
         }
+        self.learn(wanted, parts, outcomes, refused, now);
         let answers = parts::combine(wanted.len(), parts, outcomes, local);
         if !refused {
             self.hold(wanted, &answers);
@@ -165,23 +147,39 @@ impl RedisStore {
         }
     }
 
-    /// What was known of these counters is out of date.
-    fn forget(&self, part: &Part<'_>) {
-        let mut denied = self.denied.borrow_mut();
-        part.asked.iter().for_each(|asked| denied.forget(&asked.key));
-    }
-
     /// Remembers who is over a limit now, and brings up to date what is known.
-    fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
-        let is_over = |(it, found): (&Wanted<'_>, &Finding)| {
-            !found.verdict.admitted || found.verdict.remaining < it.charge.cost
+    fn learn(
+        &self,
+        wanted: &[Wanted<'_>],
+        parts: &[Part<'_>],
+        outcomes: &[Outcome],
+        refused: bool,
+        now: Timestamp,
+    ) {
+        let is_over = |(index, found): (&usize, &Finding)| {
+            !found.verdict.admitted || found.verdict.remaining < wanted[*index].charge.cost
         };
+        let judged =
+            || parts.iter().zip(outcomes).filter_map(|(it, said)| Some((it, said.as_ref().ok()?)));
         let mut denied = self.denied.borrow_mut();
-        if wanted.iter().zip(&answered.findings).any(is_over)
-            || wanted.iter().any(|it| denied.knows(&it.charge.key))
-        {
-            let charges: SmallVec<[Charge<'_>; 4]> = wanted.iter().map(|it| it.charge).collect();
-            denied.learn(&charges, &answered.after(&part.asked), answered.at);
+        let is_worth_it = judged().any(|(part, answered)| {
+            part.indices.iter().zip(&answered.findings).any(is_over)
+                || part.asked.iter().any(|asked| denied.knows(&asked.key))
+        });
+        if !is_worth_it {
+            return;
         }
+        let mut found = SmallVec::new();
+        for (part, answered) in judged() {
+            let clock = StoreClock::new(answered.at, now, self.clock.now());
+            // What was taken where another place refuses is given back.
+            let states = match refused {
+                true => answered.before.clone(),
+                false => answered.after(&part.asked),
+            };
+            let charges = part.indices.iter().map(|index| &wanted[*index].charge);
+            found.extend(charges.zip(states).map(|(charge, state)| (charge, state, clock)));
+        }
+        denied.learn_all(found);
     }
 }

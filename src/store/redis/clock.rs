@@ -22,6 +22,16 @@ impl StoreClock {
         Self { store, asked, answered }
     }
 
+    /// What the store said.
+    pub(super) const fn store(self) -> Timestamp {
+        self.store
+    }
+
+    /// When it was asked, by our clock.
+    pub(super) const fn asked(self) -> Timestamp {
+        self.asked
+    }
+
     /// The earliest and the latest that it may be there while it is `now` here.
     pub(super) fn bounds(self, now: Timestamp) -> (Timestamp, Timestamp) {
         let then = |ours: Timestamp| self.store.plus(now.since(ours));

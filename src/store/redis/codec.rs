@@ -55,6 +55,13 @@ pub enum Ask {
         /// When they were taken.
         taken: Timestamp,
     },
+    /// See [`Op::Cancel`].
+    Cancel {
+        /// The units to give back.
+        cost: u64,
+        /// When they were taken.
+        taken: Timestamp,
+    },
     /// Count so many units whether they fit or not, up to twice the capacity;
     /// for a ban, impose one.
     Charge(u64),
@@ -65,6 +72,14 @@ pub enum Ask {
     Reset,
     /// Forget all counters of the principal. Asked alone.
     ResetAll,
+}
+
+impl Ask {
+    /// Whether it takes units away that were counted, so that what was refused
+    /// before may be admitted.
+    pub(super) const fn takes_away(self) -> bool {
+        matches!(self, Self::Give { .. } | Self::Cancel { .. } | Self::Reset | Self::ResetAll)
+    }
 }
 
 /// A take of `cost`, and if that fits of up to `extra` units beside it:
@@ -91,13 +106,14 @@ impl Lease {
 }
 
 impl<'a> Asked<'a> {
-    /// What corrects a counter as `op` does: [`Op::Give`] or [`Op::Settle`].
+    /// What corrects a counter as `op` does: [`Op::Give`], [`Op::Cancel`] or [`Op::Settle`].
     /// None if that changes nothing.
     pub fn correction(key: Key, algorithm: &'a Algorithm, op: Op) -> Option<Self> {
         let ask = match op {
             Op::Take(cost) => Ask::Take(cost),
             Op::Peek => return None,
             Op::Give { cost, taken } => Ask::Give { cost, taken },
+            Op::Cancel { cost, taken } => Ask::Cancel { cost, taken },
             // What is in flight stays so until it is given back, whatever it cost.
             Op::Settle { .. } if matches!(algorithm, Algorithm::Concurrency(_)) => return None,
             Op::Settle { reserved, actual, taken } => match actual.cmp(&reserved) {
@@ -111,13 +127,15 @@ impl<'a> Asked<'a> {
 }
 
 /// The order in which a body asks: principals as they first come, with all that
-/// is asked of one together.
+/// is asked of one together, by counter. So whatever the order of a route's
+/// policies is, states are asked for in the order in which they lie.
 fn order(asked: &[Asked<'_>]) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..asked.len()).collect();
-    let first = |index: usize| {
-        let principal = asked[index].key.principal;
-        asked.iter().position(|other| other.key.principal == principal)
+    let place = |index: usize| {
+        let Key { principal, counter } = asked[index].key;
+        let first = asked.iter().position(|other| other.key.principal == principal);
+        (first, counter.stored())
     };
-    order.sort_by_key(|&index| first(index));
+    order.sort_by_key(|&index| place(index));
     order
 }

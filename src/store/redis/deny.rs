@@ -8,14 +8,17 @@
 //! numbers that the store would give if nothing else was counted since.
 //!
 //! Three things take units away before their time: what is given back, a
-//! settlement below its reservation, and an operator's reset. Who does one of
-//! them here says so by [`DenyCache::forget`]. Of other nodes nothing is heard,
-//! so a state is trusted for [`TRUSTED_FOR`] only.
+//! settlement below its reservation, and an operator's reset. The worker that
+//! does one of them says so by [`DenyCache::forget`]; other workers and nodes
+//! hear of it by what they are told with each question, see
+//! [`refuse_if`](DenyCache::refuse_if).
 //!
-//! Guarantees: nothing is refused that the store would admit, except within
-//! [`TRUSTED_FOR`] of a give-back or a reset elsewhere. A client in denial costs
-//! one call for each node and second. Memory is bounded: under pressure states
-//! are forgotten, and the store is asked again.
+//! States may be of several places, each with a clock of its own. So with each
+//! state the bounds are kept of what time it is there.
+//!
+//! Guarantees: nothing is refused that the store would admit, except for as long
+//! as a give-back or a reset elsewhere was not heard of. Memory is bounded:
+//! under pressure states are forgotten, and the store is asked again.
 
 #[cfg(test)]
 mod tests;
@@ -24,15 +27,21 @@ use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use smallvec::SmallVec;
 
+use super::clock::StoreClock;
+use super::here::unasked;
+use super::invalidation::MAX_AGE;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::store::{Charge, Verdicts};
+use crate::store::{Answer, Charge};
 use crate::time::{Span, Timestamp};
 
-/// How long a state is believed.
-const TRUSTED_FOR: Span = Span::SECOND;
 /// What an entry of the table takes beside its key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 40;
+/// For how long it is told what remains by a state that does not refuse.
+const TOLD_FOR: Span = Span::SECOND;
+
+/// One answer for each charge, in their order.
+type Answers = SmallVec<[Answer; 4]>;
 
 /// The states of clients that are over a limit, as last seen in the store.
 #[derive(Debug)]
@@ -40,11 +49,19 @@ pub struct DenyCache {
     seen: Cache<Key, Seen, Bytes>,
 }
 
-/// A state, and when the store had it by the store's clock.
+/// A state, and when the store had it.
 #[derive(Debug)]
 struct Seen {
     state: Option<State>,
-    at: Timestamp,
+    clock: StoreClock,
+}
+
+/// What a state says of a charge.
+enum Said {
+    /// The store must refuse it.
+    Refused(Verdict),
+    /// The store may admit it; what was known of it then.
+    Open(Verdict),
 }
 
 /// What an entry takes in memory.
@@ -73,25 +90,91 @@ impl DenyCache {
         Self { seen: Cache::with_weighter(max_bytes / entry_bytes(), capacity, Bytes) }
     }
 
-    /// The verdicts on a request that is known to be refused, so that the store
-    /// would count nothing: a charge that binds is refused, or all of them are.
-    /// None if that is not known, or one of the states is not: then only the
-    /// store can tell. `now` is the store's time.
-    pub fn refuse(&self, charges: &[Charge<'_>], now: Timestamp) -> Option<Verdicts> {
-        let states: Option<SmallVec<[_; 4]>> =
-            charges.iter().map(|charge| self.trusted(&charge.key, now)).collect();
-        refusal(charges, &states?, now)
+    /// The answers to a request of which a charge that binds is known to be
+    /// refused, so that the store would count nothing: by what was last seen,
+    /// until the state's own end. For when the store cannot be asked, and nothing
+    /// can be heard of give-backs elsewhere. A charge of which nothing is known
+    /// is [unasked](crate::store::Source::Unasked). `now` is this node's time.
+    pub fn refuse<'c, 'a: 'c>(
+        &self,
+        charges: impl IntoIterator<Item = &'c Charge<'a>>,
+        now: Timestamp,
+    ) -> Option<Answers> {
+        let (mut stopped, mut answers) = (false, Answers::new());
+        for charge in charges {
+            answers.push(match self.seen.peek(&charge.key) {
+                Some(seen) if seen.clock.asked() <= now => match seen.say(charge, now) {
+                    Said::Refused(verdict) => {
+                        stopped |= charge.binding;
+                        Answer::of_store(verdict)
+                    }
+                    Said::Open(verdict) => seen.told(charge, verdict, now),
+                },
+                _ => unasked(charge, now),
+            });
+        }
+        stopped.then_some(answers)
     }
 
-    /// Learns the states after a decision of the store at `at`, by its clock,
-    /// in the order of the charges. Worth their room are those of a request
-    /// that would now be refused; what is known already is brought up to date.
+    /// The answers to a request that is known to be refused, so that the store
+    /// would count nothing: a charge that binds is refused, or all of them are.
+    /// None if that is not known, or nothing is known of one of the charges: it
+    /// might refuse for longer, as only the store can tell. `is_current` says of
+    /// a counter that was asked for at a time whether no units were taken away
+    /// from it since; of what refuses it must be so. `now` is this node's time.
+    pub fn refuse_if<'c, 'a: 'c>(
+        &self,
+        charges: impl IntoIterator<Item = &'c Charge<'a>>,
+        now: Timestamp,
+        is_current: impl Fn(&Key, Timestamp) -> bool,
+    ) -> Option<Answers> {
+        let (mut stopped, mut counted, mut answers) = (false, false, Answers::new());
+        for charge in charges {
+            let seen = self.seen.get(&charge.key)?;
+            let asked = seen.clock.asked();
+            if asked > now || now.since(asked) >= MAX_AGE {
+                return None;
+            }
+            answers.push(match seen.say(charge, now) {
+                Said::Refused(_) if !is_current(&charge.key, asked) => return None,
+                Said::Refused(verdict) => {
+                    stopped |= charge.binding;
+                    Answer::of_store(verdict)
+                }
+                Said::Open(verdict) => {
+                    counted = true;
+                    seen.told(charge, verdict, now)
+                }
+            });
+        }
+        (stopped || !counted && !answers.is_empty()).then_some(answers)
+    }
+
+    /// Learns the states after a decision of the store at `at`, in the order of
+    /// the charges, where its clock is this node's.
     pub fn learn(&mut self, charges: &[Charge<'_>], states: &[Option<State>], at: Timestamp) {
-        let borrowed: SmallVec<[_; 4]> = states.iter().map(Option::as_ref).collect();
-        let refused = refusal(charges, &borrowed, at).is_some();
-        for (charge, state) in charges.iter().zip(states) {
-            if refused || self.seen.contains_key(&charge.key) {
-                self.seen.insert(charge.key, Seen { state: state.clone(), at });
+        let clock = StoreClock::new(at, at, at);
+        let found = charges.iter().zip(states);
+        let found: SmallVec<[Found<'_, '_>; 4]> =
+            found.map(|(charge, state)| (charge, state.clone(), clock)).collect();
+        self.learn_all(found);
+    }
+
+    /// Learns the states after a decision of the store, in one place or several.
+    /// Worth their room are those of a request that would now be refused; what is
+    /// known already is brought up to date.
+    pub(super) fn learn_all<'c, 'a: 'c>(&mut self, found: SmallVec<[Found<'c, 'a>; 4]>) {
+        let (mut stopped, mut counted) = (false, false);
+        for (charge, state, clock) in &found {
+            let take = Op::Take(charge.cost);
+            let (_, verdict) = charge.algorithm.apply(state.as_ref(), take, clock.store());
+            let refused = !verdict.admitted && lasts(charge.algorithm);
+            stopped |= refused && charge.binding;
+            counted |= !refused;
+        }
+        for (charge, state, clock) in found {
+            if stopped || !counted || self.seen.contains_key(&charge.key) {
+                self.seen.insert(charge.key, Seen { state, clock });
             }
         }
     }
@@ -106,35 +189,36 @@ impl DenyCache {
     pub fn forget(&mut self, key: &Key) {
         self.seen.remove(key);
     }
-
-    fn trusted(&self, key: &Key, now: Timestamp) -> Option<Option<&State>> {
-        let seen = self.seen.get(key)?;
-        (now.since(seen.at) < TRUSTED_FOR).then_some(seen.state.as_ref())
-    }
 }
 
-/// The verdicts on a request in these states, if nothing of it would be counted.
-fn refusal(charges: &[Charge<'_>], states: &[Option<&State>], now: Timestamp) -> Option<Verdicts> {
-    let mut verdicts = Verdicts::new();
-    let (mut stopped, mut counted) = (false, false);
-    for (charge, state) in charges.iter().zip(states) {
-        let (_, verdict) = charge.algorithm.apply(*state, Op::Take(charge.cost), now);
-        let refused = !verdict.admitted && lasts(charge.algorithm);
-        stopped |= refused && charge.binding;
-        counted |= !refused;
-        verdicts.push(verdict);
+/// A charge, the state of its counter, and when the store had it.
+pub(super) type Found<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
+
+impl Seen {
+    /// It must be refused by the latest time that it may be in the store. The
+    /// numbers told are those of the earliest, so that no wait is too short.
+    fn say(&self, charge: &Charge<'_>, now: Timestamp) -> Said {
+        let (earliest, latest) = self.clock.bounds(now);
+        let apply = |op, at| charge.algorithm.apply(self.state.as_ref(), op, at).1;
+        let take = Op::Take(charge.cost);
+        if lasts(charge.algorithm) && !apply(take, latest).admitted {
+            return Said::Refused(apply(take, earliest));
+        }
+        let verdict = apply(take, earliest);
+        if !verdict.admitted && !lasts(charge.algorithm) {
+            return Said::Open(verdict);
+        }
+        // Nothing is consumed, so no verdict may say that it is.
+        Said::Open(Verdict { admitted: true, retry: Retry::Now, ..apply(Op::Peek, earliest) })
     }
-    if counted && !stopped {
-        return None;
-    }
-    for ((charge, state), verdict) in charges.iter().zip(states).zip(&mut verdicts) {
-        if verdict.admitted {
-            // Nothing is consumed, so no verdict may say that it is.
-            let (_, before) = charge.algorithm.apply(*state, Op::Peek, now);
-            *verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
+
+    /// What a state tells that does not refuse: others may have consumed since.
+    fn told(&self, charge: &Charge<'_>, verdict: Verdict, now: Timestamp) -> Answer {
+        match now.since(self.clock.asked()) < TOLD_FOR {
+            true => Answer::of_store(verdict),
+            false => unasked(charge, now),
         }
     }
-    Some(verdicts)
 }
 
 /// Whether a refusal lasts until a time that is known. Of what is in flight

@@ -3,10 +3,12 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tokio::task::spawn_local;
 
 use super::batch::Repeat;
@@ -14,7 +16,7 @@ use super::codec::{Ask, Asked, Encoder, decode};
 use super::held::Renewal;
 use super::here::Told;
 use super::server::Call;
-use super::{Place, RedisStore, StoreError};
+use super::{Place, RedisStore, Shared, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::drain::{self, Drain, Stop};
@@ -88,9 +90,17 @@ impl RedisStore {
         if asked.is_empty() {
             return;
         }
-        let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
+        let (servers, there) = (Rc::clone(&self.servers), self.time_there(now));
+        let encoded = encoder.encode(asked, there);
+        let given: SmallVec<[Key; 2]> =
+            asked.iter().filter(|it| it.ask.takes_away()).map(|it| it.key).collect();
+        let shared = Arc::clone(&self.shared);
         // What fails stays charged: the safe side, and never for long.
-        self.errands.begin(async move { drop(servers.call(place, encoded, Repeat::Never).await) });
+        self.errands.begin(async move {
+            drop(servers.call(place, encoded, Repeat::Never).await);
+            // Now: whoever hears of it before could see the state of before again.
+            given.iter().for_each(|key| shared.invalidations.announce(key));
+        });
     }
 
     /// All that is due now.
@@ -108,6 +118,7 @@ impl RedisStore {
         let there = self.time_there(now);
         let returns = self.here.borrow_mut().leases.returns(there);
         for back in returns {
+            self.denied.borrow_mut().forget(&back.key);
             let ask = Ask::Give { cost: back.units, taken: back.taken };
             self.post_one(encoder, back.key, &back.algorithm, ask, now);
         }
@@ -129,7 +140,13 @@ impl RedisStore {
         now: Timestamp,
     ) {
         let call = self.call_one(encoder, key, algorithm, ask, now);
-        self.errands.begin(async move { drop(call.await) });
+        let shared = Arc::clone(&self.shared);
+        self.errands.begin(async move {
+            drop(call.await);
+            if ask.takes_away() {
+                shared.invalidations.announce(&key);
+            }
+        });
     }
 
     fn call_one(
@@ -142,7 +159,7 @@ impl RedisStore {
     ) -> Call {
         let place = self.servers.place(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(place, encoder.encode(&asked, now), Repeat::Never)
+        self.servers.call(place, encoder.encode(&asked, self.time_there(now)), Repeat::Never)
     }
 
     /// Tells the store what was counted here, as far as it is due.
@@ -192,6 +209,11 @@ impl RedisStore {
         // Each of them waits for its answer no longer than the timeout; in a
         // cluster it may be sent on once.
         self.errands.end(self.shared.settings.timeout * 2).await;
+        let Shared { invalidations, settings, .. } = &*self.shared;
+        if invalidations.are_due() {
+            // Where the store does not hear it, states are not believed for long.
+            drop(invalidations.exchange(&self.servers, &settings.prefix, &self.clock).await);
+        }
     }
 
     async fn tell_the_last(&self, encoder: &Rc<Encoder>, now: Timestamp) {
@@ -203,6 +225,7 @@ impl RedisStore {
         };
         for some in returns.chunks(MAX_LAST) {
             join_all(some.iter().map(give)).await;
+            some.iter().for_each(|back| self.shared.invalidations.announce(&back.key));
         }
         let held = self.held.borrow_mut().release();
         let release =

@@ -78,7 +78,7 @@ fn script(kind: u8, input: &[u8]) {
 }
 
 fn question(kind: u8, cost: u64) -> Ask {
-    match kind % 8 {
+    match kind % 9 {
         0 => Ask::Peek,
         1 => Ask::Take(cost),
         2 => Ask::Lease(Lease { cost, extra: cost * 2, reserve: cost / 2, share: 512 }),
@@ -86,6 +86,7 @@ fn question(kind: u8, cost: u64) -> Ask {
         4 => Ask::Charge(cost),
         5 => Ask::Renew(cost),
         6 => Ask::Reset,
+        7 => Ask::Cancel { cost, taken: Timestamp::from_micros(1_795_246_126_000_000) },
         _ => Ask::Take(u64::MAX),
     }
 }

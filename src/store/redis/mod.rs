@@ -28,6 +28,7 @@ mod fallback;
 pub mod fuzzing;
 mod held;
 mod here;
+mod invalidation;
 pub mod layout;
 mod link;
 mod news;
@@ -46,7 +47,6 @@ mod url;
 mod wire;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +74,7 @@ use self::errands::Errands;
 use self::fallback::Fallback;
 use self::held::Held;
 use self::here::{Here, Plan, Way};
+use self::invalidation::Invalidations;
 use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
@@ -106,6 +107,7 @@ pub struct Shared {
     /// How many have been opened.
     workers: AtomicU64,
     news: News,
+    invalidations: Arc<Invalidations>,
 }
 
 impl Shared {
@@ -129,6 +131,7 @@ impl Shared {
             publisher,
             workers: AtomicU64::new(0),
             news: News::default(),
+            invalidations: Arc::default(),
         }
     }
 
@@ -149,7 +152,6 @@ pub struct RedisStore {
     nodes: Cell<u64>,
     clock: Clock,
     denied: RefCell<DenyCache>,
-    clocks: RefCell<HashMap<Place, StoreClock>>,
     last_clock: Cell<Option<StoreClock>>,
     held: RefCell<Held>,
     here: Rc<RefCell<Here>>,
@@ -164,6 +166,9 @@ impl RedisStore {
         let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &shared.news));
         if let Some(facts) = shared.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
+            let invalidations = Arc::clone(&shared.invalidations);
+            let prefix = settings.prefix.clone();
+            spawn_local(invalidations.keep(Rc::clone(&servers), prefix, clock.clone()));
             let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
             spawn_local(Presence::new(servers, &settings, buckets, secret, facts).keep());
         }
@@ -177,7 +182,6 @@ impl RedisStore {
             shared: Arc::clone(shared),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
-            clocks: RefCell::default(),
             last_clock: Cell::new(None),
             held: RefCell::default(),
             here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),

@@ -90,7 +90,7 @@ impl<'a> Part<'a> {
         let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
         let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
             Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) if cost + found.extra > 0 => {
-                let op = Op::Give { cost: cost + found.extra, taken };
+                let op = Op::Cancel { cost: cost + found.extra, taken };
                 Asked::correction(asked.key, asked.algorithm, op)
             }
             _ => None,

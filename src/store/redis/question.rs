@@ -59,6 +59,7 @@ impl Calls {
         parts: &[Part<'_>],
         now: Timestamp,
     ) -> Self {
+        let there = store.time_there(now);
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
@@ -69,7 +70,8 @@ impl Calls {
                 true => Repeat::IfLost,
                 false => Repeat::Never,
             };
-            Step::Asked(store.servers.call(part.place, encoder.encode(&part.asked, now), repeat))
+            let encoded = encoder.encode(&part.asked, there);
+            Step::Asked(store.servers.call(part.place, encoded, repeat))
         };
         Self(parts.iter().map(ask).collect())
     }

@@ -186,7 +186,7 @@ impl Ledger {
         now: Timestamp,
     ) -> Option<Op> {
         let (reserved, actual, taken) = match op {
-            Op::Give { cost, taken } => (cost, 0, taken),
+            Op::Give { cost, taken } | Op::Cancel { cost, taken } => (cost, 0, taken),
             Op::Settle { reserved, actual, taken } => (reserved, actual, taken),
             Op::Take(_) | Op::Peek => return None,
         };

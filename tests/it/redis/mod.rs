@@ -1,14 +1,17 @@
 //! Several gateways on one Redis: what holds over all of them, and what clients
 //! meet while it is away.
 
+mod clocks;
 mod closing;
 mod conformance;
+mod denials;
 mod exactness;
 mod faults;
 mod handing_over;
 mod leaving;
 mod outages;
 mod overrides;
+mod refunds;
 mod sharing;
 mod topologies;
 mod waits;

@@ -137,6 +137,7 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
             return Finding { verdict, extra };
         }
         Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),
+        Ask::Cancel { cost, taken } => apply(Op::Cancel { cost, taken }),
         Ask::Charge(actual) => apply(Op::Settle { reserved: 0, actual, taken: at }),
         Ask::Reset | Ask::ResetAll => asked.algorithm.apply(None, Op::Peek, at).1,
     };
@@ -172,7 +173,7 @@ fn state(
     asked: &Asked<'_>,
     at: Timestamp,
 ) -> Result<Option<State>, Garbage> {
-    let sought = (asked.key.counter.bits() & 0xff_ffff, head(asked.algorithm));
+    let sought = (u64::from(asked.key.counter.stored()), head(asked.algorithm));
     while let (Ok(id), Ok(head)) = (reader.fixed::<3>(), reader.byte()) {
         if (id, head) == sought {
             return read(&mut reader, head, asked.algorithm, at).map(Some);

@@ -41,7 +41,9 @@ impl Encoder {
     }
 
     /// One body: all that is asked is done in one step, or nothing. `now` is
-    /// this node's time, by which it tells the windows of a calendar.
+    /// the store's time, as far as this node knows it: by it a body tells about
+    /// which windows of a calendar it is. Which of them is the present one the
+    /// store's own clock decides.
     pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
         let order = order(asked);
         let one_principal =
@@ -72,8 +74,9 @@ impl Encoder {
             Ask::Renew(units) => (5, units),
             Ask::Reset => (6, 0),
             Ask::ResetAll => (7, 0),
+            Ask::Cancel { cost, .. } => (8, cost),
         };
-        put::<3>(asked.key.counter.bits(), body);
+        put::<3>(asked.key.counter.stored().into(), body);
         body.extend([head(asked.algorithm), code, u8::from(asked.binding)]);
         put::<6>(units.min(MOST_UNITS), body);
         self.parameters(asked.algorithm, now, body);
@@ -83,7 +86,9 @@ impl Encoder {
                 put::<6>(lease.reserve.min(MOST_UNITS), body);
                 put::<2>(lease.share.min(1024).into(), body);
             }
-            Ask::Give { taken, .. } => put::<7>(place(asked.algorithm, taken), body),
+            Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {
+                put::<7>(place(asked.algorithm, taken), body)
+            }
             _ => {}
         }
     }
@@ -105,8 +110,10 @@ impl Encoder {
                 put::<1>(it.buckets().into(), body);
             }
             Algorithm::FixedWindow(it) => {
-                let Steps { step_us, edge, length } = Steps::of(it, algorithm, now);
-                [step_us, edge, length].into_iter().for_each(|number| put::<6>(number, body));
+                let Steps { step_us, start, edge, length } = Steps::of(it, algorithm, now);
+                [step_us, start, edge, length]
+                    .into_iter()
+                    .for_each(|number| put::<6>(number, body));
             }
             Algorithm::TokenBucket(it) => {
                 put::<6>(window_us, body);
@@ -161,7 +168,8 @@ pub(super) fn head(algorithm: &Algorithm) -> u8 {
 struct Steps {
     /// Windows end at multiples of this.
     step_us: u64,
-    /// When the present window ends, in steps.
+    /// When the present window starts and ends, in steps.
+    start: u64,
     edge: u64,
     /// How long the next one is, in steps.
     length: u64,
@@ -172,12 +180,14 @@ impl Steps {
         let step_us = step_us(window, algorithm);
         if window.zone().is_none() {
             // All are alike, so the script counts them from the first one on.
-            return Self { step_us, edge: 0, length: 1 };
+            return Self { step_us, start: 0, edge: 0, length: 1 };
         }
         let (edge, next) = (window.end_at(now), window.end_at(window.end_at(now)));
         let steps = |time: Timestamp| time.as_micros().min(END_US) / step_us;
         let length = steps(next).saturating_sub(steps(edge)).max(1);
-        Self { step_us, edge: steps(edge), length }
+        // A window of a calendar is called by the second at which it starts.
+        let start = steps(Timestamp::default().plus(Span::from_secs(window.window_at(now))));
+        Self { step_us, start, edge: steps(edge), length }
     }
 }
 

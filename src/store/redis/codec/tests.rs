@@ -44,6 +44,26 @@ fn what_is_asked_of_one_principal_stands_together() {
 }
 
 #[test]
+fn the_order_of_the_policies_makes_no_difference_to_what_is_asked() {
+    let policies = every_algorithm();
+    let asks: Vec<_> = [(7, 0x0100_0003), (7, 2), (7, 1)]
+        .into_iter()
+        .zip(&policies)
+        .map(|((who, counter), policy)| asked(policy, who, counter, Ask::Take(1)))
+        .collect();
+    let body = |order: [usize; 3]| encoder().encode(&order.map(|index| asks[index]), NOW).body;
+    let first = body([0, 1, 2]);
+    assert_eq!(first[9], 1, "the smallest counter comes first");
+    for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        assert_eq!(body(order), first);
+        let asks = order.map(|index| asks[index]);
+        let found = decode(&asks, &answer(0, &[])).unwrap();
+        let limits = found.findings.iter().map(|it| it.verdict.limit);
+        assert!(limits.eq(asks.iter().map(|it| it.algorithm.limit())), "each has its own verdict");
+    }
+}
+
+#[test]
 fn the_ends_of_a_window_of_a_minute_are_counted_in_units_of_2_to_the_24() {
     let body = encoder().encode(&[asked(&every_algorithm()[0], 0, 0, Ask::Peek)], NOW).body;
     assert_eq!(body[12], (1 << 4) + 24 / 3);
@@ -130,6 +150,8 @@ fn asks() -> impl Strategy<Value = Ask> {
         }),
         (any::<u64>(), any::<u64>())
             .prop_map(|(cost, taken)| Ask::Give { cost, taken: Timestamp::from_micros(taken) }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(cost, taken)| Ask::Cancel { cost, taken: Timestamp::from_micros(taken) }),
         any::<u64>().prop_map(Ask::Charge),
         any::<u64>().prop_map(Ask::Renew),
         Just(Ask::Reset),

@@ -4,11 +4,13 @@
 use std::collections::HashMap;
 
 use proptest::prelude::*;
+use smallvec::smallvec;
 
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{Concurrency, FixedWindow, Quota, SubWindows};
 use crate::digest::{Counter, Principal};
+use crate::store::Source;
 use crate::terms::Terms;
 
 const ROOMY: usize = 1 << 20;
@@ -72,13 +74,13 @@ impl Central {
         cache: &mut DenyCache,
         charges: &[Charge<'_>],
         now: Timestamp,
-    ) -> Vec<Verdict> {
-        if let Some(verdicts) = cache.refuse(charges, now) {
-            return verdicts.into_vec();
+    ) -> Vec<Answer> {
+        if let Some(answers) = cache.refuse_if(charges, now, |_, _| true) {
+            return answers.to_vec();
         }
         let (verdicts, states) = self.decide(charges, now);
         cache.learn(charges, &states, now);
-        verdicts
+        verdicts.into_iter().map(Answer::of_store).collect()
     }
 }
 
@@ -96,7 +98,13 @@ proptest! {
             now = now.plus(Span::from_micros(gap_us));
             let charges = request(&policies, client, &costs);
             let said = store.ask(&mut cache, &charges, now);
-            prop_assert_eq!(said, without.decide(&charges, now).0);
+            for (said, expected) in said.iter().zip(without.decide(&charges, now).0) {
+                // What is not told is not refused either.
+                match said.source {
+                    Source::Unasked => prop_assert!(expected.admitted),
+                    _ => prop_assert_eq!(said.verdict, expected),
+                }
+            }
         }
     }
 
@@ -112,14 +120,18 @@ proptest! {
             now = now.plus(Span::from_micros(gap_us));
             let charges = request(&policies, client, &costs);
             let cache = &mut caches[turn % 2];
-            let Some(refused) = cache.refuse(&charges, now) else {
-                store.ask(cache, &charges, now);
+            let without_store = cache.refuse(&charges, now);
+            let Some(refused) = cache.refuse_if(&charges, now, |_, _| true) else {
+                let said = store.ask(cache, &charges, now);
+                let refused = charges.iter().zip(&said).any(|(it, said)| it.binding && !said.verdict.admitted);
+                prop_assert!(without_store.is_none() || refused, "what it knows is so");
                 continue;
             };
             let before = store.states.clone();
             let (verdicts, _) = store.decide(&charges, now);
             prop_assert_eq!(&store.states, &before, "the store counts nothing");
-            for (here, there) in refused.iter().zip(&verdicts) {
+            let told = refused.iter().zip(&verdicts).filter(|(it, _)| it.source == Source::Store);
+            for (here, there) in told.map(|(here, there)| (here.verdict, there)) {
                 prop_assert!(here.admitted || !there.admitted);
                 prop_assert!(here.remaining >= there.remaining && here.retry <= there.retry);
             }
@@ -149,16 +161,79 @@ fn request<'a>(policies: &'a [Algorithm], client: u64, costs: &[(u64, bool)]) ->
 }
 
 #[test]
-fn a_client_in_denial_costs_one_call_a_second() {
+fn a_client_in_denial_costs_one_call_a_minute() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
-    let (algorithm, start) = (fixed(2), at(60_000_000));
+    let quota = Quota::new(2, Span::DAY).unwrap();
+    let (algorithm, start) = (Algorithm::FixedWindow(FixedWindow::new(quota)), at(0));
     for request in 0..10_000 {
-        let now = start.plus(Span::from_millis(request));
-        let verdict = store.ask(&mut cache, &[charge(1, &algorithm, 1)], now)[0];
+        let now = start.plus(Span::from_millis(60 * request));
+        let verdict = store.ask(&mut cache, &[charge(1, &algorithm, 1)], now)[0].verdict;
         assert_eq!(verdict.admitted, request < 2);
     }
     // Two are admitted; the second call already shows that no third will be.
     assert!((11..=12).contains(&store.calls), "{} calls", store.calls);
+}
+
+#[test]
+fn what_was_given_back_elsewhere_is_asked_for_as_soon_as_it_is_heard_of() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let algorithm = fixed(2);
+    store.ask(&mut cache, &[charge(1, &algorithm, 2)], at(5));
+    let refused = |changed| {
+        let is_current = |_: &Key, asked| asked > at(changed);
+        cache.refuse_if(&[charge(1, &algorithm, 1)], at(7), is_current).is_some()
+    };
+    assert!(refused(4), "it was asked for after the give-back");
+    assert!(!refused(5) && !refused(6));
+}
+
+/// A client's own limit in one place, and that for all in another, whose clock is
+/// an hour ahead.
+#[test]
+fn a_client_over_its_own_limit_is_not_asked_for_in_several_places() {
+    let mut cache = DenyCache::new(ROOMY);
+    let (own, all) = (fixed(1), fixed(100));
+    let charges = [charge(1, &own, 1), charge(2, &all, 1)];
+    let now = at(120_000_000);
+    let there = now.plus(Span::from_secs(3600));
+    let used = own.apply(None, Op::Take(1), now).0;
+    let clocks = [StoreClock::new(now, now, now), StoreClock::new(there, now, now)];
+    cache.learn_all(smallvec![
+        (&charges[0], used, clocks[0]),
+        (&charges[1], all.apply(None, Op::Take(99), there).0, clocks[1]),
+    ]);
+    let refuse = |after_s, is_current: bool| {
+        cache.refuse_if(&charges, now.plus(Span::from_secs(after_s)), |_, _| is_current)
+    };
+    let answers = refuse(0, true).unwrap();
+    assert_eq!(answers[0].verdict.retry, Retry::After(Span::from_secs(60)));
+    assert_eq!((answers[1].verdict.admitted, answers[1].verdict.remaining), (true, 1));
+    let answers = refuse(30, true).unwrap();
+    assert_eq!(answers[0].verdict.retry, Retry::After(Span::from_secs(30)));
+    assert_eq!(answers[1].source, Source::Unasked, "others may have consumed by now");
+    assert!(refuse(60, true).is_none(), "its own limit is over");
+    assert!(refuse(0, false).is_none(), "units may have been given back");
+    let full = [charges[0], charge(2, &all, 2)];
+    let answers = cache.refuse(&full, now).unwrap();
+    let wait = Retry::After(Span::from_secs(60));
+    assert!(answers.iter().all(|it| it.verdict.retry == wait), "by the clock of each place");
+}
+
+#[test]
+fn without_the_store_what_is_known_holds_until_its_end_whatever_else_is_unknown() {
+    let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
+    let quota = Quota::new(2, Span::DAY).unwrap();
+    let (day, other) = (Algorithm::FixedWindow(FixedWindow::new(quota)), fixed(9));
+    store.ask(&mut cache, &[charge(1, &day, 2)], at(0));
+    let both = [charge(2, &other, 1), charge(1, &day, 1)];
+    let hours = |hours: u64| at(0).plus(Span::from_secs(3600 * hours));
+    let answers = cache.refuse(&both, hours(23)).unwrap();
+    assert_eq!(answers[0].source, Source::Unasked);
+    assert_eq!(answers[1].verdict.retry, Retry::After(Span::from_secs(3600)));
+    assert!(cache.refuse(&both, hours(24)).is_none());
+    let shadow = [both[0], Charge { binding: false, ..both[1] }];
+    assert!(cache.refuse(&shadow, hours(1)).is_none(), "it stops nobody");
+    assert!(cache.refuse_if(&both, hours(0), |_, _| true).is_none(), "only the store can tell");
 }
 
 #[test]
@@ -167,7 +242,7 @@ fn a_raised_limit_helps_at_once() {
     let (low, high) = (fixed(2), fixed(3));
     store.ask(&mut cache, &[charge(1, &low, 2)], at(0));
     assert!(cache.refuse(&[charge(1, &low, 1)], at(1)).is_some());
-    assert!(store.ask(&mut cache, &[charge(1, &high, 1)], at(1))[0].admitted);
+    assert!(store.ask(&mut cache, &[charge(1, &high, 1)], at(1))[0].verdict.admitted);
 }
 
 #[test]
@@ -201,9 +276,12 @@ fn what_does_not_bind_is_refused_here_only_if_nothing_else_counts() {
     let (full, roomy) = (fixed(1), fixed(10));
     let shadow = Charge { binding: false, ..charge(1, &full, 1) };
     store.ask(&mut cache, &[shadow], at(0));
-    assert!(!cache.refuse(&[shadow], at(1)).unwrap()[0].admitted);
+    let refuse = |cache: &DenyCache, charges: &[Charge<'_>], us| {
+        cache.refuse_if(charges, at(us), |_, _| true)
+    };
+    assert!(!refuse(&cache, &[shadow], 1).unwrap()[0].verdict.admitted);
     store.ask(&mut cache, &[shadow, charge(2, &roomy, 1)], at(1));
-    assert!(cache.refuse(&[shadow, charge(2, &roomy, 1)], at(2)).is_none());
+    assert!(refuse(&cache, &[shadow, charge(2, &roomy, 1)], 2).is_none());
 }
 
 #[test]

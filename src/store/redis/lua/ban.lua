@@ -3,9 +3,6 @@
 
 local function ban()
   local kind = {}
-  -- What passes when no ban lasts is not counted here.
-  local UNLIMITED = 549755813887
-
   function kind.read(charge, body, at)
     charge.first, charge.longest, at = unpack_bytes('<I6I6', body, at)
     return at

@@ -1,7 +1,7 @@
 -- The decision: all charges of a body are judged first, and what they change is
 -- kept only if every binding one fits. A refused body writes nothing.
 
-local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL = 0, 1, 2, 3, 4, 5, 6, 7
+local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 -- Made when first needed: a script seldom needs more than one.
 local MAKERS = {
@@ -40,7 +40,7 @@ local function read_charge(charge, body, at)
   at = kind.read(charge, body, at)
   if op == LEASE then
     charge.extra, charge.reserve, charge.share, at = unpack_bytes('<I6I6I2', body, at)
-  elseif op == GIVE then
+  elseif op == GIVE or op == CANCEL then
     charge.taken, at = unpack_bytes('<I7', body, at)
   end
   return at
@@ -87,6 +87,8 @@ local function perform(charge, op)
     kind.take(charge, cost + max(0, min(share, charge.extra)))
   elseif op == GIVE then
     kind.give(charge, cost, charge.taken)
+  elseif op == CANCEL then
+    (kind.cancel or kind.give)(charge, cost, charge.taken)
   elseif op == OWE then
     kind.owe(charge, cost)
   elseif op == RENEW then

@@ -1,13 +1,17 @@
 -- One counter that starts again at every window's edge, as `FixedWindow` has it.
 -- Windows are told by their end, counted in steps: a window's length, or a
--- second for windows of a calendar. Who asks says when the present one ends, by
--- his clock, and how long the next one is.
+-- second for windows of a calendar. Of a calendar the question says when a window
+-- starts and ends, and how long the next one is: that of the present by this clock,
+-- as far as the node knows it. If it is another one by this clock, windows are
+-- counted on from there: one that is next to it is exact, any other is so unless
+-- clocks were put forward or back in between.
 
 local function fixed_window()
   local kind = {}
 
   function kind.read(charge, body, at)
-    charge.limit, charge.step, charge.edge, charge.length, at = unpack_bytes('<I6I6I6I6', body, at)
+    charge.limit, charge.step, charge.start, charge.edge, charge.length, at =
+      unpack_bytes('<I6I6I6I6I6', body, at)
     return at
   end
 
@@ -15,6 +19,9 @@ local function fixed_window()
     local present, window, current = floor(now / charge.step), charge.edge, 0
     if present >= window then
       window = window + (floor((present - window) / charge.length) + 1) * charge.length
+    elseif present < charge.start then
+      window = charge.start
+        - floor((charge.start - 1 - present) / charge.length) * charge.length
     end
     if ends then
       local stored = floor(ends / charge.step)

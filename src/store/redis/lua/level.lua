@@ -87,6 +87,11 @@ local function levels(number)
       charge.units, charge.parts = less(charge.units, charge.parts, given, given_parts, charge.length)
     end
 
+    -- All of it, of a request that did not go on.
+    function kind.cancel(charge, units)
+      charge.units, charge.parts = less(charge.units, charge.parts, units, 0, charge.length)
+    end
+
     function kind.ends(charge)
       return (charge.units > 0 or charge.parts > 0) and level_end(charge) or nil
     end
@@ -149,6 +154,14 @@ local function levels(number)
     function kind.give(charge, units, taken)
       local last = charge.last
       if last and last.as_of == taken and not last.shared then
+        last.units, last.parts = less(last.units, last.parts, units, 0, charge.length)
+      end
+    end
+
+    -- All slots, of a request that did not go on.
+    function kind.cancel(charge, units)
+      local last = charge.last
+      if last then
         last.units, last.parts = less(last.units, last.parts, units, 0, charge.length)
       end
     end

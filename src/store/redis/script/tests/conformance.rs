@@ -42,6 +42,10 @@ fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Optio
                 memory.correct(&charge(it, cost), Op::Give { cost, taken }, now);
                 None
             }
+            Ask::Cancel { cost, taken } => {
+                memory.correct(&charge(it, cost), Op::Cancel { cost, taken }, now);
+                None
+            }
             Ask::Charge(actual) => {
                 let op = Op::Settle { reserved: 0, actual, taken: now };
                 memory.correct(&charge(it, 0), op, now);

@@ -138,9 +138,10 @@ impl<'p> Schedule<'p> {
             None => (self.random.usize(..COUNTERS), 0, 1, now),
         };
         let cost = cost.min(self.policies[policy].capacity());
-        let ask = match self.random.u32(..3) {
+        let ask = match self.random.u32(..4) {
             0 => Ask::Charge(self.random.u64(1..=cost.saturating_mul(3).max(1))),
             1 => Ask::Give { cost: cost / 2, taken },
+            2 => Ask::Cancel { cost, taken },
             _ => Ask::Give { cost, taken },
         };
         // A charge of units in flight changes nothing, so nobody sends it.

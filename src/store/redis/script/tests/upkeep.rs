@@ -1,7 +1,9 @@
 //! What is kept, for how long, and what the operations do that no other store has.
 
 use super::*;
-use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use crate::algorithm::{
+    Algorithm, Ban, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket,
+};
 use crate::digest::{Counter, Key, Principal};
 use crate::store::redis::codec::{Ask, Lease};
 use crate::store::redis::layout::Layout;
@@ -247,6 +249,68 @@ fn a_calendar_is_counted_even_if_the_clocks_are_days_apart() {
     let later = NOW.plus(Span::from_secs(10 * 86_400));
     let answers: Vec<Vec<u8>> = call(&bodies, later).query(&mut server.connection).unwrap();
     assert_eq!(answers.iter().map(|answer| answer[0]).collect::<Vec<_>>(), [0, 0, 0, 1]);
+}
+
+/// Takes of three nodes, the second of which has a clock that is `ahead` of the
+/// server's, and whether they are admitted.
+fn with_a_node_ahead(windows: &Algorithm, now: Timestamp, ahead: Span) -> [bool; 4] {
+    let mut server = Server::start();
+    let clocks = [now, now.plus(ahead), now, now.plus(ahead)];
+    clocks.map(|by_node| {
+        let asked = [asked(windows, 1, 1, Ask::Take(1))];
+        let call = call(&[encoder(1).encode(&asked, by_node)], now);
+        let answers: Vec<Vec<u8>> = call.query(&mut server.connection).unwrap();
+        let answered = decode(&asked, &answers[0]).expect("it agrees with the calendar");
+        answered.findings[0].verdict.admitted
+    })
+}
+
+#[test]
+fn a_node_whose_clock_is_a_day_ahead_counts_in_the_present_window_of_the_server() {
+    let calendar = |length, zone| {
+        let window = FixedWindow::calendar(Quota::new(3, length).unwrap(), zone).unwrap();
+        Algorithm::FixedWindow(window)
+    };
+    let [hour, week] = [3600, 604_800].map(Span::from_secs);
+    // In Berlin the 29th of March 2026 has 23 hours, and the 25th of October 25.
+    let changes = [1_774_738_800_000_000, 1_792_879_200_000_000];
+    let days = changes.map(Timestamp::from_micros).into_iter().chain([NOW]);
+    for midnight in days {
+        for minutes in (0..2 * 1440).step_by(97) {
+            let now = midnight.plus(Span::from_secs(60 * minutes));
+            let taken = with_a_node_ahead(&calendar(Span::DAY, "Europe/Berlin"), now, Span::DAY);
+            assert_eq!(taken, [true, true, true, false], "{now}");
+        }
+        let now = midnight.plus(Span::from_secs(12 * 3600));
+        for windows in [calendar(week, "Europe/Berlin"), calendar(hour, "UTC")] {
+            assert_eq!(with_a_node_ahead(&windows, now, Span::DAY), [true, true, true, false]);
+        }
+    }
+}
+
+/// By whichever way through the script: with the window alone it is the plain one.
+#[test]
+fn who_is_banned_is_refused_whatever_else_is_asked_and_in_any_order() {
+    let mut server = Server::start();
+    let window = sliding(10, 60);
+    let ban = Algorithm::Ban(Ban::new(Span::from_secs(60), Span::from_secs(600)).unwrap());
+    for counters in [(1, 2), (2, 1)] {
+        let client = 10 + counters.0;
+        let asks = [
+            asked(&window, client, counters.0, Ask::Take(1)),
+            asked(&ban, client, counters.1, Ask::Take(1)),
+        ];
+        for now in [NOW, seconds(1)] {
+            let found = server.ask(&encoder(1), &asks, now).findings;
+            assert!(found.iter().all(|it| it.verdict.admitted));
+        }
+        server.one(1, asked(&ban, client, counters.1, Ask::Charge(1)), seconds(2));
+        let found = server.ask(&encoder(1), &asks, seconds(3));
+        assert!(found.refused && !found.findings[1].verdict.admitted);
+        assert_eq!(found.findings[0].verdict.remaining, 8, "it counts nothing");
+        let found = server.ask(&encoder(1), &asks, seconds(62)).findings;
+        assert!(found.iter().all(|it| it.verdict.admitted), "the ban is over");
+    }
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! What a request has taken that is refused elsewhere, and is given back: held
+//! against an ideal in which the request never came.
+
+use super::*;
+
+/// A schedule of others' requests, and of some that are refused elsewhere: each
+/// of these is given back so many steps later.
+fn steps() -> impl Strategy<Value = Vec<(u64, u64, Option<usize>)>> {
+    let refused = prop_oneof![2 => Just(None), 1 => (0..6_usize).prop_map(Some)];
+    prop::collection::vec((gaps(), 1..=4_u64, refused), 1..60)
+}
+
+/// A counter, and the same without the requests that are refused elsewhere.
+struct Both<'a> {
+    real: Counter<'a>,
+    ideal: Counter<'a>,
+    /// When they are given back, what they took, and when.
+    waiting: Vec<(usize, u64, Timestamp)>,
+    /// The most units that were under way at any time.
+    most_under_way: u64,
+    kept: Vec<(Timestamp, u64)>,
+}
+
+impl<'a> Both<'a> {
+    fn new(algorithm: &'a Algorithm) -> Self {
+        let (real, ideal) = (Counter::new(algorithm), Counter::new(algorithm));
+        Self { real, ideal, waiting: Vec::new(), most_under_way: 0, kept: Vec::new() }
+    }
+
+    fn step(&mut self, step: usize, now: Timestamp, cost: u64, refused: Option<usize>) {
+        if self.real.apply(Op::Take(cost), now).admitted {
+            match refused {
+                Some(steps) => self.waiting.push((step + steps, cost, now)),
+                None => {
+                    self.kept.push((now, cost));
+                    // The ideal counts it, also where it has no room for it.
+                    let actual = cost;
+                    self.ideal.apply(Op::Settle { reserved: 0, actual, taken: now }, now);
+                }
+            }
+        }
+        let under_way = self.waiting.iter().map(|(_, cost, _)| cost).sum();
+        self.most_under_way = self.most_under_way.max(under_way);
+        self.give_back(step, now);
+    }
+
+    fn give_back(&mut self, step: usize, now: Timestamp) {
+        let (due, waiting) = self.waiting.iter().partition(|(due, ..)| *due <= step);
+        self.waiting = waiting;
+        let due: Vec<(usize, u64, Timestamp)> = due;
+        for (_, cost, taken) in due {
+            let before = self.real.ask(Op::Peek, now).1.remaining;
+            let after = self.real.apply(Op::Cancel { cost, taken }, now).remaining;
+            assert!((before..=before + cost).contains(&after), "{before} + {cost} is not {after}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn what_is_refused_elsewhere_leaves_others_no_less_than_if_it_had_not_come(
+        algorithm in algorithms(),
+        steps in steps(),
+        probes in prop::collection::vec(0..4000_u64, 4),
+    ) {
+        let (mut both, mut now) = (Both::new(&algorithm), Timestamp::from_micros(1_795_246_126_000_000));
+        for (step, &(gap_us, cost, refused)) in steps.iter().enumerate() {
+            now = now.plus(Span::from_micros(gap_us));
+            both.step(step, now, cost, refused);
+        }
+        both.give_back(usize::MAX, now);
+        for later_us in probes {
+            let now = now.plus(Span::from_micros(later_us));
+            let (_, real) = both.real.ask(Op::Take(1), now);
+            let (_, ideal) = both.ideal.ask(Op::Take(1), now);
+            prop_assert!(real.remaining >= ideal.remaining, "{real:?}, not {ideal:?}");
+            prop_assert!(real.retry <= ideal.retry);
+            prop_assert!(!ideal.admitted || real.delay <= ideal.delay);
+            if !matches!(algorithm, Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_)) {
+                prop_assert_eq!(real, ideal, "windows and logs know exactly what was taken");
+            }
+        }
+    }
+
+    /// Beyond the bound only what was under way to be given back.
+    #[test]
+    fn what_is_refused_elsewhere_lets_no_more_through_than_was_under_way(
+        algorithm in algorithms(),
+        steps in steps(),
+    ) {
+        let (mut both, mut now) = (Both::new(&algorithm), Timestamp::from_micros(1_795_246_126_000_000));
+        for (step, (gap_us, cost, refused)) in steps.into_iter().enumerate() {
+            now = now.plus(Span::from_micros(gap_us));
+            both.step(step, now, cost, refused);
+        }
+        let slack = match algorithm {
+            Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_) => both.most_under_way,
+            _ => 0,
+        };
+        assert_within_bound_and(&algorithm, &both.kept, slack);
+    }
+}
+
+/// A bucket for all that is nearly empty, and one client whose every request is
+/// refused by another limit a millisecond later, on 32 connections.
+#[test]
+fn a_client_that_is_refused_elsewhere_drains_no_bucket() {
+    let quota = Quota::new(1000, Span::SECOND).unwrap();
+    let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 1000).unwrap());
+    let mut counter = Counter::new(&algorithm);
+    let mut now = Timestamp::from_micros(1_795_246_126_000_000);
+    counter.apply(Op::Take(500), now);
+    for _ in 0..1000 {
+        // Others take what refills.
+        counter.apply(Op::Take(1), now);
+        let takes = (0..32).filter(|_| counter.apply(Op::Take(1), now).admitted).count();
+        let taken = now;
+        now = now.plus(Span::MILLISECOND);
+        for _ in 0..takes {
+            counter.apply(Op::Cancel { cost: 1, taken }, now);
+        }
+    }
+    assert_eq!(counter.ask(Op::Peek, now).1.remaining, 500);
+}

@@ -1,0 +1,141 @@
+//! What is known to be refused costs no call, wherever its counters lie, and is
+//! asked for again as soon as units were given back.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollgate::algorithm::{Algorithm, FixedWindow, Op, Quota};
+use tollgate::store::redis::RedisSettings;
+use tollgate::store::{Charge, Correction, Source, Store};
+use tollgate::terms::Terms;
+use tollgate::time::{Clock, Span, Timestamp};
+
+use super::conformance::{key, open, run};
+use crate::support::redis::{Options, Redis};
+
+const FITS: &str = "it is within the bounds";
+const CLIENTS: u64 = 16;
+const REQUESTS: u64 = 100;
+const ALL: u64 = 1 << 40;
+/// A machine that is busy with other tests must not look like a store that is away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn shards() -> [Redis; 2] {
+    [(); 2].map(|()| Redis::start(Options::default()))
+}
+
+fn settings(shards: &[Redis; 2]) -> RedisSettings {
+    let urls = shards.each_ref().map(Redis::url);
+    let mut settings =
+        RedisSettings::parse_shards(urls.iter().map(String::as_str)).expect("they are good URLs");
+    settings.timeout = PATIENCE;
+    settings
+}
+
+/// How often the servers were asked for decisions.
+fn decisions(shards: &[Redis; 2]) -> u64 {
+    let calls = |redis: &Redis| {
+        let stats = redis.cli(&["INFO", "commandstats"]);
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
+    };
+    shards.iter().map(calls).sum()
+}
+
+fn day(limit: u64) -> Algorithm {
+    Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::DAY).expect(FITS)))
+}
+
+fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    let terms = Terms::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, terms }
+}
+
+async fn is_admitted(store: &Store, charges: &[Charge<'_>]) -> bool {
+    let decided = store.apply(charges, Clock::System.now()).await;
+    decided.answers.iter().all(|it| it.verdict.admitted)
+}
+
+#[test]
+fn clients_over_their_own_limits_do_not_ask_though_their_counters_lie_in_several_places() {
+    run(async {
+        let shards = shards();
+        let store = open(&settings(&shards)).await;
+        let (own, all) = (day(1), day(1_000_000));
+        let of = |client| [charge(client, 0, &own, 1), charge(ALL, 1, &all, 1)];
+        for client in 0..CLIENTS {
+            assert!(is_admitted(&store, &of(client)).await);
+            assert!(!is_admitted(&store, &of(client)).await);
+        }
+        for _ in 0..2 {
+            let before = decisions(&shards);
+            for request in 0..CLIENTS * REQUESTS {
+                let decided = store.apply(&of(request % CLIENTS), Clock::System.now()).await;
+                let [own, all] = &decided.answers[..] else { panic!("two answers") };
+                assert!(!own.verdict.admitted && own.source == Source::Store);
+                assert!(all.verdict.admitted);
+            }
+            let asked = decisions(&shards) - before;
+            assert!(asked < CLIENTS, "{asked} questions");
+            // Longer than anything is believed of which there is no news.
+            sleep(Duration::from_secs(4)).await;
+        }
+    });
+}
+
+/// Until the store says yes; how long that took.
+async fn until_admitted(store: &Store, charges: &[Charge<'_>]) -> Span {
+    let start = Clock::System.now();
+    while !is_admitted(store, charges).await {
+        let waited = Clock::System.now().since(start);
+        assert!(waited < Span::from_secs(20), "what was given back was not heard of");
+        sleep(Duration::from_millis(20)).await;
+    }
+    Clock::System.now().since(start)
+}
+
+/// It would be believed for a minute otherwise.
+#[test]
+fn what_another_node_gives_back_is_heard_of_within_two_seconds() {
+    run(async {
+        let shards = shards();
+        let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
+        let policy = day(2);
+        for client in 0..3 {
+            let two = charge(client, 0, &policy, 2);
+            let decided = there.apply(&[two], Clock::System.now()).await;
+            let one = charge(client, 0, &policy, 1);
+            assert!(!is_admitted(&here, &[one]).await);
+            let before = decisions(&shards);
+            sleep(Duration::from_secs(3)).await;
+            assert!(!is_admitted(&here, &[one]).await);
+            assert_eq!(decisions(&shards), before, "it is known");
+            give_back(&there, two, decided.at);
+            let waited = until_admitted(&here, &[one]).await;
+            // Twice as long, for a machine that is busy with other tests.
+            assert!(waited < Span::from_secs(4), "{waited}");
+        }
+    });
+}
+
+fn give_back(store: &Store, charge: Charge<'_>, taken: Timestamp) {
+    let op = Op::Give { cost: charge.cost, taken };
+    store.correct(&[Correction { charge, source: Source::Store, op }], Clock::System.now());
+}
+
+#[test]
+fn what_a_node_gives_back_at_its_end_is_heard_of_too() {
+    run(async {
+        let shards = shards();
+        let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
+        let policy = day(2);
+        let two = charge(1, 0, &policy, 2);
+        let decided = there.apply(&[two], Clock::System.now()).await;
+        let one = charge(1, 0, &policy, 1);
+        assert!(!is_admitted(&here, &[one]).await);
+        give_back(&there, two, decided.at);
+        there.close(Clock::System.now()).await;
+        drop(there);
+        until_admitted(&here, &[one]).await;
+    });
+}
