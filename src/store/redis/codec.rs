@@ -63,7 +63,8 @@ pub enum Ask {
     Renew(u64),
     /// Forget the counter.
     Reset,
-    /// Forget all counters of the principal. Asked alone.
+    /// Forget all counters of the principal, or, asked of a long
+    /// [`SlidingLog`](Algorithm::SlidingLog), all of its long logs. Asked alone.
     ResetAll,
 }
 
@@ -110,14 +111,28 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The order in which a body asks: principals as they first come, with all that
-/// is asked of one together.
+/// The largest limit of a log that lies among the other states of its principal.
+/// What it holds has about 100 bytes. A longer one has a key of its own.
+pub(super) const SHORT_LOG: u64 = 16;
+
+/// Whether a counter lies in a key of its own, beside the bucket.
+pub(super) fn lies_apart(algorithm: &Algorithm) -> bool {
+    matches!(algorithm, Algorithm::SlidingLog(_)) && algorithm.limit() > SHORT_LOG
+}
+
+impl Asked<'_> {
+    /// Whether both lie in one field.
+    fn lies_with(&self, other: &Self) -> bool {
+        self.key.principal == other.key.principal
+            && lies_apart(self.algorithm) == lies_apart(other.algorithm)
+    }
+}
+
+/// The order in which a body asks: fields as they first come, with all that is
+/// asked of one together.
 fn order(asked: &[Asked<'_>]) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..asked.len()).collect();
-    let first = |index: usize| {
-        let principal = asked[index].key.principal;
-        asked.iter().position(|other| other.key.principal == principal)
-    };
+    let first = |index: usize| asked.iter().position(|other| asked[index].lies_with(other));
     order.sort_by_key(|&index| first(index));
     order
 }

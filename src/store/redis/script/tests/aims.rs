@@ -112,7 +112,8 @@ fn a_decision_reads_once_and_writes_once_and_seldom_does_more() {
     let buckets = u32::try_from(filled.encoder.layout().buckets()).unwrap();
     let (looks, cleans) = (of(&made, "pttl"), of(&made, "hrandfield"));
     assert_eq!((looks, of(&made, "pexpire")), (SOME, buckets));
-    assert!((SOME / 64..SOME / 16).contains(&cleans), "{cleans} fields looked for what is over");
+    let calls = SOME / u32::try_from(BATCH).unwrap();
+    assert!((calls / 2..=calls).contains(&cleans), "{cleans} calls looked for what is over");
     // A quarter of an hour, in which the latest end moves by an hour at most once.
     for minute in 1..=15 {
         filled.admit_each(SOME, NOW.plus(Span::from_secs(60 * minute)));
@@ -120,7 +121,8 @@ fn a_decision_reads_once_and_writes_once_and_seldom_does_more() {
     let used = filled.calls();
     assert_eq!((of(&used, "hget"), of(&used, "hset")), (15 * SOME, 15 * SOME));
     assert!(of(&used, "pttl") <= SOME, "{used:?}");
-    assert_eq!((of(&used, "hrandfield"), of(&used, "hdel")), (0, 0));
+    assert!(of(&used, "hrandfield") <= 15 * calls, "a few fields are tried once a call at most");
+    assert_eq!(of(&used, "hdel"), 0);
     assert_eq!(of(&used, "time"), 0, "the time was given");
 }
 

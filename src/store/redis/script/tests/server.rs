@@ -16,10 +16,17 @@ pub(crate) struct Server {
     process: Child,
     _directory: tempfile::TempDir,
     pub(crate) connection: Connection,
+    /// By which the script is called.
+    pub(super) sha: String,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::with_script(SCRIPT.source)
+    }
+
+    /// A server on which another script is loaded.
+    pub(super) fn with_script(source: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let process = Command::new("redis-server")
@@ -31,8 +38,8 @@ impl Server {
             .expect("the tests of the Redis store need redis-server: install the package");
         let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
         let mut connection = connect(&client);
-        redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT.source).exec(&mut connection).unwrap();
-        Self { process, _directory: directory, connection }
+        let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap();
+        Self { process, _directory: directory, connection, sha }
     }
 }
 
