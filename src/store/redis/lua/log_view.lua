@@ -50,7 +50,7 @@ local function state_of(charge, entries)
   block = concat(block)
   local prefix = log.counter .. char(64 + charge.third)
   local lead, ends = begin_state(prefix, charge.third, log.newest + charge.length)
-  return lead .. write(ends - log.newest) .. write(max(0, log.newest - entries[1]))
+  return lead .. write(max(0, ends - log.newest)) .. write(max(0, log.newest - entries[1]))
     .. write(sum) .. write(#block) .. block
 end
 

@@ -54,7 +54,7 @@ local function read_head(log, head)
   -- What was written by another hand counts as nothing.
   return log.newest_units > 0 and log.count == floor(log.count) and #log.records == length
     and (log.tail == '' or #log.tail >= START)
-    and log.tail_time <= log.newest and log.front_time <= log.newest
+    and log.tail_time <= log.newest and log.front_time <= log.newest and log.newest <= LATEST
 end
 
 -- Reads a log if it is the first time in this call, and forgets what is over. If

@@ -3,7 +3,10 @@
 
 mod aims;
 mod conformance;
+mod long_logs;
+mod pieces;
 mod reference;
+mod remains;
 mod schedule;
 mod server;
 mod upkeep;

@@ -121,5 +121,5 @@ fn it_says_so_too_of_what_lies_in_many_pieces() {
         assert_eq!(source.matches(ours).count(), 1, "the script says {ours}");
         source = source.replace(ours, small);
     }
-    run_all(Server::with_script(&source), 2);
+    run_all(Server::with(&source, &[]), 2);
 }
