@@ -22,6 +22,8 @@ pub const CLIENTS_PER_BUCKET: u64 = 64;
 const MIN_BUCKETS: u64 = 1 << 4;
 /// The most buckets: enough for 64 times 2^32 clients.
 const MAX_BUCKETS: u64 = 1 << 32;
+/// Of a bucket's number in base 36.
+const MAX_DIGITS: usize = 7;
 /// With a bucket of 2^14, two of 100 million clients are the same field with a
 /// probability of 1 in 200,000.
 const FIELD_BYTES: usize = 7;
@@ -59,8 +61,21 @@ impl Layout {
 
     /// The key of a principal's bucket: the prefix and a number of base 36.
     pub fn key(&self, principal: Principal) -> Bytes {
+        let mut digits = [0; MAX_DIGITS];
+        [self.prefix.as_bytes(), b":", self.bucket(principal, &mut digits)].concat().into()
+    }
+
+    /// The key of a principal's long logs. It begins with the prefix, too, and has
+    /// the bucket's key in braces, so that a cluster keeps both in one slot.
+    pub fn key_of_long_logs(&self, principal: Principal) -> Bytes {
+        let (prefix, mut digits) = (self.prefix.as_bytes(), [0; MAX_DIGITS]);
+        let bucket = self.bucket(principal, &mut digits);
+        [prefix, b":{", prefix, b":", bucket, b"}", &Self::field(principal)].concat().into()
+    }
+
+    /// The number of a principal's bucket, in base 36.
+    fn bucket<'d>(&self, principal: Principal, digits: &'d mut [u8; MAX_DIGITS]) -> &'d [u8] {
         let mut number = principal.bits() & u128::from(self.buckets - 1);
-        let mut digits = [0; 7];
         let mut first = digits.len();
         loop {
             first -= 1;
@@ -72,7 +87,7 @@ impl Layout {
                 break;
             }
         }
-        [self.prefix.as_bytes(), b":", &digits[first..]].concat().into()
+        &digits[first..]
     }
 
     /// The field in that bucket: bits of which the bucket has none.
@@ -87,6 +102,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::store::redis::server::slots::slot;
 
     #[test]
     fn there_is_a_bucket_for_every_64_expected_clients() {
@@ -114,6 +130,15 @@ mod tests {
             (key(0), key(35), key(36 * 36)),
             ("rl:0".into(), "rl:z".into(), "rl:100".into())
         );
+    }
+
+    #[test]
+    fn the_key_of_long_logs_lies_in_the_slot_of_the_bucket() {
+        let layout = Layout::with_buckets("rl", 1 << 16);
+        let principal = Principal::from_bits((u128::from(u64::MAX) << 64) + 35);
+        let key = layout.key_of_long_logs(principal);
+        assert_eq!(key, &b"rl:{rl:z}\xff\xff\xff\xff\xff\xff\xff"[..]);
+        assert_eq!(slot(&key), slot(&layout.key(principal)));
     }
 
     proptest! {

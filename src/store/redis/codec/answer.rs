@@ -153,8 +153,7 @@ fn states(
 ) -> Result<SmallVec<[Option<State>; 4]>, Garbage> {
     let mut states: SmallVec<[Option<State>; 4]> = asked.iter().map(|_| None).collect();
     let order = order(asked);
-    let mut groups =
-        order.chunk_by(|&a, &b| asked[a].key.principal == asked[b].key.principal).peekable();
+    let mut groups = order.chunk_by(|&a, &b| asked[a].lies_with(&asked[b])).peekable();
     while let Some(group) = groups.next() {
         let value = match groups.peek() {
             Some(_) => reader.block()?,

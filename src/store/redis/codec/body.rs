@@ -9,8 +9,9 @@
 use smallvec::SmallVec;
 
 use super::wire::{END_US, Kind, put};
-use super::{Ask, Asked, order};
+use super::{Ask, Asked, lies_apart, order};
 use crate::algorithm::{Algorithm, FixedWindow};
+use crate::digest::Key;
 use crate::store::redis::layout::Layout;
 use crate::store::redis::script::Encoded;
 use crate::time::{Span, Timestamp};
@@ -46,14 +47,16 @@ impl Encoder {
     /// store's own clock decides.
     pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
         let order = order(asked);
-        let one_principal =
-            |a: &usize, b: &usize| asked[*a].key.principal == asked[*b].key.principal;
+        let one_field = |a: &usize, b: &usize| asked[*a].lies_with(&asked[*b]);
         let mut keys = SmallVec::new();
         let mut body = Vec::with_capacity(2 + asked.len() * CHARGE_BYTES);
         body.push(0);
-        for group in order.chunk_by(one_principal) {
-            let principal = asked[group[0]].key.principal;
-            keys.push(self.layout.key(principal));
+        for group in order.chunk_by(one_field) {
+            let Asked { key: Key { principal, .. }, algorithm, .. } = asked[group[0]];
+            keys.push(match lies_apart(algorithm) {
+                true => self.layout.key_of_long_logs(principal),
+                false => self.layout.key(principal),
+            });
             body.extend_from_slice(&Layout::field(principal));
             body.push(count(group.len()));
             for &index in group {
@@ -77,7 +80,7 @@ impl Encoder {
             Ask::Cancel { cost, .. } => (8, cost),
         };
         put::<3>(asked.key.counter.stored().into(), body);
-        body.extend([head(asked.algorithm), code, u8::from(asked.binding)]);
+        body.extend([asked_head(asked.algorithm), code, u8::from(asked.binding)]);
         put::<6>(units.min(MOST_UNITS), body);
         self.parameters(asked.algorithm, now, body);
         match asked.ask {
@@ -162,6 +165,12 @@ pub(super) fn head(algorithm: &Algorithm) -> u8 {
     };
     let third = window.as_micros().max(1).ilog2() / 3;
     kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("15 at most")
+}
+
+/// The head in what is asked. A long log answers as a short one that says the same.
+fn asked_head(algorithm: &Algorithm) -> u8 {
+    let head = head(algorithm);
+    if lies_apart(algorithm) { head % 16 + Kind::LongLog as u8 * 16 } else { head }
 }
 
 /// The windows of a [`FixedWindow`] as the script counts them.

@@ -21,6 +21,8 @@ pub(super) enum Kind {
     LeakyBucket = 6,
     Concurrency = 7,
     Ban = 8,
+    /// Only asked for: it is stored otherwise.
+    LongLog = 9,
 }
 
 /// How many numbers a state of this kind has after its end, and whether the last

@@ -9,17 +9,36 @@ end
 local time = pack_bytes('<I7', now)
 local admits, refuses = '\0' .. time, '\1' .. time
 
-local answers, before, decide = {}, 0, nil
+local keys = KEYS
+if #keys > 1 then
+  local seen = {}
+  for i = 1, #keys do
+    local key = keys[i]
+    if seen[key] then
+      shared[key] = {}
+    end
+    seen[key] = true
+  end
+end
+
+local answers, before, decide, finish = {}, 0, nil, nil
 for i = 2, #ARGV do
   local body = ARGV[i]
   local fields, found, refused = byte(body), nil, nil
-  if fields == 1 then
-    found, refused = decide_plain(KEYS[before + 1], body, now)
+  -- Its first charge is of a sliding window.
+  if fields == 1 and byte(body, 13) < 32 then
+    found, refused = decide_plain(keys[before + 1], body, now)
   end
   if refused == nil then
-    decide = decide or define_decide()
+    if not decide then
+      decide, finish = define_decide()
+    end
     found, refused = decide(body, before, now, found)
   end
   answers[i - 1], before = (refused and refuses or admits) .. found, before + fields
+end
+commit_shared(now)
+if finish then
+  finish(now)
 end
 return answers

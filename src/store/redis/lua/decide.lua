@@ -2,10 +2,13 @@
 -- kept only if every binding one fits. A refused body writes nothing.
 
 local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
+-- The heads of charges of long logs are not less.
+local LONG = 144
 
 -- Made when first needed: a script seldom needs more than one.
 local MAKERS = {
   sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, concurrency, ban,
+  long_log,
 }
 local kinds = {}
 
@@ -132,6 +135,39 @@ local function others(value, first, last, now)
   return kept, latest
 end
 
+-- Reads and judges the charges of long logs, which lie in a key of their own. It
+-- tells also what the logs look like to those who ask.
+local function judge_logs(key, body, at, first, last, now)
+  local refused, found = false, ''
+  for i = first, last do
+    local charge = charges[i] or new_charge()
+    charges[i] = charge
+    at = read_charge(charge, body, at)
+    local kind, op = charge.kind, charge.op
+    kind.open(charge, key, now)
+    found = found .. kind.summary(charge)
+    charge.room = max(0, kind.room(charge))
+    if (op == TAKE or op == LEASE) and charge.cost > charge.room then
+      charge.op = PEEK
+      refused = refused or charge.binding == 1
+    end
+  end
+  return at, refused, found
+end
+
+-- Keeps what the charges of long logs change, at the end of the call.
+local function settle_logs(first, last)
+  for i = first, last do
+    local charge = charges[i]
+    if charge.op == RESET or charge.op == RESET_ALL then
+      charge.kind.reset(charge)
+    elseif charge.op ~= PEEK then
+      perform(charge, charge.op)
+      charge.log.changed = true
+    end
+  end
+end
+
 -- Keeps what the charges of one field change.
 local function settle(key, name, value, first, last, now)
   local states, ends, ended, charged, changed = '', 0, 0, 0, false
@@ -158,22 +194,40 @@ end
 -- Decides one body, whose keys follow the first `before`; the value of its first
 -- field may be known. It tells the values that it found, each after its length
 -- but the last; and whether the body is refused.
-return function(body, before, now, known)
+local function decide(body, before, now, known)
   local fields, at, refused, last, found = byte(body), 2, false, 0, ''
   for i = 1, fields do
-    local name = sub(body, at, at + 6)
-    local value = known or call('HGET', KEYS[before + i], name) or ''
-    local first, refuses = last + 1, nil
+    local key, name = KEYS[before + i], sub(body, at, at + 6)
+    local first, value, refuses, seen = last + 1, nil, nil, nil
     last = last + byte(body, at + 7)
-    at, refuses = judge(value, body, at + 8, first, last, now)
-    refused = refused or refuses
+    if byte(body, at + 11) >= LONG then
+      at, refuses, seen = judge_logs(key, body, at + 8, first, last, now)
+    else
+      value = known or fetch(key, name)
+      at, refuses = judge(value, body, at + 8, first, last, now)
+      seen = value
+    end
+    known, refused = nil, refused or refuses
     names[i], values[i], lasts[i] = name, value, last
-    found = i < fields and found .. write(#value) .. value or found .. value
+    found = i < fields and found .. write(#seen) .. seen or found .. seen
   end
   last = 0
   for i = 1, refused and 0 or fields do
-    settle(KEYS[before + i], names[i], values[i], last + 1, lasts[i], now)
+    if values[i] then
+      settle(KEYS[before + i], names[i], values[i], last + 1, lasts[i], now)
+    else
+      settle_logs(last + 1, lasts[i])
+    end
     last = lasts[i]
   end
   return found, refused
 end
+
+-- Writes what all bodies of the call have done to long logs.
+local function finish(now)
+  if kinds[9] then
+    kinds[9].commit(now)
+  end
+end
+
+return decide, finish

@@ -13,7 +13,7 @@ local UNLIMITED = 549755813887
 -- body is refused: nil if it decided nothing.
 local function decide_plain(key, body, now)
   local name, charges, at = unpack_bytes('<c7B', body, 2)
-  local before = call('HGET', key, name) or ''
+  local before = fetch(key, name)
   local value, latest, latest_before, from, size, refused = '', 0, 0, 1, #before, false
   for _ = 1, charges do
     local prefix, op, binding, cost = unpack_bytes('<c4BBI6', body, at)

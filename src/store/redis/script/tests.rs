@@ -3,7 +3,10 @@
 
 mod aims;
 mod conformance;
+mod long_logs;
+mod pieces;
 mod reference;
+mod remains;
 mod schedule;
 mod server;
 mod upkeep;
@@ -18,9 +21,14 @@ use crate::time::Timestamp;
 
 /// The call of a batch of bodies.
 fn call(bodies: &[Encoded], now: Timestamp) -> Cmd {
+    call_of(&SCRIPT.sha, bodies, now)
+}
+
+/// The same of another script.
+fn call_of(sha: &str, bodies: &[Encoded], now: Timestamp) -> Cmd {
     let keys: Vec<_> = bodies.iter().flat_map(|body| &body.keys).collect();
     let mut call = redis::cmd("EVALSHA");
-    call.arg(&*SCRIPT.sha).arg(keys.len());
+    call.arg(sha).arg(keys.len());
     keys.into_iter().for_each(|key| {
         call.arg(&key[..]);
     });

@@ -48,8 +48,8 @@ impl<'p> Schedule<'p> {
         let mut random = Rng::with_seed(seed);
         let some = random.choice(policies).map_or(Span::ZERO, Algorithm::window);
         let principals = std::array::from_fn(|_| Principal::from_bits(random.u128(..)));
-        // Some time from 2025 to 2055; no state ends after 2060.
-        let start_us = random.u64(1_735_700_000_000_000..2_700_000_000_000_000);
+        // Some time from 2025 to 2046; no state ends after 2060.
+        let start_us = random.u64(1_735_700_000_000_000..2_400_000_000_000_000);
         Self {
             policies,
             principals,
@@ -177,7 +177,8 @@ fn policy(random: &mut Rng, small: bool, window_us: u64) -> Result<Algorithm, Qu
             Algorithm::FixedWindow(FixedWindow::calendar(quota, random.choice(zones).unwrap())?)
         }
         4 => {
-            let quota = quota.with_limit(limit % 40 + 1)?;
+            // Short ones, and long ones that lie in a key of their own.
+            let quota = quota.with_limit(limit * 7 % 200 + 1)?;
             Algorithm::SlidingLog(SlidingLog::new(quota)?)
         }
         5 => Algorithm::TokenBucket(TokenBucket::new(quota, magnitude(random, 1, most))?),

@@ -1,6 +1,7 @@
 //! A real server for the time of a test, behind a socket in a directory that
 //! goes with it.
 
+use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -16,23 +17,51 @@ pub(crate) struct Server {
     process: Child,
     _directory: tempfile::TempDir,
     pub(crate) connection: Connection,
+    /// By which the script is called.
+    pub(super) sha: String,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::with(SCRIPT.source, &[])
+    }
+
+    /// A server on which this script is loaded, with these arguments.
+    pub(super) fn with(source: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let process = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--unixsocket"])
             .arg(&socket)
+            .args(arguments)
             .current_dir(directory.path())
             .stdout(Stdio::null())
             .spawn()
             .expect("the tests of the Redis store need redis-server: install the package");
         let client = Client::open(format!("redis+unix://{}", socket.display())).unwrap();
         let mut connection = connect(&client);
-        redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT.source).exec(&mut connection).unwrap();
-        Self { process, _directory: directory, connection }
+        let sha = redis::cmd("SCRIPT").arg("LOAD").arg(source).query(&mut connection).unwrap();
+        Self { process, _directory: directory, connection, sha }
+    }
+
+    /// What the server says of itself.
+    pub(super) fn info(&mut self, section: &str) -> HashMap<String, String> {
+        let info: String = redis::cmd("INFO").arg(section).query(&mut self.connection).unwrap();
+        info.lines()
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
+    /// How often each command was called since the last time.
+    pub(super) fn calls(&mut self) -> HashMap<String, u32> {
+        let stats = self.info("commandstats");
+        redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut self.connection).unwrap();
+        let calls = |(name, stats): (String, String)| {
+            let calls = stats.strip_prefix("calls=")?.split(',').next()?.parse().ok()?;
+            Some((name.strip_prefix("cmdstat_")?.to_owned(), calls))
+        };
+        stats.into_iter().filter_map(calls).collect()
     }
 }
 

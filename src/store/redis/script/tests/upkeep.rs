@@ -10,41 +10,41 @@ use crate::store::redis::layout::Layout;
 use crate::time::Span;
 
 /// 2026-11-21T07:28:46Z.
-const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+pub(super) const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 const BUCKETS: u64 = 16;
 
-fn encoder(node: u32) -> Encoder {
+pub(super) fn encoder(node: u32) -> Encoder {
     Encoder::new(Layout::with_buckets("upkeep", BUCKETS), node)
 }
 
-fn quota(limit: u64, window_s: u64) -> Quota {
+pub(super) fn quota(limit: u64, window_s: u64) -> Quota {
     Quota::new(limit, Span::from_secs(window_s)).unwrap()
 }
 
-fn sliding(limit: u64, window_s: u64) -> Algorithm {
+pub(super) fn sliding(limit: u64, window_s: u64) -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota(limit, window_s)))
 }
 
 /// All in the first bucket, each in a field of its own.
-fn principal(number: u64) -> Principal {
+pub(super) fn principal(number: u64) -> Principal {
     Principal::from_bits(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
 }
 
-fn asked(algorithm: &Algorithm, client: u64, counter: u64, ask: Ask) -> Asked<'_> {
+pub(super) fn asked(algorithm: &Algorithm, client: u64, counter: u64, ask: Ask) -> Asked<'_> {
     let key = Key { principal: principal(client), counter: Counter::from_bits(counter) };
     Asked { key, algorithm, ask, binding: true }
 }
 
-fn seconds(s: u64) -> Timestamp {
+pub(super) fn seconds(s: u64) -> Timestamp {
     NOW.plus(Span::from_secs(s))
 }
 
 impl Server {
-    fn one(&mut self, node: u32, asked: Asked<'_>, now: Timestamp) -> Verdict {
+    pub(super) fn one(&mut self, node: u32, asked: Asked<'_>, now: Timestamp) -> Verdict {
         self.ask(&encoder(node), &[asked], now).findings[0].verdict
     }
 
-    fn remaining(
+    pub(super) fn remaining(
         &mut self,
         algorithm: &Algorithm,
         client: u64,
@@ -54,11 +54,11 @@ impl Server {
         self.one(1, asked(algorithm, client, counter, Ask::Peek), now).remaining
     }
 
-    fn number(&mut self, command: &str) -> i64 {
+    pub(super) fn number(&mut self, command: &str) -> i64 {
         redis::cmd(command).arg("upkeep:0").query(&mut self.connection).unwrap()
     }
 
-    fn value(&mut self, client: u64) -> Vec<u8> {
+    pub(super) fn value(&mut self, client: u64) -> Vec<u8> {
         let field = Layout::field(principal(client));
         redis::cmd("HGET").arg("upkeep:0").arg(&field).query(&mut self.connection).unwrap()
     }

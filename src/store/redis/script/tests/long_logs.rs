@@ -1,0 +1,218 @@
+//! Logs with many entries: a call costs what it adds, not what is there.
+
+use super::upkeep::{NOW, asked, encoder, quota};
+use super::*;
+use crate::algorithm::{Algorithm, MAX_LOG_LIMIT, SlidingLog};
+use crate::store::redis::codec::Ask;
+use crate::time::Span;
+
+const BATCH: usize = 64;
+const WINDOW_S: u64 = 60;
+/// What is written is told by the size of the append-only file.
+const WRITTEN: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
+
+fn log(limit: u64) -> Algorithm {
+    Algorithm::SlidingLog(SlidingLog::new(quota(limit, WINDOW_S)).unwrap())
+}
+
+fn micros(us: u64) -> Timestamp {
+    NOW.plus(Span::from_micros(us))
+}
+
+/// What a call has cost, in numbers that no other process changes.
+#[derive(Debug)]
+struct Cost {
+    /// Written to the append-only file.
+    written: u64,
+    answered: usize,
+    reads: u32,
+    writes: u32,
+    commands: u32,
+}
+
+impl Server {
+    /// So many takes, each at a time of its own, 977 us apart. Returns the next time.
+    fn fill(&mut self, log: &Algorithm, entries: u64) -> Timestamp {
+        let mut calls = redis::pipe();
+        for entry in 0..entries {
+            let now = micros(977 * entry);
+            let take = asked(log, 1, 1, Ask::Take(1));
+            calls.add_command(call(&[encoder(1).encode(&[take], now)], now)).ignore();
+        }
+        calls.exec(&mut self.connection).unwrap();
+        micros(977 * entries)
+    }
+
+    fn written(&mut self) -> u64 {
+        self.info("persistence")["aof_current_size"].parse().unwrap()
+    }
+
+    /// What one call of a whole batch costs that asks this.
+    fn cost(&mut self, log: &Algorithm, ask: Ask, now: Timestamp) -> Cost {
+        let bodies = vec![encoder(1).encode(&[asked(log, 1, 1, ask)], now); BATCH];
+        let before = self.written();
+        self.calls();
+        let answers: Vec<Vec<u8>> = call(&bodies, now).query(&mut self.connection).unwrap();
+        let mut calls = self.calls();
+        calls.retain(|name, _| !["info", "config|resetstat", "evalsha"].contains(&&**name));
+        let of = |name| calls.get(name).copied().unwrap_or(0);
+        Cost {
+            written: self.written() - before,
+            answered: answers.iter().map(Vec::len).sum(),
+            reads: of("hget"),
+            writes: of("hset"),
+            commands: calls.values().sum(),
+        }
+    }
+}
+
+/// With the entries of the largest limit as with those of a small one: a batch
+/// that takes writes the head of the log and one piece.
+#[test]
+fn a_batch_on_one_log_reads_it_once_and_writes_what_it_adds() {
+    for (limit, most_written) in [(100, 2_000), (1000, 3_000), (MAX_LOG_LIMIT, 6_000)] {
+        let mut server = Server::with(SCRIPT.source, &WRITTEN);
+        let log = log(limit);
+        let now = server.fill(&log, limit - 70);
+        let cost = server.cost(&log, Ask::Take(1), now);
+        assert!(cost.written > 0 && cost.written < most_written, "limit {limit}: {cost:?}");
+        assert!(cost.reads <= 2 && cost.writes == 1 && cost.commands <= 6, "{limit}: {cost:?}");
+        assert!(cost.answered < BATCH * 60, "limit {limit}: {cost:?}");
+        assert_eq!(server.remaining(&log, 1, 1, now), 6, "limit {limit}");
+    }
+}
+
+/// Those who are refused, who ask for many units, look, owe and give back.
+#[test]
+fn whatever_is_asked_of_the_longest_log_a_call_stays_short() {
+    let mut server = Server::with(SCRIPT.source, &WRITTEN);
+    let log = log(MAX_LOG_LIMIT);
+    let now = server.fill(&log, MAX_LOG_LIMIT);
+    let give = |entry: u64| Ask::Give { cost: 1, taken: micros(977 * entry) };
+    let asks = [
+        Ask::Take(1),
+        Ask::Take(MAX_LOG_LIMIT / 2),
+        Ask::Take(MAX_LOG_LIMIT),
+        Ask::Take(u64::MAX),
+        Ask::Peek,
+        Ask::Charge(5),
+        give(0),
+        give(5000),
+        give(9999),
+    ];
+    for ask in asks {
+        let cost = server.cost(&log, ask, now);
+        assert!(cost.commands <= 8 && cost.written < 8_000, "{ask:?}: {cost:?}");
+        // One that goes on counting is told of each piece.
+        let most = if matches!(ask, Ask::Peek | Ask::Charge(_)) { 2_500 } else { 60 };
+        assert!(cost.answered < BATCH * most, "{ask:?}: {cost:?}");
+    }
+}
+
+/// Entries that go all at once, or for the most part, are not read one by one.
+#[test]
+fn what_is_over_is_forgotten_by_the_piece() {
+    let window_us = WINDOW_S * 1_000_000;
+    for us in [window_us + 977 * 5000, window_us + 977 * 9999, 3 * window_us] {
+        let mut server = Server::with(SCRIPT.source, &WRITTEN);
+        let log = log(MAX_LOG_LIMIT);
+        server.fill(&log, MAX_LOG_LIMIT);
+        let cost = server.cost(&log, Ask::Take(1), micros(us));
+        assert!(cost.commands <= 8 && cost.written < 8_000, "after {us} us: {cost:?}");
+        let expected = MAX_LOG_LIMIT - 9999_u64.saturating_sub((us - window_us) / 977) - 64;
+        assert_eq!(server.remaining(&log, 1, 1, micros(us)), expected, "after {us} us");
+    }
+}
+
+#[test]
+fn a_long_log_goes_a_minute_after_it_has_ended() {
+    let mut server = Server::start();
+    let log = log(1000);
+    let keys = |server: &mut Server| -> Vec<Vec<u8>> {
+        redis::cmd("KEYS").arg("*").query(&mut server.connection).unwrap()
+    };
+    for s in (0..600).step_by(7) {
+        server.one(1, asked(&log, 1, 1, Ask::Take(1)), micros(s * 1_000_000));
+        let keys = keys(&mut server);
+        assert_eq!(keys.len(), 1, "and it lies in one key");
+        let ms: u64 = redis::cmd("PTTL").arg(&keys[0]).query(&mut server.connection).unwrap();
+        assert!((WINDOW_S * 1000 + 10_000..WINDOW_S * 1000 + 61_000).contains(&ms), "{ms} ms");
+        // Its own clock does not move so fast.
+        let mut expire = redis::cmd("PEXPIRE");
+        expire.arg(&keys[0]).arg(ms - 7000).exec(&mut server.connection).unwrap();
+    }
+    server.one(1, asked(&log, 1, 1, Ask::Reset), micros(600_000_000));
+    assert!(keys(&mut server).is_empty());
+}
+
+#[test]
+fn long_logs_of_one_principal_are_reset_together() {
+    let mut server = Server::start();
+    let (log, short) = (log(100), log(10));
+    let takes = [1, 2].map(|counter| asked(&log, 1, counter, Ask::Take(30)));
+    let take_short = asked(&short, 1, 3, Ask::Take(3));
+    server.ask(&encoder(1), &[takes[0], take_short, takes[1]], NOW);
+    let after = |server: &mut Server| {
+        let of = |(log, counter)| server.remaining(log, 1, counter, NOW);
+        [(&log, 1), (&log, 2), (&short, 3)].map(of)
+    };
+    assert_eq!(after(&mut server), [70, 70, 7]);
+    server.one(1, asked(&log, 1, 1, Ask::Reset), NOW);
+    assert_eq!(after(&mut server), [100, 70, 7]);
+    server.one(1, asked(&log, 1, 1, Ask::ResetAll), NOW);
+    assert_eq!(after(&mut server), [100, 100, 7]);
+}
+
+#[test]
+fn a_long_log_that_somebody_else_wrote_counts_as_nothing_or_as_it_reads() {
+    let mut server = Server::start();
+    let log = log(100);
+    let take = asked(&log, 1, 1, Ask::Take(1));
+    let body = encoder(1).encode(&[take], NOW);
+    server.fill(&log, 90);
+    let mut get = redis::cmd("HGET");
+    let head: Vec<u8> =
+        get.arg(&body.keys[0][..]).arg(&b"\x01\0\0"[..]).query(&mut server.connection).unwrap();
+    let mut random = fastrand::Rng::with_seed(1);
+    for round in 0..2000 {
+        let mut head = head.clone();
+        match round % 4 {
+            0 => head.truncate(random.usize(..head.len())),
+            1 => head.iter_mut().for_each(|byte| *byte = random.u8(..)),
+            _ => {
+                for _ in 0..3 {
+                    let at = random.usize(..head.len());
+                    head[at] = random.u8(..);
+                }
+            }
+        }
+        let mut set = redis::cmd("HSET");
+        set.arg(&body.keys[0][..]).arg(&b"\x01\0\0"[..]).arg(&head);
+        set.exec(&mut server.connection).unwrap();
+        for ask in [Ask::Peek, Ask::Take(1), Ask::Give { cost: 1, taken: NOW }, Ask::Charge(7)] {
+            let asked = Asked { ask, ..take };
+            let call = call(&[encoder(1).encode(&[asked], NOW)], NOW);
+            let answer: redis::RedisResult<Vec<Vec<u8>>> = call.query(&mut server.connection);
+            assert!(answer.is_ok(), "{answer:?} to {ask:?} of {head:?}");
+        }
+    }
+}
+
+/// A piece that is lost counts as one entry at its end, so nothing is admitted
+/// too early.
+#[test]
+fn a_piece_that_is_lost_counts_until_its_end() {
+    let mut server = Server::start();
+    let log = log(1000);
+    let now = server.fill(&log, 1000);
+    let key = &encoder(1).encode(&[asked(&log, 1, 1, Ask::Peek)], NOW).keys[0];
+    let fields: Vec<Vec<u8>> =
+        redis::cmd("HKEYS").arg(&key[..]).query(&mut server.connection).unwrap();
+    let pieces: Vec<_> = fields.iter().filter(|field| field.len() > 3).collect();
+    assert!(pieces.len() >= 5, "{} pieces", pieces.len());
+    redis::cmd("HDEL").arg(&key[..]).arg(&pieces).exec(&mut server.connection).unwrap();
+    let later = micros(WINDOW_S * 1_000_000 + 977 * 500);
+    assert_eq!(server.remaining(&log, 1, 1, now), 0);
+    let remaining = server.remaining(&log, 1, 1, later);
+    assert!((300..=501).contains(&remaining), "{remaining} of the oldest 501 units are over");
+}
