@@ -40,3 +40,46 @@ impl Lost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::algorithm::{Algorithm, FixedWindow, Quota};
+    use crate::digest::{Counter, Key, Principal};
+    use crate::store::{Charge, MemoryStore, SharedStore};
+    use crate::terms::Terms;
+    use crate::time::{Span, Timestamp};
+
+    #[test]
+    fn what_workers_say_adds_up_and_what_memory_forgets_stands_beside_it() {
+        let lost = Lost::default();
+        lost.add(3, 0);
+        lost.add(4, 5);
+        let forgiven = Forgiven { states: 2, milli_limits: 900 };
+        let losses = Losses { forgiven, lost_units: 7, forgotten_units: 5 };
+        assert_eq!(lost.losses(forgiven), losses);
+    }
+
+    #[test]
+    fn the_losses_of_a_store_in_memory_are_what_it_has_forgotten() {
+        let memory = Arc::new(MemoryStore::new(1));
+        let store = SharedStore::Memory(Arc::clone(&memory));
+        assert_eq!(store.losses(), Losses::default());
+        let quota = Quota::new(2, Span::from_secs(60)).unwrap();
+        let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+        for number in 0..100_000_u128 {
+            let principal = Principal::from_bits(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c));
+            let key = Key { principal, counter: Counter::from_bits(1) };
+            let (algorithm, terms) = (&algorithm, Terms::default());
+            memory.apply(
+                &[Charge { key, algorithm, cost: 1, binding: true, terms }],
+                Timestamp::default(),
+            );
+        }
+        let losses = store.losses();
+        assert!(losses.forgiven.states > 0);
+        assert_eq!(losses, Losses { forgiven: memory.forgiven(), ..Losses::default() });
+    }
+}

@@ -17,6 +17,9 @@ use super::{Span, Timestamp, monotonic, wall};
 /// How long a course is held before the wall clock is looked at again.
 const LOOK: Span = Span::from_millis(100);
 
+/// How long it may take to read both clocks.
+const LONGEST_READ: Span = Span::MILLISECOND;
+
 static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
 /// What time it is for decisions.
@@ -37,8 +40,12 @@ impl ProcessClock {
         Self { start: monotonic(), follower: Mutex::new(follower), course }
     }
 
+    fn passed(&self) -> Span {
+        Span::from(monotonic().duration_since(self.start))
+    }
+
     fn now(&self) -> Timestamp {
-        let passed = Span::from(monotonic().duration_since(self.start));
+        let passed = self.passed();
         let course = self.course.read();
         if passed.as_micros() < course.from.as_micros().saturating_add(LOOK.as_micros()) {
             return course.at(passed);
@@ -47,9 +54,13 @@ impl ProcessClock {
         if let Some(mut follower) = self.follower.try_lock()
             && follower.course() == course
         {
-            follower.look(passed, wall());
-            self.course.write(follower.course());
-            return follower.course().at(passed);
+            let (wall, read) = (wall(), self.passed());
+            // A thread that was held up in between would see a difference that is none.
+            if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
+                follower.look(passed, wall);
+                self.course.write(follower.course());
+                return follower.course().at(passed);
+            }
         }
         course.at(passed)
     }

@@ -10,6 +10,7 @@ use crate::support::{Nobody, Origin, Place, eventually, on_every_store};
 
 on_every_store!(
     a_request_is_in_flight_until_its_body_has_ended,
+    a_refused_client_is_told_how_long_others_have_taken,
     a_client_that_goes_is_no_longer_in_flight,
     what_fails_upstream_is_no_longer_in_flight,
     there_are_never_more_in_flight_than_the_limit,
@@ -54,6 +55,47 @@ fn a_request_is_in_flight_until_its_body_has_ended(place: Place) {
     assert_eq!(first.rest(), b"hello");
     drop(end);
     eventually("its place is free", || second.get("/", &[]).status == 200);
+}
+
+/// How long the requests of a test are held that measures it.
+const HELD: Duration = Duration::from_millis(2100);
+
+fn a_refused_client_is_told_how_long_others_have_taken(place: Place) {
+    let (end, ends) = mpsc::channel();
+    let ends = Mutex::new(ends);
+    let origin = Origin::serving(move |stream, read| {
+        while read().is_some() {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
+            let _ = ends.lock().expect("no thread panics with it").recv();
+            let _ = stream.write_all(b"lo");
+        }
+    });
+    let gateway = place.limiting(&origin, ONE);
+    let begin = || {
+        let mut client = gateway.client();
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let status = client.head().status;
+        (client, status)
+    };
+    let (mut first, _) = begin();
+    // While nothing is known it is a second.
+    assert_eq!(gateway.client().get("/", &[]).number("Retry-After"), 1);
+    thread::sleep(HELD);
+    end.send(()).expect("the origin waits");
+    assert_eq!(first.rest(), b"hello");
+    let mut second = None;
+    eventually("its place is free", || {
+        let (client, status) = begin();
+        second = Some(client);
+        status == 200
+    });
+    let refused = gateway.client().get("/", &[]);
+    assert_eq!(refused.status, 429);
+    let told = refused.number("Retry-After");
+    // A busy machine holds it for longer.
+    assert!((3..=20).contains(&told), "{told}");
+    assert_eq!(refused.number("X-Ratelimit-Retry-After"), told);
+    drop((end, second));
 }
 
 fn a_client_that_goes_is_no_longer_in_flight(place: Place) {

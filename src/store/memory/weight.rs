@@ -104,6 +104,7 @@ const fn log2_256(number: u64) -> u32 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "a quarter more or less makes no difference")]
 mod tests {
     use proptest::prelude::*;
 

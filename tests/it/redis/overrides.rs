@@ -119,7 +119,10 @@ fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
     // Counters are the master's: replicas are never asked to decide.
     assert!(!replica.cli(&["INFO", "commandstats"]).contains("cmdstat_evalsha"));
     sentinels.replica.kill();
-    holds(&store);
+    let gateways = pair(&store, "");
+    let mut clients = gateways.each_ref().map(Gateway::client);
+    assert_eq!(limits(&mut clients, &who(0)), [100, 100], "it is read from the master");
+    assert_eq!(limits(&mut clients, "X-Who: never seen"), [3, 3]);
 }
 
 #[test]

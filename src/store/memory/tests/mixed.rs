@@ -114,6 +114,6 @@ fn what_is_forgotten_is_told_in_limits() {
     let forgiven = store.forgiven();
     assert_eq!(store.live_keys(at(START_US)), usize::try_from(slots).unwrap());
     assert_eq!(forgiven.states, 19 * slots);
-    let each = forgiven.milli_limits as f64 / forgiven.states as f64;
-    assert!((400.0..=625.0).contains(&each), "{each} thousandths of a limit for each state");
+    let each = forgiven.milli_limits / forgiven.states;
+    assert!((400..=625).contains(&each), "{each} thousandths of a limit for each state");
 }

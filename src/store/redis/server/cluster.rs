@@ -61,7 +61,7 @@ struct Shared {
 struct Map {
     /// By slot: a place in `nodes`.
     slots: Vec<Option<usize>>,
-    nodes: Vec<Node>,
+    nodes: Vec<Rc<Node>>,
 }
 
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Cluster {
 
     /// The way to a replica of the node that keeps `slot`.
     pub(super) fn replica_of(&self, slot: u16) -> Option<Rc<Link>> {
-        Some(self.shared.node_of(slot)?.replica?.1)
+        Some(Rc::clone(&self.shared.node_of(slot)?.replica.as_ref()?.1))
     }
 
     pub(super) async fn settled(&self) {
@@ -182,7 +182,7 @@ impl Shared {
     }
 
     /// Asks the node that is thought to keep `slot`.
-    fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Node, Awaited)> {
+    fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Rc<Node>, Awaited)> {
         let node = self.node_of(slot)?;
         let answer = node.link(slot).call(encoded.clone(), repeat, slot, false);
         Some((node, answer))
@@ -198,7 +198,7 @@ impl Shared {
         }
     }
 
-    fn node_of(&self, slot: u16) -> Option<Node> {
+    fn node_of(&self, slot: u16) -> Option<Rc<Node>> {
         let map = self.map.borrow();
         let node = (*map.slots.get(usize::from(slot))?)?;
         map.nodes.get(node).cloned()
@@ -218,13 +218,13 @@ impl Shared {
     /// cluster name others, and the next look at the map forgets those that
     /// keep nothing: so there are never many.
     fn link_to(&self, address: &Address, slot: u16) -> Rc<Link> {
-        let known = |node: &&Node| node.address == *address;
+        let known = |node: &&Rc<Node>| node.address == *address;
         if let Some(node) = self.map.borrow().nodes.iter().find(known) {
             return Rc::clone(node.link(slot));
         }
         let node = self.node(address.clone());
         let link = Rc::clone(node.link(slot));
-        self.map.borrow_mut().nodes.push(node);
+        self.map.borrow_mut().nodes.push(Rc::new(node));
         link
     }
 
@@ -305,7 +305,8 @@ impl Shared {
         for (range, address, replicas) in ranges {
             let known = |node: &Node| node.address == address;
             let place = nodes.iter().position(known).unwrap_or_else(|| {
-                let old = map.nodes.iter().find(|node| known(node)).cloned();
+                let old = map.nodes.iter().find(|node| known(node));
+                let old = old.map(|node| Node::clone(node));
                 nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
                 nodes.len() - 1
             });
@@ -314,7 +315,7 @@ impl Shared {
                 slots[usize::from(slot)] = Some(place);
             }
         }
-        *map = Map { slots, nodes };
+        *map = Map { slots, nodes: nodes.into_iter().map(Rc::new).collect() };
     }
 }
 

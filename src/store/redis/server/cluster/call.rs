@@ -30,7 +30,7 @@ pub(in crate::store::redis::server) struct ClusterCall {
 
 enum Step {
     /// This node has been asked.
-    First(Node, Awaited),
+    First(Rc<Node>, Awaited),
     /// Another one is asked, or the map is waited for.
     Further(LocalBoxFuture<'static, Answer>),
 }
