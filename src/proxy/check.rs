@@ -15,7 +15,7 @@ use super::member::Member;
 use super::settings::CheckSettings;
 use super::{RequestBody, UpstreamShared};
 
-/// Who we are, in requests of our own.
+/// The `User-Agent` of the gateway's own requests.
 pub(super) const WHO: HeaderValue =
     HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 

@@ -1,7 +1,8 @@
 //! Fetching a document from another server, on the control thread: one small answer
 //! within a time and a size, over a new connection.
 //!
-//! Redirects are not followed: whoever names a server means that one.
+//! Redirects are not followed: the server that is configured is the one that is
+//! trusted.
 
 mod freshness;
 
@@ -30,7 +31,7 @@ const MAX_ADDRESSES: usize = 4;
 pub struct DocumentSource {
     /// The server: one of HTTP, without TLS or with it.
     pub target: Target,
-    /// Whom to believe, for a server with TLS.
+    /// Which certificates are trusted, for a server with TLS.
     pub tls: Option<TlsSettings>,
     /// Where on the server it is.
     pub path: PathAndQuery,

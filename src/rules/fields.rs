@@ -18,8 +18,7 @@ pub(super) enum Lack {
     Absent,
     /// It has a token, and the token does not hold: it is forged or expired.
     Invalid,
-    /// It has a token, of which nobody can tell yet whether it holds: the keys have
-    /// not come.
+    /// It has a token that cannot be verified yet: the keys have not come.
     Unverifiable,
     /// Backends may read different values.
     Ambiguous,

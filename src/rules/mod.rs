@@ -48,7 +48,7 @@ pub use counter::Beside;
 pub(crate) use geo::writer as geo_writer;
 pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
 pub use host::{HostPattern, HostPatternError};
-pub use jwt::{KeyError, KeySet, PublishedKeys, Wanted};
+pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest};
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;

@@ -7,7 +7,7 @@ use crate::support::{Gateway, Place, Program, eventually, on_every_store};
 
 on_every_store!(
     clients_of_one_country_share_a_limit,
-    who_has_no_place_is_counted_by_address_or_as_the_policy_says,
+    a_client_without_a_place_is_counted_by_address_or_as_the_policy_says,
     a_limit_may_depend_on_the_country,
 );
 
@@ -101,7 +101,7 @@ fn clients_of_one_country_share_a_limit(store: Place) {
     }
 }
 
-fn who_has_no_place_is_counted_by_address_or_as_the_policy_says(store: Place) {
+fn a_client_without_a_place_is_counted_by_address_or_as_the_policy_says(store: Place) {
     let files = Files::new();
     let addresses = ["203.0.113.1", "203.0.113.1", "203.0.113.2", "192.0.2.1", "192.0.2.2"];
     for (missing, expected) in [

@@ -139,7 +139,7 @@ fn a_short_form_names_a_url_or_a_file() {
 }
 
 #[test]
-fn whatever_else_an_issuer_says_its_last_keys_stay_in_force() {
+fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
     let issuer = Issuer::new(&["ed25519"]);
     let gateway = quick(&issuer);
     let huge = format!("{{\"keys\":[{}]}}", "{},".repeat(100_000));
@@ -168,7 +168,7 @@ fn whatever_else_an_issuer_says_its_last_keys_stay_in_force() {
 }
 
 #[test]
-fn an_issuer_that_is_away_is_missed_by_nobody_who_has_a_token() {
+fn tokens_hold_while_their_issuer_is_away() {
     let mut place = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = place.local_addr().expect("it is bound");
     let publish = |place: TcpListener, answer: String| {

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
 use crate::proxy::{Document, FetchError, fetch};
-use crate::rules::{KeyError, KeySet, TokenKeys, VerifyingKey, Wanted};
+use crate::rules::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
 /// The largest set, in bytes. Those of real servers have a hundredth of it.
@@ -41,7 +41,7 @@ pub(super) struct Fetched {
 pub(super) struct FirstAttempt(Option<oneshot::Receiver<()>>);
 
 impl FirstAttempt {
-    /// Returns when it has ended, or has taken so long that nobody waits for it.
+    /// Returns when it has ended, or has taken [`FIRST_PATIENCE`].
     pub(super) async fn ended(self) {
         if let Some(ended) = self.0 {
             let _ = timeout(FIRST_PATIENCE, ended).await;
@@ -72,7 +72,7 @@ pub(super) fn begin(
     (Some(fetched), FirstAttempt(Some(first)))
 }
 
-/// Keeps a set up to date while somebody has it.
+/// Keeps a set up to date while a configuration uses it.
 struct Keeper {
     set: Weak<KeySet>,
     source: KeySource,
@@ -88,13 +88,13 @@ impl Keeper {
     ) {
         let (mut schedule, mut rng) = (Schedule::new(self.source.refresh), Rng::new());
         let mut first = Some(first);
-        while let Some(wanted) = self.set.upgrade().map(|set| set.wanted()) {
+        while let Some(refresh) = self.set.upgrade().map(|set| set.refresh()) {
             let outcome = self.learn(ask(&self.source).await);
-            wanted.clear();
+            refresh.clear();
             drop(first.take());
             let wait = schedule.after(outcome, rng.f64());
             // Until then, unless a key is missed.
-            let _ = timeout(wait, missed(&wanted)).await;
+            let _ = timeout(wait, requested(&refresh)).await;
         }
     }
 
@@ -134,9 +134,9 @@ impl Keeper {
 }
 
 /// Returns when a key has been missed, but not soon after the last attempt.
-async fn missed(wanted: &Wanted) {
+async fn requested(refresh: &RefreshRequest) {
     sleep(MIN_EARLY).await;
-    wanted.told().await;
+    refresh.requested().await;
 }
 
 /// An error as the log shows it: a parser would quote what a server has sent.

@@ -10,8 +10,8 @@ const MIN_INTERVAL: Duration = Duration::from_secs(60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest of these.
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// From the end of an attempt until a key that is missed may bring about the next:
-/// anybody can send a token that names such a key.
+/// From the end of an attempt until a token that names an unknown key may bring
+/// about the next: any client can send such tokens.
 pub(super) const MIN_EARLY: Duration = Duration::from_secs(10);
 
 /// When a set of keys is fetched again.

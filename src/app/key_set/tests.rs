@@ -67,7 +67,7 @@ impl Issuer {
                 let keeper = spawn_local(keeper.keep(ask, ended));
                 let _ = first.await;
                 test(self, set).await;
-                // Nobody has the set any more.
+                // No configuration uses the set any more.
                 timeout(MIN_EARLY * 2, keeper).await.unwrap().unwrap();
             })
             .await;
@@ -86,7 +86,7 @@ impl Issuer {
 async fn flood(set: &KeySet, time: Duration) {
     let start = now();
     while start.elapsed() < time {
-        set.miss();
+        set.request_refresh();
         sleep(Duration::from_millis(10)).await;
     }
 }
@@ -155,10 +155,10 @@ async fn a_key_that_is_missed_is_fetched_at_once() {
         .with(HOUR, async |issuer, set| {
             sleep(MIN_EARLY).await;
             issuer.says(&SET.replace("p256", "another"));
-            set.miss();
+            set.request_refresh();
             sleep(Duration::from_millis(1)).await;
             assert_eq!((set.generation(), issuer.asked()), (2, 2));
-            // What was missed while the set was fetched is no wish for another one.
+            // What was missed while the set was fetched is no reason for another fetch.
             sleep(MIN_EARLY * 3).await;
             assert_eq!(issuer.asked(), 2);
         })

@@ -118,7 +118,7 @@ impl Compiler<'_> {
         match url.value.parse::<DocumentUrl>() {
             Ok(parsed) => {
                 if parsed.is_exposed() {
-                    let message = "over http, whoever is on the way can put other keys in the set";
+                    let message = "over http, a machine on the way can put other keys in the set";
                     self.problems.warning(url.span, message, "write https://");
                 }
                 Some(parsed)

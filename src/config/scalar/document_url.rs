@@ -22,7 +22,7 @@ impl DocumentUrl {
         text.contains("://")
     }
 
-    /// Whether whoever is on the way to the server can change what it says.
+    /// Whether a machine on the way to the server can change what it says.
     pub(in crate::config) fn is_exposed(&self) -> bool {
         match &self.target {
             Target::Http(authority) => !is_loopback(authority.host()),

@@ -3,8 +3,8 @@
 //! A set is replaced as a whole. A request sees one set or the other, and what was
 //! verified by an older one is verified again: a key that is gone verifies nothing
 //! any more. Requests never wait for a set. A token that names a key which is not
-//! there is remembered as a reason to fetch the set early; how often that happens
-//! is not up to whoever sends tokens.
+//! there requests an early refresh; how often the set is fetched is decided by the
+//! task that fetches it, not by the clients that send tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ pub struct KeySet {
     current: RwLock<Arc<Keys>>,
     /// That of `current`, to be looked at without the lock.
     generation: AtomicU64,
-    wanted: Arc<Wanted>,
+    refresh: Arc<RefreshRequest>,
 }
 
 /// The keys of one moment.
@@ -31,11 +31,11 @@ pub(super) struct Keys {
     pub(super) keys: Vec<VerifyingKey>,
 }
 
-/// Whether somebody misses a key.
+/// Whether a token has named a key that is not in the set.
 #[derive(Debug, Default)]
-pub struct Wanted {
-    is_told: AtomicBool,
-    told: Notify,
+pub struct RefreshRequest {
+    is_pending: AtomicBool,
+    notify: Notify,
 }
 
 impl KeySet {
@@ -57,9 +57,9 @@ impl KeySet {
         self.generation() > 0
     }
 
-    /// Tells when a key is missed.
-    pub fn wanted(&self) -> Arc<Wanted> {
-        Arc::clone(&self.wanted)
+    /// Tells when a token names a key that is not in the set.
+    pub fn refresh(&self) -> Arc<RefreshRequest> {
+        Arc::clone(&self.refresh)
     }
 
     /// How many sets have come.
@@ -71,39 +71,39 @@ impl KeySet {
         Arc::clone(&self.current.read())
     }
 
-    /// A token names a key that is not there.
-    pub fn miss(&self) {
+    /// A token names a key that is not in the set.
+    pub fn request_refresh(&self) {
         // Read first: in a flood of such tokens all cores keep the cache line.
-        if !self.wanted.is_told.load(Ordering::Relaxed)
-            && !self.wanted.is_told.swap(true, Ordering::Relaxed)
+        if !self.refresh.is_pending.load(Ordering::Relaxed)
+            && !self.refresh.is_pending.swap(true, Ordering::Relaxed)
         {
-            self.wanted.told.notify_one();
+            self.refresh.notify.notify_one();
         }
     }
 }
 
-/// Whoever waits for a missed key does not wait for ever.
+/// A task that waits for a request to refresh the set does not wait for ever.
 impl Drop for KeySet {
     fn drop(&mut self) {
-        self.wanted.is_told.store(true, Ordering::Relaxed);
-        self.wanted.told.notify_one();
+        self.refresh.is_pending.store(true, Ordering::Relaxed);
+        self.refresh.notify.notify_one();
     }
 }
 
-impl Wanted {
-    /// Returns when a key has been missed since the last [`Self::clear`], or the
-    /// set is gone.
-    pub async fn told(&self) {
+impl RefreshRequest {
+    /// Returns when an early refresh has been requested since the last
+    /// [`Self::clear`], or the set is gone.
+    pub async fn requested(&self) {
         loop {
-            self.told.notified().await;
-            if self.is_told.load(Ordering::Relaxed) {
+            self.notify.notified().await;
+            if self.is_pending.load(Ordering::Relaxed) {
                 return;
             }
         }
     }
 
-    /// What was missed so far has come, or nobody has it.
+    /// The set has been fetched: earlier requests are done with.
     pub fn clear(&self) {
-        self.is_told.store(false, Ordering::Relaxed);
+        self.is_pending.store(false, Ordering::Relaxed);
     }
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 pub(super) use self::claims::Claims;
 pub(super) use self::form::Fault;
-pub use self::key_set::{KeySet, Wanted};
+pub use self::key_set::{KeySet, RefreshRequest};
 pub use self::keys::{KeyError, PublishedKeys};
 use super::{JwtSettings, TokenKeys, VerifyingKey};
 use crate::digest::Secret;
@@ -81,7 +81,7 @@ impl TokenVerifier {
                 let current = set.keys();
                 let payload = self.signed_payload(token, &current.keys);
                 if payload.is_none() && self.names_unknown_key(token, &current.keys) {
-                    set.miss();
+                    set.request_refresh();
                 }
                 (payload, current.generation)
             }

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::rules::jwt::{KeySet, PublishedKeys, Wanted};
+use crate::rules::jwt::{KeySet, PublishedKeys, RefreshRequest};
 
 /// A verifier by a set that has not come yet.
 fn awaiting() -> (Arc<KeySet>, TokenVerifier) {
@@ -27,10 +27,10 @@ fn fault(verifier: &TokenVerifier, token: &str) -> Option<Fault> {
     verifier.verify(token.as_bytes(), NOW).err()
 }
 
-/// Whether somebody has missed a key, without waiting for it.
-fn is_wanted(wanted: &Wanted) -> bool {
-    let told = std::pin::pin!(wanted.told());
-    told.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+/// Whether an early refresh is requested, without waiting for it.
+fn is_requested(refresh: &RefreshRequest) -> bool {
+    let requested = std::pin::pin!(refresh.requested());
+    requested.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_key_that_is_gone_verifies_nothing_any_more() {
 #[test]
 fn only_a_key_that_is_not_there_is_missed() {
     let (set, verifier) = awaiting();
-    let wanted = set.wanted();
+    let refresh = set.refresh();
     set.replace(vec![named(Algorithm::ES256, "a"), verifying_key(Algorithm::EdDSA)]);
     let forged = token(Algorithm::ES256, "a", "ann").replace("eyJzdWIi", "eyJzdWJi");
     let nameless = signed(Algorithm::RS256, &json!({ "sub": "ann" }));
@@ -97,37 +97,37 @@ fn only_a_key_that_is_not_there_is_missed() {
         "a.b.c",
     ] {
         let _ = verifier.verify(token.as_bytes(), NOW);
-        assert!(!is_wanted(&wanted), "{token}");
+        assert!(!is_requested(&refresh), "{token}");
     }
     let _ = verifier.verify(token(Algorithm::ES256, "b", "ann").as_bytes(), NOW);
-    assert!(is_wanted(&wanted));
+    assert!(is_requested(&refresh));
 }
 
 #[test]
-fn a_flood_of_unknown_keys_is_one_wish() {
+fn a_flood_of_unknown_keys_is_one_request() {
     let (set, verifier) = awaiting();
     set.replace(vec![named(Algorithm::ES256, "a")]);
-    let wanted = set.wanted();
+    let refresh = set.refresh();
     for kid in 0..100 {
         let token = token(Algorithm::ES256, &kid.to_string(), "ann");
         assert_eq!(fault(&verifier, &token), Some(Fault::Invalid));
     }
-    assert!(is_wanted(&wanted));
-    assert!(!is_wanted(&wanted), "it is told once");
-    wanted.clear();
-    assert!(!is_wanted(&wanted));
+    assert!(is_requested(&refresh));
+    assert!(!is_requested(&refresh), "it is told once");
+    refresh.clear();
+    assert!(!is_requested(&refresh));
     assert_eq!(fault(&verifier, &token(Algorithm::ES256, "b", "ann")), Some(Fault::Invalid));
-    wanted.clear();
-    assert!(!is_wanted(&wanted), "what was missed has come");
+    refresh.clear();
+    assert!(!is_requested(&refresh), "what was missed has come");
     assert_eq!(verifier.verified.len(), 0, "failures are not remembered");
 }
 
 #[test]
-fn whoever_waits_learns_that_a_set_is_gone() {
+fn a_task_that_waits_learns_that_a_set_is_gone() {
     let (set, verifier) = awaiting();
-    let wanted = set.wanted();
+    let refresh = set.refresh();
     drop((set, verifier));
-    assert!(is_wanted(&wanted));
+    assert!(is_requested(&refresh));
 }
 
 const SET: &str = include_str!("../test_keys/set.json");
