@@ -8,11 +8,14 @@
 //! if there is none.
 
 mod churn;
+mod hot;
 mod load;
 mod server;
 
 use anyhow::Context as _;
-use tollgate::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate::algorithm::{
+    Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
+};
 use tollgate::store::redis::script::SCRIPT;
 use tollgate::time::Span;
 
@@ -43,6 +46,16 @@ fn main() -> anyhow::Result<()> {
     let clients: u32 = clients.context("the argument is a number of clients")?;
     let one = [sliding(100, 60)?];
     let three = [sliding(10, 1)?, sliding(100, 60)?, sliding(1000, 3600)?];
+    let six = [
+        sliding(10, 1)?,
+        sliding(100, 60)?,
+        sliding(1000, 3600)?,
+        sliding(10_000, 86_400)?,
+        Algorithm::TokenBucket(TokenBucket::new(quota(100, 60)?, 20)?),
+        Algorithm::TokenBucket(TokenBucket::new(quota(1000, 3600)?, 200)?),
+    ];
+    let sub_windows = [Algorithm::SubWindows(SubWindows::new(quota(100, 60)?, 60)?)];
+    let log = [Algorithm::SlidingLog(SlidingLog::new(quota(10, 3600)?)?)];
     let bucket = [Algorithm::TokenBucket(TokenBucket::new(quota(100, 60)?, 20)?)];
     let fixed = [Algorithm::FixedWindow(FixedWindow::new(quota(100, 60)?))];
     println!("| | bytes | single | 64 × 1 | 8 × 8 | 4 × 16 | 2 × 32 | 1 × 64 |");
@@ -52,10 +65,17 @@ fn main() -> anyhow::Result<()> {
         ("one that reads a field and writes it", FLOOR, &one),
         ("one `sliding_window`", SCRIPT.source, &one),
         ("three of 1 s, 1 min and 1 h", SCRIPT.source, &three),
+        ("six: these, one of a day, and two `token_bucket`", SCRIPT.source, &six),
         ("one `fixed_window`", SCRIPT.source, &fixed),
         ("one `token_bucket`", SCRIPT.source, &bucket),
+        ("one `sliding_window` with 60 `buckets`", SCRIPT.source, &sub_windows),
+        ("one `sliding_log` of 10 an hour", SCRIPT.source, &log),
     ] {
         println!("{}", measure(name, script, policies, clients)?);
+    }
+    println!("\n| one key for everybody | alone | in a batch of 64 |\n|---|---:|---:|");
+    for line in hot::measure(SCRIPT.source)? {
+        println!("{line}");
     }
     println!("\n{}", churn::measure(one[0].clone(), clients)?);
     Ok(())

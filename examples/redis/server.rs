@@ -82,6 +82,16 @@ impl Server {
         Ok(least_us)
     }
 
+    /// How long the script ran in these calls, by the server's own account.
+    pub(crate) fn script_us(&mut self, calls: &[Cmd]) -> anyhow::Result<f64> {
+        redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut self.connection)?;
+        self.run(calls)?;
+        let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut self.connection)?;
+        let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:"));
+        let usec = line.and_then(|line| line.split("usec=").nth(1)?.split(',').next());
+        Ok(usec.context("INFO commandstats has no evalsha")?.parse()?)
+    }
+
     /// How many fields all keys have, and how many of them those that will
     /// live for so long if nobody uses them.
     pub(crate) fn fields_and_those_that_live_for(

@@ -27,6 +27,9 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
+        if let Some(decided) = self.spend_kept(&wanted, now) {
+            return decided;
+        }
         if let Some(decided) = self.known_refusal(&wanted, now) {
             return decided;
         }
@@ -61,6 +64,17 @@ impl RedisStore {
 
     pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
         self.servers.place(&encoder.layout().key(charge.key.principal))
+    }
+
+    /// Decides by units that are kept in flight, if these are all that is wanted.
+    fn spend_kept(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
+        let charges = wanted.iter().map(|it| &it.charge);
+        if !charges.clone().all(is_in_flight) || !self.servers.is_up() {
+            return None;
+        }
+        let verdicts = self.held.borrow_mut().spend(charges, now)?;
+        let answers = verdicts.into_iter().map(Answer::of_store).collect();
+        Some(Decided { at: self.time_there(now), answers })
     }
 
     /// What is known to be refused without asking, wherever the counters lie.
@@ -116,7 +130,7 @@ impl RedisStore {
         self.learn(wanted, parts, outcomes, refused, now);
         let answers = parts::combine(wanted.len(), parts, outcomes, local);
         if !refused {
-            self.hold(wanted, &answers);
+            self.hold(wanted, &answers, now);
         }
         Decided { at: parts::decided_at(outcomes, now), answers }
     }
@@ -138,11 +152,11 @@ impl RedisStore {
     }
 
     /// Remembers what is in flight now.
-    fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer]) {
+    fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer], now: Timestamp) {
         let mut held = self.held.borrow_mut();
         for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
             if answer.verdict.admitted && answer.source == Source::Store {
-                held.take(charge);
+                held.take(charge, answer.verdict.remaining, now);
             }
         }
     }

@@ -67,8 +67,10 @@ impl Errands {
 impl RedisStore {
     /// Corrects what the store has counted.
     pub(super) fn correct_there(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
-        if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm) {
-            self.held.borrow_mut().give(charge.key, cost);
+        if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
+            && self.held.borrow_mut().give(charge.key, cost, now) == 0
+        {
+            return;
         }
         let (ledgers, there) = (self.ledgers(), self.time_there(now));
         let Some(op) = self.here.borrow_mut().correct(charge, op, ledgers, there) else { return };
@@ -105,13 +107,23 @@ impl RedisStore {
 
     /// All that is due now.
     pub(super) fn run_errands(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
+        let unneeded = self.held.borrow_mut().unneeded(now);
+        for Renewal { key, algorithm, units } in unneeded {
+            self.post_one(encoder, key, &algorithm, Ask::Give { cost: units, taken: now }, now);
+        }
         let renewals = self.held.borrow_mut().due(now);
         for Renewal { key, algorithm, units } in renewals {
             let call = self.call_one(encoder, key, &algorithm, Ask::Renew(units), now);
             let store = Rc::clone(self);
             self.errands.begin(async move {
-                if call.await.is_err() {
-                    store.held.borrow_mut().doubt(key, &algorithm);
+                let asked =
+                    [Asked { key, algorithm: &algorithm, ask: Ask::Renew(units), binding: false }];
+                let answer = call.await;
+                let mut held = store.held.borrow_mut();
+                match answer.map(|answer| decode(&asked, &answer)) {
+                    Ok(Ok(it)) => held.hear(key, it.findings[0].verdict.remaining, now),
+                    Ok(Err(_)) => {}
+                    Err(_) => held.doubt(key, &algorithm),
                 }
             });
         }

@@ -4,6 +4,11 @@
 //! been heard of for 15 s, so that a crashed node's share comes back. A node
 //! that lives says every 5 s how much it still holds, which also mends what a
 //! store that was emptied has lost.
+//!
+//! Under a limit that many requests use at the same time, units that a request has
+//! ended with are kept for the next one, which then asks nobody. The store counts
+//! them all the while, so no limit is exceeded. Near the limit none are kept, and
+//! those that are not needed are given back after a fifth of a second.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,13 +17,19 @@ use std::mem;
 
 use smallvec::SmallVec;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, Op, State};
 use crate::digest::Key;
-use crate::store::Charge;
+use crate::store::{Charge, Verdicts};
 use crate::time::{Span, Timestamp};
 
 /// How often a lease is renewed: of three times in a lease's length, two may fail.
 const RENEWAL: Span = Span::from_secs(5);
+
+/// Units of smaller limits are not kept: each of them matters to others at once.
+const LEAST_LIMIT: u64 = 32;
+/// Kept units are used for so long after the store has last been heard of: it counts
+/// them for 15 s.
+const HEARD_FOR: Span = Span::from_secs(10);
 
 /// What one worker holds in flight. It is bounded by the requests that it has
 /// under way.
@@ -28,6 +39,8 @@ pub(super) struct Held {
     renewed: Timestamp,
     /// Whether any of the counters is in doubt.
     doubts: bool,
+    /// Whether units of any counter are kept.
+    keeps: bool,
 }
 
 /// Units under one key.
@@ -36,6 +49,12 @@ struct Holding {
     algorithm: Algorithm,
     /// In flight.
     units: u64,
+    /// Kept for the next request: the store counts them, too.
+    kept: u64,
+    /// The least that was kept since the last look.
+    idle: u64,
+    /// How many units fitted when the store was last heard, and when it was asked.
+    heard: (u64, Timestamp),
     /// The store was asked for them and has not answered: it may count them.
     asked: u64,
     /// The last renewal was put off because of them.
@@ -83,11 +102,65 @@ impl Held {
         Awaited { held, charges: asked.collect() }
     }
 
-    /// The store has admitted this charge.
-    pub(super) fn take(&mut self, charge: &Charge<'_>) {
+    /// The store was asked at `now`, and has admitted this charge. After that as
+    /// many units as `room` fit.
+    pub(super) fn take(&mut self, charge: &Charge<'_>, room: u64, now: Timestamp) {
         if is_in_flight(charge) {
-            self.holding(charge).units += charge.cost;
+            let holding = self.holding(charge);
+            holding.units += charge.cost;
+            holding.heard = (room, now);
         }
+    }
+
+    /// The store was told at `now` what is held, and says that so many units fit.
+    pub(super) fn hear(&mut self, key: Key, room: u64, now: Timestamp) {
+        self.change(key, |holding| holding.heard = (room, now));
+    }
+
+    /// Takes kept units for all of these charges, if there are enough of each. The
+    /// verdicts are those that the store would give, if others changed nothing.
+    pub(super) fn spend<'a: 'c, 'c>(
+        &mut self,
+        charges: impl Iterator<Item = &'c Charge<'a>> + Clone,
+        now: Timestamp,
+    ) -> Option<Verdicts> {
+        let has_enough = |charge: &Charge<'_>| {
+            let holding = self.counters.get(&charge.key);
+            holding.is_some_and(|it| it.kept >= charge.cost && it.keeps(now))
+        };
+        if !self.keeps || !charges.clone().all(has_enough) {
+            return None;
+        }
+        let spend = |charge: &Charge<'_>| {
+            let holding = self.holding(charge);
+            holding.kept -= charge.cost;
+            holding.idle = holding.idle.min(holding.kept);
+            holding.units += charge.cost;
+            let units = charge.algorithm.limit().saturating_sub(holding.heard.0 + charge.cost);
+            let state = State::InFlight { units };
+            charge.algorithm.apply(Some(&state), Op::Take(charge.cost), now).1
+        };
+        Some(charges.map(spend).collect())
+    }
+
+    /// Kept units of which no request had need since the last look, and those that
+    /// must not be kept any more. They are given back.
+    pub(super) fn unneeded(&mut self, now: Timestamp) -> Vec<Renewal> {
+        let mut unneeded = Vec::new();
+        if !mem::take(&mut self.keeps) {
+            return unneeded;
+        }
+        self.counters.retain(|key, it| {
+            let units = if it.keeps(now) { it.idle } else { it.kept };
+            it.kept -= units;
+            it.idle = it.kept;
+            self.keeps |= it.kept > 0;
+            if units > 0 {
+                unneeded.push(Renewal { key: *key, algorithm: it.algorithm.clone(), units });
+            }
+            !it.is_empty()
+        });
+        unneeded
     }
 
     /// The store may have counted units under this key of which it did not tell:
@@ -97,9 +170,19 @@ impl Held {
         self.doubts = true;
     }
 
-    /// So many units are given back.
-    pub(super) fn give(&mut self, key: Key, units: u64) {
-        self.change(key, |holding| holding.units = holding.units.saturating_sub(units));
+    /// A request has ended with so many units. Returns how many of them the store is
+    /// to be given back: all or nothing.
+    pub(super) fn give(&mut self, key: Key, units: u64, now: Timestamp) -> u64 {
+        let mut given = units;
+        self.change(key, |holding| {
+            if holding.units >= units && holding.keeps(now) {
+                holding.kept += units;
+                given = 0;
+            }
+            holding.units = holding.units.saturating_sub(units);
+        });
+        self.keeps |= given < units;
+        given
     }
 
     /// All that is held, which from now on is not.
@@ -126,9 +209,9 @@ impl Held {
                 return true;
             }
             it.is_late = it.asked > 0 && !it.is_late;
-            if !it.is_late && (it.units > 0 || it.is_doubtful) {
+            if !it.is_late && (it.units + it.kept > 0 || it.is_doubtful) {
                 it.is_doubtful = false;
-                let (algorithm, units) = (it.algorithm.clone(), it.units + it.asked);
+                let (algorithm, units) = (it.algorithm.clone(), it.units + it.kept + it.asked);
                 renewals.push(Renewal { key: *key, algorithm, units });
             }
             !it.is_empty()
@@ -145,6 +228,9 @@ impl Held {
         let holding = self.counters.entry(key).or_insert_with(|| Holding {
             algorithm: algorithm.clone(),
             units: 0,
+            kept: 0,
+            idle: 0,
+            heard: (0, Timestamp::default()),
             asked: 0,
             is_late: false,
             is_doubtful: false,
@@ -168,7 +254,14 @@ impl Held {
 
 impl Holding {
     fn is_empty(&self) -> bool {
-        self.units == 0 && self.asked == 0 && !self.is_doubtful
+        self.units + self.kept + self.asked == 0 && !self.is_doubtful
+    }
+
+    /// Whether units may be kept, and used when they are. Half of the limit must be
+    /// free.
+    fn keeps(&self, now: Timestamp) -> bool {
+        let (limit, (room, heard)) = (self.algorithm.limit(), self.heard);
+        limit >= LEAST_LIMIT && room >= limit / 2 && now.since(heard) < HEARD_FOR
     }
 }
 
@@ -178,77 +271,4 @@ pub(super) fn is_in_flight(charge: &Charge<'_>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::algorithm::Concurrency;
-    use crate::digest::{Counter, Principal};
-    use crate::terms::Terms;
-
-    const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
-
-    fn algorithm() -> Algorithm {
-        Algorithm::Concurrency(Concurrency::new(9).unwrap())
-    }
-
-    fn charge(algorithm: &Algorithm) -> Charge<'_> {
-        Charge { key: KEY, algorithm, cost: 2, binding: true, terms: Terms::default() }
-    }
-
-    fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
-        let at = Timestamp::default().plus(Span::from_secs(100 + secs));
-        held.borrow_mut().due(at).into_iter().map(|renewal| renewal.units).collect()
-    }
-
-    #[test]
-    fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
-        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
-        held.borrow_mut().take(&charge(&algorithm));
-        held.borrow_mut().take(&charge(&algorithm));
-        assert_eq!(due(&held, 0), [4]);
-        assert!(due(&held, 4).is_empty());
-        held.borrow_mut().give(KEY, 3);
-        assert_eq!(due(&held, 5), [1]);
-        held.borrow_mut().give(KEY, 3);
-        assert!(due(&held, 10).is_empty());
-        assert!(held.borrow().counters.is_empty());
-    }
-
-    #[test]
-    fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
-        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
-        held.borrow_mut().take(&charge(&algorithm));
-        let awaited = Held::ask(&held, [charge(&algorithm)].iter());
-        assert!(due(&held, 0).is_empty(), "it is put off");
-        assert_eq!(due(&held, 5), [4], "not for ever: what is asked for may be counted");
-        held.borrow_mut().take(&charge(&algorithm));
-        drop(awaited);
-        assert_eq!(due(&held, 10), [4]);
-        drop(Held::ask(&held, [charge(&algorithm)].iter()));
-        assert_eq!(due(&held, 15), [4], "who was refused, or went away, holds nothing");
-    }
-
-    #[test]
-    fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
-        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
-        assert!(due(&held, 0).is_empty());
-        held.borrow_mut().doubt(KEY, &algorithm);
-        assert_eq!(due(&held, 1), [0]);
-        assert!(due(&held, 2).is_empty(), "once");
-        assert!(held.borrow().counters.is_empty());
-        held.borrow_mut().take(&charge(&algorithm));
-        held.borrow_mut().doubt(KEY, &algorithm);
-        let awaited = Held::ask(&held, [charge(&algorithm)].iter());
-        assert!(due(&held, 3).is_empty(), "what is asked for is not taken away");
-        drop(awaited);
-        assert_eq!(due(&held, 4), [2]);
-    }
-
-    #[test]
-    fn what_is_released_is_held_no_more() {
-        let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
-        held.borrow_mut().take(&charge(&algorithm));
-        let released = held.borrow_mut().release();
-        assert_eq!(released.iter().map(|it| (it.key, it.units)).collect::<Vec<_>>(), [(KEY, 0)]);
-        assert!(due(&held, 0).is_empty());
-    }
-}
+mod tests;

@@ -19,6 +19,7 @@ mod asking;
 mod batch;
 mod clock;
 pub mod codec;
+mod compact;
 mod deny;
 mod dial;
 mod errands;

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
 
+use super::compact;
 use super::failure::StoreError;
 use super::server::Servers;
 use super::settings::RedisSettings;
@@ -179,9 +180,17 @@ impl Presence {
     async fn warn_of_eviction(&self) {
         let mut commands = pipe();
         commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+        commands.cmd("CONFIG").arg("GET").arg(compact::SETTINGS);
         for (server, answers) in self.servers.query_all(&commands).await {
-            let policy =
-                answers.ok().and_then(|answers| answers.into_iter().next()).and_then(policy);
+            let mut answers = answers.unwrap_or_default().into_iter();
+            let policy = answers.next().and_then(policy);
+            for it in answers.next().map(compact::too_small).unwrap_or_default() {
+                let compact::TooSmall { setting, is, needed } = it;
+                warn!(
+                    %server, %setting, is, needed,
+                    "a client takes up to twice as much memory in Redis; set it to what is needed"
+                );
+            }
             if let Some(policy) = policy
                 && policy != "noeviction"
             {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 /// One decision, or one correction, on its way to the script.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod denials;
 mod exactness;
 mod faults;
 mod handing_over;
+mod in_flight;
 mod leaving;
 mod outages;
 mod overrides;

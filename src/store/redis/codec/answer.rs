@@ -234,7 +234,7 @@ fn read(
             let level = level(reader, doubled / 2, algorithm)?;
             State::Queue { as_of, level, shared: doubled % 2 == 1 }
         }
-        Algorithm::Concurrency(_) => in_flight(reader, end, at)?,
+        Algorithm::Concurrency(_) => in_flight(reader, at)?,
         Algorithm::Ban(_) => {
             let until = end.minus(Span::from_micros(reader.number()?));
             let bans = u8::try_from(reader.number()?).unwrap_or(u8::MAX);
@@ -288,13 +288,18 @@ fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u
     Ok(u128::from(units) * window_us + u128::from(reader.number()?))
 }
 
-/// The units of all nodes whose word still counts.
-fn in_flight(reader: &mut Reader<'_>, end: Timestamp, at: Timestamp) -> Result<State, Garbage> {
-    let (mut block, mut units) = (reader.block()?, 0_u64);
-    while !block.is_empty() {
-        let (_node, held, sooner_s) = (block.number()?, block.number()?, block.number()?);
-        if Span::from_secs(end.as_secs().saturating_sub(sooner_s)) > at.since(Timestamp::default())
-        {
+/// The units of all nodes whose word still counts: of their records, or where the
+/// script left these out, as it says.
+fn in_flight(reader: &mut Reader<'_>, at: Timestamp) -> Result<State, Garbage> {
+    let _first_end = reader.number()?;
+    let (told, mut records, mut units) = (reader.number()?, reader.block()?, 0_u64);
+    if records.is_empty() {
+        return Ok(State::InFlight { units: told });
+    }
+    while !records.is_empty() {
+        let _node = records.fixed::<4>()?;
+        let (held, ends_s) = (records.fixed::<5>()?, records.fixed::<4>()?);
+        if Span::from_secs(ends_s) > at.since(Timestamp::default()) {
             units = units.saturating_add(held);
         }
     }

@@ -9,7 +9,8 @@ pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
 /// into four bytes, and all sums and quotients of the script are exact.
 pub(super) const END_US: u64 = EPOCH_US + (1 << (32 + 18));
 
-/// The kinds of states, as a state's head has them. Zero is no state.
+/// The kinds of states, as a state's head has them. Zero is no state; 7 is what an
+/// earlier version had in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -19,10 +20,10 @@ pub(super) enum Kind {
     SlidingLog = 4,
     TokenBucket = 5,
     LeakyBucket = 6,
-    Concurrency = 7,
     Ban = 8,
+    Concurrency = 9,
     /// Only asked for: it is stored otherwise.
-    LongLog = 9,
+    LongLog = 15,
 }
 
 /// How many numbers a state of this kind has after its end, and whether the last
@@ -34,6 +35,7 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
         3 => (1, false),
         4 => (4, true),
         5 | 6 => (3, false),
+        9 => (3, true),
         7 => (1, true),
         _ => return None,
     })

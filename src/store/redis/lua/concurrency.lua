@@ -1,48 +1,87 @@
 -- Units in flight at the same time, as `Concurrency` has them, but each node's
 -- apart. What a node holds counts for 15 seconds, unless it says again that it
 -- holds it; so what a crashed node held comes back. The end is that of the last
--- node. Stored is a block of three numbers for each node: who it is, its units,
--- and how many seconds sooner they end.
+-- node.
+--
+-- Stored are how many seconds before it the first node may end, the units of all,
+-- and a block of a record for each node: who it is, its units, and the second when
+-- they end. All records have one length, so a decision finds and changes its own
+-- and leaves the others, however many they are.
 
 local function concurrency()
   local kind = {}
   local SECOND, LEASE_S = 1000000, 15
+  local RECORD, LENGTH, MOST = '<I4I5I4', 13, 1099511627775
 
   function kind.read(charge, body, at)
-    charge.limit, charge.node, at = unpack_bytes('<I6I4', body, at)
+    charge.limit, charge.node, at = unpack_bytes('<I6c4', body, at)
     return at
   end
 
-  function kind.stand(charge, now, ends, value, at)
-    local nodes, sum, own = {}, 0, nil
-    if ends then
-      local last_s, size = floor(ends / SECOND), nil
-      size, at = read(value, at)
-      local after = at + size
-      while at < after do
-        local held, sooner_s = {}, nil
-        held.node, held.units, at = read_two(value, at)
-        sooner_s, at = read(value, at)
-        held.ends_s = last_s - sooner_s
-        if held.ends_s * SECOND > now then
-          nodes[#nodes + 1] = held
-          sum = sum + held.units
-          own = held.node == charge.node and held or own
-        end
+  -- The records that still count, their units, and when the first of them ends.
+  local function living(block, now)
+    local kept, sum, first_s = {}, 0, nil
+    for at = 1, #block - LENGTH + 1, LENGTH do
+      local _, units, ends_s = unpack_bytes(RECORD, block, at)
+      if ends_s * SECOND > now then
+        kept[#kept + 1] = sub(block, at, at + LENGTH - 1)
+        sum, first_s = sum + units, min(first_s or ends_s, ends_s)
       end
-      at = after
     end
-    charge.now, charge.nodes, charge.sum, charge.own = now, nodes, sum, own
-    return at
+    return concat(kept), sum, first_s or 0
+  end
+
+  -- Where the record of this node begins.
+  local function find_own(block, node)
+    local at = 1
+    repeat
+      at = find_text(block, node, at, true)
+      if at and at % LENGTH == 1 then
+        return at
+      end
+      at = at and at + 1
+    until not at
+  end
+
+  function kind.stand(charge, now, ends, value, at)
+    charge.now, charge.block, charge.sum, charge.own = now, '', 0, 0
+    charge.first_s, charge.last_s, charge.own_at = 0, 0, nil
+    if not ends then
+      return at
+    end
+    local size, sooner_s
+    sooner_s, at = read(value, at)
+    charge.sum, size, at = read_two(value, at)
+    charge.last_s = floor(ends / SECOND)
+    charge.first_s = charge.last_s - sooner_s
+    charge.block = sub(value, at, at + size - 1)
+    if charge.first_s * SECOND <= now or size % LENGTH ~= 0 then
+      charge.block, charge.sum, charge.first_s = living(charge.block, now)
+    end
+    charge.own_at = find_own(charge.block, charge.node)
+    if charge.own_at then
+      charge.own = (unpack_bytes('<I5', charge.block, charge.own_at + 4))
+    end
+    return at + size
+  end
+
+  -- The asking node holds so many units, until then.
+  local function hold(charge, units, ends_s)
+    local at, block = charge.own_at, charge.block
+    local before = at and sub(block, 1, at - 1) or block
+    local after = at and sub(block, at + LENGTH) or ''
+    local own = units > 0 and charge.node .. pack_bytes('<I5I4', units, ends_s) or ''
+    if units > 0 then
+      charge.first_s = block == '' and ends_s or min(charge.first_s, ends_s)
+      charge.last_s = max(charge.last_s, ends_s)
+    end
+    charge.block, charge.own_at = before .. own .. after, units > 0 and #before + 1 or nil
+    charge.sum, charge.own = charge.sum + units - charge.own, units
   end
 
   -- The asking node holds so many units from now on.
   function kind.renew(charge, units)
-    if not charge.own then
-      charge.own = { node = charge.node }
-      charge.nodes[#charge.nodes + 1] = charge.own
-    end
-    charge.own.units, charge.own.ends_s = units, floor(charge.now / SECOND) + LEASE_S
+    hold(charge, min(units, MOST), floor(charge.now / SECOND) + LEASE_S)
   end
 
   function kind.room(charge)
@@ -50,38 +89,31 @@ local function concurrency()
   end
 
   function kind.take(charge, units)
-    kind.renew(charge, (charge.own and charge.own.units or 0) + units)
+    kind.renew(charge, charge.own + units)
   end
 
   -- They are given back one for one, so none are added beside.
   function kind.owe() end
 
   function kind.give(charge, units)
-    if charge.own then
-      charge.own.units = max(0, charge.own.units - units)
+    if charge.own_at then
+      local _, _, ends_s = unpack_bytes(RECORD, charge.block, charge.own_at)
+      hold(charge, max(0, charge.own - units), ends_s)
     end
   end
 
   function kind.ends(charge)
-    local last_s = 0
-    for _, held in ipairs(charge.nodes) do
-      if held.units > 0 then
-        last_s = max(last_s, held.ends_s)
-      end
-    end
-    charge.last_s = last_s
-    return last_s > 0 and last_s * SECOND or nil
+    return charge.sum > 0 and charge.last_s * SECOND or nil
   end
 
   function kind.numbers(charge)
-    local block = {}
-    for _, held in ipairs(charge.nodes) do
-      if held.units > 0 then
-        block[#block + 1] = write(held.node) .. write(held.units) .. write(charge.last_s - held.ends_s)
-      end
-    end
-    block = concat(block)
-    return write(#block) .. block
+    return write(max(0, charge.last_s - charge.first_s)) .. write(max(0, charge.sum))
+      .. write(#charge.block) .. charge.block
+  end
+
+  -- What the state looks like to those who ask: without the records.
+  function kind.told(charge)
+    return write(0) .. write(max(0, charge.sum)) .. write(0)
   end
 
   return kind

@@ -3,12 +3,12 @@
 
 local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 -- The heads of charges of long logs are not less.
-local LONG = 144
+local LONG = 240
 
 -- Made when first needed: a script seldom needs more than one.
 local MAKERS = {
-  sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, concurrency, ban,
-  long_log,
+  sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, nil, ban, concurrency,
+  [15] = long_log,
 }
 local kinds = {}
 
@@ -21,7 +21,7 @@ local names, values, lasts = {}, {}, {}
 local function new_charge()
   return {
     prefix = '', kind = nil, third = 0, op = 0, binding = 0, cost = 0, room = 0,
-    from = 0, after = 0, ends = 0,
+    from = 0, numbers = 0, after = 0, ends = 0,
     limit = 0, length = 0, window = 0, left = 0, current = 0, previous = 0,
   }
 end
@@ -62,7 +62,7 @@ local function judge(value, body, at, first, last, now)
       local ends, numbers = end_of(value, from, charge.third)
       charge.ends = ends
       expected = kind.stand(charge, now, ends, value, numbers)
-      charge.from, charge.after = from, expected
+      charge.from, charge.numbers, charge.after = from, numbers, expected
     else
       charge.ends, charge.from, charge.after = 0, 0, 0
       kind.stand(charge, now)
@@ -135,6 +135,21 @@ local function others(value, first, last, now)
   return kept, latest
 end
 
+-- Of a long value what matters to those who ask: the states that they ask for, and
+-- of these what they want to know.
+local function extract(value, first, last)
+  local all = {}
+  for i = first, last do
+    local charge = charges[i]
+    if charge.from > 0 then
+      local told = charge.kind.told
+      all[#all + 1] = told and sub(value, charge.from, charge.numbers - 1) .. told(charge)
+        or sub(value, charge.from, charge.after - 1)
+    end
+  end
+  return concat(all)
+end
+
 -- Reads and judges the charges of long logs, which lie in a key of their own. It
 -- tells also what the logs look like to those who ask.
 local function judge_logs(key, body, at, first, last, now)
@@ -205,7 +220,7 @@ local function decide(body, before, now, known)
     else
       value = known or fetch(key, name)
       at, refuses = judge(value, body, at + 8, first, last, now)
-      seen = value
+      seen = #value > COMPACT and extract(value, first, last) or value
     end
     known, refused = nil, refused or refuses
     names[i], values[i], lasts[i] = name, value, last
@@ -225,8 +240,8 @@ end
 
 -- Writes what all bodies of the call have done to long logs.
 local function finish(now)
-  if kinds[9] then
-    kinds[9].commit(now)
+  if kinds[15] then
+    kinds[15].commit(now)
   end
 end
 

@@ -34,14 +34,14 @@ local STEP = 900000000
 local CLEAN_EVERY = 32
 local CLEAN_AT_MOST = 128
 local TRIES, TOO_MANY = 8, 2
--- The longest value of a compact hash, and the most pieces of a longer one; what
--- is longer still makes the last piece longer.
-local COMPACT, MOST_PIECES = 64, 200
+-- The longest value of a compact hash, and the most pieces of a longer one: to
+-- read more would take too long, so the last one has all the rest.
+local COMPACT, MOST_PIECES = 64, 10
 
 -- By kind, how many numbers a state has after its end.
-local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2 }
+local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2, 3 }
 -- The kinds of which the last number is the length of a block.
-local HAS_BLOCK = { [2] = true, [4] = true, [7] = true }
+local HAS_BLOCK = { [2] = true, [4] = true, [7] = true, [9] = true }
 
 -- When the state at `from` ends, by the third of its exponent, and where its
 -- numbers begin. A value that ends too early ends the state, too.

@@ -25,7 +25,7 @@ local NUMBERS_OF_PIECES = 16777216
 -- of the log has moved by so many microseconds.
 local OUTLIVES, SOON, MOVED = 60000, 30000, 15000000
 
-local PEEK, GIVE, OWE, RESET_ALL = 0, 3, 4, 7
+local PEEK, GIVE, RESET_ALL = 0, 3, 7
 
 local function clear(log)
   for i = 0, log.count - 1 do
@@ -35,7 +35,7 @@ local function clear(log)
   log.count, log.skipped, log.records = 0, 0, ''
   log.tail, log.tail_time, log.tail_units = '', 0, 0
   log.newest, log.newest_units, log.sum = 0, 0, 0
-  log.front_time, log.front_at, log.sums, log.wanted = nil, START, nil, nil
+  log.front_time, log.front_at, log.sums = nil, START, nil
 end
 
 local function record(log, i)

@@ -1,9 +1,21 @@
--- What a long log looks like to those who ask it: a short log that says the same,
--- so that the answer is short, too.
+-- What a long log looks like to those who ask it: a short log that says the same to
+-- what they ask, so that the answer is short, too. For those who go on counting by
+-- it, full pieces are a few entries that are as old as the first of each; so they
+-- go too early, by a part of the log at most, and never too late.
 
--- How many units have gone before the first time until which `wanted` were
--- admitted; that time; and the full piece that it is in, or the place behind.
-local function freeing(log, wanted)
+local GROUPS = 16
+
+-- The state of a short log whose entries begin to count at `base`.
+local function short_log(charge, base, sum, block)
+  local log = charge.log
+  local prefix = log.counter .. char(64 + charge.third)
+  local lead, ends = begin_state(prefix, charge.third, log.newest + charge.length)
+  return lead .. write(max(0, ends - log.newest)) .. write(max(0, log.newest - base))
+    .. write(max(0, sum)) .. write(#block) .. block
+end
+
+-- The units of the full pieces up to each.
+local function sums_of(log)
   if not log.sums then
     local sums, sum = { [0] = 0 }, 0
     for i = 1, log.count do
@@ -11,26 +23,68 @@ local function freeing(log, wanted)
       sum = sum + units
       sums[i] = sum
     end
-    log.sums = sums
+    log.sums, log.lumps = sums, nil
+    log.sum = sum + log.tail_units + log.newest_units
   end
+  return log.sums
+end
+
+-- The full piece with the first time until which `wanted` units were admitted; how
+-- many units have gone before it; and that time.
+local function freeing(log, wanted)
   local sums = log.sums
   local i = first_piece(log, function(i)
     return sums[i] >= wanted
   end)
-  local passed, time = sums[i - 1], nil
-  if i <= log.count then
-    local text = piece(log, i)
-    local at, from = START, first_time(text)
-    if i == 1 then
-      at, from = log.front_at, log.front_time
-    end
-    passed, time = reach(text, at, from, passed, wanted)
-  elseif passed + log.tail_units >= wanted then
-    passed, time = reach(log.tail, START, first_time(log.tail), passed, wanted)
-  else
-    passed, time = passed + log.tail_units, log.newest
+  local text = piece(log, i)
+  local at, from = START, first_time(text)
+  if i == 1 then
+    at, from = log.front_at, log.front_time
   end
-  return passed, min(time, log.newest), i
+  return i, reach(text, at, from, sums[i - 1], wanted)
+end
+
+-- The full pieces as a few entries, and when the last of these is. If more than one
+-- unit is wanted of them, there is one at the time when they are free.
+local function lumps(log, wanted)
+  local sums, count, place, passed, time = sums_of(log), log.count, nil, nil, nil
+  if count == 0 then
+    return '', log.front_time
+  elseif wanted > 1 and wanted <= sums[count] then
+    place, passed, time = freeing(log, wanted)
+  elseif log.lumps then
+    return log.lumps, log.lumps_end
+  end
+  local block, before, here, from = {}, log.front_time, log.front_time, 0
+  local function add(units)
+    if units > 0 then
+      block[#block + 1] = write(max(0, here - before)) .. write(units)
+      before = max(before, here)
+    end
+  end
+  local step = ceil(count / GROUPS)
+  for i = step, count + step - 1, step do
+    local last = min(i, count)
+    if place and place <= last then
+      add(passed - from)
+      here, from, place = time, passed, nil
+    end
+    add(sums[last] - from)
+    here, from = record(log, last) + 1, sums[last]
+  end
+  block = concat(block)
+  if not time then
+    log.lumps, log.lumps_end = block, before
+  end
+  return block, before
+end
+
+-- The units of which the time matters when they are free: of those that are wanted
+-- now, or would be the next time.
+local function wanted_units(charge)
+  local cost = charge.op == PEEK and 1 or charge.cost
+  local wanted = charge.log.sum + cost - charge.limit
+  return cost > charge.limit and 0 or wanted > 0 and wanted or wanted + cost
 end
 
 -- A state of a short log with these entries: times and units in turn.
@@ -47,27 +101,7 @@ local function state_of(charge, entries)
       last, units = max(last, time), units + max(0, entries[i + 1])
     end
   end
-  block = concat(block)
-  local prefix = log.counter .. char(64 + charge.third)
-  local lead, ends = begin_state(prefix, charge.third, log.newest + charge.length)
-  return lead .. write(max(0, ends - log.newest)) .. write(max(0, log.newest - entries[1]))
-    .. write(sum) .. write(#block) .. block
-end
-
--- What the units that are wanted next are free by: what was admitted earlier is
--- taken to be as old as the first entry.
-local function for_take(charge, entries)
-  local log, cost = charge.log, charge.cost
-  local wanted, passed, time = log.sum + cost - charge.limit, nil, nil
-  wanted = wanted > 0 and wanted or wanted + cost
-  if cost > charge.limit or wanted <= 1 then
-    return
-  elseif log.wanted ~= wanted then
-    log.wanted, log.passed, log.wanted_time = wanted, freeing(log, wanted)
-  end
-  passed, time = log.passed, log.wanted_time
-  entries[2] = passed
-  entries[3], entries[4] = time, log.sum - passed - log.newest_units
+  return short_log(charge, entries[1], sum, concat(block))
 end
 
 -- The entry that is given back, or the one before it if nothing remains of it.
@@ -96,48 +130,23 @@ local function for_give(charge, entries)
   end
 end
 
--- For those who go on counting by it: each full piece as one entry at its end.
-local function for_estimate(charge, entries)
-  local log = charge.log
-  local wanted, before = max(1, log.sum + 1 - charge.limit), 0
-  local passed, time, place = freeing(log, wanted)
-  for i = 1, log.count do
-    local last, units = record(log, i)
-    if i == place then
-      entries[#entries + 1], entries[#entries + 2] = time - 1, passed - before
-      entries[#entries + 1], entries[#entries + 2] = time, wanted - passed
-      units = units - wanted + before
-    end
-    before = log.sums[i]
-    entries[#entries + 1], entries[#entries + 2] = last, units
-  end
-  local text, at = log.tail, START
-  local units, gap
-  time = text ~= '' and first_time(text) or 0
-  while at <= #text do
-    units, at = read(text, at)
-    entries[#entries + 1], entries[#entries + 2] = time, units
-    gap, at = read(text, at)
-    time = time + gap
-  end
-end
-
--- What a log looks like to those who ask it this: a state that says the same.
+-- What a log looks like to those who ask it this.
 local function summary(charge)
-  local log, op, entries = charge.log, charge.op, {}
+  local log = charge.log
   if log.sum == 0 then
     return ''
-  elseif op == PEEK or op == OWE then
-    for_estimate(charge, entries)
-  else
-    entries[1], entries[2] = log.front_time, log.sum - log.newest_units
-    if op == GIVE then
-      for_give(charge, entries)
-    else
-      for_take(charge, entries)
-    end
+  elseif charge.op == GIVE then
+    local entries = { log.front_time, log.sum - log.newest_units }
+    for_give(charge, entries)
+    entries[#entries + 1], entries[#entries + 2] = log.newest, log.newest_units
+    return state_of(charge, entries)
   end
-  entries[#entries + 1], entries[#entries + 2] = log.newest, log.newest_units
-  return state_of(charge, entries)
+  local block, before = lumps(log, wanted_units(charge))
+  if log.tail ~= '' then
+    block = block .. write(max(0, first_time(log.tail) - before)) .. sub(log.tail, START)
+    before = log.tail_time
+  end
+  block = block .. write(max(0, log.newest - before)) .. write(log.newest_units)
+  return short_log(charge, log.front_time, log.sum, block)
 end
 

@@ -19,7 +19,7 @@ local function advance(log, cutoff)
       local at, time, passed =
         seek(text, log.front_at, log.front_time or first_time(text), cutoff)
       if at then
-        log.front_at, log.front_time = at, time
+        log.front_at, log.front_time, log.sums = at, time, nil
         if passed > 0 then
           set_record(log, 1, last, max(1, units - passed))
           log.sum = log.sum - min(passed, units - 1)
@@ -124,7 +124,7 @@ function kind.take(charge, units)
     end
     log.newest, log.newest_units = time, units
   end
-  log.sum, log.wanted = log.sum + units, nil
+  log.sum = log.sum + units
 end
 
 function kind.owe(charge, units)
@@ -178,7 +178,7 @@ function kind.give(charge, units, taken)
       set_record(log, i, last, all - given)
     end
   end
-  log.sum, log.wanted = log.sum - given, nil
+  log.sum = log.sum - given
   if log.newest_units == 0 then
     pull(log)
   end

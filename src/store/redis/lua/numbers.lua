@@ -7,6 +7,7 @@
 -- missing to the next multiple.
 
 local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
+local find_text = string.find
 local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local unpack_bytes, pack_bytes = struct.unpack, struct.pack
 

@@ -13,7 +13,7 @@ mod upkeep;
 
 use redis::Cmd;
 
-use self::server::Server;
+pub(crate) use self::server::Server;
 use super::{Encoded, SCRIPT};
 use crate::algorithm::Verdict;
 use crate::store::redis::codec::{Answered, Asked, Encoder, decode};

@@ -122,8 +122,12 @@ fn pieces_of_what_is_over_are_removed_together() {
 fn a_long_value_of_an_earlier_version_is_read_and_written_in_pieces() {
     let (mut server, policies) = (Server::start(), seven());
     server.take_all(&policies, 1, NOW);
-    let encoded = encoder(1).encode(&[asked(&policies[0], 1, 1, Ask::Peek)], NOW);
-    let answers: Vec<Vec<u8>> = call(&[encoded], NOW).query(&mut server.connection).unwrap();
+    let peeks: Vec<_> = (1..)
+        .zip(&policies)
+        .map(|(counter, policy)| asked(policy, 1, counter, Ask::Peek))
+        .collect();
+    let body = encoder(1).encode(&peeks, NOW);
+    let answers: Vec<Vec<u8>> = call(&[body], NOW).query(&mut server.connection).unwrap();
     let whole = &answers[0][8..];
     assert!(whole.len() > 64, "{} bytes", whole.len());
     redis::cmd("DEL").arg("upkeep:0").exec(&mut server.connection).unwrap();

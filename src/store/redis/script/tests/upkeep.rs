@@ -326,3 +326,30 @@ fn a_value_that_somebody_else_wrote_counts_as_nothing() {
         assert_eq!(server.value(1).len(), 10, "and is gone");
     }
 }
+
+/// Of those that are not asked for a decision reads and writes nothing, and tells
+/// nothing, however many nodes there are.
+#[test]
+fn what_hundreds_of_nodes_hold_is_counted_and_told_in_a_few_bytes() {
+    const NODES: u32 = 300;
+    let mut server = Server::start();
+    let most = Algorithm::Concurrency(Concurrency::new(10_000).unwrap());
+    let take = |cost| asked(&most, 1, 1, Ask::Take(cost));
+    // Each says so at another second, so that they end one after the other.
+    for node in 0..NODES {
+        server.one(node * 7919, take(2), seconds(u64::from(node / 30)));
+    }
+    let mut held = i64::from(2 * NODES);
+    assert_eq!(server.remaining(&most, 1, 1, seconds(10)), 10_000 - 600);
+    for s in 10..26 {
+        let bodies = vec![encoder(7919).encode(&[asked(&most, 1, 1, Ask::Peek)], NOW); 64];
+        let answers: Vec<Vec<u8>> =
+            call(&bodies, seconds(s)).query(&mut server.connection).unwrap();
+        assert!(answers.iter().all(|it| it.len() < 40), "{} bytes", answers[0].len());
+        // Thirty nodes end in each second from the fifteenth on.
+        held = 600 - 60 * i64::try_from(s.saturating_sub(14)).unwrap().clamp(0, 10);
+        let remaining = server.remaining(&most, 1, 1, seconds(s));
+        assert_eq!(i64::try_from(remaining).unwrap(), 10_000 - held, "after {s} s");
+    }
+    assert_eq!(held, 0);
+}

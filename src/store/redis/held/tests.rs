@@ -1,0 +1,162 @@
+use super::*;
+use crate::algorithm::Concurrency;
+use crate::digest::{Counter, Principal};
+use crate::terms::Terms;
+
+const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
+
+fn algorithm() -> Algorithm {
+    Algorithm::Concurrency(Concurrency::new(9).unwrap())
+}
+
+fn charge(algorithm: &Algorithm) -> Charge<'_> {
+    Charge { key: KEY, algorithm, cost: 2, binding: true, terms: Terms::default() }
+}
+
+fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
+    let at = Timestamp::default().plus(Span::from_secs(100 + secs));
+    held.borrow_mut().due(at).into_iter().map(|renewal| renewal.units).collect()
+}
+
+#[test]
+fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
+    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    assert_eq!(due(&held, 0), [4]);
+    assert!(due(&held, 4).is_empty());
+    held.borrow_mut().give(KEY, 3, Timestamp::default());
+    assert_eq!(due(&held, 5), [1]);
+    held.borrow_mut().give(KEY, 3, Timestamp::default());
+    assert!(due(&held, 10).is_empty());
+    assert!(held.borrow().counters.is_empty());
+}
+
+#[test]
+fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
+    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+    assert!(due(&held, 0).is_empty(), "it is put off");
+    assert_eq!(due(&held, 5), [4], "not for ever: what is asked for may be counted");
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    drop(awaited);
+    assert_eq!(due(&held, 10), [4]);
+    drop(Held::ask(&held, [charge(&algorithm)].iter()));
+    assert_eq!(due(&held, 15), [4], "who was refused, or went away, holds nothing");
+}
+
+#[test]
+fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
+    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    assert!(due(&held, 0).is_empty());
+    held.borrow_mut().doubt(KEY, &algorithm);
+    assert_eq!(due(&held, 1), [0]);
+    assert!(due(&held, 2).is_empty(), "once");
+    assert!(held.borrow().counters.is_empty());
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    held.borrow_mut().doubt(KEY, &algorithm);
+    let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+    assert!(due(&held, 3).is_empty(), "what is asked for is not taken away");
+    drop(awaited);
+    assert_eq!(due(&held, 4), [2]);
+}
+
+#[test]
+fn what_is_released_is_held_no_more() {
+    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
+    let released = held.borrow_mut().release();
+    assert_eq!(released.iter().map(|it| (it.key, it.units)).collect::<Vec<_>>(), [(KEY, 0)]);
+    assert!(due(&held, 0).is_empty());
+}
+
+/// A limit that many use.
+fn large() -> Algorithm {
+    Algorithm::Concurrency(Concurrency::new(100).unwrap())
+}
+
+fn at(ms: u64) -> Timestamp {
+    Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
+}
+
+/// So many units that were taken and given back, while `room` units fitted.
+fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> Held {
+    let mut held = Held::default();
+    for _ in 0..charges {
+        held.take(&charge(algorithm), room, at(0));
+    }
+    for _ in 0..charges {
+        held.give(KEY, 2, at(0));
+    }
+    held
+}
+
+fn spends(held: &mut Held, algorithm: &Algorithm, ms: u64) -> bool {
+    held.spend([charge(algorithm)].iter(), at(ms)).is_some()
+}
+
+fn unneeded(held: &mut Held, ms: u64) -> Vec<u64> {
+    held.unneeded(at(ms)).into_iter().map(|it| it.units).collect()
+}
+
+#[test]
+fn units_that_a_request_has_ended_with_are_kept_for_the_next() {
+    let algorithm = large();
+    let mut held = with_kept(&algorithm, 2, 90);
+    let verdict = held.spend([charge(&algorithm)].iter(), at(1)).unwrap()[0];
+    assert!(verdict.admitted && verdict.remaining == 90, "{verdict:?}");
+    assert!(spends(&mut held, &algorithm, 1));
+    assert!(!spends(&mut held, &algorithm, 1), "no more than were given back");
+    assert_eq!(held.give(KEY, 2, at(1)), 0);
+    // What is kept is renewed like what is in flight.
+    assert_eq!(held.due(at(2))[0].units, 4);
+}
+
+#[test]
+fn kept_units_that_are_not_needed_are_given_back_at_the_second_look() {
+    let algorithm = large();
+    let mut held = with_kept(&algorithm, 3, 90);
+    assert!(unneeded(&mut held, 100).is_empty());
+    assert!(spends(&mut held, &algorithm, 150));
+    assert_eq!(held.give(KEY, 2, at(160)), 0);
+    assert_eq!(unneeded(&mut held, 200), [4], "one of three was needed");
+    assert_eq!(unneeded(&mut held, 300), [2]);
+    assert!(unneeded(&mut held, 400).is_empty());
+    assert!(held.counters.is_empty());
+}
+
+#[test]
+fn near_the_limit_and_of_small_limits_nothing_is_kept() {
+    for (algorithm, room) in [(large(), 49), (algorithm(), 9)] {
+        let mut held = Held::default();
+        held.take(&charge(&algorithm), room, at(0));
+        assert_eq!(held.give(KEY, 2, at(0)), 2);
+        assert!(!spends(&mut held, &algorithm, 1));
+        assert!(held.counters.is_empty());
+    }
+    let algorithm = large();
+    let mut held = with_kept(&algorithm, 3, 90);
+    held.hear(KEY, 10, at(50));
+    assert!(!spends(&mut held, &algorithm, 60), "the limit is near by now");
+    assert_eq!(unneeded(&mut held, 100), [6]);
+}
+
+#[test]
+fn nothing_is_spent_that_the_store_may_not_count_any_more() {
+    let algorithm = large();
+    let mut held = with_kept(&algorithm, 3, 90);
+    assert!(!spends(&mut held, &algorithm, 10_000));
+    held.hear(KEY, 90, at(9000));
+    assert!(spends(&mut held, &algorithm, 15_000));
+    assert_eq!(held.give(KEY, 2, at(19_000)), 2, "nor kept");
+}
+
+#[test]
+fn a_request_with_two_limits_spends_of_both_or_of_none() {
+    let (algorithm, other) = (large(), Key { counter: Counter::from_bits(3), ..KEY });
+    let mut held = with_kept(&algorithm, 1, 90);
+    let both = [charge(&algorithm), Charge { key: other, ..charge(&algorithm) }];
+    assert!(held.spend(both.iter(), at(1)).is_none());
+    assert!(spends(&mut held, &algorithm, 1), "nothing was spent before");
+}
