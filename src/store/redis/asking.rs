@@ -6,7 +6,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::clock::StoreClock;
-use super::codec::{Answered, Ask, Encoder, Finding, decode};
+use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
 use super::held::{Held, is_in_flight};
 use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
@@ -39,8 +39,8 @@ impl RedisStore {
 
     /// The decision, when all calls have been answered, or have failed.
     pub(super) async fn hear(
-        &self,
-        encoder: &Encoder,
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
         wanted: &[Wanted<'_>],
         parts: &[Part<'_>],
         calls: &mut Calls,
@@ -48,15 +48,19 @@ impl RedisStore {
     ) -> Decided {
         let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
         let ended = calls.outcomes(self, parts, now).await;
-        let mut outcomes: SmallVec<[Outcome; 1]> = SmallVec::new();
-        for ((outcome, is_doubtful), part) in ended.into_iter().zip(parts) {
-            outcomes.push(outcome);
-            if is_doubtful {
+        let (mut outcomes, mut late) = (SmallVec::<[Outcome; 1]>::new(), SmallVec::<[_; 1]>::new());
+        for (ended, part) in ended.into_iter().zip(parts) {
+            outcomes.push(ended.outcome);
+            if ended.is_doubtful {
                 self.doubt(wanted, part);
             }
+            late.extend(ended.late.map(|answer| (part, answer)));
         }
         let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
         drop(awaited);
+        for late in late {
+            self.listen(encoder, wanted, late, &decided, now);
+        }
         decided
     }
 
@@ -109,14 +113,14 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
-        let (unjudged, sent) = parts::unjudged(wanted, parts, outcomes);
+        let unjudged = parts::unjudged(wanted, parts, outcomes);
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let nodes = self.nodes.get();
-            self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
+            let (nodes, there) = (self.nodes.get(), self.time_there(now));
+            self.shared.fallback.judge(&unjudged, refused, nodes, there)
         };
-        let refused = refused || parts::refuses(&unjudged, &local);
+        let refused = refused || parts::refuses(unjudged.iter().map(|it| &it.charge), &local);
         let is_whole = parts.len() == 1;
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
@@ -125,6 +129,7 @@ impl RedisStore {
                 answered.withdraw(&part.asked);
             } else {
                 self.note_leases(wanted, part, answered);
+                self.remember(part, answered);
                 if is_whole {
                     self.learn(wanted, part, answered);
                 } else if !refused {
@@ -136,7 +141,18 @@ impl RedisStore {
         if !refused {
             self.hold(wanted, &answers);
         }
-        Decided { at: parts::decided_at(outcomes, now), answers }
+        Decided { at: parts::decided_at(outcomes, self.time_there(now)), answers }
+    }
+
+    /// Remembers for the time when the store is away which counters are used up.
+    pub(super) fn remember(&self, part: &Part<'_>, answered: &Answered) {
+        if answered.findings.iter().all(|it| it.verdict.admitted && it.verdict.remaining > 0) {
+            return;
+        }
+        for (asked, state) in part.asked.iter().zip(answered.after(&part.asked)) {
+            let Asked { key, algorithm, .. } = *asked;
+            self.shared.fallback.learn(key, algorithm, state.as_ref(), answered.at);
+        }
     }
 
     /// Tells the ledger what was leased, or refused. Its verdicts count what it
@@ -166,13 +182,13 @@ impl RedisStore {
     }
 
     /// What was known of these counters is out of date.
-    fn forget(&self, part: &Part<'_>) {
+    pub(super) fn forget(&self, part: &Part<'_>) {
         let mut denied = self.denied.borrow_mut();
         part.asked.iter().for_each(|asked| denied.forget(&asked.key));
     }
 
     /// Remembers who is over a limit now, and brings up to date what is known.
-    fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
+    pub(super) fn learn(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &Answered) {
         let is_over = |(it, found): (&Wanted<'_>, &Finding)| {
             !found.verdict.admitted || found.verdict.remaining < it.charge.cost
         };

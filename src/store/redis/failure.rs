@@ -14,6 +14,9 @@ pub enum StoreError {
     /// Too many calls wait for the server: nothing was sent.
     #[error("too many calls wait for the server")]
     Overloaded,
+    /// The call had no turn within the timeout: nothing was sent.
+    #[error("the call could not be sent in time")]
+    NotSent,
     /// No answer within the timeout. It may have been counted.
     #[error("the server did not answer in time")]
     Timeout,
@@ -62,7 +65,7 @@ impl StoreError {
     /// sent again.
     pub fn may_have_counted(&self) -> bool {
         match self {
-            Self::Away | Self::Overloaded | Self::Refused(..) => false,
+            Self::Away | Self::Overloaded | Self::NotSent | Self::Refused(..) => false,
             Self::Timeout | Self::Lost(_) | Self::Garbage(_) => true,
         }
     }

@@ -7,13 +7,18 @@
 //! (`NOSCRIPT`, or a connection that was closed before) is. Connecting is the
 //! keeper's job: calls wait for it within their time. While the breaker is open
 //! calls fail at once.
+//!
+//! A batch that is not answered in time is no longer waited for, but its answers
+//! are read when they come (`promise`), for [`LATE`] at most. There are
+//! [`MAX_LATE`] such batches at most; of others it stays unknown what was counted.
 
 mod exchange;
 mod keeper;
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::batch::{Call, Queue, Repeat};
 use super::dial::Target;
@@ -30,7 +35,13 @@ use exchange::Landed;
 use redis::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout};
+
+/// How long an answer that is late is listened for. Its connection stays open for
+/// as long, also where calls go by another one.
+const LATE: Duration = Duration::from_secs(30);
+/// Batches that are listened for at the same time on behalf of one link.
+const MAX_LATE: usize = 64;
 
 /// A connection to one server, or the attempt to have one.
 #[derive(Debug)]
@@ -78,6 +89,8 @@ struct State {
     connections: u64,
     answered: u64,
     failed: u64,
+    /// Batches that were not answered in time, and may be yet.
+    late: usize,
     /// The news say that the server is away.
     is_told: bool,
 }
@@ -118,6 +131,7 @@ impl Link {
             connections: 0,
             answered: 0,
             failed: 0,
+            late: 0,
             is_told: false,
         };
         let shared = Rc::new(Shared {
@@ -189,6 +203,11 @@ impl Link {
     /// Whether there is a connection.
     pub(super) fn is_connected(&self) -> bool {
         self.shared.state.borrow().connection.is_some()
+    }
+
+    /// Where its breaker stands.
+    pub(super) fn position(&self) -> Position {
+        self.shared.state.borrow().breaker.position()
     }
 
     /// Whether calls reach it.
@@ -278,12 +297,22 @@ impl Shared {
     }
 
     async fn carry(self: Rc<Self>) {
-        let Some((mut connection, batch)) = self.state.borrow_mut().departs() else { return };
+        let Some((connection, batch)) = self.state.borrow_mut().departs() else { return };
+        let Connection { mut wire, number } = connection;
         self.pump();
-        let exchange = exchange::run(&mut connection.wire, self.script, batch);
-        let landed = in_time(self.settings.timeout, exchange).await;
-        let late = || Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
-        let Landed { verdict, again } = landed.unwrap_or_else(late);
+        let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
+        match in_time(self.settings.timeout, exchange.as_mut()).await {
+            Some(landed) => self.landed(landed, number),
+            None => {
+                let late = Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
+                self.landed(late, number);
+                self.listen(exchange).await;
+            }
+        }
+    }
+
+    /// A batch has landed: what follows from it, and for those that wait.
+    fn landed(self: &Rc<Self>, Landed { verdict, again }: Landed, number: u64) {
         {
             let mut state = self.state.borrow_mut();
             state.queue.landed();
@@ -291,8 +320,20 @@ impl Shared {
                 state.queue.put_back(again);
             }
         }
-        self.judge(verdict, connection.number);
+        self.judge(verdict, number);
         self.pump();
+    }
+
+    /// Waits for the answers of a batch that are late. They tell their callers what
+    /// was counted. They say nothing for the server: it was late.
+    async fn listen(&self, exchange: impl Future<Output = Landed>) {
+        if self.state.borrow().late >= MAX_LATE {
+            return;
+        }
+        self.state.borrow_mut().late += 1;
+        // Calls that the connection broke under are told so; none is sent again.
+        drop(timeout(LATE, exchange).await);
+        self.state.borrow_mut().late -= 1;
     }
 
     /// Draws the conclusions from how a batch or a probe on a connection ended.
@@ -352,7 +393,10 @@ fn is_fatal(error: &StoreError) -> bool {
         StoreError::Lost(_) | StoreError::Garbage(_) => true,
         // It has become a replica: the sentinels, or a name, lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
-        StoreError::Away | StoreError::Overloaded | StoreError::Timeout => false,
+        StoreError::Away
+        | StoreError::Overloaded
+        | StoreError::NotSent
+        | StoreError::Timeout => false,
     }
 }
 

@@ -28,6 +28,7 @@ mod fallback;
 pub mod fuzzing;
 mod held;
 mod here;
+mod late;
 pub mod layout;
 mod link;
 mod news;
@@ -71,7 +72,7 @@ pub use url::UrlError;
 use self::clock::StoreClock;
 use self::codec::Encoder;
 use self::errands::Errands;
-use self::fallback::Fallback;
+use self::fallback::{Fallback, Unjudged};
 use self::held::Held;
 use self::here::{Here, Plan, Way};
 use self::layout::Layout;
@@ -261,8 +262,10 @@ impl RedisStore {
 
     /// Judges while it is not known where the counters are.
     fn judge_alone(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let nodes = self.nodes.get();
-        Decided { at: now, answers: self.shared.fallback.judge(charges, false, false, nodes, now) }
+        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
+            charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
+        let (nodes, there) = (self.nodes.get(), self.time_there(now));
+        Decided { at: there, answers: self.shared.fallback.judge(&unjudged, false, nodes, there) }
     }
 
     /// See [`Store::correct`](super::Store::correct).
@@ -271,7 +274,8 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    self.shared.fallback.correct(correction, self.nodes.get(), now);
+                    let (nodes, there) = (self.nodes.get(), self.time_there(now));
+                    self.shared.fallback.correct(correction, nodes, there);
                 }
                 Source::Nobody | Source::Unasked => {}
                 Source::Store => self.correct_there(charge, *op, now),

@@ -1,6 +1,7 @@
 //! A link against a server that misbehaves, and against a real one.
 
 mod fake;
+mod late;
 mod real;
 
 use std::time::Duration;
@@ -13,10 +14,6 @@ use super::*;
 impl Link {
     async fn ask(&self, key: &str, body: &str) -> Answer {
         self.call(asked(key, body), Repeat::Never, 0, false).await
-    }
-
-    fn position(&self) -> Position {
-        self.health().position
     }
 }
 

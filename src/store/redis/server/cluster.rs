@@ -28,6 +28,7 @@ use super::super::promise::Awaited;
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, RedisSettings};
 use super::slots::{self, Range, SLOTS};
+use crate::store::breaker::Position;
 
 /// Between two looks at the map when nothing seems wrong with it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -95,6 +96,11 @@ impl Cluster {
     /// the first calls of all wait for the map before they take their place.
     pub(super) fn call(&self, slot: u16, encoded: Encoded, repeat: Repeat) -> ClusterCall {
         ClusterCall::begin(&self.shared, slot, encoded, repeat)
+    }
+
+    /// Where the breaker of the node stands that keeps `slot`, if it is known.
+    pub(super) fn position(&self, slot: u16) -> Option<Position> {
+        Some(self.shared.node_of(slot)?.link.position())
     }
 
     pub(super) async fn query(

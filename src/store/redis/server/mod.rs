@@ -17,9 +17,10 @@ use super::dial::Target;
 use super::failure::StoreError;
 use super::link::{Health, Link};
 use super::news::News;
-use super::promise::Awaited;
+use super::promise::{Awaited, Late};
 use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
+use crate::store::breaker::Position;
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +55,29 @@ impl Call {
             Way::ToServer(answer) => answer.times_sent(),
             Way::ToCluster(answer) => answer.times_sent(),
             Way::Nowhere => 0,
+        }
+    }
+
+    /// Gives up a call that was not answered in time, and waits for the answer that
+    /// it may still get. None: there will be none.
+    pub(super) fn give_up(self) -> Option<Late> {
+        match self.0 {
+            Way::ToServer(answer) => answer.give_up(),
+            Way::ToCluster(answer) => answer.give_up(),
+            Way::Nowhere => None,
+        }
+    }
+
+    /// The answer, however late it comes; an error when it is known that there
+    /// will be none. For what no request waits for.
+    pub(super) async fn at_last(mut self) -> Answer {
+        let answer = (&mut self).await;
+        if !matches!(answer, Err(StoreError::Timeout)) {
+            return answer;
+        }
+        match self.give_up() {
+            Some(late) => late.await.unwrap_or(answer),
+            None => answer,
         }
     }
 }
@@ -179,6 +203,16 @@ impl Servers {
     /// Whether there is a connection to any server.
     pub fn is_connected(&self) -> bool {
         self.links().iter().any(|link| link.is_connected())
+    }
+
+    /// Where the breaker of the server stands that keeps what is at `place`. None
+    /// if it is not known which one that is.
+    pub(super) fn position(&self, place: Place) -> Option<Position> {
+        match &self.0 {
+            Kind::One(link) => Some(link.position()),
+            Kind::Shards(links, _) => links.get(usize::from(place.0)).map(|it| it.position()),
+            Kind::Cluster(cluster) => cluster.position(place.0),
+        }
     }
 
     /// Whether all servers answer.
