@@ -6,6 +6,7 @@ mod conformance;
 mod exactness;
 mod faults;
 mod handing_over;
+mod late;
 mod leaving;
 mod outages;
 mod overrides;
