@@ -1,6 +1,7 @@
 //! Asking the store, and what is done where it does not say anything.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -17,13 +18,13 @@ use crate::time::Timestamp;
 
 impl RedisStore {
     /// Asks for all that is to be asked of these charges, in one step or as if it
-    /// were one. When the future is dropped, what was sent is settled all the same.
+    /// were one, by the deadline. When the future is dropped, what was sent is settled all the same.
     pub(super) async fn ask_for(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
         plan: Option<(&Plan, Timestamp)>,
-        now: Timestamp,
+        (now, deadline): (Timestamp, Instant),
     ) -> Decided {
         let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
         let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
@@ -32,7 +33,7 @@ impl RedisStore {
         {
             return decided;
         }
-        let calls = Calls::send(self, encoder, &wanted, &parts, now);
+        let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
         self.hear(encoder, &wanted, &parts, &mut question.calls, now).await
     }

@@ -84,6 +84,8 @@ struct Shared {
 struct State {
     queue: Queue,
     deadlines: Deadlines,
+    /// The number of the task that watches them.
+    watch: u64,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
@@ -126,6 +128,7 @@ impl Link {
         let state = State {
             queue: Queue::default(),
             deadlines: Deadlines::default(),
+            watch: 0,
             breaker: Breaker::new(fastrand::Rng::new()),
             connection: None,
             connections: 0,
@@ -151,17 +154,18 @@ impl Link {
     /// Asks the script. The call takes its place in the queue now, before it is
     /// awaited: calls are sent in the order in which they were made. Calls of
     /// one `group` may be asked together; `asking` tells a cluster's node that
-    /// another one sent us. The answer comes within the timeout, or says what kept
-    /// the server from answering.
+    /// another one sent us. The answer comes by the deadline, or says what kept the
+    /// server from answering.
     pub(super) fn call(
         &self,
         encoded: Encoded,
-        repeat: Repeat,
+        (repeat, deadline): (Repeat, Instant),
         group: u16,
         asking: bool,
     ) -> Awaited {
         let (answer, awaited) = Promise::new();
-        self.shared.enqueue(Call { encoded, group, asking, repeat, answer }, &awaited);
+        let call = Call { encoded, group, asking, repeat, answer };
+        self.shared.enqueue(call, deadline, &awaited);
         awaited
     }
 
@@ -238,27 +242,36 @@ impl Drop for Link {
 }
 
 impl Shared {
-    fn enqueue(self: &Rc<Self>, call: Call, awaited: &Awaited) {
+    fn enqueue(self: &Rc<Self>, call: Call, deadline: Instant, awaited: &Awaited) {
         let now = monotonic();
-        let is_first = {
+        let watch = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
                 return call.answer.keep(Err(StoreError::Away));
             }
+            if deadline <= now {
+                return call.answer.keep(Err(StoreError::NotSent));
+            }
             state.queue.push(call);
-            state.deadlines.add(now + self.settings.timeout, awaited)
+            let is_first = state.deadlines.add(deadline, awaited);
+            state.watch += u64::from(is_first);
+            is_first.then_some(state.watch)
         };
-        if is_first {
-            spawn_local(Rc::clone(self).watch_the_time(now));
+        if let Some(watch) = watch {
+            spawn_local(Rc::clone(self).watch_the_time(watch, now));
         }
         self.pump();
     }
 
     /// Lets no call wait for longer than it may, as long as there are any. What
     /// has been answered by then is read before. It is `now` where the first call
-    /// was made: this task may have waited since.
-    async fn watch_the_time(self: Rc<Self>, mut now: Instant) {
-        let pass = |now| self.state.borrow_mut().deadlines.pass(now);
+    /// was made: this task may have waited since. It ends when another `watch` has
+    /// begun, because a call may wait less long than those before it.
+    async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
+        let pass = |now| {
+            let mut state = self.state.borrow_mut();
+            if state.watch == watch { state.deadlines.pass(now) } else { None }
+        };
         while let Some(next) = pass(now) {
             sleep_until(next.into()).await;
             now = monotonic();

@@ -51,7 +51,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -190,14 +190,19 @@ impl RedisStore {
         self.go_by_facts();
     }
 
-    /// See [`Store::apply`](super::Store::apply).
+    /// See [`Store::apply_by`](super::Store::apply_by).
     ///
     /// What asks the server has its own place: decisions that need nobody else
     /// would have room for it.
-    pub async fn apply(self: &Rc<Self>, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+    pub async fn apply(
+        self: &Rc<Self>,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
         if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
-            return Box::pin(self.ask_for(&encoder, charges, None, now)).await;
+            return Box::pin(self.ask_for(&encoder, charges, None, (now, deadline))).await;
         }
         let there = self.time_there(now);
         let plan = self.here.borrow_mut().plan(charges, there);
@@ -210,7 +215,7 @@ impl RedisStore {
             true => None,
             false => {
                 let planned = Some((&plan, there));
-                Some(Box::pin(self.ask_for(&encoder, charges, planned, now)).await)
+                Some(Box::pin(self.ask_for(&encoder, charges, planned, (now, deadline))).await)
             }
         };
         self.combine(&encoder, charges, (&plan, there), &wanted, asked)
@@ -266,6 +271,11 @@ impl RedisStore {
             charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
         let (nodes, there) = (self.nodes.get(), self.time_there(now));
         Decided { at: there, answers: self.shared.fallback.judge(&unjudged, false, nodes, there) }
+    }
+
+    /// By when what is asked now must be answered.
+    pub fn deadline(&self) -> Instant {
+        self.servers.deadline()
     }
 
     /// See [`Store::correct`](super::Store::correct).

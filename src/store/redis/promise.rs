@@ -186,22 +186,23 @@ impl Future for Late {
     }
 }
 
-/// By when the calls of one link must have been answered. All may wait equally
-/// long, so they stand in order.
+/// By when the calls of one link must have been answered, the earliest first.
+/// Almost all may wait equally long, so a new one mostly stands at the end.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
 
 impl Deadlines {
-    /// What is awaited is over at `deadline`. Whether nothing was here before:
-    /// then somebody must look at the time.
+    /// What is awaited is over at `deadline`. Whether this is the earliest of all:
+    /// then somebody must look at the time by then.
     pub(super) fn add(&mut self, deadline: Instant, awaited: &Awaited) -> bool {
-        let was_empty = self.0.is_empty();
         // So there are about as many as there are open calls.
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
         }
-        self.0.push_back((deadline, Rc::clone(&awaited.0)));
-        was_empty
+        let before = self.0.iter().rposition(|(other, _)| *other <= deadline);
+        let place = before.map_or(0, |before| before + 1);
+        self.0.insert(place, (deadline, Rc::clone(&awaited.0)));
+        place == 0
     }
 
     /// Ends what is over at `now`. When the next is, if there is one.
@@ -342,6 +343,25 @@ mod tests {
         let closed: Vec<_> = calls.iter().map(|(promise, _)| promise.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
         assert_eq!(deadlines.pass(at(3)), None);
+    }
+
+    #[test]
+    fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
+        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let at = |ms| start + Duration::from_millis(ms);
+        let calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let order = [20, 30, 10, 25];
+        let firsts: Vec<_> = order
+            .into_iter()
+            .zip(&calls)
+            .map(|(ms, (_, awaited))| deadlines.add(at(ms), awaited))
+            .collect();
+        assert_eq!(firsts, [true, false, true, false]);
+        let closed = || calls.iter().map(|(it, _)| it.is_closed()).collect::<Vec<_>>();
+        assert_eq!(deadlines.pass(at(10)), Some(at(20)));
+        assert_eq!(closed(), [false, false, true, false]);
+        assert_eq!(deadlines.pass(at(25)), Some(at(30)));
+        assert_eq!(closed(), [true, false, true, true]);
     }
 
     #[test]

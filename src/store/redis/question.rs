@@ -11,6 +11,7 @@ use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -67,7 +68,7 @@ impl Calls {
         encoder: &Encoder,
         wanted: &[Wanted<'_>],
         parts: &[Part<'_>],
-        now: Timestamp,
+        (now, deadline): (Timestamp, Instant),
     ) -> Self {
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
@@ -79,7 +80,8 @@ impl Calls {
                 true => Repeat::IfLost,
                 false => Repeat::Never,
             };
-            Step::Asked(store.servers.call(part.place, encoder.encode(&part.asked, now), repeat))
+            let encoded = encoder.encode(&part.asked, now);
+            Step::Asked(store.servers.call_by(part.place, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }

@@ -12,8 +12,13 @@ use super::super::testing::{PATIENCE, timed};
 use super::*;
 
 impl Link {
+    fn begin(&self, key: &str, body: &str, repeat: Repeat) -> Awaited {
+        let deadline = monotonic() + self.shared.settings.timeout;
+        self.call(asked(key, body), (repeat, deadline), 0, false)
+    }
+
     async fn ask(&self, key: &str, body: &str) -> Answer {
-        self.call(asked(key, body), Repeat::Never, 0, false).await
+        self.begin(key, body, Repeat::Never).await
     }
 }
 

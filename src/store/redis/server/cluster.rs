@@ -10,7 +10,7 @@ mod call;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value, pipe};
 use tokio::sync::{Notify, watch};
@@ -94,8 +94,13 @@ impl Cluster {
 
     /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
     /// the first calls of all wait for the map before they take their place.
-    pub(super) fn call(&self, slot: u16, encoded: Encoded, repeat: Repeat) -> ClusterCall {
-        ClusterCall::begin(&self.shared, slot, encoded, repeat)
+    pub(super) fn call(
+        &self,
+        slot: u16,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> ClusterCall {
+        ClusterCall::begin(&self.shared, slot, encoded, patience)
     }
 
     /// Where the breaker of the node stands that keeps `slot`, if it is known.
@@ -166,9 +171,14 @@ impl Shared {
     }
 
     /// Asks the node that is thought to keep `slot`.
-    fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Node, Awaited)> {
+    fn begin(
+        &self,
+        slot: u16,
+        encoded: &Encoded,
+        patience: (Repeat, Instant),
+    ) -> Option<(Node, Awaited)> {
         let node = self.node_of(slot)?;
-        let answer = node.link.call(encoded.clone(), repeat, slot, false);
+        let answer = node.link.call(encoded.clone(), patience, slot, false);
         Some((node, answer))
     }
 

@@ -7,7 +7,9 @@ pub(super) mod slots;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 
 use self::cluster::{Cluster, ClusterCall};
@@ -21,6 +23,7 @@ use super::promise::{Awaited, Late};
 use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
 use crate::store::breaker::Position;
+use crate::time::monotonic;
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +31,10 @@ pub struct Place(u16);
 
 /// One worker's connections to all servers.
 #[derive(Debug)]
-pub struct Servers(Kind);
+pub struct Servers {
+    kind: Kind,
+    timeout: Duration,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -99,7 +105,7 @@ impl Servers {
     /// called within a `LocalRuntime`, by which it is used.
     pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script, news: &News) -> Self {
         let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, news.clone()));
-        Self(match &settings.topology {
+        let kind = match &settings.topology {
             Topology::Standalone(address) => Kind::One(link(Target::Fixed(address.clone()))),
             Topology::Sentinel { .. } => Kind::One(link(Target::Master)),
             Topology::Shards(shards) => Kind::Shards(
@@ -110,12 +116,13 @@ impl Servers {
                 let (settings, seeds) = (Rc::clone(settings), seeds.clone());
                 Kind::Cluster(Cluster::new(settings, script, seeds, news.clone()))
             }
-        })
+        };
+        Self { kind, timeout: settings.timeout }
     }
 
     /// Where `key` is kept.
     pub fn place(&self, key: &[u8]) -> Place {
-        Place(match &self.0 {
+        Place(match &self.kind {
             Kind::One(_) => 0,
             Kind::Shards(_, rendezvous) => {
                 u16::try_from(rendezvous.place(key)).expect("nobody writes 65,536 servers")
@@ -129,14 +136,29 @@ impl Servers {
     /// one place are sent in the order in which they were made. It is not sent
     /// if nobody waits for it when its turn comes.
     pub fn call(&self, place: Place, encoded: Encoded, repeat: Repeat) -> Call {
-        Call(match &self.0 {
-            Kind::One(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
+        self.call_by(place, encoded, (repeat, self.deadline()))
+    }
+
+    /// The same with an answer by another deadline.
+    pub(super) fn call_by(
+        &self,
+        place: Place,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> Call {
+        Call(match &self.kind {
+            Kind::One(link) => Way::ToServer(link.call(encoded, patience, 0, false)),
             Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
-                Some(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
+                Some(link) => Way::ToServer(link.call(encoded, patience, 0, false)),
                 None => Way::Nowhere,
             },
-            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, repeat)),
+            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, patience)),
         })
+    }
+
+    /// By when what is asked now must be answered.
+    pub(super) fn deadline(&self) -> Instant {
+        monotonic() + self.timeout
     }
 
     /// Asks something else than the script where `key` is kept. Not for the
@@ -146,7 +168,7 @@ impl Servers {
     /// Whatever kept the server from answering, within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let place = self.place(key).0;
-        match &self.0 {
+        match &self.kind {
             Kind::One(link) => link.query(commands).await,
             Kind::Shards(links, _) => match links.get(usize::from(place)) {
                 Some(link) => link.query(commands).await,
@@ -154,6 +176,22 @@ impl Servers {
             },
             Kind::Cluster(cluster) => cluster.query(place, commands).await,
         }
+    }
+
+    /// Asks the same of all servers on which `key` may be kept for all nodes, in an
+    /// order that is the same for all of them: the one that keeps it, and of
+    /// servers that do not know of each other the others, too. Not for the path of
+    /// a request.
+    pub(super) async fn query_copies(
+        &self,
+        key: &[u8],
+        commands: &Pipeline,
+    ) -> Vec<Result<Vec<Value>, StoreError>> {
+        let Kind::Shards(links, rendezvous) = &self.kind else {
+            return vec![self.query(key, commands).await];
+        };
+        let links = rendezvous.order(key).into_iter().filter_map(|place| links.get(place));
+        join_all(links.map(|link| link.query(commands))).await
     }
 
     /// Asks something else than the script at `place`, for requests that wait
@@ -167,7 +205,7 @@ impl Servers {
         place: Place,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        match &self.0 {
+        match &self.kind {
             Kind::One(link) => link.look_up(commands).await,
             Kind::Shards(links, _) => match links.get(usize::from(place.0)) {
                 Some(link) => link.look_up(commands).await,
@@ -192,7 +230,7 @@ impl Servers {
     /// Returns when it is known of every server whether it can be reached: at
     /// the latest soon after the time of a handshake is over.
     pub async fn settled(&self) {
-        if let Kind::Cluster(cluster) = &self.0 {
+        if let Kind::Cluster(cluster) = &self.kind {
             cluster.settled().await;
         }
         for link in self.links() {
@@ -208,7 +246,7 @@ impl Servers {
     /// Where the breaker of the server stands that keeps what is at `place`. None
     /// if it is not known which one that is.
     pub(super) fn position(&self, place: Place) -> Option<Position> {
-        match &self.0 {
+        match &self.kind {
             Kind::One(link) => Some(link.position()),
             Kind::Shards(links, _) => links.get(usize::from(place.0)).map(|it| it.position()),
             Kind::Cluster(cluster) => cluster.position(place.0),
@@ -227,7 +265,7 @@ impl Servers {
     }
 
     fn links(&self) -> Vec<Rc<Link>> {
-        match &self.0 {
+        match &self.kind {
             Kind::One(link) => vec![Rc::clone(link)],
             Kind::Shards(links, _) => links.clone(),
             Kind::Cluster(cluster) => cluster.links(),

@@ -165,7 +165,7 @@ fn a_call_that_may_be_repeated_is_sent_again_once_when_its_connection_breaks() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let link = linked(server.topology(), PATIENCE).await;
-        let ask = |body| link.call(asked("k", body), Repeat::IfLost, 0, false);
+        let ask = |body| link.begin("k", body, Repeat::IfLost);
         assert_eq!(ask("a").await, Ok("a".into()));
         let sent = server.scripts();
         server.behave(Manner::CloseOnce);

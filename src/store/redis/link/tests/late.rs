@@ -4,7 +4,7 @@ use super::*;
 
 /// A call that is not answered in time by a server that stands still.
 async fn overdue(link: &Link, server: &Process) -> Awaited {
-    let mut call = link.call(asked("k", "b"), Repeat::Never, 0, false);
+    let mut call = link.begin("k", "b", Repeat::Never);
     server.signal("STOP");
     assert_eq!((&mut call).await, Err(StoreError::Timeout));
     call
@@ -42,7 +42,7 @@ fn a_call_whose_connection_breaks_after_its_time_gets_no_answer_and_is_not_sent_
     run(async {
         let mut server = Process::start(&[]);
         let link = linked(server.topology(), SHORT).await;
-        let mut call = link.call(asked("k", "b"), Repeat::IfLost, 0, false);
+        let mut call = link.begin("k", "b", Repeat::IfLost);
         server.signal("STOP");
         assert_eq!((&mut call).await, Err(StoreError::Timeout));
         let answer = call.give_up().expect("it was sent");
@@ -67,7 +67,7 @@ fn a_call_that_was_never_sent_has_no_late_answer() {
             Target::Fixed(server.address()),
             News::default(),
         );
-        let mut call = link.call(asked("k", "b"), Repeat::Never, 0, false);
+        let mut call = link.begin("k", "b", Repeat::Never);
         assert_eq!((&mut call).await, Err(StoreError::NotSent));
         assert!(call.give_up().is_none());
         server.sleep(false);

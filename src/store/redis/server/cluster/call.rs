@@ -47,13 +47,18 @@ impl fmt::Debug for ClusterCall {
 }
 
 impl ClusterCall {
-    pub(super) fn begin(shared: &Rc<Shared>, slot: u16, encoded: Encoded, repeat: Repeat) -> Self {
-        let deadline = monotonic() + shared.settings.timeout;
-        let step = match shared.begin(slot, &encoded, repeat) {
+    pub(super) fn begin(
+        shared: &Rc<Shared>,
+        slot: u16,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> Self {
+        let deadline = patience.1;
+        let step = match shared.begin(slot, &encoded, patience) {
             Some((node, answer)) => Step::First(node, answer),
             None => {
                 let (shared, encoded) = (Rc::clone(shared), encoded.clone());
-                let later = Self::begin_later(shared, slot, encoded, repeat, deadline);
+                let later = Self::begin_later(shared, slot, encoded, patience);
                 Step::Further(later.boxed_local())
             }
         };
@@ -65,12 +70,12 @@ impl ClusterCall {
         shared: Rc<Shared>,
         slot: u16,
         encoded: Encoded,
-        repeat: Repeat,
-        deadline: Instant,
+        patience: (Repeat, Instant),
     ) -> Further {
+        let deadline = patience.1;
         // If it does not come in time, there still is no node.
         let _ = in_time(until(deadline), shared.has_settled()).await;
-        let Some((node, answer)) = shared.begin(slot, &encoded, repeat) else {
+        let Some((node, answer)) = shared.begin(slot, &encoded, patience) else {
             shared.stale.notify_one();
             return (Err(StoreError::Away), None);
         };
@@ -104,16 +109,13 @@ impl ClusterCall {
         }
         self.shared.stale.notify_one();
         let (link, asking) = self.shared.redirected(error, self.slot, node)?;
-        let mut answer = link.call(self.encoded.clone(), Repeat::Never, self.slot, asking);
-        let deadline = self.deadline;
+        let patience = (Repeat::Never, self.deadline);
+        let mut answer = link.call(self.encoded.clone(), patience, self.slot, asking);
         let answer = async move {
             // The link lives as long as it is waited for.
             let _link = link;
-            match in_time(until(deadline), &mut answer).await {
-                Some(said) => (said, answer.give_up()),
-                None if answer.times_sent() == 0 => (Err(StoreError::NotSent), answer.give_up()),
-                None => (Err(StoreError::Timeout), answer.give_up()),
-            }
+            let said = (&mut answer).await;
+            (said, answer.give_up())
         };
         Some(Step::Further(answer.boxed_local()))
     }
