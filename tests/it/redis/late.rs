@@ -154,9 +154,9 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
 
 /// Two gateways that have no CPU for moments, again and again.
 fn through_stops(redis: &Redis, policy: &str) -> (usize, usize, Vec<Gateway>) {
-    const STOPS: usize = 40;
+    const STOPS: usize = 25;
     let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
-    let store = format!("url: \"{}\", timeout: 20ms", redis.url());
+    let store = format!("url: \"{}\", timeout: 100ms", redis.url());
     let gateways: Vec<_> = (0..2).map(|_| node_of(&store, &policies, "[each]", 1)).collect();
     gateways.iter().for_each(wait_for_store);
     let load = Load::start(&Plan {
@@ -169,7 +169,7 @@ fn through_stops(redis: &Redis, policy: &str) -> (usize, usize, Vec<Gateway>) {
     for stop in 0..STOPS {
         let gateway = &gateways[stop % 2];
         gateway.signal("STOP");
-        thread::sleep(Duration::from_millis(40));
+        thread::sleep(Duration::from_millis(120));
         gateway.signal("CONT");
         thread::sleep(Duration::from_millis(20));
     }
@@ -202,7 +202,10 @@ fn what_gateways_admit_that_stand_still_for_moments_is_counted_once() {
 fn gateways_that_stand_still_for_moments_admit_no_more_than_the_limit() {
     let redis = Redis::start(Options::default());
     let policy = "limit: 200/day, algorithm: fixed_window";
-    let (admitted, alone, _gateways) = through_stops(&redis, policy);
-    // Those that are under way when the limit is used up, of each gateway.
-    assert!((200..=216).contains(&admitted), "{admitted}, {alone} judged alone");
+    let (admitted, alone, gateways) = through_stops(&redis, policy);
+    // Those that are under way when the limit is used up. To a gateway that had so
+    // little time that it gave Redis up, its share comes besides.
+    let gave_up = gateways.iter().filter(|it| it.log().contains("Redis is away")).count();
+    let most = 216 + 200 * gave_up;
+    assert!((200..=most).contains(&admitted), "{admitted}, {alone} alone, {gave_up} gave up");
 }

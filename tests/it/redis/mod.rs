@@ -3,6 +3,7 @@
 
 mod closing;
 mod conformance;
+mod deadline;
 mod exactness;
 mod faults;
 mod handing_over;

@@ -88,6 +88,61 @@ fn a_gateway_that_starts_with_its_store_judges_by_it_from_the_first_request() {
     }
 }
 
+/// How many of forty clients the gateway judges by its store.
+fn judged_by_store(gateway: &Gateway) -> usize {
+    let mut client = gateway.client();
+    (0..40).filter(|it| !is_local(&client.get("/", &[&who(*it)]))).count()
+}
+
+/// It judged none by the other one.
+#[test]
+fn a_gateway_that_starts_without_one_of_its_shards_judges_by_the_others() {
+    for away in 0..2 {
+        let mut shards = [Redis::start(Options::default()), Redis::start(Options::default())];
+        let urls = shards.each_ref().map(|it| format!("\"{}\"", it.url())).join(", ");
+        let start = || node(&format!("shards: [{urls}]"), "limit: 9/day");
+        let first = start();
+        eventually("all are judged by the store", || judged_by_store(&first) == 40);
+        shards[away].kill();
+        let second = start();
+        eventually("those of the other shard are", || {
+            (8..=32).contains(&judged_by_store(&second))
+        });
+        let counted = second.client().get("/", &["X-Who: client-0"]);
+        assert_eq!(counted.status, 200, "it counts where the first has counted");
+    }
+}
+
+/// All were told that nothing remains, and that they are over the limit.
+#[test]
+fn without_its_store_a_gateway_tells_its_share_of_a_soft_limit() {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let store = format!("url: \"{}\"", wire.url());
+    let others = [(); 3].map(|()| {
+        let other = node(&store, "limit: 8/day");
+        wait_for_store(&other);
+        other
+    });
+    let gateway = node(&store, "limit: 8/day, soft: 100%");
+    wait_for_store(&gateway);
+    cut(&wire, &gateway);
+    drop(others);
+    let mut client = gateway.client();
+    let told: Vec<_> = (0..5)
+        .map(|_| {
+            let response = client.get("/", &["X-Who: ann"]);
+            let left = response.field("X-Ratelimit-Remaining").map(str::to_owned);
+            let is_over = response.field("X-Ratelimit-Soft").is_some();
+            (response.status, left.unwrap_or_default(), is_over)
+        })
+        .collect();
+    let expected = [(200, "1", false), (200, "0", false), (200, "0", true), (200, "0", true)];
+    let expected = expected.map(|(status, left, is_over)| (status, left.to_owned(), is_over));
+    assert_eq!(told[..4], expected);
+    assert_eq!(told[4].0, 429);
+}
+
 #[test]
 fn without_its_store_a_gateway_holds_limits_alone_and_says_so() {
     let gateway = node(NOWHERE, "limit: 3/day");
@@ -207,6 +262,34 @@ fn debts_outlive_a_store_that_comes_and_goes() {
         !is_local(&response) && counted + 60 >= asked + u64::try_from(admitted).expect("few")
     });
     assert!(counted <= asked + u64::try_from(admitted).expect("few"), "{counted} of {admitted}");
+}
+
+/// Each probe finds such a store back. They were lost when it was told of them.
+#[test]
+fn debts_outlive_a_store_that_answers_and_counts_nothing() {
+    let redis = Redis::start(Options::default());
+    let policy = "limit: 1000/day, algorithm: fixed_window";
+    let gateway = node(&format!("url: \"{}\"", redis.url()), policy);
+    wait_for_store(&gateway);
+    let memory = |bytes: &str| drop(redis.cli(&["CONFIG", "SET", "maxmemory", bytes]));
+    memory("1");
+    let mut client = gateway.client();
+    let begin = now();
+    let mut admitted = 0;
+    while begin.elapsed() < Duration::from_secs(3) {
+        let response = client.get("/", &["X-Who: ann"]);
+        assert_eq!((response.status, is_local(&response)), (200, true));
+        admitted += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
+    memory("0");
+    wait_for_store(&gateway);
+    eventually("the store has counted all", || {
+        let response = client.get("/", &["X-Who: ann"]);
+        admitted += 1;
+        thread::sleep(Duration::from_millis(20));
+        !is_local(&response) && response.number("X-Ratelimit-Remaining") == 1000 - admitted
+    });
 }
 
 /// A gateway whose responses tell what they have cost, and end when `ends` says so.
