@@ -188,8 +188,7 @@ impl RedisStore {
         match answered {
             Ok(answered) => {
                 let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
-                let (state, _) =
-                    debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
+                let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
                 fallback.learn(debt.key, &debt.algorithm, state.as_ref(), answered.at);
                 fallback.settled(debt);
             }

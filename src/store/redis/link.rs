@@ -9,16 +9,15 @@
 //! calls fail at once.
 //!
 //! A batch that is not answered in time is no longer waited for, but its answers
-//! are read when they come (`promise`), for [`LATE`] at most. There are
-//! [`MAX_LATE`] such batches at most; of others it stays unknown what was counted.
+//! are read when they come (`carrier`).
 
+mod carrier;
 mod exchange;
 mod keeper;
 
 use std::cell::RefCell;
-use std::pin::pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::batch::{Call, Queue, Repeat};
 use super::dial::Target;
@@ -31,17 +30,10 @@ use super::wire::Wire;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
 use crate::time::monotonic;
-use exchange::Landed;
 use redis::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{sleep_until, timeout};
-
-/// How long an answer that is late is listened for. Its connection stays open for
-/// as long, also where calls go by another one.
-const LATE: Duration = Duration::from_secs(30);
-/// Batches that are listened for at the same time on behalf of one link.
-const MAX_LATE: usize = 64;
+use tokio::time::sleep_until;
 
 /// A connection to one server, or the attempt to have one.
 #[derive(Debug)]
@@ -309,46 +301,6 @@ impl Shared {
         }
     }
 
-    async fn carry(self: Rc<Self>) {
-        let Some((connection, batch)) = self.state.borrow_mut().departs() else { return };
-        let Connection { mut wire, number } = connection;
-        self.pump();
-        let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
-        match in_time(self.settings.timeout, exchange.as_mut()).await {
-            Some(landed) => self.landed(landed, number),
-            None => {
-                let late = Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
-                self.landed(late, number);
-                self.listen(exchange).await;
-            }
-        }
-    }
-
-    /// A batch has landed: what follows from it, and for those that wait.
-    fn landed(self: &Rc<Self>, Landed { verdict, again }: Landed, number: u64) {
-        {
-            let mut state = self.state.borrow_mut();
-            state.queue.landed();
-            if state.breaker.admits() {
-                state.queue.put_back(again);
-            }
-        }
-        self.judge(verdict, number);
-        self.pump();
-    }
-
-    /// Waits for the answers of a batch that are late. They tell their callers what
-    /// was counted. They say nothing for the server: it was late.
-    async fn listen(&self, exchange: impl Future<Output = Landed>) {
-        if self.state.borrow().late >= MAX_LATE {
-            return;
-        }
-        self.state.borrow_mut().late += 1;
-        // Calls that the connection broke under are told so; none is sent again.
-        drop(timeout(LATE, exchange).await);
-        self.state.borrow_mut().late -= 1;
-    }
-
     /// Draws the conclusions from how a batch or a probe on a connection ended.
     fn judge(&self, outcome: Result<(), StoreError>, number: u64) {
         let mut state = self.state.borrow_mut();
@@ -406,10 +358,9 @@ fn is_fatal(error: &StoreError) -> bool {
         StoreError::Lost(_) | StoreError::Garbage(_) => true,
         // It has become a replica: the sentinels, or a name, lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
-        StoreError::Away
-        | StoreError::Overloaded
-        | StoreError::NotSent
-        | StoreError::Timeout => false,
+        StoreError::Away | StoreError::Overloaded | StoreError::NotSent | StoreError::Timeout => {
+            false
+        }
     }
 }
 

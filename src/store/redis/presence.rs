@@ -179,9 +179,8 @@ impl Presence {
     ) -> Result<Vec<Option<String>>, StoreError> {
         let (mut copies, mut error) = (Vec::new(), StoreError::Away);
         for answers in self.servers.query_copies(key.as_bytes(), commands).await {
-            let last = answers.and_then(|mut answers| {
-                Ok(answers.pop().unwrap_or_default().extract_error()?)
-            });
+            let last = answers
+                .and_then(|mut answers| Ok(answers.pop().unwrap_or_default().extract_error()?));
             match last {
                 Ok(Value::BulkString(copy)) => copies.push(String::from_utf8(copy).ok()),
                 Ok(_) => copies.push(None),

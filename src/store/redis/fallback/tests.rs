@@ -104,8 +104,7 @@ fn a_node_admits_its_share_and_one_at_least() {
     let admitted = |limit, nodes| {
         let (algorithm, fallback) = (fixed(limit), fallback());
         let charges = unjudged(&[local(1, &algorithm)], false);
-        let is_admitted =
-            |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
+        let is_admitted = |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
         (0..20).take_while(is_admitted).count()
     };
     assert_eq!(admitted(10, 1), 10);
