@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tollgate::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::{Charge, Decided, Source, Store};
-use tollgate::terms::Terms;
+use tollgate::terms::{OnFailure, StoreMode, Terms};
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -144,7 +144,7 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
         let hourly = Algorithm::SlidingWindow(SlidingWindow::new(quota(9, Span::from_secs(3600))));
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
         // What a policy refuses that nobody judges is refused.
-        let terms = Terms { on_failure: tollgate::terms::OnFailure::Deny, ..Terms::default() };
+        let terms = Terms { on_failure: OnFailure::Deny, ..Terms::default() };
         let charges = [charge(1, &daily, 5), Charge { terms, ..charge(2, &hourly, 1) }];
         let _ = store.apply(&charges, Clock::System.now()).await;
         wire.set(Fault::Delay(TIMEOUT * 2));
@@ -153,6 +153,34 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
         assert!(!answers[1].verdict.admitted);
         assert_eq!(used(&wire, &store, charges[0]).await, 5);
         assert_eq!(used(&wire, &store, charges[1]).await, 1);
+    });
+}
+
+/// Units that were leased beside the cost are known to no ledger when the answer
+/// comes too late.
+#[test]
+fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
+    run(async {
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        let [store, watching] = [on(&wire).await, on(&wire).await];
+        let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
+        let terms = Terms { mode: StoreMode::Leased, ..Terms::default() };
+        let leased = Charge { terms, ..charge(1, &daily, 1) };
+        let (mut admitted, mut alone) = (0, 0);
+        for round in 0..120 {
+            wire.set(if round % 3 == 2 { LATE } else { Fault::None });
+            let (is_admitted, source) = ask(&store, leased).await;
+            admitted += u64::from(is_admitted);
+            alone += usize::from(source == Source::Local);
+            // A lease of a new size is asked for each time that one is spent.
+            sleep(Duration::from_millis(10)).await;
+        }
+        wire.set(Fault::None);
+        sleep(TIMEOUT * 3).await;
+        store.close(Clock::System.now()).await;
+        let counted = used(&wire, &watching, charge(1, &daily, 1)).await;
+        assert_eq!(counted, admitted, "{alone} answers were late");
     });
 }
 
