@@ -129,8 +129,14 @@ impl<'r> Claim<'r> {
     pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<'r> {
         let Answer { verdict: ref counted, source } = *counted;
         let (algorithm, widest) = (self.algorithm(), self.widest());
-        // One counter with two thresholds, so they are always as far apart.
-        let margin = widest.capacity().saturating_sub(algorithm.capacity());
+        // One counter with two thresholds, so they are always as far apart. A node
+        // that judges alone counts its share of both.
+        let counts = |capacity: u64| match source {
+            Source::Local => share(capacity, counted.limit, widest.limit()),
+            Source::Store | Source::Nobody | Source::Unasked => capacity,
+        };
+        let capacity = counts(widest.capacity());
+        let margin = capacity.saturating_sub(counts(algorithm.capacity()));
         let verdict = Verdict {
             limit: algorithm.limit(),
             remaining: counted.remaining.saturating_sub(margin),
@@ -144,7 +150,7 @@ impl<'r> Claim<'r> {
             (true, _) if is_over => Ruling::Soft,
             (true, _) => Ruling::Admitted,
         };
-        let used = widest.capacity().saturating_sub(counted.remaining);
+        let used = capacity.saturating_sub(counted.remaining);
         let report = Report {
             policy: self.policy,
             ruling,
@@ -173,4 +179,10 @@ fn estimated(verdict: Verdict, wait: Span) -> Verdict {
     };
     let reset_after = if verdict.reset_after.is_zero() { Span::ZERO } else { wait };
     Verdict { retry, reset_after, ..verdict }
+}
+
+/// The part of a capacity that is counted with `part` of a limit of `whole` units.
+fn share(capacity: u64, part: u64, whole: u64) -> u64 {
+    let share = u128::from(capacity) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(capacity).max(1)
 }

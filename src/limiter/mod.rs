@@ -23,6 +23,7 @@ mod settings;
 mod tests;
 
 use std::mem;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -41,6 +42,10 @@ use crate::rules::{KeyFor, Mode, Subject};
 use crate::store::overrides::Overrides;
 use crate::store::{Answer, Charge, Correction, Store};
 use crate::time::Timestamp;
+
+/// When a request is decided: the time by this node's clock, and by when all that
+/// is asked for it must be answered.
+type Moment = (Timestamp, Option<Instant>);
 
 /// The most policies that may judge one request.
 pub const MAX_POLICIES: usize = 16;
@@ -91,6 +96,8 @@ impl RateLimiter {
         room: Room,
         now: Timestamp,
     ) -> Decision<'r> {
+        // Of all that is asked for one request, nothing is waited for after that.
+        let deadline = self.store.deadline();
         let (mut claims, mut lacking) = (Claims::new(), Lacking::new());
         for policy in &subject.route().policies {
             let policy = subject.judging(policy);
@@ -111,10 +118,11 @@ impl RateLimiter {
             }
         }
         if let Some(overrides) = &self.overrides {
-            overrides::apply(overrides, &self.misfits, &mut claims, subject, now).await;
+            let moment = (now, deadline);
+            overrides::apply(overrides, &self.misfits, &mut claims, subject, moment).await;
         }
         let mut reports = Reports::new();
-        let lease = self.judge(&claims, &mut reports, room, now).await;
+        let lease = self.judge(&claims, &mut reports, room, (now, deadline)).await;
         Decision::combine(reports, lacking, lease)
     }
 
@@ -125,7 +133,7 @@ impl RateLimiter {
         claims: &[Claim<'r>],
         reports: &mut Reports<'r>,
         room: Room,
-        now: Timestamp,
+        (now, deadline): Moment,
     ) -> Lease {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
         if claims.is_empty() {
@@ -133,7 +141,7 @@ impl RateLimiter {
         }
         let mut charges = Charges::new();
         claims.iter().for_each(|claim| claim.charge(&mut charges));
-        let decided = self.store.apply(&charges, now).await;
+        let decided = self.store.apply_by(&charges, now, deadline).await;
         let mut answers = decided.answers.iter();
         let holding = self.store.holding();
         reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
@@ -141,11 +149,11 @@ impl RateLimiter {
             return Lease::new(claims, reports, decided.at, now);
         }
         let at = match may_stretch(claims, reports, room) {
-            true => self.stretch(claims, reports, now).await,
+            true => self.stretch(claims, reports, (now, deadline)).await,
             false => decided.at,
         };
         let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
-        self.punish(claims, reports, now).await;
+        self.punish(claims, reports, (now, deadline)).await;
         mem::take(&mut undecided.lease)
     }
 
@@ -154,7 +162,7 @@ impl RateLimiter {
         &self,
         claims: &[Claim<'r>],
         reports: &mut [Report<'r>],
-        now: Timestamp,
+        (now, deadline): Moment,
     ) -> Timestamp {
         let mut charges = Charges::new();
         for (claim, report) in claims.iter().zip(&*reports) {
@@ -166,7 +174,7 @@ impl RateLimiter {
                 charges[within] = beyond;
             }
         }
-        let decided = self.store.apply(&charges, now).await;
+        let decided = self.store.apply_by(&charges, now, deadline).await;
         let is_refused =
             |(charge, it): (&Charge<'_>, &Answer)| charge.binding && !it.verdict.admitted;
         let is_stretched = !charges.iter().zip(&decided.answers).any(is_refused);
@@ -188,7 +196,12 @@ impl RateLimiter {
     }
 
     /// Counts refusals where they have a penalty, and bans who has had too many.
-    async fn punish<'r>(&self, claims: &[Claim<'r>], reports: &mut [Report<'r>], now: Timestamp) {
+    async fn punish<'r>(
+        &self,
+        claims: &[Claim<'r>],
+        reports: &mut [Report<'r>],
+        (now, deadline): Moment,
+    ) {
         let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (claim, report) in claims.iter().zip(reports) {
             if report.ruling == Ruling::Refused
@@ -201,7 +214,7 @@ impl RateLimiter {
         if refusals.is_empty() {
             return;
         }
-        let counted = self.store.apply(&refusals, now).await;
+        let counted = self.store.apply_by(&refusals, now, deadline).await;
         for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
             if it.verdict.remaining == 0
                 && let Some(charge) = claim.ban()
@@ -209,7 +222,7 @@ impl RateLimiter {
                 let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
                 self.store.correct(&[Correction { charge, source: it.source, op }], now);
                 // One who obeyed the wait of the limit would meet the ban.
-                let answers = self.store.apply(&[charge], now).await.answers;
+                let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
                 answers.iter().for_each(|ban| *report = report.banned(&ban.verdict));
             }
         }

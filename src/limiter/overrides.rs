@@ -8,12 +8,12 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tracing::warn;
 
+use super::Moment;
 use super::claim::Claims;
 use crate::algorithm::QuotaError;
 use crate::digest::Key;
 use crate::rules::{Policy, Subject};
 use crate::store::overrides::{Override, Overrides};
-use crate::time::Timestamp;
 
 /// Policies that cannot count what is kept for one of their keys. Each is told
 /// to the log once by each worker, however many keys and requests there are.
@@ -38,7 +38,7 @@ pub(super) async fn apply(
     misfits: &Misfits,
     claims: &mut Claims<'_>,
     subject: &Subject<'_, '_>,
-    now: Timestamp,
+    (now, deadline): Moment,
 ) {
     let kept_as = |(index, claim): (usize, &super::Claim<'_>)| {
         let counter = claim.policy.overrides?.kept_as;
@@ -49,7 +49,7 @@ pub(super) async fn apply(
         return;
     }
     let keys: SmallVec<[Key; 4]> = kept.iter().map(|(_, key)| *key).collect();
-    let found = overrides.look_up(&keys, now).await;
+    let found = overrides.look_up(&keys, now, deadline).await;
     // From the end, so that what falls away moves no claim that is still to come.
     for (&(index, _), found) in kept.iter().zip(found).rev() {
         let claim = &mut claims[index];

@@ -81,7 +81,7 @@ impl Gate {
     async fn decide_at_costs(&self, costs: &[u64], us: u64) -> Decision<'_> {
         let (claims, mut reports) = (self.claims(costs), Reports::new());
         let now = Timestamp::from_micros(us);
-        let lease = self.limiter.judge(&claims, &mut reports, self.room, now).await;
+        let lease = self.limiter.judge(&claims, &mut reports, self.room, (now, None)).await;
         Decision::combine(reports, Lacking::new(), lease)
     }
 

@@ -15,6 +15,7 @@ pub mod write_back;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
@@ -152,12 +153,35 @@ impl Store {
     /// Where the future is dropped before that, what was in flight is given back
     /// as soon as it is known; what was counted otherwise stays counted.
     pub async fn apply(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        self.apply_by(charges, now, self.deadline()).await
+    }
+
+    /// By when an answer to what is asked now must have come: what belongs to one
+    /// request has one deadline. None: nothing is waited for.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(redis) => Some(redis.deadline()),
+        }
+    }
+
+    /// The same as [`apply`](Self::apply), without waiting for longer than until
+    /// the deadline, which is the store's own.
+    pub async fn apply_by(
+        &self,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Option<Instant>,
+    ) -> Decided {
         match self {
             Self::Memory(memory) => Decided {
                 at: now,
                 answers: memory.apply(charges, now).into_iter().map(Answer::of_store).collect(),
             },
-            Self::Redis(redis) => redis.apply(charges, now).await,
+            Self::Redis(redis) => {
+                let deadline = deadline.unwrap_or_else(|| redis.deadline());
+                redis.apply(charges, now, deadline).await
+            }
         }
     }
 

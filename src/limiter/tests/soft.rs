@@ -48,3 +48,29 @@ proptest! {
         }
     }
 }
+
+/// The remainder was that of a share, and the margin that of the whole limit: of
+/// ten softly doubled nothing remained after the first request, and all were over.
+#[test]
+fn a_node_that_judges_alone_tells_its_share_of_both_thresholds() {
+    let [own, soft] = [fixed(12, DAY), fixed(24, DAY)];
+    let policy = Arc::new(Policy::new("p", KeyExpr::Global, own.clone()));
+    let limit = Limit { algorithm: &own, soft: Some(&soft) };
+    let key = Key { principal: Principal::from_bits(0), counter: policy.counter };
+    let claim = Claim { policy: &policy, key, limit, instead: None, cost: 1 };
+    let now = Timestamp::from_micros(1_795_246_126_000_000);
+    for (nodes, within) in [(1, 12), (2, 6), (4, 3), (100, 1)] {
+        let share = soft.with_limit((24 / nodes).max(1)).unwrap();
+        let mut state = None;
+        for asked in 1..=(24 / nodes).max(1) {
+            let (next, verdict) = share.apply(state.as_ref(), Op::Take(1), now);
+            state = next.or(state);
+            let answer = Answer { verdict, source: Source::Local };
+            let report = claim.report(&answer, None);
+            let expected = if asked <= within { Ruling::Admitted } else { Ruling::Soft };
+            assert_eq!(report.ruling, expected, "request {asked} on one of {nodes} nodes");
+            let left = u64::saturating_sub(within, asked);
+            assert_eq!((report.verdict.remaining, report.used), (left, asked));
+        }
+    }
+}

@@ -33,6 +33,7 @@ use self::weight::Weight;
 use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
+use crate::terms::Terms;
 use crate::time::{SLOWEST, Span, Timestamp};
 
 /// As many shards at least, so that a lock is rarely waited for.
@@ -151,6 +152,25 @@ impl MemoryStore {
     /// How long units in flight are held on this node.
     pub const fn holding(&self) -> &HoldingTimes {
         &self.holding
+    }
+
+    /// Whether anything is known of a counter that has not expired.
+    pub fn holds(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
+        let place = self.place(key);
+        let shard = self.shards[place.shard].lock();
+        let state = shard.state(&place, shard.find(&place));
+        state.is_some_and(|state| algorithm.expires_at(&state) > now)
+    }
+
+    /// Remembers a state of a counter in place of the one that is known.
+    pub fn put(&self, key: Key, algorithm: &Algorithm, state: State, now: Timestamp) {
+        let place = self.place(key);
+        let (_, verdict) = algorithm.apply(Some(&state), Op::Take(0), now);
+        let mut shard = self.shards[place.shard].lock();
+        let slot = shard.find(&place);
+        let terms = Terms::default();
+        let charge = Charge { key, algorithm, cost: 0, binding: false, terms };
+        keep(&mut shard, &place, slot, &charge, Some(state), &verdict, now);
     }
 
     /// Keys whose state has not expired, give or take a second. Looks at every

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 use thiserror::Error;
@@ -35,7 +35,7 @@ use self::file::Reader;
 use super::in_time::in_time;
 use super::{Store, StoreError, redis};
 use crate::digest::Key;
-use crate::time::{Clock, Span, Timestamp};
+use crate::time::{Clock, Span, Timestamp, monotonic};
 
 /// What one worker remembers, overridden or not. An entry takes about 100 bytes.
 const MAX_KNOWN: usize = 100_000;
@@ -195,8 +195,13 @@ impl Overrides {
     }
 
     /// What holds for these keys in place of their policies' limits, in their
-    /// order. `now` is this node's time.
-    pub async fn look_up(&self, keys: &[Key], now: Timestamp) -> SmallVec<[Option<Override>; 4]> {
+    /// order. `now` is this node's time. Nothing is waited for after the deadline.
+    pub async fn look_up(
+        &self,
+        keys: &[Key],
+        now: Timestamp,
+        deadline: Option<Instant>,
+    ) -> SmallVec<[Option<Override>; 4]> {
         let inner = &self.0;
         if !keys.iter().all(|key| inner.knows(key, now)) {
             let mut landed = inner.landed.subscribe();
@@ -204,7 +209,9 @@ impl Overrides {
                 let all =
                     async { while inner.wants_any(keys) && landed.changed().await.is_ok() {} };
                 // What is not there by then is what it was.
-                let _ = in_time(inner.timeout, all).await;
+                let left = deadline.map(|it| it.saturating_duration_since(monotonic()));
+                let limit = left.map_or(inner.timeout, |left| left.min(inner.timeout));
+                let _ = in_time(limit, all).await;
             }
         }
         let cache = inner.cache.borrow();

@@ -72,7 +72,7 @@ fn a_key_that_is_known_costs_no_call_whether_it_has_a_limit_or_not() {
         fake.keep(key(1), 500);
         for ms in (0..10_000).step_by(100) {
             marks.hear([], at(ms));
-            let found = overrides.look_up(&[key(1), key(2)], at(ms)).await;
+            let found = overrides.look_up(&[key(1), key(2)], at(ms), None).await;
             assert_eq!(found[..], [Some(limit(500)), None]);
         }
         assert_eq!(fake.calls(), 1);
@@ -83,11 +83,11 @@ fn a_key_that_is_known_costs_no_call_whether_it_has_a_limit_or_not() {
 fn a_change_that_is_announced_is_asked_for_and_nothing_else_is() {
     run(async {
         let (overrides, fake, marks) = overrides();
-        overrides.look_up(&[key(1), key(2)], at(0)).await;
+        overrides.look_up(&[key(1), key(2)], at(0), None).await;
         fake.keep(key(1), 500);
         fake.keep(key(2), 500);
         marks.hear([(1, 77)], at(500));
-        let found = overrides.look_up(&[key(1), key(2)], at(600)).await;
+        let found = overrides.look_up(&[key(1), key(2)], at(600), None).await;
         assert_eq!(found[..], [Some(limit(500)), None], "the other part has the same mark");
         assert_eq!(fake.0.borrow().calls, [2, 1]);
     });
@@ -100,7 +100,7 @@ fn requests_for_one_key_wait_for_one_question() {
         fake.keep(key(1), 500);
         fake.0.borrow_mut().answers_after = Duration::from_millis(5);
         let asking = (0..1000).map(|_| async {
-            assert_eq!(overrides.look_up(&[key(1)], at(0)).await[..], [Some(limit(500))]);
+            assert_eq!(overrides.look_up(&[key(1)], at(0), None).await[..], [Some(limit(500))]);
         });
         futures_util::future::join_all(asking).await;
         assert_eq!(fake.calls(), 1);
@@ -113,7 +113,7 @@ fn what_comes_while_a_question_is_under_way_goes_together_in_bounded_batches() {
         let (overrides, fake, _) = overrides();
         fake.0.borrow_mut().answers_after = Duration::from_millis(1);
         let keys: Vec<_> = (0..1000).map(key).collect();
-        let asking = keys.chunks(1).map(|keys| overrides.look_up(keys, at(0)));
+        let asking = keys.chunks(1).map(|keys| overrides.look_up(keys, at(0), None));
         futures_util::future::join_all(asking).await;
         let calls = &fake.0.borrow().calls;
         assert_eq!(calls.iter().sum::<usize>(), 1000);
@@ -127,13 +127,13 @@ fn no_request_waits_longer_than_the_timeout_and_the_last_known_limit_holds() {
     run(async {
         let (overrides, fake, marks) = overrides();
         fake.keep(key(1), 500);
-        overrides.look_up(&[key(1)], at(0)).await;
+        overrides.look_up(&[key(1)], at(0), None).await;
         fake.keep(key(1), 900);
         marks.hear([(1, 77)], at(1000));
         fake.0.borrow_mut().answers_after = Duration::from_secs(3600);
         let asked = tokio::time::Instant::from_std(crate::time::monotonic());
         let began = asked.elapsed();
-        let found = overrides.look_up(&[key(1), key(2)], at(1000)).await;
+        let found = overrides.look_up(&[key(1), key(2)], at(1000), None).await;
         assert_eq!(found[..], [Some(limit(500)), None]);
         assert!(asked.elapsed() - began <= TIMEOUT + Duration::from_millis(1));
     });
@@ -144,15 +144,15 @@ fn while_the_keeper_is_away_the_last_known_limit_holds_and_then_the_new_one() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.keep(key(1), 500);
-        overrides.look_up(&[key(1)], at(0)).await;
+        overrides.look_up(&[key(1)], at(0), None).await;
         fake.0.borrow_mut().is_away = true;
         fake.keep(key(1), 900);
         for ms in [2000, 100_000] {
-            let found = overrides.look_up(&[key(1), key(2)], at(ms)).await;
+            let found = overrides.look_up(&[key(1), key(2)], at(ms), None).await;
             assert_eq!(found[..], [Some(limit(500)), None], "after {ms} ms");
         }
         fake.0.borrow_mut().is_away = false;
-        assert_eq!(overrides.look_up(&[key(1)], at(100_001)).await[..], [Some(limit(900))]);
+        assert_eq!(overrides.look_up(&[key(1)], at(100_001), None).await[..], [Some(limit(900))]);
     });
 }
 
@@ -163,14 +163,14 @@ fn a_flood_of_new_keys_is_asked_for_up_to_a_bound_and_remembered_up_to_another()
         fake.0.borrow_mut().answers_after = Duration::from_secs(3600);
         for first in 0..200 {
             let keys: Vec<_> = (0..100).map(|n| key(first * 100 + n)).collect();
-            overrides.look_up(&keys, at(0)).await;
+            overrides.look_up(&keys, at(0), None).await;
         }
         assert_eq!(overrides.0.wanted.borrow().keys.len(), MAX_WANTED);
         assert!(overrides.0.wanted.borrow().waiting.len() <= MAX_WANTED);
         let (overrides, ..) = self::overrides();
         for first in 0..120 {
             let keys: Vec<_> = (0..1000).map(|n| key(first * 1000 + n)).collect();
-            overrides.look_up(&keys, at(0)).await;
+            overrides.look_up(&keys, at(0), None).await;
         }
         assert!(overrides.0.cache.borrow().len() <= MAX_KNOWN);
     });
@@ -183,9 +183,9 @@ fn a_client_who_goes_away_takes_no_answer_from_others() {
         fake.keep(key(1), 500);
         fake.0.borrow_mut().answers_after = Duration::from_millis(10);
         let keys = [key(1)];
-        let gone = timeout(Duration::from_millis(1), overrides.look_up(&keys, at(0))).await;
+        let gone = timeout(Duration::from_millis(1), overrides.look_up(&keys, at(0), None)).await;
         assert!(gone.is_err());
-        assert_eq!(overrides.look_up(&keys, at(1)).await[..], [Some(limit(500))]);
+        assert_eq!(overrides.look_up(&keys, at(1), None).await[..], [Some(limit(500))]);
         assert_eq!(fake.calls(), 1);
     });
 }

@@ -1,12 +1,13 @@
 //! Asking the store, and what is done where it does not say anything.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::clock::StoreClock;
-use super::codec::{Answered, Ask, Encoder, Finding, decode};
+use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
 use super::held::{Held, is_in_flight};
 use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
@@ -18,13 +19,13 @@ use crate::time::Timestamp;
 
 impl RedisStore {
     /// Asks for all that is to be asked of these charges, in one step or as if it
-    /// were one. When the future is dropped, what was sent is settled all the same.
+    /// were one, by the deadline. When the future is dropped, what was sent is settled all the same.
     pub(super) async fn ask_for(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
         plan: Option<(&Plan, Timestamp)>,
-        now: Timestamp,
+        (now, deadline): (Timestamp, Instant),
     ) -> Decided {
         let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
         if let Some(decided) = self.spend_kept(&wanted, now) {
@@ -34,15 +35,15 @@ impl RedisStore {
             return decided;
         }
         let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
-        let calls = Calls::send(self, encoder, &wanted, &parts, now);
+        let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
         self.hear(encoder, &wanted, &parts, &mut question.calls, now).await
     }
 
     /// The decision, when all calls have been answered, or have failed.
     pub(super) async fn hear(
-        &self,
-        encoder: &Encoder,
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
         wanted: &[Wanted<'_>],
         parts: &[Part<'_>],
         calls: &mut Calls,
@@ -50,15 +51,19 @@ impl RedisStore {
     ) -> Decided {
         let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
         let ended = calls.outcomes(self, parts, now).await;
-        let mut outcomes: SmallVec<[Outcome; 1]> = SmallVec::new();
-        for ((outcome, is_doubtful), part) in ended.into_iter().zip(parts) {
-            outcomes.push(outcome);
-            if is_doubtful {
+        let (mut outcomes, mut late) = (SmallVec::<[Outcome; 1]>::new(), SmallVec::<[_; 1]>::new());
+        for (ended, part) in ended.into_iter().zip(parts) {
+            outcomes.push(ended.outcome);
+            if ended.is_doubtful {
                 self.doubt(wanted, part);
             }
+            late.extend(ended.late.map(|answer| (part, answer)));
         }
         let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
         drop(awaited);
+        for late in late {
+            self.listen(encoder, wanted, late, &decided, now);
+        }
         decided
     }
 
@@ -110,14 +115,14 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
-        let (unjudged, sent) = parts::unjudged(wanted, parts, outcomes);
+        let unjudged = parts::unjudged(wanted, parts, outcomes);
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let nodes = self.nodes.get();
-            self.shared.fallback.judge(&unjudged, sent, refused, nodes, now)
+            let (nodes, there) = (self.nodes.get(), self.time_there(now));
+            self.shared.fallback.judge(&unjudged, refused, nodes, there)
         };
-        let refused = refused || parts::refuses(&unjudged, &local);
+        let refused = refused || parts::refuses(unjudged.iter().map(|it| &it.charge), &local);
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
             if refused && !answered.refused {
@@ -125,14 +130,29 @@ impl RedisStore {
                 answered.withdraw(&part.asked);
             } else {
                 self.note_leases(wanted, part, answered);
+                self.remember(part, answered);
             }
         }
-        self.learn(wanted, parts, outcomes, refused, now);
+        let judged = parts.iter().zip(&*outcomes);
+        let judged: SmallVec<[_; 1]> =
+            judged.filter_map(|(it, said)| Some((it, said.as_ref().ok()?))).collect();
+        self.learn(wanted, &judged, refused, now);
         let answers = parts::combine(wanted.len(), parts, outcomes, local);
         if !refused {
             self.hold(wanted, &answers, now);
         }
-        Decided { at: parts::decided_at(outcomes, now), answers }
+        Decided { at: parts::decided_at(outcomes, self.time_there(now)), answers }
+    }
+
+    /// Remembers for the time when the store is away which counters are used up.
+    pub(super) fn remember(&self, part: &Part<'_>, answered: &Answered) {
+        if answered.findings.iter().all(|it| it.verdict.admitted && it.verdict.remaining > 0) {
+            return;
+        }
+        for (asked, state) in part.asked.iter().zip(answered.after(&part.asked)) {
+            let Asked { key, algorithm, .. } = *asked;
+            self.shared.fallback.learn(key, algorithm, state.as_ref(), answered.at);
+        }
     }
 
     /// Tells the ledger what was leased, or refused. Its verdicts count what it
@@ -161,22 +181,27 @@ impl RedisStore {
         }
     }
 
+    /// What was known of these counters is out of date.
+    pub(super) fn forget(&self, part: &Part<'_>) {
+        let mut denied = self.denied.borrow_mut();
+        part.asked.iter().for_each(|asked| denied.forget(&asked.key));
+    }
+
     /// Remembers who is over a limit now, and brings up to date what is known.
-    fn learn(
+    /// `judged` are the answers of a request that was asked for at `now` by this
+    /// node's clock; `refused` says that what they admit is given back.
+    pub(super) fn learn(
         &self,
         wanted: &[Wanted<'_>],
-        parts: &[Part<'_>],
-        outcomes: &[Outcome],
+        judged: &[(&Part<'_>, &Answered)],
         refused: bool,
         now: Timestamp,
     ) {
         let is_over = |(index, found): (&usize, &Finding)| {
             !found.verdict.admitted || found.verdict.remaining < wanted[*index].charge.cost
         };
-        let judged =
-            || parts.iter().zip(outcomes).filter_map(|(it, said)| Some((it, said.as_ref().ok()?)));
         let mut denied = self.denied.borrow_mut();
-        let is_worth_it = judged().any(|(part, answered)| {
+        let is_worth_it = judged.iter().any(|(part, answered)| {
             part.indices.iter().zip(&answered.findings).any(is_over)
                 || part.asked.iter().any(|asked| denied.knows(&asked.key))
         });
@@ -184,7 +209,7 @@ impl RedisStore {
             return;
         }
         let mut found = SmallVec::new();
-        for (part, answered) in judged() {
+        for (part, answered) in judged {
             let clock = StoreClock::new(answered.at, now, self.clock.now());
             // What was taken where another place refuses is given back.
             let states = match refused {

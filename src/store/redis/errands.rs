@@ -10,17 +10,21 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use smallvec::SmallVec;
 use tokio::task::spawn_local;
+use tokio::time::timeout;
 
-use super::batch::Repeat;
+use super::batch::{Answer, Repeat};
 use super::codec::{Ask, Asked, Encoder, decode};
+use super::fallback::{Debt, Standing};
 use super::held::Renewal;
 use super::here::Told;
+use super::question::Owned;
 use super::server::Call;
 use super::{Place, RedisStore, Shared, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::drain::{self, Drain, Stop};
 use crate::store::Charge;
+use crate::store::breaker::Position;
 use crate::store::leased::Return;
 use crate::store::write_back::Delta;
 use crate::time::Timestamp;
@@ -75,10 +79,43 @@ impl RedisStore {
         let (ledgers, there) = (self.ledgers(), self.time_there(now));
         let Some(op) = self.here.borrow_mut().correct(charge, op, ledgers, there) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
+        let was_known = self.denied.borrow().knows(&charge.key);
         self.denied.borrow_mut().forget(&charge.key);
-        if let Some(encoder) = self.encoder() {
-            self.post(&encoder, self.place(&encoder, charge), &[asked], now);
+        match (self.encoder(), asked.ask) {
+            (Some(encoder), Ask::Charge(units)) => {
+                self.charge_there(&encoder, charge, units, now);
+            }
+            (Some(encoder), _) => {
+                if was_known {
+                    self.shared.fallback.forget(charge.key, charge.algorithm, there);
+                }
+                self.post(&encoder, self.place(&encoder, charge), &[asked], now);
+            }
+            (None, Ask::Charge(units)) => {
+                self.shared.fallback.settle(charge, units, self.nodes.get(), there);
+            }
+            (None, _) => {}
         }
+    }
+
+    /// Has the store count units beyond what it was asked for. If it certainly does
+    /// not, they count here, and it is told of them when it is back.
+    pub(super) fn charge_there(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        units: u64,
+        now: Timestamp,
+    ) {
+        let ask = Ask::Charge(units);
+        let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
+        let (shared, charge) = (Arc::clone(&self.shared), Owned::of(charge));
+        let (nodes, there) = (self.nodes.get(), self.time_there(now));
+        self.errands.begin(async move {
+            if call.at_last().await.is_err_and(|error| !error.may_have_counted()) {
+                shared.fallback.settle(&charge.charge(), units, nodes, there);
+            }
+        });
     }
 
     /// Asks for what nobody waits for.
@@ -135,11 +172,50 @@ impl RedisStore {
             self.post_one(encoder, back.key, &back.algorithm, ask, now);
         }
         self.tell(encoder, there);
-        if self.servers.is_up() {
-            for debt in self.shared.fallback.owed(MAX_DEBTS, now) {
-                let ask = Ask::Charge(debt.units);
-                self.post_one(encoder, debt.key, &debt.algorithm, ask, now);
+        self.pay(encoder, now).into_iter().for_each(|debt| self.errands.begin(debt));
+    }
+
+    /// What tells servers that are back what this node has admitted without them. A
+    /// debt is kept until it is known what became of it.
+    fn pay(
+        self: &Rc<Self>,
+        encoder: &Encoder,
+        now: Timestamp,
+    ) -> Vec<impl Future<Output = ()> + 'static> {
+        let there = self.time_there(now);
+        let standing = |key: &Key| {
+            let place = self.servers.place(&encoder.layout().key(key.principal));
+            match self.servers.position(place) {
+                Some(Position::Closed) => Standing::Up,
+                Some(Position::HalfOpen) => Standing::Untried,
+                Some(Position::Open) | None => Standing::Away,
             }
+        };
+        let debts = self.shared.fallback.owed(MAX_DEBTS, there, standing);
+        let tell = |debt: Debt| {
+            let ask = Ask::Charge(debt.units);
+            let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
+            let store = Rc::clone(self);
+            async move { store.paid(debt, ask, call.at_last().await) }
+        };
+        debts.into_iter().map(tell).collect()
+    }
+
+    /// What became of a debt. Where that is not known it is not told again: to be
+    /// charged twice would harm the client for longer.
+    fn paid(&self, debt: Debt, ask: Ask, answer: Answer) {
+        let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
+        let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
+        let fallback = &self.shared.fallback;
+        match answered {
+            Ok(answered) => {
+                let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
+                let (state, _) = debt.algorithm.apply(answered.before[0].as_ref(), op, answered.at);
+                fallback.learn(debt.key, &debt.algorithm, state.as_ref(), answered.at);
+                fallback.settled(debt);
+            }
+            Err(error) if error.may_have_counted() => fallback.settled(debt),
+            Err(_) => fallback.not_counted(debt, self.time_there(self.clock.now())),
         }
     }
 
@@ -212,9 +288,9 @@ impl RedisStore {
     }
 
     /// Tells the store all that it should know before this worker ends: what was
-    /// leased and not spent, what was counted here, and that nothing is in flight
-    /// any more. Returns when the store has heard it, or is not there to hear it.
-    pub async fn close(&self, now: Timestamp) {
+    /// leased and not spent, what was counted here, what was admitted without it,
+    /// and that nothing is in flight any more. Returns when the store has heard it, or is not there to hear it.
+    pub async fn close(self: &Rc<Self>, now: Timestamp) {
         if let Some(encoder) = self.encoder() {
             self.tell_the_last(&encoder, now).await;
         }
@@ -228,7 +304,7 @@ impl RedisStore {
         }
     }
 
-    async fn tell_the_last(&self, encoder: &Rc<Encoder>, now: Timestamp) {
+    async fn tell_the_last(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let there = self.time_there(now);
         let (returns, deltas) = self.here.borrow_mut().close(there);
         let give = |back: &Return| {
@@ -243,6 +319,14 @@ impl RedisStore {
         let release =
             |it: &Renewal| self.call_one(encoder, it.key, &it.algorithm, Ask::Renew(it.units), now);
         join_all(held.iter().map(release)).await;
+        // An answer that is late is not waited for.
+        let patience = self.shared.settings.timeout * 2;
+        loop {
+            let debts = self.pay(encoder, now);
+            if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
+                break;
+            }
+        }
         let mut deltas = deltas.into_iter().peekable();
         while deltas.peek().is_some() {
             let some = deltas.by_ref().take(MAX_LAST);

@@ -14,13 +14,17 @@ pub enum StoreError {
     /// Too many calls wait for the server: nothing was sent.
     #[error("too many calls wait for the server")]
     Overloaded,
+    /// The call had no turn within the timeout: nothing was sent.
+    #[error("the call could not be sent in time")]
+    NotSent,
     /// No answer within the timeout. It may have been counted.
     #[error("the server did not answer in time")]
     Timeout,
     /// The connection broke before the answer. It may have been counted.
     #[error("the connection broke before the answer: {0}")]
     Lost(String),
-    /// The server said no. It did not count the call.
+    /// The server said no. It did not count the call, unless it says
+    /// [`Refusal::Other`].
     #[error("the server refused the call: {1}")]
     Refused(Refusal, String),
     /// The answer makes no sense. It may have been counted.
@@ -53,7 +57,8 @@ pub enum Refusal {
     Busy,
     /// It did not let us in, or not do this.
     Unauthorised,
-    /// Anything else: a mistake of ours, or of whoever else writes there.
+    /// Anything else: a mistake of ours, or of whoever else writes there. The script
+    /// may have stopped in the middle of a batch: what came before is counted.
     Other,
 }
 
@@ -62,7 +67,8 @@ impl StoreError {
     /// sent again.
     pub fn may_have_counted(&self) -> bool {
         match self {
-            Self::Away | Self::Overloaded | Self::Refused(..) => false,
+            Self::Refused(Refusal::Other, _) => true,
+            Self::Away | Self::Overloaded | Self::NotSent | Self::Refused(..) => false,
             Self::Timeout | Self::Lost(_) | Self::Garbage(_) => true,
         }
     }

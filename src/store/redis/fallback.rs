@@ -1,95 +1,86 @@
 //! Judging without the store.
 //!
 //! While the store is away every charge is judged as its terms say. Where nodes
-//! count for themselves, each admits its share of the limit: the limit divided
-//! by the nodes last seen alive, at least one. When the store is back it is
-//! told, as a debt, what was admitted meanwhile and still counts.
+//! count for themselves, two things decide, and both must have room:
+//!
+//! - what the store has said last of a counter that was used up, until that
+//!   state's own end (see [`Fallback::learn`]);
+//! - this node's share of the limit: the limit divided by the nodes last seen
+//!   alive, at least one. What was admitted by the share counts until its own
+//!   window is over, through any number of outages.
+//!
+//! When the store is back it is told, as a [debt](debts), what was admitted
+//! meanwhile and still counts.
 //!
 //! What was under way to the store when it went may have been counted there. It
-//! is judged again here, and not told again.
+//! is judged again here, and becomes a debt only when the store's answer comes
+//! late and says that it was refused there.
+//!
+//! All times are those of the store's clock, as far as this node knows it.
 
-use std::collections::HashMap;
+mod debts;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::algorithm::{Algorithm, Op, Retry, Verdict};
-use crate::digest::Key;
+use self::debts::Debts;
+pub(super) use self::debts::{Debt, Standing};
+use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use crate::digest::{Counter, Key};
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source};
 use crate::terms::OnFailure;
 use crate::time::{Span, Timestamp};
 
 /// After how long it is worth another try.
 const RETRY: Span = Span::SECOND;
-/// Keys of which the store is to be told. Of those beyond it is not told: a
-/// flood of keys must not outlive the outage.
-const MAX_OWING: usize = 100_000;
 
 /// Judges while the store is away. Shared by all workers.
 #[derive(Debug)]
 pub(super) struct Fallback {
+    /// What this node has admitted of its shares. Beside it, under keys of their
+    /// own, what the store has said last of counters that were used up.
     memory: Arc<MemoryStore>,
-    owing: Mutex<HashMap<Key, Owing>>,
+    debts: Mutex<Debts>,
 }
 
-/// What the store is to be told of one counter.
-#[derive(Debug)]
-struct Owing {
-    algorithm: Algorithm,
-    /// Units that it may know of already.
-    known: u64,
-}
-
-/// What the store is to be told.
-#[derive(Debug)]
-pub(super) struct Debt {
-    pub(super) key: Key,
-    pub(super) algorithm: Algorithm,
-    pub(super) units: u64,
+/// A charge that the store has not judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unjudged<'a> {
+    pub(super) charge: Charge<'a>,
+    /// The store may have counted it all the same.
+    pub(super) is_doubtful: bool,
 }
 
 impl Fallback {
     pub(super) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self { memory, owing: Mutex::default() }
+        Self { memory, debts: Mutex::default() }
     }
 
-    /// Judges charges of which the store knows nothing, or may know (`sent`),
-    /// on one of `nodes`. Nothing is counted if `refused` says that the request
-    /// is refused anyway.
+    /// Judges charges of which the store has told nothing, on one of `nodes`.
+    /// Nothing is counted if `refused` says that the request is refused anyway.
     pub(super) fn judge(
         &self,
-        charges: &[Charge<'_>],
-        sent: bool,
+        charges: &[Unjudged<'_>],
         refused: bool,
         nodes: u64,
         now: Timestamp,
     ) -> SmallVec<[Answer; 4]> {
-        let denied = |charge: &Charge<'_>| charge.terms.on_failure == OnFailure::Deny;
-        let refused = refused || charges.iter().any(|it| it.binding && denied(it));
-        let is_local = |charge: &&Charge<'_>| charge.terms.on_failure == OnFailure::Local;
-        let shares: SmallVec<[Algorithm; 4]> =
-            charges.iter().map(|charge| share(charge.algorithm, nodes)).collect();
-        let local: SmallVec<[Charge<'_>; 4]> = charges
-            .iter()
-            .zip(&shares)
-            .filter(|(charge, _)| is_local(charge))
-            .map(|(charge, algorithm)| Charge { algorithm, ..*charge })
-            .collect();
-        let verdicts = match (local.is_empty(), refused) {
-            (true, _) => SmallVec::new(),
-            (false, false) => self.memory.apply(&local, now),
-            (false, true) => local.iter().map(|charge| self.memory.look(charge, now)).collect(),
-        };
-        let counted =
-            !refused && local.iter().zip(&verdicts).all(|(c, v)| v.admitted || !c.binding);
-        if counted {
-            let admitted =
-                charges.iter().filter(is_local).zip(&verdicts).filter(|(_, v)| v.admitted);
-            self.note(admitted.map(|(charge, _)| charge), sent);
+        let denied = |it: &Charge<'_>| it.binding && it.terms.on_failure == OnFailure::Deny;
+        let refused = refused || charges.iter().any(|it| denied(&it.charge));
+        let local: SmallVec<[Unjudged<'_>; 4]> =
+            charges.iter().filter(|it| is_local(&it.charge)).copied().collect();
+        let verdicts = self.judge_local(&local, refused, nodes, now);
+        let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
+        if !refused && !stopped {
+            let admitted = local.iter().zip(&verdicts).filter(|(_, verdict)| verdict.admitted);
+            for (Unjudged { charge, .. }, _) in admitted.filter(|(it, _)| !it.is_doubtful) {
+                self.owe(charge, charge.cost, now);
+            }
         }
         let mut verdicts = verdicts.into_iter();
-        let answer = |charge: &Charge<'_>| match charge.terms.on_failure {
+        let answer = |Unjudged { charge, .. }: &Unjudged<'_>| match charge.terms.on_failure {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
@@ -104,49 +95,181 @@ impl Fallback {
         charges.iter().map(answer).collect()
     }
 
-    /// Corrects what was counted here.
-    pub(super) fn correct(&self, correction: &Correction<'_>, nodes: u64, now: Timestamp) {
-        let algorithm = share(correction.charge.algorithm, nodes);
-        let charge = Charge { algorithm: &algorithm, ..correction.charge };
-        self.memory.correct(&charge, correction.op, now);
+    /// The verdicts by the shares, and by what is known.
+    fn judge_local(
+        &self,
+        local: &[Unjudged<'_>],
+        refused: bool,
+        nodes: u64,
+        now: Timestamp,
+    ) -> SmallVec<[Verdict; 4]> {
+        if local.is_empty() {
+            return SmallVec::new();
+        }
+        let shares: SmallVec<[Algorithm; 4]> =
+            local.iter().map(|it| share(it.charge.algorithm, nodes)).collect();
+        // The share of each charge, and behind it what is known of its counter.
+        let mut asked: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
+        let mut is_known: SmallVec<[bool; 4]> = SmallVec::new();
+        for (Unjudged { charge, .. }, algorithm) in local.iter().zip(&shares) {
+            asked.push(Charge { algorithm, ..*charge });
+            let key = last_known(charge.key);
+            is_known.push(self.memory.holds(key, charge.algorithm, now));
+            if is_known.last() == Some(&true) {
+                asked.push(Charge { key, ..*charge });
+            }
+        }
+        let verdicts = match refused {
+            false => self.memory.apply(&asked, now),
+            true => asked.iter().map(|charge| self.memory.look(charge, now)).collect(),
+        };
+        let mut verdicts = verdicts.into_iter();
+        let mut next = || verdicts.next().expect("one verdict for each charge");
+        let verdict = |is_known: bool| match (next(), is_known) {
+            (share, false) => share,
+            (share, true) => both(share, next()),
+        };
+        is_known.into_iter().map(verdict).collect()
     }
 
-    fn note<'c, 'a: 'c>(&self, charges: impl Iterator<Item = &'c Charge<'a>>, sent: bool) {
-        let mut owing = self.owing.lock();
-        for charge in charges {
-            // What is in flight here is given back here.
-            if charge.cost == 0 || matches!(charge.algorithm, Algorithm::Concurrency(_)) {
-                continue;
+    /// Corrects what was counted here.
+    pub(super) fn correct(&self, correction: &Correction<'_>, nodes: u64, now: Timestamp) {
+        let Correction { ref charge, op, .. } = *correction;
+        self.change(charge, op, nodes, now);
+        match op {
+            Op::Settle { reserved, actual, .. } if actual > reserved => {
+                self.debts.lock().add(charge.key, charge.algorithm, actual - reserved, now);
             }
-            if owing.len() >= MAX_OWING && !owing.contains_key(&charge.key) {
-                continue;
+            Op::Settle { reserved, actual, taken } => {
+                self.debts.lock().relieve(charge.key, reserved - actual, taken, now);
             }
-            let known = if sent { charge.cost } else { 0 };
-            owing
-                .entry(charge.key)
-                .and_modify(|owing| {
-                    owing.known = owing.known.saturating_add(known);
-                    if owing.algorithm != *charge.algorithm {
-                        owing.algorithm = charge.algorithm.clone();
-                    }
-                })
-                .or_insert_with(|| Owing { algorithm: charge.algorithm.clone(), known });
+            Op::Give { cost, taken } | Op::Cancel { cost, taken } => {
+                self.debts.lock().relieve(charge.key, cost, taken, now);
+            }
+            Op::Take(_) | Op::Peek => {}
         }
     }
 
-    /// Up to `most` counters of which the store is to be told now that it is
-    /// back. They are forgotten here: nothing is told twice.
-    pub(super) fn owed(&self, most: usize, now: Timestamp) -> Vec<Debt> {
-        let mut owing = self.owing.lock();
-        let keys: SmallVec<[Key; 64]> = owing.keys().take(most).copied().collect();
-        let taken: Vec<_> = keys.iter().filter_map(|key| owing.remove_entry(key)).collect();
-        drop(owing);
-        let debts = taken.into_iter().filter_map(|(key, Owing { algorithm, known })| {
-            let used = self.memory.take_out(key, &algorithm, now);
-            let units = used.saturating_sub(known);
-            (units > 0).then_some(Debt { key, algorithm, units })
-        });
-        debts.collect()
+    /// The store could not be told of units that a request has cost beyond what
+    /// it had counted: they count here, and it is told of them later.
+    pub(super) fn settle(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
+        let op = Op::Settle { reserved: 0, actual: units, taken: now };
+        self.change(charge, op, nodes, now);
+        self.owe(charge, units, now);
+    }
+
+    /// The store is to be told of units that count here already.
+    pub(super) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
+        // What is in flight here is given back here, and a ban consumes nothing.
+        if !matches!(charge.algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_)) {
+            self.debts.lock().add(charge.key, charge.algorithm, units, now);
+        }
+    }
+
+    /// A charge that was admitted here at `taken` turns out to be counted by the store.
+    pub(super) fn counted_there(
+        &self,
+        charge: &Charge<'_>,
+        taken: Timestamp,
+        nodes: u64,
+        now: Timestamp,
+    ) {
+        // What is in flight ends with its request, which knows who judged it.
+        if !matches!(charge.algorithm, Algorithm::Concurrency(_)) {
+            let algorithm = share(charge.algorithm, nodes);
+            let share = Charge { algorithm: &algorithm, ..*charge };
+            self.memory.correct(&share, Op::Give { cost: charge.cost, taken }, now);
+        }
+    }
+
+    /// Does to the share of a counter, and to what is known of it, what is never
+    /// refused.
+    fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
+        let algorithm = share(charge.algorithm, nodes);
+        self.memory.correct(&Charge { algorithm: &algorithm, ..*charge }, op, now);
+        let known = Charge { key: last_known(charge.key), ..*charge };
+        if self.memory.holds(known.key, known.algorithm, now) {
+            self.memory.correct(&known, op, now);
+        }
+    }
+
+    /// The store has said in what state a counter is. Where the counter is used
+    /// up, or was when the store last said so, it is remembered.
+    pub(super) fn learn(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        state: Option<&State>,
+        now: Timestamp,
+    ) {
+        // Nobody knows when that ends which is in flight.
+        if matches!(algorithm, Algorithm::Concurrency(_)) {
+            return;
+        }
+        let is_used_up = !algorithm.apply(state, Op::Peek, now).1.admitted;
+        let key = last_known(key);
+        match state {
+            Some(state) if is_used_up || self.memory.holds(key, algorithm, now) => {
+                self.memory.put(key, algorithm, state.clone(), now);
+            }
+            Some(_) => {}
+            None => self.forget_known(key, algorithm, now),
+        }
+    }
+
+    /// What the store has said of a counter is out of date.
+    pub(super) fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
+        self.forget_known(last_known(key), algorithm, now);
+    }
+
+    fn forget_known(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
+        if self.memory.holds(key, algorithm, now) {
+            self.memory.take_out(key, algorithm, now);
+        }
+    }
+
+    /// Up to `most` debts of which the store can be told, as `standing` says of
+    /// their keys. Of each it must be said what became of it: [`Self::settled`] or
+    /// [`Self::not_counted`].
+    pub(super) fn owed(
+        &self,
+        most: usize,
+        now: Timestamp,
+        standing: impl Fn(&Key) -> Standing,
+    ) -> Vec<Debt> {
+        self.debts.lock().take(most, now, standing)
+    }
+
+    /// The store has counted a debt, or nobody can know whether it has.
+    pub(super) fn settled(&self, debt: Debt) {
+        self.debts.lock().settled(debt);
+    }
+
+    /// The store has certainly not counted a debt: it is told again.
+    pub(super) fn not_counted(&self, debt: Debt, now: Timestamp) {
+        self.debts.lock().not_counted(debt, now);
+    }
+}
+
+/// Where that is kept which the store has said last of a counter.
+const fn last_known(key: Key) -> Key {
+    Key { counter: Counter::from_bits(!key.counter.bits()), ..key }
+}
+
+/// Whether a node counts for itself.
+fn is_local(charge: &Charge<'_>) -> bool {
+    charge.terms.on_failure == OnFailure::Local
+}
+
+/// The verdict where two counters must have room.
+fn both(one: Verdict, other: Verdict) -> Verdict {
+    Verdict {
+        admitted: one.admitted && other.admitted,
+        limit: one.limit,
+        remaining: one.remaining.min(other.remaining),
+        retry: one.retry.max(other.retry),
+        reset_after: one.reset_after.max(other.reset_after),
+        delay: one.delay.max(other.delay),
     }
 }
 

@@ -7,7 +7,11 @@
 //! (`NOSCRIPT`, or a connection that was closed before) is. Connecting is the
 //! keeper's job: calls wait for it within their time. While the breaker is open
 //! calls fail at once.
+//!
+//! A batch that is not answered in time is no longer waited for, but its answers
+//! are read when they come (`carrier`).
 
+mod carrier;
 mod exchange;
 mod keeper;
 
@@ -26,7 +30,6 @@ use super::wire::Wire;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
 use crate::time::monotonic;
-use exchange::Landed;
 use redis::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, spawn_local};
@@ -73,11 +76,15 @@ struct Shared {
 struct State {
     queue: Queue,
     deadlines: Deadlines,
+    /// The number of the task that watches them.
+    watch: u64,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
     answered: u64,
     failed: u64,
+    /// Batches that were not answered in time, and may be yet.
+    late: usize,
     /// The news say that the server is away.
     is_told: bool,
 }
@@ -113,11 +120,13 @@ impl Link {
         let state = State {
             queue: Queue::default(),
             deadlines: Deadlines::default(),
+            watch: 0,
             breaker: Breaker::new(fastrand::Rng::new()),
             connection: None,
             connections: 0,
             answered: 0,
             failed: 0,
+            late: 0,
             is_told: false,
         };
         let shared = Rc::new(Shared {
@@ -137,17 +146,18 @@ impl Link {
     /// Asks the script. The call takes its place in the queue now, before it is
     /// awaited: calls are sent in the order in which they were made. Calls of
     /// one `group` may be asked together; `asking` tells a cluster's node that
-    /// another one sent us. The answer comes within the timeout, or says what kept
-    /// the server from answering.
+    /// another one sent us. The answer comes by the deadline, or says what kept the
+    /// server from answering.
     pub(super) fn call(
         &self,
         encoded: Encoded,
-        repeat: Repeat,
+        (repeat, deadline): (Repeat, Instant),
         group: u16,
         asking: bool,
     ) -> Awaited {
         let (answer, awaited) = Promise::new();
-        self.shared.enqueue(Call { encoded, group, asking, repeat, answer }, &awaited);
+        let call = Call { encoded, group, asking, repeat, answer };
+        self.shared.enqueue(call, deadline, &awaited);
         awaited
     }
 
@@ -191,6 +201,11 @@ impl Link {
         self.shared.state.borrow().connection.is_some()
     }
 
+    /// Where its breaker stands.
+    pub(super) fn position(&self) -> Position {
+        self.shared.state.borrow().breaker.position()
+    }
+
     /// Whether calls reach it.
     pub(super) fn is_up(&self) -> bool {
         self.shared.state.borrow().breaker.admits()
@@ -219,27 +234,36 @@ impl Drop for Link {
 }
 
 impl Shared {
-    fn enqueue(self: &Rc<Self>, call: Call, awaited: &Awaited) {
+    fn enqueue(self: &Rc<Self>, call: Call, deadline: Instant, awaited: &Awaited) {
         let now = monotonic();
-        let is_first = {
+        let watch = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
                 return call.answer.keep(Err(StoreError::Away));
             }
+            if deadline <= now {
+                return call.answer.keep(Err(StoreError::NotSent));
+            }
             state.queue.push(call);
-            state.deadlines.add(now + self.settings.timeout, awaited)
+            let is_first = state.deadlines.add(deadline, awaited);
+            state.watch += u64::from(is_first);
+            is_first.then_some(state.watch)
         };
-        if is_first {
-            spawn_local(Rc::clone(self).watch_the_time(now));
+        if let Some(watch) = watch {
+            spawn_local(Rc::clone(self).watch_the_time(watch, now));
         }
         self.pump();
     }
 
     /// Lets no call wait for longer than it may, as long as there are any. What
     /// has been answered by then is read before. It is `now` where the first call
-    /// was made: this task may have waited since.
-    async fn watch_the_time(self: Rc<Self>, mut now: Instant) {
-        let pass = |now| self.state.borrow_mut().deadlines.pass(now);
+    /// was made: this task may have waited since. It ends when another `watch` has
+    /// begun, because a call may wait less long than those before it.
+    async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
+        let pass = |now| {
+            let mut state = self.state.borrow_mut();
+            if state.watch == watch { state.deadlines.pass(now) } else { None }
+        };
         while let Some(next) = pass(now) {
             sleep_until(next.into()).await;
             now = monotonic();
@@ -275,24 +299,6 @@ impl Shared {
             // it what they ask.
             spawn_local(Rc::clone(self).carry());
         }
-    }
-
-    async fn carry(self: Rc<Self>) {
-        let Some((mut connection, batch)) = self.state.borrow_mut().departs() else { return };
-        self.pump();
-        let exchange = exchange::run(&mut connection.wire, self.script, batch);
-        let landed = in_time(self.settings.timeout, exchange).await;
-        let late = || Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
-        let Landed { verdict, again } = landed.unwrap_or_else(late);
-        {
-            let mut state = self.state.borrow_mut();
-            state.queue.landed();
-            if state.breaker.admits() {
-                state.queue.put_back(again);
-            }
-        }
-        self.judge(verdict, connection.number);
-        self.pump();
     }
 
     /// Draws the conclusions from how a batch or a probe on a connection ended.
@@ -352,7 +358,9 @@ fn is_fatal(error: &StoreError) -> bool {
         StoreError::Lost(_) | StoreError::Garbage(_) => true,
         // It has become a replica: the sentinels, or a name, lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
-        StoreError::Away | StoreError::Overloaded | StoreError::Timeout => false,
+        StoreError::Away | StoreError::Overloaded | StoreError::NotSent | StoreError::Timeout => {
+            false
+        }
     }
 }
 

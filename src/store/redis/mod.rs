@@ -30,6 +30,7 @@ pub mod fuzzing;
 mod held;
 mod here;
 mod invalidation;
+mod late;
 pub mod layout;
 mod link;
 mod news;
@@ -51,7 +52,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -72,7 +73,7 @@ pub use url::UrlError;
 use self::clock::StoreClock;
 use self::codec::Encoder;
 use self::errands::Errands;
-use self::fallback::Fallback;
+use self::fallback::{Fallback, Unjudged};
 use self::held::Held;
 use self::here::{Here, Plan, Way};
 use self::invalidation::Invalidations;
@@ -204,14 +205,19 @@ impl RedisStore {
         self.go_by_facts();
     }
 
-    /// See [`Store::apply`](super::Store::apply).
+    /// See [`Store::apply_by`](super::Store::apply_by).
     ///
     /// What asks the server has its own place: decisions that need nobody else
     /// would have room for it.
-    pub async fn apply(self: &Rc<Self>, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+    pub async fn apply(
+        self: &Rc<Self>,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
         if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
-            return Box::pin(self.ask_for(&encoder, charges, None, now)).await;
+            return Box::pin(self.ask_for(&encoder, charges, None, (now, deadline))).await;
         }
         let there = self.time_there(now);
         let plan = self.here.borrow_mut().plan(charges, there);
@@ -224,7 +230,7 @@ impl RedisStore {
             true => None,
             false => {
                 let planned = Some((&plan, there));
-                Some(Box::pin(self.ask_for(&encoder, charges, planned, now)).await)
+                Some(Box::pin(self.ask_for(&encoder, charges, planned, (now, deadline))).await)
             }
         };
         self.combine(&encoder, charges, (&plan, there), &wanted, asked)
@@ -276,8 +282,15 @@ impl RedisStore {
 
     /// Judges while it is not known where the counters are.
     fn judge_alone(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let nodes = self.nodes.get();
-        Decided { at: now, answers: self.shared.fallback.judge(charges, false, false, nodes, now) }
+        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
+            charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
+        let (nodes, there) = (self.nodes.get(), self.time_there(now));
+        Decided { at: there, answers: self.shared.fallback.judge(&unjudged, false, nodes, there) }
+    }
+
+    /// By when what is asked now must be answered.
+    pub fn deadline(&self) -> Instant {
+        self.servers.deadline()
     }
 
     /// See [`Store::correct`](super::Store::correct).
@@ -286,7 +299,8 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    self.shared.fallback.correct(correction, self.nodes.get(), now);
+                    let (nodes, there) = (self.nodes.get(), self.time_there(now));
+                    self.shared.fallback.correct(correction, nodes, there);
                 }
                 Source::Nobody | Source::Unasked => {}
                 Source::Store => self.correct_there(charge, *op, now),

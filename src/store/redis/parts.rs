@@ -8,6 +8,7 @@
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, Finding, Lease};
+use super::fallback::Unjudged;
 use super::here::{Plan, Way};
 use super::{Place, StoreError};
 use crate::algorithm::Op;
@@ -44,7 +45,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    fn asked(&self) -> Asked<'a> {
+    pub(super) fn asked(&self) -> Asked<'a> {
         let Charge { key, algorithm, binding, .. } = self.charge;
         Asked { key, algorithm, ask: self.ask, binding }
     }
@@ -127,25 +128,30 @@ pub(super) fn decided_at(outcomes: &[Outcome], now: Timestamp) -> Timestamp {
 }
 
 /// Whether a request is refused by one of these answers.
-pub(super) fn refuses(charges: &[Charge<'_>], answers: &[Answer]) -> bool {
-    charges.iter().zip(answers).any(|(charge, it)| charge.binding && !it.verdict.admitted)
+pub(super) fn refuses<'c, 'a: 'c>(
+    charges: impl IntoIterator<Item = &'c Charge<'a>>,
+    answers: &[Answer],
+) -> bool {
+    charges.into_iter().zip(answers).any(|(charge, it)| charge.binding && !it.verdict.admitted)
 }
 
-/// The request's charges that no store has judged, and whether it may have
-/// counted them all the same.
+/// The request's charges that no store has judged.
 pub(super) fn unjudged<'a>(
     wanted: &[Wanted<'a>],
     parts: &[Part<'_>],
     outcomes: &[Outcome],
-) -> (SmallVec<[Charge<'a>; 4]>, bool) {
+) -> SmallVec<[Unjudged<'a>; 4]> {
     let judged = parts.iter().zip(outcomes);
     let failed = judged.filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
-    let mut indices: SmallVec<[usize; 4]> = SmallVec::new();
-    let mut sent = false;
+    let mut indices: SmallVec<[(usize, bool); 4]> = SmallVec::new();
     for (part, error) in failed {
-        indices.extend_from_slice(&part.indices);
-        sent |= error.may_have_counted();
+        let is_doubtful = error.may_have_counted();
+        indices.extend(part.indices.iter().map(|&index| (index, is_doubtful)));
     }
     indices.sort_unstable();
-    (indices.into_iter().map(|index| wanted[index].charge).collect(), sent)
+    let unjudged = |(index, is_doubtful): (usize, bool)| {
+        let charge = wanted[index].charge;
+        Unjudged { charge, is_doubtful }
+    };
+    indices.into_iter().map(unjudged).collect()
 }

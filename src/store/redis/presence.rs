@@ -8,7 +8,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use redis::{Value, pipe};
+use redis::{Pipeline, Value, pipe};
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::{info, warn};
@@ -147,32 +147,72 @@ impl Presence {
         format!("{}:meta:{name}", self.prefix)
     }
 
-    /// Writes `proposal` if nothing is there, and returns what then is there.
+    /// Writes `proposal` if nothing is there, and returns what then is there. Each of
+    /// several shards has a copy, so that any of them is enough; where they differ,
+    /// because no node saw them all, that of the first in their order holds.
     async fn agree(&self, name: &str, proposal: &str) -> Result<Option<String>, StoreError> {
         let key = self.key(name);
-        let mut commands = pipe();
-        commands.cmd("SET").arg(&key).arg(proposal).arg("NX");
-        commands.cmd("GET").arg(&key);
-        let mut agreed = None;
-        for answer in self.servers.query(key.as_bytes(), &commands).await? {
-            agreed = Some(answer.extract_error()?);
+        let mut look = pipe();
+        look.cmd("GET").arg(&key);
+        let mut copies = self.copies(&key, &look).await?;
+        if copies.iter().all(Option::is_none) {
+            let mut propose = pipe();
+            propose.cmd("SET").arg(&key).arg(proposal).arg("NX");
+            propose.cmd("GET").arg(&key);
+            copies = self.copies(&key, &propose).await?;
         }
-        match agreed {
-            Some(Value::BulkString(agreed)) => Ok(String::from_utf8(agreed).ok()),
-            _ => Ok(None),
+        let agreed = copies.iter().flatten().next().cloned();
+        if let Some(agreed) = &agreed
+            && copies.iter().any(|copy| copy.as_ref() != Some(agreed))
+        {
+            let mut tell = pipe();
+            tell.cmd("SET").arg(&key).arg(agreed).cmd("GET").arg(&key);
+            self.copies(&key, &tell).await?;
         }
+        Ok(agreed)
     }
 
+    /// The last answer of each server that answers, as text.
+    async fn copies(
+        &self,
+        key: &str,
+        commands: &Pipeline,
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let (mut copies, mut error) = (Vec::new(), StoreError::Away);
+        for answers in self.servers.query_copies(key.as_bytes(), commands).await {
+            let last = answers
+                .and_then(|mut answers| Ok(answers.pop().unwrap_or_default().extract_error()?));
+            match last {
+                Ok(Value::BulkString(copy)) => copies.push(String::from_utf8(copy).ok()),
+                Ok(_) => copies.push(None),
+                Err(why) => error = why,
+            }
+        }
+        if copies.is_empty() { Err(error) } else { Ok(copies) }
+    }
+
+    /// Tells all servers that keep the signs, and returns how many nodes the one
+    /// has heard of that has heard of most.
     async fn give_sign(&self) -> Result<u32, StoreError> {
         let key = self.key("nodes");
         let mut commands = pipe();
         commands.cmd("EVAL").arg(ALIVE).arg(1).arg(&key);
         commands.arg(format!("{:016x}", self.node)).arg(SILENCE_S);
-        let answers = self.servers.query(key.as_bytes(), &commands).await?;
-        match answers.into_iter().next().map(Value::extract_error).transpose()? {
-            Some(Value::Int(alive)) => Ok(u32::try_from(alive).unwrap_or(1).max(1)),
-            _ => Err(StoreError::Garbage("the number of nodes is no number")),
+        let mut most = Err(StoreError::Away);
+        for answers in self.servers.query_copies(key.as_bytes(), &commands).await {
+            let first = answers.and_then(|answers| {
+                Ok(answers.into_iter().next().map(Value::extract_error).transpose()?)
+            });
+            most = match (first, most) {
+                (Ok(Some(Value::Int(alive))), most) => {
+                    Ok(u32::try_from(alive).unwrap_or(1).max(most.unwrap_or(1)))
+                }
+                (_, Ok(most)) => Ok(most),
+                (Ok(_), Err(_)) => Err(StoreError::Garbage("the number of nodes is no number")),
+                (Err(error), Err(_)) => Err(error),
+            };
         }
+        most
     }
 
     /// A server that evicts forgets about a hundred clients with each key.

@@ -1,10 +1,13 @@
 //! An answer that one call waits for, within one thread, and the time by which
 //! it must have come.
 //!
-//! Whoever promises an answer and goes without giving it has let the time pass.
-//! Of the deadlines of all calls only the earliest needs a timer: see
-//! [`Deadlines`]. A timer for each call would cost more than the rest of its
-//! way through here.
+//! A call that was sent may be answered later than that. Its caller is told in
+//! time that it is late, and may wait for the answer by [`Late`]: what the server
+//! has counted is known then.
+//!
+//! A promise that is dropped will never be kept. Of the deadlines of all calls
+//! only the earliest needs a timer: see [`Deadlines`]. A timer for each call would
+//! cost more than the rest of its way through here.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,6 +27,11 @@ pub(super) struct Promise(Rc<Slot>);
 #[derive(Debug)]
 pub(super) struct Awaited(Rc<Slot>);
 
+/// Waits for an answer that did not come in time. None: it will never come.
+#[derive(Debug)]
+#[must_use = "it tells what the server has counted"]
+pub(super) struct Late(Awaited);
+
 #[derive(Debug)]
 struct Slot {
     state: RefCell<State>,
@@ -36,7 +44,9 @@ enum State {
     /// There is no answer yet; whom to wake when there is.
     Open(Option<Waker>),
     Answered(Answer),
-    /// The answer was taken, or nobody waits for it any more.
+    /// The time is over; whom to wake when the answer comes all the same.
+    Overdue(Option<Waker>),
+    /// The answer was taken, or nobody waits for it any more, or it will never come.
     Over,
 }
 
@@ -48,7 +58,8 @@ impl Promise {
         (Self(Rc::clone(&slot)), Awaited(slot))
     }
 
-    /// Whether no answer is waited for any more.
+    /// Whether the time is over, or no answer is waited for any more: such a call
+    /// is not sent.
     pub(super) fn is_closed(&self) -> bool {
         is_closed(&self.0)
     }
@@ -63,15 +74,23 @@ impl Promise {
         self.0.times_sent.get() <= 1 && !self.is_closed()
     }
 
-    /// Tells the answer, unless it is too late.
+    /// Tells the answer.
     pub(super) fn keep(self, answer: Answer) {
-        settle(&self.0, answer);
+        settle(&self.0, State::Answered(answer));
     }
 }
 
 impl Drop for Promise {
     fn drop(&mut self) {
-        settle(&self.0, Err(StoreError::Timeout));
+        let is_open = matches!(*self.0.state.borrow(), State::Open(_));
+        settle(&self.0, if is_open { State::Answered(self.0.silence()) } else { State::Over });
+    }
+}
+
+impl Slot {
+    /// What the caller is told when there is no answer in time.
+    fn silence(&self) -> Answer {
+        Err(if self.times_sent.get() == 0 { StoreError::NotSent } else { StoreError::Timeout })
     }
 }
 
@@ -79,15 +98,22 @@ fn is_closed(slot: &Slot) -> bool {
     !matches!(*slot.state.borrow(), State::Open(_))
 }
 
-/// The first answer holds.
-fn settle(slot: &Slot, answer: Answer) {
+/// The first answer holds. Who waits is woken.
+fn settle(slot: &Slot, next: State) {
     let waker = match &mut *slot.state.borrow_mut() {
-        State::Open(waker) => waker.take(),
+        State::Open(waker) | State::Overdue(waker) => waker.take(),
         State::Answered(_) | State::Over => return,
     };
-    slot.state.replace(State::Answered(answer));
+    slot.state.replace(next);
     if let Some(waker) = waker {
         waker.wake();
+    }
+}
+
+/// The time of a call is over.
+fn pass(slot: &Slot) {
+    if !is_closed(slot) {
+        settle(slot, State::Overdue(None));
     }
 }
 
@@ -96,23 +122,48 @@ impl Awaited {
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()
     }
+
+    /// The time of the call is over, whatever its deadline: if it was not sent, it
+    /// will not be. Waits for the answer that it may still get.
+    pub(super) fn give_up(self) -> Option<Late> {
+        pass(&self.0);
+        let is_expected = !matches!(*self.0.state.borrow(), State::Over);
+        (is_expected && self.times_sent() > 0).then_some(Late(self))
+    }
+
+    /// The answer, if there is one already. Otherwise `waker` is kept if there may
+    /// be one later, also after the time of the call is over.
+    fn take(&self, waker: Option<&Waker>) -> Option<Answer> {
+        let mut state = self.0.state.borrow_mut();
+        match &mut *state {
+            State::Open(kept) | State::Overdue(kept) => {
+                if let Some(waker) = waker {
+                    match kept {
+                        Some(kept) => kept.clone_from(waker),
+                        None => *kept = Some(waker.clone()),
+                    }
+                }
+                return None;
+            }
+            State::Answered(_) | State::Over => {}
+        }
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Answered(answer) => Some(answer),
+            State::Open(_) | State::Overdue(_) | State::Over => None,
+        }
+    }
 }
 
 impl Future for Awaited {
     type Output = Answer;
 
+    /// The answer in time. Later, that there is none.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let mut state = self.0.state.borrow_mut();
-        if let State::Open(waker) = &mut *state {
-            match waker {
-                Some(waker) => waker.clone_from(cx.waker()),
-                None => *waker = Some(cx.waker().clone()),
-            }
-            return Poll::Pending;
-        }
-        match std::mem::replace(&mut *state, State::Over) {
-            State::Answered(answer) => Poll::Ready(answer),
-            State::Open(_) | State::Over => Poll::Ready(Err(StoreError::Timeout)),
+        let is_open = matches!(*self.0.state.borrow(), State::Open(_));
+        match self.take(is_open.then_some(cx.waker())) {
+            Some(answer) => Poll::Ready(answer),
+            None if is_open => Poll::Pending,
+            None => Poll::Ready(self.0.silence()),
         }
     }
 }
@@ -123,29 +174,42 @@ impl Drop for Awaited {
     }
 }
 
-/// By when the calls of one link must have been answered. All may wait equally
-/// long, so they stand in order.
+impl Future for Late {
+    type Output = Option<Answer>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+        let is_over = matches!(*self.0.0.state.borrow(), State::Over);
+        match self.0.take(Some(cx.waker())) {
+            None if !is_over => Poll::Pending,
+            answer => Poll::Ready(answer),
+        }
+    }
+}
+
+/// By when the calls of one link must have been answered, the earliest first.
+/// Almost all may wait equally long, so a new one mostly stands at the end.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
 
 impl Deadlines {
-    /// What is awaited is over at `deadline`. Whether nothing was here before:
-    /// then somebody must look at the time.
+    /// What is awaited is over at `deadline`. Whether this is the earliest of all:
+    /// then somebody must look at the time by then.
     pub(super) fn add(&mut self, deadline: Instant, awaited: &Awaited) -> bool {
-        let was_empty = self.0.is_empty();
         // So there are about as many as there are open calls.
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
         }
-        self.0.push_back((deadline, Rc::clone(&awaited.0)));
-        was_empty
+        let before = self.0.iter().rposition(|(other, _)| *other <= deadline);
+        let place = before.map_or(0, |before| before + 1);
+        self.0.insert(place, (deadline, Rc::clone(&awaited.0)));
+        place == 0
     }
 
     /// Ends what is over at `now`. When the next is, if there is one.
     pub(super) fn pass(&mut self, now: Instant) -> Option<Instant> {
         while let Some((deadline, slot)) = self.0.front() {
             if is_closed(slot) || *deadline <= now {
-                settle(slot, Err(StoreError::Timeout));
+                pass(slot);
                 self.0.pop_front();
             } else {
                 return Some(*deadline);
@@ -165,6 +229,7 @@ mod tests {
     use crate::time::monotonic;
 
     const TIMEOUT: Option<Answer> = Some(Err(StoreError::Timeout));
+    const NOT_SENT: Option<Answer> = Some(Err(StoreError::NotSent));
 
     fn answer(text: &'static str) -> Answer {
         Ok(text.into())
@@ -186,7 +251,67 @@ mod tests {
     fn a_promise_that_is_dropped_is_an_answer_that_did_not_come_in_time() {
         let (promise, awaited) = Promise::new();
         drop(promise);
+        assert_eq!(awaited.now_or_never(), NOT_SENT);
+        let (promise, awaited) = Promise::new();
+        promise.departs();
+        drop(promise);
         assert_eq!(awaited.now_or_never(), TIMEOUT);
+    }
+
+    /// A call that was sent, and whose time is over.
+    fn overdue() -> (Promise, Awaited) {
+        let (promise, mut awaited) = Promise::new();
+        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        deadlines.add(now, &awaited);
+        promise.departs();
+        deadlines.pass(now);
+        assert_eq!((&mut awaited).now_or_never(), TIMEOUT);
+        (promise, awaited)
+    }
+
+    #[test]
+    fn an_answer_that_comes_late_is_told_to_those_who_wait_for_it() {
+        let (promise, awaited) = overdue();
+        let mut late = awaited.give_up().expect("it was sent");
+        assert_eq!((&mut late).now_or_never(), None);
+        promise.keep(answer("late"));
+        assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
+    }
+
+    #[test]
+    fn an_answer_that_never_comes_is_not_waited_for() {
+        let (promise, awaited) = overdue();
+        let mut late = awaited.give_up().expect("it was sent");
+        assert_eq!((&mut late).now_or_never(), None);
+        drop(promise);
+        assert_eq!(late.now_or_never(), Some(None));
+        let (promise, awaited) = overdue();
+        drop(promise);
+        assert!(awaited.give_up().is_none());
+    }
+
+    #[test]
+    fn a_call_that_is_given_up_is_not_sent_and_then_has_no_late_answer() {
+        let (promise, awaited) = Promise::new();
+        assert!(awaited.give_up().is_none());
+        assert!(promise.is_closed());
+        let (promise, awaited) = Promise::new();
+        promise.departs();
+        let late = awaited.give_up().expect("it was sent");
+        assert!(promise.is_closed() && !promise.may_be_sent_again());
+        promise.keep(answer("late"));
+        assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
+    }
+
+    #[test]
+    fn an_answer_between_the_end_of_the_time_and_the_next_look_is_in_time() {
+        let (promise, awaited) = Promise::new();
+        let (mut deadlines, now) = (Deadlines::default(), monotonic());
+        deadlines.add(now, &awaited);
+        promise.departs();
+        deadlines.pass(now);
+        promise.keep(answer("just now"));
+        assert_eq!(awaited.now_or_never(), Some(answer("just now")));
     }
 
     #[test]
@@ -201,8 +326,7 @@ mod tests {
         deadlines.add(now, &awaited);
         deadlines.pass(now);
         assert!(promise.is_closed());
-        promise.keep(answer("too late"));
-        assert_eq!(awaited.now_or_never(), TIMEOUT);
+        assert_eq!(awaited.now_or_never(), NOT_SENT);
     }
 
     #[test]
@@ -219,6 +343,25 @@ mod tests {
         let closed: Vec<_> = calls.iter().map(|(promise, _)| promise.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
         assert_eq!(deadlines.pass(at(3)), None);
+    }
+
+    #[test]
+    fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
+        let (mut deadlines, start) = (Deadlines::default(), monotonic());
+        let at = |ms| start + Duration::from_millis(ms);
+        let calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let order = [20, 30, 10, 25];
+        let firsts: Vec<_> = order
+            .into_iter()
+            .zip(&calls)
+            .map(|(ms, (_, awaited))| deadlines.add(at(ms), awaited))
+            .collect();
+        assert_eq!(firsts, [true, false, true, false]);
+        let closed = || calls.iter().map(|(it, _)| it.is_closed()).collect::<Vec<_>>();
+        assert_eq!(deadlines.pass(at(10)), Some(at(20)));
+        assert_eq!(closed(), [false, false, true, false]);
+        assert_eq!(deadlines.pass(at(25)), Some(at(30)));
+        assert_eq!(closed(), [true, false, true, true]);
     }
 
     #[test]

@@ -11,16 +11,18 @@ use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use super::RedisStore;
 use super::batch::Repeat;
 use super::codec::Encoder;
 use super::held::is_in_flight;
 use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
+use super::promise::Late;
 use super::server::Call;
+use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::store::{Charge, Correction, Decided};
@@ -47,7 +49,16 @@ pub(super) struct Calls(SmallVec<[Step; 1]>);
 #[expect(clippy::large_enum_variant, reason = "the decision that holds it has its own place")]
 enum Step {
     Asked(Call),
-    Ended { outcome: Outcome, is_doubtful: bool },
+    Ended(Ended),
+}
+
+/// What became of one part.
+pub(super) struct Ended {
+    pub(super) outcome: Outcome,
+    /// The store may have counted more than it told.
+    pub(super) is_doubtful: bool,
+    /// The answer, if it may still come.
+    pub(super) late: Option<Late>,
 }
 
 impl Calls {
@@ -57,7 +68,7 @@ impl Calls {
         encoder: &Encoder,
         wanted: &[Wanted<'_>],
         parts: &[Part<'_>],
-        now: Timestamp,
+        (now, deadline): (Timestamp, Instant),
     ) -> Self {
         let there = store.time_there(now);
         let ask = |part: &Part<'_>| {
@@ -71,7 +82,7 @@ impl Calls {
                 false => Repeat::Never,
             };
             let encoded = encoder.encode(&part.asked, there);
-            Step::Asked(store.servers.call(part.place, encoded, repeat))
+            Step::Asked(store.servers.call_by(part.place, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }
@@ -80,18 +91,17 @@ impl Calls {
     fn is_sent(&self) -> bool {
         self.0.iter().any(|step| match step {
             Step::Asked(call) => call.times_sent() > 0,
-            Step::Ended { .. } => true,
+            Step::Ended(_) => true,
         })
     }
 
-    /// What became of the parts. Of those that are in doubt the store may have
-    /// counted more than it told.
+    /// What became of the parts.
     pub(super) async fn outcomes(
         &mut self,
         store: &RedisStore,
         parts: &[Part<'_>],
         now: Timestamp,
-    ) -> SmallVec<[(Outcome, bool); 1]> {
+    ) -> SmallVec<[Ended; 1]> {
         poll_fn(|cx| {
             let mut is_over = true;
             for (step, part) in self.0.iter_mut().zip(parts) {
@@ -102,7 +112,10 @@ impl Calls {
                         let was_repeated = call.times_sent() > 1;
                         let outcome = answer.and_then(|answer| store.heard(part, &answer, now));
                         let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
-                        *step = Step::Ended { outcome, is_doubtful: is_lost || was_repeated };
+                        let ended =
+                            Ended { outcome, is_doubtful: is_lost || was_repeated, late: None };
+                        let over = mem::replace(step, Step::Ended(ended));
+                        step.listen(over);
                     }
                 }
             }
@@ -111,9 +124,20 @@ impl Calls {
         .await;
         let ended = mem::take(&mut self.0).into_iter().filter_map(|step| match step {
             Step::Asked(_) => None,
-            Step::Ended { outcome, is_doubtful } => Some((outcome, is_doubtful)),
+            Step::Ended(ended) => Some(ended),
         });
         ended.collect()
+    }
+}
+
+impl Step {
+    /// Listens for what the call that is `over` may still be answered.
+    fn listen(&mut self, over: Self) {
+        if let (Self::Ended(ended), Self::Asked(call)) = (self, over)
+            && matches!(ended.outcome, Err(StoreError::Timeout))
+        {
+            ended.late = call.give_up();
+        }
     }
 }
 
@@ -145,7 +169,7 @@ struct Abandoned {
 }
 
 /// A charge that outlives the rules by which it is made.
-struct Owned {
+pub(super) struct Owned {
     key: Key,
     algorithm: Algorithm,
     cost: u64,
@@ -154,12 +178,12 @@ struct Owned {
 }
 
 impl Owned {
-    fn of(charge: &Charge<'_>) -> Self {
+    pub(super) fn of(charge: &Charge<'_>) -> Self {
         let Charge { key, algorithm, cost, binding, terms } = *charge;
         Self { key, algorithm: algorithm.clone(), cost, binding, terms }
     }
 
-    fn charge(&self) -> Charge<'_> {
+    pub(super) fn charge(&self) -> Charge<'_> {
         let Self { key, ref algorithm, cost, binding, terms } = *self;
         Charge { key, algorithm, cost, binding, terms }
     }

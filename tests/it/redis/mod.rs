@@ -4,11 +4,13 @@
 mod clocks;
 mod closing;
 mod conformance;
+mod deadline;
 mod denials;
 mod exactness;
 mod faults;
 mod handing_over;
 mod in_flight;
+mod late;
 mod leaving;
 mod outages;
 mod overrides;

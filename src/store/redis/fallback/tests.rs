@@ -1,8 +1,10 @@
-//! Each policy does what its owner chose, and the store is told once.
+//! Each policy does what its owner chose; what is known holds; and the store is
+//! told of each unit once.
 
+use super::debts::MAX_OWING;
 use super::*;
-use crate::algorithm::{Concurrency, FixedWindow, Quota};
-use crate::digest::{Counter, Principal};
+use crate::algorithm::{Concurrency, FixedWindow, Quota, TokenBucket};
+use crate::digest::Principal;
 use crate::terms::Terms;
 
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
@@ -25,19 +27,55 @@ fn charge(number: u64, algorithm: &Algorithm, on_failure: OnFailure) -> Charge<'
     }
 }
 
+fn local(number: u64, algorithm: &Algorithm) -> Charge<'_> {
+    charge(number, algorithm, OnFailure::Local)
+}
+
 fn fallback() -> Fallback {
     Fallback::new(Arc::new(MemoryStore::new(100)))
+}
+
+fn unjudged<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Unjudged<'a>> {
+    charges.iter().map(|&charge| Unjudged { charge, is_doubtful }).collect()
+}
+
+impl Fallback {
+    fn judge_all(&self, charges: &[Charge<'_>], now: Timestamp) -> SmallVec<[Answer; 4]> {
+        self.judge(&unjudged(charges, false), false, 1, now)
+    }
+
+    fn admits(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
+        self.judge_all(&[*charge], now)[0].verdict.admitted
+    }
+
+    /// All debts of keys whose servers are up, as the store is told of them.
+    fn all_owed(&self, now: Timestamp) -> Vec<Debt> {
+        self.owed(usize::MAX, now, |_| Standing::Up)
+    }
+
+    /// The same in units, all of which the store counts.
+    fn pay(&self, now: Timestamp) -> Vec<u64> {
+        let debts = self.all_owed(now);
+        let units = debts.iter().map(|debt| debt.units).collect();
+        debts.into_iter().for_each(|debt| self.settled(debt));
+        units
+    }
 }
 
 fn said(answers: &[Answer]) -> Vec<(bool, Source)> {
     answers.iter().map(|it| (it.verdict.admitted, it.source)).collect()
 }
 
+/// The state after so many units were taken at `at`.
+fn after(algorithm: &Algorithm, units: u64, at: Timestamp) -> Option<State> {
+    algorithm.apply(None, Op::Take(units), at).0
+}
+
 #[test]
 fn each_charge_is_judged_as_its_terms_say() {
     let ten = fixed(10);
-    let charges = [charge(1, &ten, OnFailure::Local), charge(2, &ten, OnFailure::Allow)];
-    let answers = fallback().judge(&charges, false, false, 1, NOW);
+    let charges = [local(1, &ten), charge(2, &ten, OnFailure::Allow)];
+    let answers = fallback().judge_all(&charges, NOW);
     assert_eq!(said(&answers), [(true, Source::Local), (true, Source::Nobody)]);
     assert_eq!((answers[0].verdict.remaining, answers[1].verdict.remaining), (9, 10));
 }
@@ -45,29 +83,28 @@ fn each_charge_is_judged_as_its_terms_say() {
 #[test]
 fn one_that_refuses_what_nobody_judges_keeps_the_others_from_counting() {
     let (ten, fallback) = (fixed(10), fallback());
-    let charges = [charge(1, &ten, OnFailure::Local), charge(2, &ten, OnFailure::Deny)];
-    let answers = fallback.judge(&charges, false, false, 1, NOW);
+    let charges = [local(1, &ten), charge(2, &ten, OnFailure::Deny)];
+    let answers = fallback.judge_all(&charges, NOW);
     assert_eq!(said(&answers), [(true, Source::Local), (false, Source::Nobody)]);
     assert_eq!(answers[0].verdict.remaining, 10);
     assert_eq!(answers[1].verdict.retry, Retry::After(Span::SECOND));
-    assert!(fallback.owed(9, NOW).is_empty());
+    assert!(fallback.pay(NOW).is_empty());
 }
 
 #[test]
 fn what_is_refused_elsewhere_is_looked_at_and_not_counted() {
     let (ten, fallback) = (fixed(10), fallback());
-    let charges = [charge(1, &ten, OnFailure::Local)];
-    assert_eq!(fallback.judge(&charges, false, true, 1, NOW)[0].verdict.remaining, 10);
-    assert!(fallback.owed(9, NOW).is_empty());
+    let charges = unjudged(&[local(1, &ten)], false);
+    assert_eq!(fallback.judge(&charges, true, 1, NOW)[0].verdict.remaining, 10);
+    assert!(fallback.pay(NOW).is_empty());
 }
 
 #[test]
 fn a_node_admits_its_share_and_one_at_least() {
     let admitted = |limit, nodes| {
         let (algorithm, fallback) = (fixed(limit), fallback());
-        let charges = [charge(1, &algorithm, OnFailure::Local)];
-        let is_admitted =
-            |_: &u64| fallback.judge(&charges, false, false, nodes, NOW)[0].verdict.admitted;
+        let charges = unjudged(&[local(1, &algorithm)], false);
+        let is_admitted = |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
         (0..20).take_while(is_admitted).count()
     };
     assert_eq!(admitted(10, 1), 10);
@@ -77,46 +114,210 @@ fn a_node_admits_its_share_and_one_at_least() {
 }
 
 #[test]
-fn the_store_is_told_once_of_what_it_cannot_know() {
+fn the_store_is_told_of_what_it_cannot_know_and_of_nothing_else() {
     let (ten, fallback) = (fixed(10), fallback());
-    let charges = [charge(1, &ten, OnFailure::Local)];
-    for sent in [true, false, false] {
-        fallback.judge(&charges, sent, false, 1, NOW);
+    let charges = [local(1, &ten)];
+    for is_doubtful in [true, false, false] {
+        fallback.judge(&unjudged(&charges, is_doubtful), false, 1, NOW);
     }
-    let owed = fallback.owed(9, NOW);
+    let owed = fallback.all_owed(NOW);
     assert_eq!(
         owed.iter().map(|debt| (debt.key, debt.units)).collect::<Vec<_>>(),
         [(charges[0].key, 2)]
     );
-    assert!(fallback.owed(9, NOW).is_empty());
-    // What counts there now does not count here any more.
-    assert_eq!(fallback.judge(&charges, false, false, 1, NOW)[0].verdict.remaining, 9);
+    assert!(fallback.pay(NOW).is_empty(), "it is being told");
+    owed.into_iter().for_each(|debt| fallback.settled(debt));
+    assert!(fallback.pay(NOW).is_empty());
+}
+
+/// It was taken out when the store was told, so that each outage gave the limit
+/// once more.
+#[test]
+fn what_a_node_admits_by_itself_is_its_share_through_any_number_of_outages() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let charge = local(1, &ten);
+    let mut admitted = 0;
+    for _outage in 0..6 {
+        admitted += (0..20).filter(|_| fallback.admits(&charge, NOW)).count();
+        fallback.pay(NOW);
+    }
+    assert_eq!(admitted, 10);
+    assert!(fallback.admits(&charge, NOW.plus(Span::DAY)), "its window is over");
+}
+
+/// They were forgotten when they were told, whatever became of that.
+#[test]
+fn debts_are_kept_until_the_store_has_counted_them() {
+    let (ten, fallback) = (fixed(10), fallback());
+    for _ in 0..3 {
+        fallback.admits(&local(1, &ten), NOW);
+    }
+    for round in 0..3 {
+        let mut debts = fallback.all_owed(NOW);
+        let debt = debts.pop().expect("there is one");
+        assert_eq!((debt.units, debts.len()), (3 + round, 0));
+        // What comes meanwhile is added to it.
+        fallback.admits(&local(1, &ten), NOW);
+        fallback.not_counted(debt, NOW);
+    }
+    assert_eq!(fallback.pay(NOW), [6]);
+    assert!(fallback.pay(NOW).is_empty());
+}
+
+#[test]
+fn a_server_that_is_back_is_told_of_one_debt_and_of_the_others_when_it_has_answered() {
+    let (ten, fallback) = (fixed(10), fallback());
+    for number in 0..5 {
+        fallback.admits(&local(number, &ten), NOW);
+    }
+    assert!(fallback.owed(9, NOW, |_| Standing::Away).is_empty());
+    let mut first = fallback.owed(9, NOW, |_| Standing::Untried);
+    assert_eq!(first.len(), 1);
+    assert!(fallback.owed(9, NOW, |_| Standing::Untried).is_empty());
+    fallback.not_counted(first.pop().expect("there is one"), NOW);
+    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 3);
+    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 2);
+}
+
+#[test]
+fn one_server_that_is_away_keeps_no_other_from_being_told() {
+    let (ten, fallback) = (fixed(10), fallback());
+    for number in 0..200 {
+        fallback.admits(&local(number, &ten), NOW);
+    }
+    let there = charge(199, &ten, OnFailure::Local).key;
+    let standing = |key: &Key| if *key == there { Standing::Up } else { Standing::Away };
+    let told = fallback.owed(64, NOW, standing);
+    assert_eq!(told.iter().map(|debt| debt.key).collect::<Vec<_>>(), [there]);
 }
 
 #[test]
 fn what_counts_no_more_is_not_told() {
     let (ten, fallback) = (fixed(10), fallback());
-    fallback.judge(&[charge(1, &ten, OnFailure::Local)], false, false, 1, NOW);
-    assert!(fallback.owed(9, NOW.plus(Span::DAY)).is_empty());
+    fallback.admits(&local(1, &ten), NOW);
+    assert!(fallback.pay(NOW.plus(Span::DAY)).is_empty());
+}
+
+#[test]
+fn what_the_store_has_said_of_a_counter_that_is_used_up_holds_until_it_ends() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let [known, other] = [local(1, &ten), local(2, &ten)];
+    fallback.learn(known.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(other.key, &ten, after(&ten, 9, NOW).as_ref(), NOW);
+    let end = ten.edge(NOW).expect("it has windows");
+    for at in [NOW, NOW.plus(Span::from_secs(60)), end.minus(Span::from_micros(1))] {
+        let answers = fallback.judge_all(&[known], at);
+        assert_eq!(said(&answers), [(false, Source::Local)]);
+        assert_eq!(answers[0].verdict.retry, Retry::After(end.since(at)));
+    }
+    assert!(fallback.admits(&other, NOW), "then the share decides");
+    assert!(fallback.admits(&known, end), "then the share decides");
+    // Nothing of what is refused becomes a debt.
+    assert_eq!(fallback.pay(end), [1]);
+}
+
+#[test]
+fn what_is_known_of_a_bucket_goes_on_with_what_is_admitted_here() {
+    let quota = Quota::new(10, Span::from_secs(10)).unwrap();
+    let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
+    let (fallback, charge) = (fallback(), local(1, &bucket));
+    fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW).as_ref(), NOW);
+    // By the share alone ten would pass at once.
+    let mut admitted = 0;
+    for tenths in 0..50 {
+        let now = NOW.plus(Span::from_millis(100 * tenths));
+        admitted += u64::from(fallback.admits(&charge, now));
+    }
+    assert_eq!(admitted, 4);
+}
+
+#[test]
+fn what_is_known_is_what_the_store_has_said_last() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let charge = local(1, &ten);
+    fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &ten, after(&ten, 8, NOW).as_ref(), NOW);
+    let admitted = (0..9).filter(|_| fallback.admits(&charge, NOW)).count();
+    assert_eq!(admitted, 2);
+    fallback.forget(charge.key, &ten, NOW);
+    assert_eq!(fallback.judge_all(&[charge], NOW)[0].verdict.remaining, 7);
+}
+
+#[test]
+fn a_charge_that_binds_nothing_is_held_to_what_is_known_and_stops_nothing() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let shadow = Charge { binding: false, ..local(1, &ten) };
+    fallback.learn(shadow.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
+    let answers = fallback.judge_all(&[shadow, local(2, &ten)], NOW);
+    assert_eq!(said(&answers), [(false, Source::Local), (true, Source::Local)]);
+    assert_eq!(fallback.pay(NOW), [1]);
+}
+
+/// Ten were counted of 50,000.
+#[test]
+fn what_a_request_has_cost_beyond_its_reservation_is_owed_wherever_it_ends() {
+    let (many, fallback) = (fixed(100_000), fallback());
+    let reserved = Charge { cost: 10, ..local(1, &many) };
+    assert!(fallback.admits(&reserved, NOW));
+    assert_eq!(fallback.pay(NOW), [10]);
+    let op = Op::Settle { reserved: 10, actual: 50_000, taken: NOW };
+    let correction = Correction { charge: reserved, source: Source::Local, op };
+    fallback.correct(&correction, 1, NOW);
+    assert_eq!(fallback.pay(NOW), [49_990]);
+    // Another one ends that the store had counted, and cannot be told of.
+    fallback.settle(&reserved, 49_000, 1, NOW);
+    assert_eq!(fallback.judge_all(&[reserved], NOW)[0].verdict.remaining, 990);
+    assert_eq!(fallback.pay(NOW), [49_010]);
+}
+
+#[test]
+fn what_a_request_has_not_used_is_not_owed() {
+    let (many, fallback) = (fixed(1000), fallback());
+    let reserved = Charge { cost: 100, ..local(1, &many) };
+    assert!(fallback.admits(&reserved, NOW) && fallback.admits(&reserved, NOW));
+    let op = Op::Settle { reserved: 100, actual: 30, taken: NOW };
+    fallback.correct(&Correction { charge: reserved, source: Source::Local, op }, 1, NOW);
+    let op = Op::Give { cost: 100, taken: NOW };
+    fallback.correct(&Correction { charge: reserved, source: Source::Local, op }, 1, NOW);
+    assert_eq!(fallback.pay(NOW), [30]);
+    assert_eq!(fallback.judge_all(&[reserved], NOW)[0].verdict.remaining, 870);
+}
+
+#[test]
+fn what_the_store_turns_out_to_have_counted_leaves_the_share() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let charge = local(1, &ten);
+    for _ in 0..50 {
+        assert!(fallback.judge(&unjudged(&[charge], true), false, 1, NOW)[0].verdict.admitted);
+        fallback.counted_there(&charge, NOW, 1, NOW);
+    }
+    assert!(fallback.pay(NOW).is_empty());
 }
 
 #[test]
 fn what_is_in_flight_here_is_given_back_here() {
     let (single, fallback) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fallback());
-    let charge = charge(1, &single, OnFailure::Local);
-    let is_admitted = || fallback.judge(&[charge], false, false, 1, NOW)[0].verdict.admitted;
+    let charge = local(1, &single);
+    let is_admitted = || fallback.admits(&charge, NOW);
     assert!(is_admitted() && !is_admitted());
     let op = Op::Give { cost: 1, taken: NOW };
     fallback.correct(&Correction { charge, source: Source::Local, op }, 1, NOW);
     assert!(is_admitted());
-    assert!(fallback.owed(9, NOW).is_empty());
+    assert!(fallback.pay(NOW).is_empty());
 }
 
 #[test]
 fn a_flood_of_keys_is_not_remembered_beyond_its_bound() {
     let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_OWING))));
     for number in 0..u64::try_from(MAX_OWING + 10).unwrap() {
-        fallback.judge(&[charge(number, &ten, OnFailure::Local)], false, false, 1, NOW);
+        fallback.admits(&local(number, &ten), NOW);
     }
-    assert_eq!(fallback.owed(usize::MAX, NOW).len(), MAX_OWING);
+    let mut told = 0;
+    loop {
+        match fallback.pay(NOW).len() {
+            0 => break,
+            some => told += some,
+        }
+    }
+    assert_eq!(told, MAX_OWING);
 }

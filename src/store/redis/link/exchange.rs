@@ -26,7 +26,10 @@ pub(super) struct Landed {
 pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> Landed {
     let groups = group(batch);
     let mut tally = Tally::default();
-    let unknown = send(wire, script, groups, Round::First, &mut tally).await;
+    let mut unknown = send(wire, script, groups, Round::First, &mut tally).await;
+    // Calls whose time is over by now are not sent.
+    unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));
+    unknown.retain(|group| !group.is_empty());
     if !unknown.is_empty() {
         send(wire, script, unknown, Round::Second, &mut tally).await;
     }

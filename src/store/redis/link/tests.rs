@@ -1,6 +1,7 @@
 //! A link against a server that misbehaves, and against a real one.
 
 mod fake;
+mod late;
 mod real;
 
 use std::time::Duration;
@@ -11,12 +12,13 @@ use super::super::testing::{PATIENCE, timed};
 use super::*;
 
 impl Link {
-    async fn ask(&self, key: &str, body: &str) -> Answer {
-        self.call(asked(key, body), Repeat::Never, 0, false).await
+    fn begin(&self, key: &str, body: &str, repeat: Repeat) -> Awaited {
+        let deadline = monotonic() + self.shared.settings.timeout;
+        self.call(asked(key, body), (repeat, deadline), 0, false)
     }
 
-    fn position(&self) -> Position {
-        self.health().position
+    async fn ask(&self, key: &str, body: &str) -> Answer {
+        self.begin(key, body, Repeat::Never).await
     }
 }
 

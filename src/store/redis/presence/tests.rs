@@ -1,7 +1,7 @@
 //! Several nodes on one real server.
 
 use super::super::news::News;
-use super::super::testing::{ECHO, PATIENCE, Process, run, settings};
+use super::super::testing::{ECHO, PATIENCE, Process, eventually, run, settings};
 use super::*;
 
 async fn present(server: &Process, buckets: u64) -> (Presence, watch::Receiver<Facts>) {
@@ -94,5 +94,84 @@ fn what_makes_no_sense_is_an_error_and_changes_nothing() {
             assert!(matches!(visit, Err(StoreError::Garbage(_))), "{name} {value}: {visit:?}");
             assert_eq!(secret(&facts), None);
         }
+    });
+}
+
+async fn on_shards(servers: &[&Process]) -> (Presence, watch::Receiver<Facts>) {
+    let shards = servers.iter().map(|server| server.address()).collect();
+    let settings = settings(super::super::settings::Topology::Shards(shards), PATIENCE);
+    let servers = Rc::new(Servers::connect(&settings, &ECHO, &News::default()));
+    servers.settled().await;
+    let (sender, facts) = watch::channel(Facts::unknown(&settings));
+    (Presence::new(servers, &settings, 16, Secret::random(), sender), facts)
+}
+
+/// What nodes agree on was kept by one of the shards, so that a node which started
+/// without that one could judge by none.
+#[test]
+fn a_node_that_starts_while_any_shard_is_away_learns_what_was_agreed_on() {
+    run(async {
+        let mut shards = [Process::start(&[]), Process::start(&[]), Process::start(&[])];
+        let (mut first, facts) = on_shards(&shards.each_ref()).await;
+        first.visit().await.expect("Redis is there");
+        let agreed = secret(&facts);
+        assert!(agreed.is_some());
+        for away in 0..shards.len() {
+            shards[away].kill();
+            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            node.visit().await.expect("two shards are there");
+            assert_eq!(secret(&facts), agreed, "without shard {away}");
+            assert_eq!(facts.borrow().buckets, Some(16));
+            assert!(facts.borrow().nodes_alive >= 2, "without shard {away}");
+            // It comes back empty, and is told by a node that runs.
+            shards[away].restart();
+            let (mut node, _facts) = on_shards(&shards.each_ref()).await;
+            node.visit().await.expect("all shards are there");
+        }
+    });
+}
+
+#[test]
+fn where_shards_differ_one_of_them_holds() {
+    run(async {
+        let shards = [Process::start(&[]), Process::start(&[])];
+        let secrets = ["11111111111111111111111111111111", "22222222222222222222222222222222"];
+        for (shard, secret) in shards.iter().zip(secrets) {
+            shard.command(&["SET", "tollgate:meta:secret", secret]);
+        }
+        let mut agreed = Vec::new();
+        for _ in 0..2 {
+            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            node.visit().await.expect("all are there");
+            agreed.push(secret(&facts));
+            let copies = shards.each_ref().map(|it| it.command(&["GET", "tollgate:meta:secret"]));
+            assert_eq!(copies[0], copies[1]);
+        }
+        assert_eq!(agreed[0], agreed[1]);
+    });
+}
+
+/// Two nodes that never saw the same shard have agreed on two secrets.
+#[test]
+fn nodes_that_have_agreed_on_different_shards_agree_when_all_are_there() {
+    run(async {
+        let mut shards = [Process::start(&[]), Process::start(&[])];
+        let mut nodes = Vec::new();
+        for away in 0..2 {
+            shards[away].kill();
+            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            node.visit().await.expect("one shard is there");
+            shards[away].restart();
+            nodes.push((node, facts));
+        }
+        assert_ne!(secret(&nodes[0].1), secret(&nodes[1].1));
+        let (mut third, facts) = on_shards(&shards.each_ref()).await;
+        third.visit().await.expect("all are there");
+        for (node, _) in &mut nodes {
+            eventually("it has both", async || node.servers.is_up()).await;
+            node.visit().await.expect("all are there");
+        }
+        let agreed = secret(&facts);
+        assert!(nodes.iter().all(|(_, facts)| secret(facts) == agreed));
     });
 }

@@ -11,7 +11,7 @@ mod call;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value, pipe};
 use tokio::sync::{Notify, watch};
@@ -29,6 +29,7 @@ use super::super::promise::Awaited;
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
+use crate::store::breaker::Position;
 
 /// Between two looks at the map when nothing seems wrong with it.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -104,8 +105,18 @@ impl Cluster {
 
     /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
     /// the first calls of all wait for the map before they take their place.
-    pub(super) fn call(&self, slot: u16, encoded: Encoded, repeat: Repeat) -> ClusterCall {
-        ClusterCall::begin(&self.shared, slot, encoded, repeat)
+    pub(super) fn call(
+        &self,
+        slot: u16,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> ClusterCall {
+        ClusterCall::begin(&self.shared, slot, encoded, patience)
+    }
+
+    /// Where the breaker of the node stands that keeps `slot`, if it is known.
+    pub(super) fn position(&self, slot: u16) -> Option<Position> {
+        Some(self.shared.node_of(slot)?.link(slot).position())
     }
 
     pub(super) async fn query(
@@ -182,9 +193,14 @@ impl Shared {
     }
 
     /// Asks the node that is thought to keep `slot`.
-    fn begin(&self, slot: u16, encoded: &Encoded, repeat: Repeat) -> Option<(Rc<Node>, Awaited)> {
+    fn begin(
+        &self,
+        slot: u16,
+        encoded: &Encoded,
+        patience: (Repeat, Instant),
+    ) -> Option<(Rc<Node>, Awaited)> {
         let node = self.node_of(slot)?;
-        let answer = node.link(slot).call(encoded.clone(), repeat, slot, false);
+        let answer = node.link(slot).call(encoded.clone(), patience, slot, false);
         Some((node, answer))
     }
 

@@ -14,7 +14,9 @@ pub(super) mod slots;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 
 use self::cluster::{Cluster, ClusterCall};
@@ -24,9 +26,11 @@ use super::dial::Target;
 use super::failure::StoreError;
 use super::link::{Health, Link};
 use super::news::News;
-use super::promise::Awaited;
+use super::promise::{Awaited, Late};
 use super::script::{Encoded, Script};
 use super::settings::{ReadFrom, RedisSettings, Topology};
+use crate::store::breaker::Position;
+use crate::time::monotonic;
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,7 +38,10 @@ pub struct Place(u16);
 
 /// One worker's connections to all servers.
 #[derive(Debug)]
-pub struct Servers(Kind);
+pub struct Servers {
+    kind: Kind,
+    timeout: Duration,
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -78,6 +85,13 @@ impl Apart {
     fn link(&self, place: Place) -> Option<&Rc<Link>> {
         self.links.get(usize::from(place.0))
     }
+
+    /// One link to each server, the one of `key` first.
+    fn copies(&self, key: &[u8]) -> impl Iterator<Item = &Rc<Link>> {
+        let order = self.shards.as_ref().map_or_else(|| vec![0], |shards| shards.order(key));
+        let each = usize::from(self.connections);
+        order.into_iter().filter_map(move |server| self.links.get(server * each))
+    }
 }
 
 /// A call under way. It is answered within the timeout, or told why not.
@@ -98,6 +112,29 @@ impl Call {
             Way::ToServer(answer) => answer.times_sent(),
             Way::ToCluster(answer) => answer.times_sent(),
             Way::Nowhere => 0,
+        }
+    }
+
+    /// Gives up a call that was not answered in time, and waits for the answer that
+    /// it may still get. None: there will be none.
+    pub(super) fn give_up(self) -> Option<Late> {
+        match self.0 {
+            Way::ToServer(answer) => answer.give_up(),
+            Way::ToCluster(answer) => answer.give_up(),
+            Way::Nowhere => None,
+        }
+    }
+
+    /// The answer, however late it comes; an error when it is known that there
+    /// will be none. For what no request waits for.
+    pub(super) async fn at_last(mut self) -> Answer {
+        let answer = (&mut self).await;
+        if !matches!(answer, Err(StoreError::Timeout)) {
+            return answer;
+        }
+        match self.give_up() {
+            Some(late) => late.await.unwrap_or(answer),
+            None => answer,
         }
     }
 }
@@ -124,7 +161,7 @@ impl Servers {
             Rc::new(Link::new(settings, script, target, news))
         };
         let each = settings.connections.get();
-        Self(match &settings.topology {
+        let kind = match &settings.topology {
             Topology::Standalone(address) => {
                 Kind::Apart(Apart::new([Target::Fixed(address.clone())], None, each, link))
             }
@@ -143,12 +180,13 @@ impl Servers {
                 let (settings, seeds) = (Rc::clone(settings), seeds.clone());
                 Kind::Cluster(Cluster::new(settings, script, seeds, news.clone()))
             }
-        })
+        };
+        Self { kind, timeout: settings.timeout }
     }
 
     /// Where `key` is kept, and by which connection it is asked for.
     pub fn place(&self, key: &[u8]) -> Place {
-        Place(match &self.0 {
+        Place(match &self.kind {
             Kind::Apart(apart) => apart.place(key),
             Kind::Cluster(_) => slots::slot(key),
         })
@@ -159,13 +197,28 @@ impl Servers {
     /// one place are sent in the order in which they were made. It is not sent
     /// if nobody waits for it when its turn comes.
     pub fn call(&self, place: Place, encoded: Encoded, repeat: Repeat) -> Call {
-        Call(match &self.0 {
+        self.call_by(place, encoded, (repeat, self.deadline()))
+    }
+
+    /// The same with an answer by another deadline.
+    pub(super) fn call_by(
+        &self,
+        place: Place,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> Call {
+        Call(match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
-                Some(link) => Way::ToServer(link.call(encoded, repeat, 0, false)),
+                Some(link) => Way::ToServer(link.call(encoded, patience, 0, false)),
                 None => Way::Nowhere,
             },
-            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, repeat)),
+            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, patience)),
         })
+    }
+
+    /// By when what is asked now must be answered.
+    pub(super) fn deadline(&self) -> Instant {
+        monotonic() + self.timeout
     }
 
     /// Asks something else than the script where `key` is kept. Not for the
@@ -175,13 +228,29 @@ impl Servers {
     /// Whatever kept the server from answering, within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
         let place = self.place(key);
-        match &self.0 {
+        match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.query(commands).await,
                 None => Err(StoreError::Away),
             },
             Kind::Cluster(cluster) => cluster.query(place.0, commands).await,
         }
+    }
+
+    /// Asks the same of all servers on which `key` may be kept for all nodes, in an
+    /// order that is the same for all of them: the one that keeps it, and of
+    /// servers that do not know of each other the others, too. Not for the path of
+    /// a request.
+    pub(super) async fn query_copies(
+        &self,
+        key: &[u8],
+        commands: &Pipeline,
+    ) -> Vec<Result<Vec<Value>, StoreError>> {
+        let links = match &self.kind {
+            Kind::Apart(apart) => apart.copies(key),
+            Kind::Cluster(_) => return vec![self.query(key, commands).await],
+        };
+        join_all(links.map(|link| link.query(commands))).await
     }
 
     /// Asks something else than the script at `place`, for requests that wait
@@ -195,7 +264,7 @@ impl Servers {
         place: Place,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        match &self.0 {
+        match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.look_up(commands).await,
                 None => Err(StoreError::Away),
@@ -214,7 +283,7 @@ impl Servers {
         place: Place,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
-        let replica = match &self.0 {
+        let replica = match &self.kind {
             Kind::Apart(apart) => apart.replica.clone(),
             Kind::Cluster(cluster) => cluster.replica_of(place.0),
         };
@@ -233,7 +302,7 @@ impl Servers {
     ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
         let mut answers = Vec::new();
         // Those of one server stand together: one of them is enough.
-        let each = match &self.0 {
+        let each = match &self.kind {
             Kind::Apart(apart) => apart.connections,
             Kind::Cluster(cluster) => cluster.connections(),
         };
@@ -246,7 +315,7 @@ impl Servers {
     /// Returns when it is known of every server whether it can be reached: at
     /// the latest soon after the time of a handshake is over.
     pub async fn settled(&self) {
-        if let Kind::Cluster(cluster) = &self.0 {
+        if let Kind::Cluster(cluster) = &self.kind {
             cluster.settled().await;
         }
         for link in self.links() {
@@ -257,6 +326,15 @@ impl Servers {
     /// Whether there is a connection to any server.
     pub fn is_connected(&self) -> bool {
         self.links().iter().any(|link| link.is_connected())
+    }
+
+    /// Where the breaker of the server stands that keeps what is at `place`. None
+    /// if it is not known which one that is.
+    pub(super) fn position(&self, place: Place) -> Option<Position> {
+        match &self.kind {
+            Kind::Apart(apart) => apart.link(place).map(|link| link.position()),
+            Kind::Cluster(cluster) => cluster.position(place.0),
+        }
     }
 
     /// Whether all servers answer.
@@ -271,7 +349,7 @@ impl Servers {
     }
 
     fn links(&self) -> Vec<Rc<Link>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Apart(apart) => apart.links.clone(),
             Kind::Cluster(cluster) => cluster.links(),
         }

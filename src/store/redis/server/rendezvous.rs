@@ -5,6 +5,7 @@
 //! All nodes agree, whatever the order in which the servers are written. One
 //! more server takes its share of the keys from the others and moves no other.
 
+use std::cmp::Reverse;
 use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
@@ -20,6 +21,15 @@ impl Rendezvous {
     /// that write one server differently do not agree.
     pub(super) fn new(servers: &[Address]) -> Self {
         Self(servers.iter().map(|server| digest(server.to_string().as_bytes())).collect())
+    }
+
+    /// All servers, the one of `key` first, and each next one that which would keep
+    /// it without those before.
+    pub(super) fn order(&self, key: &[u8]) -> Vec<usize> {
+        let key = digest(key);
+        let mut order: Vec<usize> = (0..self.0.len()).collect();
+        order.sort_by_key(|&place| (Reverse(mix(self.0[place] ^ key)), Reverse(place)));
+        order
     }
 
     /// The server of `key`, by its place in the list.
@@ -86,6 +96,21 @@ mod tests {
             let before = Rendezvous::new(&servers(count)).place(&key);
             let after = Rendezvous::new(&servers(count + 1)).place(&key);
             prop_assert!(after == before || after == usize::from(count));
+        }
+
+        #[test]
+        fn the_order_begins_with_the_place_and_goes_on_as_if_it_were_not_there(
+            count in 2_u16..12,
+            key: u64,
+        ) {
+            let (key, servers) = (key.to_le_bytes(), servers(count));
+            let order = Rendezvous::new(&servers).order(&key);
+            prop_assert_eq!(order[0], Rendezvous::new(&servers).place(&key));
+            let mut others = servers.clone();
+            others.remove(order[0]);
+            let next = Rendezvous::new(&others).place(&key);
+            prop_assert_eq!(&others[next], &servers[order[1]]);
+            prop_assert_eq!(order.len(), servers.len());
         }
 
         #[test]

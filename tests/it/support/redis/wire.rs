@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     None,
     /// Answers come so much later, however many are on their way.
     Delay(Duration),
+    /// The same of one answer in so many; those after it wait for it.
+    Late(Duration, usize),
     /// They vanish, and nobody is told: the connection is half open.
     Swallow,
     /// In place of every answer comes something that Redis would never say.
@@ -122,14 +124,16 @@ fn carry_questions(mut from: TcpStream, mut to: TcpStream, shared: &Mutex<Shared
 type Due = (Instant, Vec<u8>);
 
 fn read_answers(mut from: TcpStream, to: &Sender<Due>, shared: &Mutex<Shared>) {
-    let mut buffer = [0; 16 * 1024];
+    let (mut buffer, mut answers) = ([0; 16 * 1024], 0);
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let bytes = &buffer[..count];
+        answers += 1;
         let due = match fault(shared) {
             Fault::Swallow => continue,
+            Fault::Late(by, one_in) if answers % one_in == 0 => (now() + by, bytes.to_vec()),
             Fault::Delay(by) => (now() + by, bytes.to_vec()),
             Fault::Garbage => (now(), b"\x00!*-7\r\nnonsense\xff".to_vec()),
-            Fault::None | Fault::Cut => (now(), bytes.to_vec()),
+            Fault::None | Fault::Late(..) | Fault::Cut => (now(), bytes.to_vec()),
         };
         if to.send(due).is_err() {
             return;

@@ -165,7 +165,7 @@ fn a_call_that_may_be_repeated_is_sent_again_once_when_its_connection_breaks() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let link = linked(server.topology(), PATIENCE).await;
-        let ask = |body| link.call(asked("k", body), Repeat::IfLost, 0, false);
+        let ask = |body| link.begin("k", body, Repeat::IfLost);
         assert_eq!(ask("a").await, Ok("a".into()));
         let sent = server.scripts();
         server.behave(Manner::CloseOnce);
@@ -222,7 +222,7 @@ fn a_server_that_is_away_at_the_start_holds_nobody_up_and_is_used_when_it_comes(
         let link =
             Link::new(settings(topology, SHORT), &ECHO, Target::Fixed(address), News::default());
         let (answer, waited) = timed(link.ask("k", "b")).await;
-        assert!(matches!(answer, Err(StoreError::Timeout | StoreError::Away)), "{answer:?}");
+        assert!(matches!(answer, Err(StoreError::NotSent | StoreError::Away)), "{answer:?}");
         assert!(waited < SHORT * 2, "{waited:?}");
         tokio::task::yield_now().await;
         link.settled().await;

@@ -14,7 +14,7 @@ use super::{Node, Shared};
 use crate::store::in_time::in_time;
 use crate::store::redis::StoreError;
 use crate::store::redis::batch::{Answer, Repeat};
-use crate::store::redis::promise::Awaited;
+use crate::store::redis::promise::{Awaited, Late};
 use crate::store::redis::script::Encoded;
 use crate::time::monotonic;
 
@@ -32,8 +32,13 @@ enum Step {
     /// This node has been asked.
     First(Rc<Node>, Awaited),
     /// Another one is asked, or the map is waited for.
-    Further(LocalBoxFuture<'static, Answer>),
+    Further(LocalBoxFuture<'static, Further>),
+    /// The answer was given.
+    Over(Option<Late>),
 }
+
+/// What another node says, or that it says nothing and what it may say later.
+type Further = (Answer, Option<Late>);
 
 impl fmt::Debug for ClusterCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,13 +47,18 @@ impl fmt::Debug for ClusterCall {
 }
 
 impl ClusterCall {
-    pub(super) fn begin(shared: &Rc<Shared>, slot: u16, encoded: Encoded, repeat: Repeat) -> Self {
-        let deadline = monotonic() + shared.settings.timeout;
-        let step = match shared.begin(slot, &encoded, repeat) {
+    pub(super) fn begin(
+        shared: &Rc<Shared>,
+        slot: u16,
+        encoded: Encoded,
+        patience: (Repeat, Instant),
+    ) -> Self {
+        let deadline = patience.1;
+        let step = match shared.begin(slot, &encoded, patience) {
             Some((node, answer)) => Step::First(node, answer),
             None => {
                 let (shared, encoded) = (Rc::clone(shared), encoded.clone());
-                let later = Self::begin_later(shared, slot, encoded, repeat, deadline);
+                let later = Self::begin_later(shared, slot, encoded, patience);
                 Step::Further(later.boxed_local())
             }
         };
@@ -60,23 +70,34 @@ impl ClusterCall {
         shared: Rc<Shared>,
         slot: u16,
         encoded: Encoded,
-        repeat: Repeat,
-        deadline: Instant,
-    ) -> Answer {
+        patience: (Repeat, Instant),
+    ) -> Further {
+        let deadline = patience.1;
         // If it does not come in time, there still is no node.
         let _ = in_time(until(deadline), shared.has_settled()).await;
-        let Some((node, answer)) = shared.begin(slot, &encoded, repeat) else {
+        let Some((node, answer)) = shared.begin(slot, &encoded, patience) else {
             shared.stale.notify_one();
-            return Err(StoreError::Away);
+            return (Err(StoreError::Away), None);
         };
-        Self { shared, slot, encoded, deadline, step: Step::First(node, answer) }.await
+        let mut call = Self { shared, slot, encoded, deadline, step: Step::First(node, answer) };
+        let answer = (&mut call).await;
+        (answer, call.give_up())
     }
 
     /// How often it went out: 0 if no node can have seen it.
     pub(in crate::store::redis::server) fn times_sent(&self) -> u8 {
         match &self.step {
             Step::First(_, answer) => answer.times_sent(),
-            Step::Further(_) => 1,
+            Step::Further(_) | Step::Over(_) => 1,
+        }
+    }
+
+    /// Waits for the answer of the node that was asked last, if it may still come.
+    pub(in crate::store::redis::server) fn give_up(self) -> Option<Late> {
+        match self.step {
+            Step::First(_, answer) => answer.give_up(),
+            Step::Further(_) => None,
+            Step::Over(late) => late,
         }
     }
 
@@ -88,12 +109,13 @@ impl ClusterCall {
         }
         self.shared.stale.notify_one();
         let (link, asking) = self.shared.redirected(error, self.slot, node)?;
-        let answer = link.call(self.encoded.clone(), Repeat::Never, self.slot, asking);
-        let deadline = self.deadline;
+        let patience = (Repeat::Never, self.deadline);
+        let mut answer = link.call(self.encoded.clone(), patience, self.slot, asking);
         let answer = async move {
             // The link lives as long as it is waited for.
             let _link = link;
-            in_time(until(deadline), answer).await.unwrap_or(Err(StoreError::Timeout))
+            let said = (&mut answer).await;
+            (said, answer.give_up())
         };
         Some(Step::Further(answer.boxed_local()))
     }
@@ -104,8 +126,13 @@ impl Future for ClusterCall {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
         let answer = match &mut self.step {
-            Step::Further(answer) => return answer.as_mut().poll(cx),
             Step::First(_, answer) => ready!(Pin::new(answer).poll(cx)),
+            Step::Further(answer) => {
+                let (answer, late) = ready!(answer.as_mut().poll(cx));
+                self.step = Step::Over(late);
+                return Poll::Ready(answer);
+            }
+            Step::Over(_) => return Poll::Ready(Err(StoreError::Timeout)),
         };
         let next = match (&answer, &self.step) {
             (Err(error), Step::First(node, _)) => self.further(node, error),

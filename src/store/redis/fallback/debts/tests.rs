@@ -1,0 +1,85 @@
+//! Debts of any counter: never more than was added, and no less than still counts.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::{algorithms, cases};
+use crate::algorithm::{LeakyBucket, SlidingLog, SlidingWindow};
+use crate::digest::{Counter, Principal};
+use crate::time::Span;
+
+const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
+const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
+
+fn owed(debts: &mut Debts, now: Timestamp) -> u64 {
+    let told = debts.take(9, now, |_| Standing::Up);
+    let units = told.iter().map(|debt| debt.units).sum();
+    told.into_iter().for_each(|debt| debts.settled(debt));
+    units
+}
+
+fn hourly(limit: u64) -> Quota {
+    Quota::new(limit, Span::from_secs(3600)).unwrap()
+}
+
+#[test]
+fn a_debt_above_the_limit_is_told_up_to_twice_the_limit() {
+    let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
+    let log = Algorithm::SlidingLog(SlidingLog::new(hourly(100)).unwrap());
+    for algorithm in [window, log] {
+        for (added, told) in [(150, 150), (200, 200), (10_000, 200)] {
+            let mut debts = Debts::default();
+            debts.add(KEY, &algorithm, added, NOW);
+            assert_eq!(owed(&mut debts, NOW), told, "{}", algorithm.name());
+        }
+    }
+}
+
+#[test]
+fn a_debt_of_a_queue_fades_at_the_queue_s_pace() {
+    let queue = LeakyBucket::new(hourly(3600), Span::from_secs(100), None).unwrap();
+    let mut debts = Debts::default();
+    debts.add(KEY, &Algorithm::LeakyBucket(queue), 60, NOW);
+    assert_eq!(owed(&mut debts, NOW.plus(Span::from_secs(20))), 40);
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// Whatever comes, is told, refused and told again: the store is told of no
+    /// more than there was.
+    #[test]
+    fn no_unit_is_told_twice(
+        algorithm in algorithms(),
+        steps in prop::collection::vec((0..4_u8, 0..9_u64, 0..1_000_000_u64), 1..40),
+    ) {
+        let (mut debts, mut now, mut added, mut told) = (Debts::default(), NOW, 0, 0);
+        let counts = !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_));
+        prop_assume!(counts);
+        for (step, units, later_us) in steps {
+            now = now.plus(Span::from_micros(later_us));
+            match step {
+                0 | 1 => {
+                    added += units;
+                    debts.add(KEY, &algorithm, units, now);
+                }
+                2 => told += owed(&mut debts, now),
+                _ => for debt in debts.take(9, now, |_| Standing::Up) {
+                    debts.not_counted(debt, now);
+                },
+            }
+            prop_assert_eq!(debts.told, 0);
+            prop_assert!(told <= added, "{} of {}", told, added);
+        }
+    }
+
+    /// At the moment at which it is added all of it counts, up to the capacity.
+    #[test]
+    fn a_debt_is_told_whole(algorithm in algorithms(), units in 0..50_u64) {
+        let counts = !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_));
+        prop_assume!(counts);
+        let mut debts = Debts::default();
+        debts.add(KEY, &algorithm, units, NOW);
+        prop_assert!(owed(&mut debts, NOW) >= units.min(algorithm.capacity()));
+    }
+}

@@ -1,0 +1,142 @@
+//! Answers that come after their requests were judged without them.
+//!
+//! A request that the store has not answered in time is judged by this node
+//! alone. The answer tells what the store has done, and settles the account:
+//!
+//! | there | here | |
+//! |---|---|---|
+//! | admitted | admitted | charged once: what this node counted of its share is given back |
+//! | admitted | refused | the store gets it back |
+//! | refused | admitted | the store is told of it, as a debt |
+//! | refused | refused | nothing was counted |
+//!
+//! Whatever it says of the counters is learnt. If no answer comes, as of a
+//! connection that has closed, nobody can know; then the request is not charged
+//! again.
+
+use std::rc::Rc;
+
+use smallvec::SmallVec;
+
+use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
+use super::held::is_in_flight;
+use super::parts::{self, Part, Wanted};
+use super::promise::Late;
+use super::question::Owned;
+use super::{Place, RedisStore, StoreError};
+use crate::algorithm::{Algorithm, Op};
+use crate::store::{Charge, Decided, Source};
+use crate::time::Timestamp;
+
+/// What one place was asked for a request that was judged without its answer.
+struct Overdue {
+    place: Place,
+    wishes: SmallVec<[Wish; 1]>,
+    /// Whether the request was admitted.
+    is_admitted: bool,
+    /// When it was asked for, by this node's clock.
+    asked: Timestamp,
+    /// When it was judged, by the store's clock.
+    judged: Timestamp,
+}
+
+/// One charge of it.
+struct Wish {
+    charge: Owned,
+    ask: Ask,
+    /// This node has admitted it by its share.
+    is_counted_here: bool,
+}
+
+impl Overdue {
+    fn wanted(&self) -> SmallVec<[Wanted<'_>; 4]> {
+        self.wishes.iter().map(|it| Wanted { charge: it.charge.charge(), ask: it.ask }).collect()
+    }
+
+    /// What this node has admitted by its shares. What is in flight ends with its
+    /// request, and how much there is the store is told anyway.
+    fn counted_here(&self) -> impl Iterator<Item = (usize, Charge<'_>)> {
+        let counted = self.wishes.iter().enumerate().filter(|(_, it)| it.is_counted_here);
+        let charges = counted.map(|(index, it)| (index, it.charge.charge()));
+        charges.filter(|(_, charge)| !is_in_flight(charge))
+    }
+}
+
+impl RedisStore {
+    /// Waits for what `part` of a request may still be answered that is `decided`
+    /// without it, at `now` by this node's clock.
+    pub(super) fn listen(
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
+        wanted: &[Wanted<'_>],
+        (part, answer): (&Part<'_>, Late),
+        decided: &Decided,
+        now: Timestamp,
+    ) {
+        let is_admitted = !parts::refuses(wanted.iter().map(|it| &it.charge), &decided.answers);
+        let wish = |&index: &usize| {
+            let (Wanted { charge, ask }, said) = (&wanted[index], &decided.answers[index]);
+            let is_local = said.source == Source::Local && said.verdict.admitted;
+            Wish { charge: Owned::of(charge), ask: *ask, is_counted_here: is_admitted && is_local }
+        };
+        let wishes = part.indices.iter().map(wish).collect();
+        let judged = self.time_there(now);
+        let overdue = Overdue { place: part.place, wishes, is_admitted, asked: now, judged };
+        let (store, encoder) = (Rc::clone(self), Rc::clone(encoder));
+        self.errands.begin(async move {
+            let Some(answer) = answer.await else { return };
+            let wanted = overdue.wanted();
+            if let Some(part) = Part::split(&wanted, |_| overdue.place).first() {
+                let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
+                store.settle_late(&encoder, &overdue, &wanted, part, answered);
+            }
+        });
+    }
+
+    fn settle_late(
+        &self,
+        encoder: &Encoder,
+        overdue: &Overdue,
+        wanted: &[Wanted<'_>],
+        part: &Part<'_>,
+        answered: Result<Answered, StoreError>,
+    ) {
+        let (now, nodes, fallback) = (self.clock.now(), self.nodes.get(), &self.shared.fallback);
+        let there = self.time_there(now);
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(error) if error.may_have_counted() => return,
+            Err(_) => {
+                overdue.counted_here().for_each(|(_, it)| fallback.owe(&it, it.cost, there));
+                return;
+            }
+        };
+        if !answered.refused && !overdue.is_admitted {
+            self.forget(part);
+            let mut refund = part.refund(&answered);
+            refund.retain(|it| !matches!(it.algorithm, Algorithm::Concurrency(_)));
+            self.post(encoder, part.place, &refund, now);
+            return;
+        }
+        self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
+        self.remember(part, &answered);
+        for (index, charge) in overdue.counted_here() {
+            if answered.refused {
+                self.charge_there(encoder, &charge, charge.cost, now);
+            } else if answered.findings[index].verdict.admitted {
+                fallback.counted_there(&charge, overdue.judged, nodes, there);
+            }
+        }
+        self.post(encoder, part.place, &unspent(part, &answered), now);
+    }
+}
+
+/// What gives back that was leased beside the costs: no ledger knows of it.
+fn unspent<'a>(part: &Part<'a>, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
+    let leased = part.asked.iter().zip(&answered.findings).filter(|(_, it)| it.extra > 0);
+    let give = |(asked, found): (&Asked<'a>, &Finding)| {
+        let op = Op::Give { cost: found.extra, taken: answered.at };
+        Asked::correction(asked.key, asked.algorithm, op)
+    };
+    leased.filter_map(give).collect()
+}

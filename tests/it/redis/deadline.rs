@@ -1,0 +1,93 @@
+//! All that is asked of Redis for one request has one deadline, and what an error
+//! of the script leaves behind is counted once.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::sleep;
+use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate::store::redis::RedisSettings;
+use tollgate::store::redis::layout::Layout;
+use tollgate::store::{Charge, Source};
+use tollgate::terms::Terms;
+use tollgate::time::{Clock, Span};
+
+use super::conformance::{key, open, run};
+use super::{node_of, wait_for_store};
+use crate::support::now;
+use crate::support::redis::{Fault, Options, Redis, Wire};
+
+const TIMEOUT: Duration = Duration::from_millis(200);
+const ROUND_TRIP: Duration = Duration::from_millis(150);
+/// What a busy machine adds.
+const NOISE: Duration = Duration::from_millis(80);
+
+/// The longest that one of three requests waits under this policy.
+fn longest_wait(policy: &str) -> Duration {
+    let redis = Redis::start(Options::default());
+    let wire = Wire::to(redis.port());
+    let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
+    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let gateway = node_of(&store, &policies, "[each]", 1);
+    wait_for_store(&gateway);
+    wire.set(Fault::Delay(ROUND_TRIP));
+    let mut client = gateway.client();
+    let waits = (0..3).map(|_| {
+        let sent = now();
+        client.get("/", &["X-Who: ann"]);
+        sent.elapsed()
+    });
+    waits.max().expect("there are three")
+}
+
+/// Two and three round trips added up.
+#[test]
+fn a_request_waits_for_all_that_is_asked_for_it_no_longer_than_the_timeout() {
+    for policy in [
+        "limit: 9/day, overrides: true",
+        "limit: 1/day, penalty: { after: 1/day, ban: 1h, max_ban: 1h }",
+    ] {
+        let wait = longest_wait(policy);
+        assert!(wait < TIMEOUT + NOISE, "{policy}: {wait:?}");
+    }
+}
+
+/// 38 of 39 were counted twice.
+#[test]
+fn what_a_script_has_counted_before_it_failed_is_counted_once() {
+    const CLIENTS: u64 = 39;
+    run(async {
+        let redis = Redis::start(Options::default());
+        let mut settings = RedisSettings::parse_url(&redis.url()).expect("it is a good URL");
+        settings.timeout = Duration::from_secs(2);
+        let store = open(&settings).await;
+        let quota = Quota::new(100, Span::DAY).expect("it is a quota");
+        let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
+        let charge = |principal: u64, cost: u64| {
+            let terms = Terms::default();
+            Charge { key: key(principal, 0), algorithm: &algorithm, cost, binding: true, terms }
+        };
+        // Something else has taken the last one's key.
+        let layout = Layout::new(&settings.prefix, settings.expected_clients);
+        let taken = layout.key(key(CLIENTS - 1, 0).principal);
+        let taken = std::str::from_utf8(&taken).expect("it is text");
+        redis.cli(&["SET", taken, "x"]);
+        let all: Vec<_> = (0..CLIENTS).map(|client| [charge(client, 1)]).collect();
+        let decided =
+            join_all(all.iter().map(|charges| store.apply(charges, Clock::System.now()))).await;
+        let judged_alone =
+            decided.iter().filter(|it| it.answers[0].source == Source::Local).count();
+        assert!(judged_alone > 30, "{judged_alone} in the batch that failed");
+        redis.cli(&["DEL", taken]);
+        for _ in 0..20 {
+            store.housekeep(Clock::System.now());
+            sleep(Duration::from_millis(20)).await;
+        }
+        for client in 0..CLIENTS {
+            let decided = store.apply(&[charge(client, 0)], Clock::System.now()).await;
+            assert_eq!(decided.answers[0].source, Source::Store);
+            let counted = 100 - decided.answers[0].verdict.remaining;
+            assert_eq!(counted, u64::from(client + 1 < CLIENTS), "client {client}");
+        }
+    });
+}
