@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use futures_util::future::join_all;
 use tokio::task::spawn_local;
 
 use super::batch::Repeat;
-use super::codec::{Ask, Asked, Encoder, decode};
+use super::codec::{Ask, Asked, Encoder, Lease, decode};
 use super::held::Renewal;
-use super::here::Told;
+use super::here::{Due, Told};
 use super::server::Call;
 use super::{Place, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
@@ -68,8 +69,8 @@ impl RedisStore {
         if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm) {
             self.held.borrow_mut().give(charge.key, cost);
         }
-        let (ledgers, there) = (self.ledgers(), self.time_there(now));
-        let Some(op) = self.here.borrow_mut().correct(charge, op, ledgers, there) else { return };
+        let (nodes, there) = (self.nodes.get(), self.time_there(now));
+        let Some(op) = self.shared.here.correct(charge, op, nodes, there) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         self.denied.borrow_mut().forget(&charge.key);
         if let Some(encoder) = self.encoder() {
@@ -106,12 +107,7 @@ impl RedisStore {
             });
         }
         let there = self.time_there(now);
-        let returns = self.here.borrow_mut().leases.returns(there);
-        for back in returns {
-            let ask = Ask::Give { cost: back.units, taken: back.taken };
-            self.post_one(encoder, back.key, &back.algorithm, ask, now);
-        }
-        self.tell(encoder, there);
+        self.tell(encoder, self.shared.here.due(there), there);
         if self.servers.is_up() {
             for debt in self.shared.fallback.owed(MAX_DEBTS, now) {
                 let ask = Ask::Charge(debt.units);
@@ -145,13 +141,15 @@ impl RedisStore {
         self.servers.call(place, encoder.encode(&asked, now), Repeat::Never)
     }
 
-    /// Tells the store what was counted here, as far as it is due.
-    pub(super) fn tell(&self, encoder: &Rc<Encoder>, there: Timestamp) {
-        if self.here.borrow().is_due(there) {
-            let deltas = self.here.borrow_mut().deltas(there);
-            for delta in deltas {
-                self.errands.begin(self.telling(encoder, delta, there));
-            }
+    /// Gives back what was leased and not spent, and tells what was counted here.
+    pub(super) fn tell(&self, encoder: &Rc<Encoder>, due: Due, there: Timestamp) {
+        for back in due.returns {
+            self.denied.borrow_mut().forget(&back.key);
+            let ask = Ask::Give { cost: back.units, taken: back.taken };
+            self.post_one(encoder, back.key, &back.algorithm, ask, there);
+        }
+        for delta in due.deltas {
+            self.errands.begin(self.telling(encoder, delta, there));
         }
     }
 
@@ -161,24 +159,29 @@ impl RedisStore {
         delta: Delta,
         there: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
-        let (servers, here) = (Rc::clone(&self.servers), Rc::clone(&self.here));
+        let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
         let encoder = Rc::clone(encoder);
         async move {
-            let ask = if delta.units == 0 { Ask::Peek } else { Ask::Charge(delta.units) };
+            let ask = match (delta.units, delta.is_settlement) {
+                (0, _) => Ask::Peek,
+                (units, true) => Ask::Charge(units),
+                // As many as fit.
+                (extra, false) => Ask::Lease(Lease { cost: 0, extra, reserve: 0, share: 1024 }),
+            };
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
             let place = servers.place(&encoder.layout().key(delta.key.principal));
             let encoded = encoder.encode(&asked, there);
             let answer = servers.call(place, encoded, Repeat::Never).await;
             let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
-            let mut here = here.borrow_mut();
-            match &answered {
-                Ok(it) => here.told(delta, Told::Counted(it.before[0].as_ref(), it.at), there),
-                Err(error) if error.may_have_counted() => {
-                    here.told(delta, Told::Perhaps, there);
-                }
-                Err(_) => here.told(delta, Told::Never, there),
-            }
+            let outcome = match &answered {
+                Ok(it) => Told::Counted(it.before[0].as_ref(), it.at),
+                Err(error) if error.may_have_counted() => Told::Perhaps,
+                Err(_) => Told::Never,
+            };
+            // Of a delta in doubt nothing is heard any more here. A late answer is
+            // to be told likewise.
+            drop(shared.here.told(delta, outcome, there));
         }
     }
 
@@ -196,7 +199,7 @@ impl RedisStore {
 
     async fn tell_the_last(&self, encoder: &Rc<Encoder>, now: Timestamp) {
         let there = self.time_there(now);
-        let (returns, deltas) = self.here.borrow_mut().close(there);
+        let Due { returns, deltas } = self.shared.here.close(there);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)

@@ -49,7 +49,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -69,7 +68,7 @@ pub use settings::{Address, Identity, Password, RedisSettings, TlsSettings, Topo
 pub use url::UrlError;
 
 use self::clock::StoreClock;
-use self::codec::Encoder;
+use self::codec::{Asked, Encoder};
 use self::errands::Errands;
 use self::fallback::Fallback;
 use self::held::Held;
@@ -78,7 +77,7 @@ use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::SCRIPT;
-use super::{Charge, Correction, Decided, MemoryStore, Source};
+use super::{Answer, Charge, Correction, Decided, MemoryStore, Source};
 use crate::digest::SharedSecret;
 use crate::terms::StoreMode;
 use crate::time::{Clock, Timestamp};
@@ -101,8 +100,8 @@ pub struct Shared {
     facts: watch::Receiver<Facts>,
     /// For the worker that finds out.
     publisher: Mutex<Option<watch::Sender<Facts>>>,
-    /// How many have been opened.
-    workers: AtomicU64,
+    /// What is decided without the store.
+    here: Here,
     news: News,
 }
 
@@ -116,15 +115,8 @@ impl Shared {
     ) -> Self {
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
         let (fallback, publisher) = (Fallback::new(memory), Mutex::new(Some(sender)));
-        Self {
-            settings,
-            secret,
-            fallback,
-            facts,
-            publisher,
-            workers: AtomicU64::new(0),
-            news: News::default(),
-        }
+        let here = Here::new(settings.interval, settings.lease);
+        Self { settings, secret, fallback, facts, publisher, here, news: News::default() }
     }
 }
 
@@ -142,14 +134,12 @@ pub struct RedisStore {
     clocks: RefCell<HashMap<Place, StoreClock>>,
     last_clock: Cell<Option<StoreClock>>,
     held: RefCell<Held>,
-    here: Rc<RefCell<Here>>,
     errands: Errands,
 }
 
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
-        shared.workers.fetch_add(1, Ordering::Relaxed);
         let settings = Rc::new(shared.settings.clone());
         let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &shared.news));
         if let Some(facts) = shared.publisher.lock().take() {
@@ -170,7 +160,6 @@ impl RedisStore {
             clocks: RefCell::default(),
             last_clock: Cell::new(None),
             held: RefCell::default(),
-            here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),
             errands: Errands::new(),
         }
     }
@@ -199,7 +188,7 @@ impl RedisStore {
             return Box::pin(self.ask_for(&encoder, charges, None, now)).await;
         }
         let there = self.time_there(now);
-        let plan = self.here.borrow_mut().plan(charges, there);
+        let plan = self.shared.here.plan(charges, self.nodes.get(), there);
         let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
         let wanted = match stopped {
             true => SmallVec::new(),
@@ -228,31 +217,42 @@ impl RedisStore {
         let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
         let refused = charges.iter().zip(plan).any(|(it, way)| it.binding && way.refuses())
             || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
-        let ledgers = self.ledgers();
-        let (mut said, mut here) = (said.iter(), self.here.borrow_mut());
+        let mut said = said.iter();
         let answer = |(charge, way): (&Charge<'_>, &Way)| {
             let decided = match refused {
-                true => here.withdraw(charge, *way, there),
-                false => here.count(charge, *way, ledgers, there),
+                true => self.withdraw(encoder, charge, *way, there),
+                false => way.answer(),
             };
             decided.unwrap_or_else(|| {
                 said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
             })
         };
         let answers = charges.iter().zip(plan).map(answer).collect();
-        drop(here);
-        self.tell(encoder, there);
+        self.tell(encoder, self.shared.here.due_of(charges, there), there);
         Decided { at: asked.map_or(there, |asked| asked.at), answers }
     }
 
-    /// How many ledgers there are on all nodes, if each has as many workers.
-    fn ledgers(&self) -> u64 {
-        self.nodes.get() * self.shared.workers.load(Ordering::Relaxed)
+    /// Withdraws what was planned for a charge whose request is refused, or gone.
+    fn withdraw(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        way: Way,
+        there: Timestamp,
+    ) -> Option<Answer> {
+        let (answer, op) = self.shared.here.withdraw(charge, way, there);
+        if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
+            self.post(encoder, self.place(encoder, charge), &[asked], there);
+        }
+        answer
     }
 
     /// The earliest that it may be by the store's clock.
     fn time_there(&self, now: Timestamp) -> Timestamp {
-        self.last_clock.get().map_or(now, |clock| clock.bounds(now).0)
+        match self.last_clock.get() {
+            Some(clock) => clock.bounds(now).0,
+            None => self.shared.here.time_there(now),
+        }
     }
 
     fn encoder(&self) -> Option<Rc<Encoder>> {

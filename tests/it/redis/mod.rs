@@ -3,6 +3,7 @@
 
 mod closing;
 mod conformance;
+mod counting_later;
 mod exactness;
 mod faults;
 mod handing_over;
