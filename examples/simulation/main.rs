@@ -86,7 +86,7 @@ mod tests {
         match mode {
             Mode::Exact => (0, 0),
             Mode::Leased => (200, 300),
-            Mode::WriteBack => (10_000, 200),
+            Mode::WriteBack => (5_000, 200),
         }
     }
 

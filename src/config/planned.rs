@@ -8,7 +8,7 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
         "configuration" => &["admin", "check"],
         "jwks" => &["url"],
-        "redis" => &["read_from", "connections", "lease"],
+        "redis" => &["read_from", "connections"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],
         _ => &[],

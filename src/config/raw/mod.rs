@@ -33,7 +33,9 @@ pub(super) use route::{
     RawComparison, RawFieldEdits, RawPathMatch, RawRedirect, RawRespond, RawRetries, RawRewrite,
     RawRoute,
 };
-pub(super) use store::{RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode};
+pub(super) use store::{
+    RawLease, RawOnFailure, RawOverrides, RawRedis, RawRedisTls, RawStore, RawStoreMode,
+};
 pub(super) use upstream::{
     RawBalance, RawEject, RawEndpoint, RawHealth, RawUpstream, RawUpstreamTls,
 };
