@@ -114,7 +114,11 @@ impl Node {
     /// The store has not answered in time, and may have counted the request.
     pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let part = Charge { algorithm: &self.part, ..*charge };
-        self.local.apply(&[part], now)[0].admitted
+        let is_admitted = self.local.apply(&[part], now)[0].admitted;
+        if is_admitted {
+            self.sums.foresee(charge, now);
+        }
+        is_admitted
     }
 
     /// The store has not answered in time.

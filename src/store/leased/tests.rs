@@ -1,6 +1,8 @@
 //! Several ledgers over one central state: nothing is spent that was not taken,
 //! and the bound holds whatever the nodes do.
 
+mod bans;
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
@@ -336,6 +338,9 @@ fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
     ] {
         assert_eq!(LENGTH.of(&windowed(window)), lease, "{window}");
     }
+    let other = LeaseLength { share_percent: 20, longest: Span::from_secs(60) };
+    assert_eq!(other.of(&windowed(Span::from_secs(60))), Some(Span::from_secs(12)));
+    assert_eq!(other.of(&windowed(Span::from_secs(3600))), Some(Span::from_secs(60)));
     let log = Algorithm::SlidingLog(SlidingLog::new(quota()).unwrap());
     let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
     assert!(Ledger::leases(&bucket()));

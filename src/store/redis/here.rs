@@ -260,6 +260,17 @@ impl Here {
         }
     }
 
+    /// Takes note of what this node has admitted of a request because the store did
+    /// not say anything. It is told of that when it is back.
+    pub(super) fn foresee(&self, charges: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
+        for (charge, answer) in charges.iter().zip(answers) {
+            let is_later = charge.terms.mode == StoreMode::WriteBack;
+            if is_later && answer.source == Source::Local && answer.verdict.admitted {
+                self.part(charge.key).with(|books| books.accounts.foresee(charge, now));
+            }
+        }
+    }
+
     /// What the store is to be told now of all keys.
     pub(super) fn due(&self, now: Timestamp) -> Due {
         let mut due = Due::default();

@@ -227,7 +227,10 @@ impl RedisStore {
                 said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
             })
         };
-        let answers = charges.iter().zip(plan).map(answer).collect();
+        let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
+        if !refused {
+            self.shared.here.foresee(charges, &answers, there);
+        }
         self.tell(encoder, self.shared.here.due_of(charges, there), there);
         Decided { at: asked.map_or(there, |asked| asked.at), answers }
     }

@@ -5,7 +5,7 @@
 //! that it has counted it: units that are not sent, that are under way, and that
 //! may have been lost. Each node does so by a state in which no more was free
 //! than the whole limit, so that all nodes together have admitted half a limit at
-//! most.
+//! most. A node that is alone may admit all that is free: nobody else does.
 
 use std::mem;
 
@@ -16,8 +16,6 @@ use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
 
-/// Nodes together admit what is free, divided by this, before the store knows.
-const PARTS: u64 = 2;
 /// The store is told as soon as a node has used up its part, divided by this.
 const EARLY: u64 = 2;
 /// Answers overtake each other by less than this. One that is older by more tells
@@ -54,6 +52,8 @@ pub(super) struct Account {
     /// The same of what responses have cost beyond their reservations.
     settled: u64,
     under_way: Option<UnderWay>,
+    /// Whether the store was heard of since then: it may have counted it already.
+    is_heard_since: bool,
     /// Of what is under way, given back meanwhile, and when that had been taken.
     given: (u64, Timestamp),
     /// Reports of which it is not known whether the store has counted them.
@@ -92,6 +92,7 @@ impl Account {
             since: Timestamp::default(),
             settled: 0,
             under_way: None,
+            is_heard_since: false,
             given: (0, Timestamp::default()),
             doubts: SmallVec::new(),
             due: None,
@@ -109,8 +110,9 @@ impl Account {
     ) -> Taken {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
-            // What is under way may be in the state as well, if that was heard since.
-            return if self.is_under_way() { Taken::Ask } else { Taken::Refused(verdict) };
+            // What is under way may count twice in the estimate.
+            let is_certain = !self.is_under_way() || !self.is_heard_since;
+            return if is_certain { Taken::Refused(verdict) } else { Taken::Ask };
         }
         self.goes_by(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
@@ -127,7 +129,7 @@ impl Account {
         let doubtful: u64 = self.doubts.iter().map(|doubt| doubt.units).sum();
         let admitted = self.owed().saturating_add(doubtful).saturating_add(cost);
         let free = self.free(remaining.saturating_add(cost));
-        self.is_acknowledged && admitted.saturating_mul(PARTS).saturating_mul(nodes) <= free
+        self.is_acknowledged && admitted.saturating_mul(parts(nodes)) <= free
     }
 
     /// Counted here and not known to have been counted by the store, in which
@@ -141,7 +143,7 @@ impl Account {
     pub(super) fn matters(&self, remaining: u64, nodes: u64) -> bool {
         let unsent = self.unsent.saturating_add(self.settled);
         let free = self.free(remaining);
-        unsent.saturating_mul(PARTS * EARLY).saturating_mul(nodes) >= free
+        unsent.saturating_mul(EARLY).saturating_mul(parts(nodes)) >= free
     }
 
     /// What would remain without what is owed. Time may have taken some of that away
@@ -177,6 +179,12 @@ impl Account {
         // The store would not count more either.
         self.settled = all.min(algorithm.capacity().saturating_mul(2));
         all - self.settled
+    }
+
+    /// This node admits a cost that the store is told of by others, and until then
+    /// goes by it.
+    pub(super) fn foresee(&mut self, cost: u64, now: Timestamp) {
+        self.charge(cost, now);
     }
 
     fn charge(&mut self, units: u64, now: Timestamp) {
@@ -236,7 +244,8 @@ impl Account {
             false => (&mut self.unsent, self.since),
         };
         let units = mem::take(owed);
-        (self.under_way, self.due) = (Some(UnderWay { number, units }), None);
+        (self.under_way, self.is_heard_since) = (Some(UnderWay { number, units }), false);
+        self.due = None;
         let algorithm = self.algorithm.clone();
         Delta { key, algorithm, units, is_settlement, sent: now, since, number, is_doubted: false }
     }
@@ -275,7 +284,7 @@ impl Account {
         if !self.knows_better(state.as_ref(), at) {
             (self.heard, self.heard_at) = (state, at);
         }
-        self.is_acknowledged = true;
+        (self.is_acknowledged, self.is_heard_since) = (true, true);
         self.estimate = self.heard.clone();
         let owed = self.owed();
         if owed > 0 {
@@ -326,6 +335,12 @@ impl Account {
         self.not_before = again;
         self.due = self.has_unsent().then_some(again);
     }
+}
+
+/// Into how many parts what is free is divided, for so many nodes. One that is
+/// alone may admit all of it.
+const fn parts(nodes: u64) -> u64 {
+    if nodes > 1 { nodes.saturating_mul(2) } else { 1 }
 }
 
 /// Takes back what was counted at `taken`.

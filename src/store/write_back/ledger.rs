@@ -141,6 +141,15 @@ impl Ledger {
         }
     }
 
+    /// Takes note of a charge that was admitted without the store, which is told of
+    /// it when it is back, and not by this ledger. Until then the key is judged as if
+    /// the store had counted it.
+    pub fn foresee(&mut self, charge: &Charge<'_>, now: Timestamp) {
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            account.foresee(charge.cost, now);
+        }
+    }
+
     /// Corrects what was counted. Returns what the store must correct: what it was
     /// told of before, or what nothing is known of here.
     pub fn correct(
@@ -197,9 +206,9 @@ impl Ledger {
     /// was thought to be [lost](Self::lost): then it is in doubt no more.
     pub fn answered(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.find(&delta);
-        if let Some(mut account) = self.accounts.peek_mut(&delta.key)
-            && account.recalls(&delta)
-        {
+        // It need not be recalled: what did not fit is owed in any case.
+        if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
+            account.recalls(&delta);
             self.due.forget(delta.key, &account);
             account.answered(&delta, before, at);
             if account.has_unsent() {
@@ -219,9 +228,8 @@ impl Ledger {
     pub fn not_sent(&mut self, delta: Delta, now: Timestamp) {
         self.find(&delta);
         let again = now.plus(self.pause());
-        if let Some(mut account) = self.accounts.peek_mut(&delta.key)
-            && account.recalls(&delta)
-        {
+        if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
+            account.recalls(&delta);
             self.due.forget(delta.key, &account);
             account.not_sent(&delta, again);
             self.due.resume(delta.key, &account);

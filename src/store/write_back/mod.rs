@@ -6,8 +6,8 @@
 //! as soon as it could matter to the other nodes. So far from the limit a key
 //! costs one call an interval, however busy it is.
 //!
-//! Of what is free of a limit, a node admits by itself at most a half, divided by
-//! the nodes, until the store has acknowledged it ([`account`]). Where this part
+//! Of what is free of a limit, a node among others admits by itself at most a half,
+//! divided by the nodes, until the store has acknowledged it (`account`). Where this part
 //! is less than what a request costs, the store is asked for each request. The
 //! store in turn counts what nodes tell it only as far as it fits. What does not
 //! fit stays with its node as a debt: the node admits nothing more of this key
@@ -17,7 +17,7 @@
 //! together have admitted at most half a limit that it has not counted. So in any
 //! time at most half a limit more is admitted than the algorithm promises, and in
 //! the long run the quota. It holds for any number of nodes, if each knows how
-//! many there are.
+//! many there are. A node that is alone keeps what its algorithm promises.
 //!
 //! Each unit is counted once: units on their way are kept apart from those that
 //! come meanwhile, and no unit is sent again that may have arrived. What became

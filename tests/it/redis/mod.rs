@@ -8,6 +8,7 @@ mod exactness;
 mod faults;
 mod handing_over;
 mod leaving;
+mod one_ledger;
 mod outages;
 mod overrides;
 mod sharing;

@@ -92,22 +92,22 @@ fn a_delta_that_may_have_arrived_is_not_sent_again() {
     node.lost(&mut delta, after(1000));
     assert_eq!(node.lost_units(), 3);
     assert_eq!(node.close(after(5000)), []);
-    // It is part of what may be admitted here: a half of 100 at one node.
+    // It is part of what may be admitted here: a quarter of 100 at one of two nodes.
     node.learn(&Charge { cost: 0, ..three }, None, true, after(1000));
-    assert_eq!(node.take(&charge(1, &algorithm, 48), 1, after(1000)), Taken::Ask);
-    counted(node.take(&charge(1, &algorithm, 47), 1, after(1000)));
+    assert_eq!(node.take(&charge(1, &algorithm, 23), 2, after(1000)), Taken::Ask);
+    counted(node.take(&charge(1, &algorithm, 22), 2, after(1000)));
 }
 
 #[test]
 fn a_late_answer_settles_what_was_in_doubt() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
-    let (three, most) = (charge(1, &algorithm, 3), charge(1, &algorithm, 48));
+    let (three, most) = (charge(1, &algorithm, 3), charge(1, &algorithm, 24));
     for has_arrived in [true, false] {
         let mut node = knowing(&mut store, &three);
         counted(node.take(&three, 1, START));
         let mut delta = node.due(after(1000), ALL).pop().expect("it is due");
         node.lost(&mut delta, after(1000));
-        assert_eq!(node.take(&most, 1, after(1000)), Taken::Ask, "nothing is acknowledged");
+        assert_eq!(node.take(&most, 2, after(1000)), Taken::Ask, "nothing is acknowledged");
         if has_arrived {
             let before = store.count(&delta, after(1000));
             node.answered(delta, before.as_ref(), after(1000));
@@ -119,7 +119,7 @@ fn a_late_answer_settles_what_was_in_doubt() {
             node.answered(delta, None, after(1100));
         }
         assert_eq!(node.lost_units(), 0);
-        assert_eq!(counted(node.take(&most, 1, after(1100))).remaining, 49, "no doubt is left");
+        assert_eq!(counted(node.take(&most, 2, after(1100))).remaining, 73, "no doubt is left");
     }
 }
 
@@ -134,4 +134,16 @@ fn a_node_that_stops_tells_what_came_while_something_was_under_way() {
     node.correct(&three, Op::Settle { reserved: 3, actual: 9, taken: START }, 1, after(1000));
     let rest: Vec<_> = node.close(after(1000)).into_iter().map(|delta| delta.units).collect();
     assert_eq!((first.units, rest), (3, vec![3, 6]));
+}
+
+#[test]
+fn what_a_node_admits_without_the_store_counts_here_until_the_store_says_more() {
+    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let one = charge(1, &algorithm, 1);
+    let mut node = knowing(&mut store, &one);
+    node.foresee(&charge(1, &algorithm, 100), START);
+    assert!(matches!(node.take(&one, 1, START), Taken::Refused(_)));
+    assert_eq!(node.close(START), [], "the ledger does not tell it");
+    node.learn(&Charge { cost: 0, ..one }, None, true, after(10));
+    assert_eq!(counted(node.take(&one, 1, after(10))).remaining, 99);
 }
