@@ -172,7 +172,8 @@ impl Node {
             self.deny.forget(&back.key);
         }
         let deltas = self.sums.due(now, usize::MAX);
-        let debts = mem::take(&mut self.debts);
+        // Only a store that has answered again is told of debts.
+        let debts = if self.failures == 0 { mem::take(&mut self.debts) } else { BTreeMap::new() };
         returns
             .into_iter()
             .map(Report::Return)
