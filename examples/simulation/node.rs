@@ -1,10 +1,13 @@
 //! One node: how a mode uses what it knows, and when it calls the store.
 
+use std::collections::BTreeMap;
+use std::mem;
+
 use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate::digest::Key;
-use tollgate::store::leased::{self, Ask, Return, Spending};
+use tollgate::store::leased::{self, Ask, LeaseLength, Return, Spending};
 use tollgate::store::redis::DenyCache;
-use tollgate::store::write_back::{self, Delta};
+use tollgate::store::write_back::{self, Delta, Taken};
 use tollgate::store::{Charge, MemoryStore};
 use tollgate::time::{Span, Timestamp};
 
@@ -45,6 +48,8 @@ pub(crate) enum Step {
 pub(crate) enum Report {
     Return(Return),
     Delta(Delta),
+    /// What was admitted while the store was away.
+    Debt(Key, u64),
 }
 
 pub(crate) struct Node {
@@ -52,11 +57,12 @@ pub(crate) struct Node {
     nodes: u64,
     deny: DenyCache,
     leases: leased::Ledger,
-    /// Of the mode `write_back`, and what others owe when the store was away.
     sums: write_back::Ledger,
     /// Judges while the store is away, by this node's part of the limit.
     local: MemoryStore,
     part: Algorithm,
+    /// What it has admitted, which the store is told when it is back.
+    debts: BTreeMap<Key, u64>,
     failures: u32,
     away_until: Timestamp,
 }
@@ -68,10 +74,11 @@ impl Node {
             mode,
             nodes,
             deny: DenyCache::new(DENY_CACHE_BYTES),
-            leases: leased::Ledger::new(MAX_KEYS),
+            leases: leased::Ledger::new(MAX_KEYS, LeaseLength::default()),
             sums: write_back::Ledger::new(MAX_KEYS, INTERVAL),
             local: MemoryStore::new(MAX_KEYS),
             part: algorithm.with_limit(algorithm.limit().div_ceil(nodes))?,
+            debts: BTreeMap::new(),
             failures: 0,
             away_until: Timestamp::default(),
         })
@@ -85,15 +92,11 @@ impl Node {
                 Spending::Held(_) => return Step::Judged { admitted: false },
                 Spending::Ask(ask) => ask,
             },
-            Mode::WriteBack => {
-                let away = now < self.away_until;
-                let admitted = self.sums.judge(charge, now).admitted
-                    && (!away || self.judge_alone(charge, now));
-                if admitted {
-                    self.sums.count(charge, self.nodes, now);
-                }
-                return Step::Judged { admitted };
-            }
+            Mode::WriteBack => match self.sums.take(charge, self.nodes, now) {
+                Taken::Counted(_) => return Step::Judged { admitted: true },
+                Taken::Refused(_) => return Step::Judged { admitted: false },
+                Taken::Ask => Ask::NOTHING_AHEAD,
+            },
         };
         // Give-backs at other nodes are not announced here, so each is believed for a second.
         let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
@@ -102,7 +105,7 @@ impl Node {
             None if now < self.away_until => {
                 let admitted = self.judge_alone(charge, now);
                 if admitted {
-                    self.sums.count(charge, self.nodes, now);
+                    *self.debts.entry(charge.key).or_default() += charge.cost;
                 }
                 Step::Judged { admitted }
             }
@@ -113,7 +116,11 @@ impl Node {
     /// The store has not answered in time, and may have counted the request.
     pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let part = Charge { algorithm: &self.part, ..*charge };
-        self.local.apply(&[part], now)[0].admitted
+        let is_admitted = self.local.apply(&[part], now)[0].admitted;
+        if is_admitted {
+            self.sums.foresee(charge, now);
+        }
+        is_admitted
     }
 
     /// The store has not answered in time.
@@ -125,10 +132,10 @@ impl Node {
     }
 
     /// It has not answered to a report.
-    pub(crate) fn unheard(&mut self, report: &Report, now: Timestamp) {
+    pub(crate) fn unheard(&mut self, report: Report, now: Timestamp) {
         self.failed(now);
-        if let Report::Delta(delta) = report {
-            self.sums.lost(delta, now);
+        if let Report::Delta(mut delta) = report {
+            self.sums.lost(&mut delta, now);
         }
     }
 
@@ -141,15 +148,18 @@ impl Node {
         at: Timestamp,
     ) {
         self.failures = 0;
-        if self.mode == Mode::Leased {
-            self.leases.answered(charge, ask, before, at);
+        let after = taken(charge, ask, before, at);
+        match self.mode {
+            Mode::Exact => {}
+            Mode::Leased => drop(self.leases.answered(charge, ask, before, at)),
+            Mode::WriteBack => self.sums.learn(charge, before, after.is_some(), at),
         }
-        let after = taken(charge, ask, before, at).or_else(|| before.cloned());
+        let after = after.or_else(|| before.cloned());
         self.deny.learn(&[*charge], &[after], at);
     }
 
     /// The store has counted a delta at `at`.
-    pub(crate) fn told(&mut self, delta: &Delta, before: Option<&State>, at: Timestamp) {
+    pub(crate) fn told(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.failures = 0;
         self.sums.answered(delta, before, at);
     }
@@ -164,10 +174,13 @@ impl Node {
             self.deny.forget(&back.key);
         }
         let deltas = self.sums.due(now, usize::MAX);
+        // Only a store that has answered again is told of debts.
+        let debts = if self.failures == 0 { mem::take(&mut self.debts) } else { BTreeMap::new() };
         returns
             .into_iter()
             .map(Report::Return)
             .chain(deltas.into_iter().map(Report::Delta))
+            .chain(debts.into_iter().map(|(key, units)| Report::Debt(key, units)))
             .collect()
     }
 }

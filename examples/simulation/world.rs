@@ -177,10 +177,10 @@ impl<'a> World<'a> {
                 self.nodes[request.node].answered(&charge, ask, before.as_ref(), at);
             }
             Arrival::Reported(node, report) => self.reported(node, report, now),
-            Arrival::Unheard(node, report) => self.nodes[node].unheard(&report, now),
+            Arrival::Unheard(node, report) => self.nodes[node].unheard(report, now),
             Arrival::Told(node, report, before, at) => {
                 if let Report::Delta(delta) = report {
-                    self.nodes[node].told(&delta, before.as_ref(), at);
+                    self.nodes[node].told(delta, before.as_ref(), at);
                     self.report(node, now);
                 }
             }
@@ -230,14 +230,21 @@ impl<'a> World<'a> {
     /// A report has reached the store.
     fn reported(&mut self, node: usize, report: Report, now: Timestamp) {
         self.tally.calls += 1;
-        let (key, op): (Key, Op) = match &report {
-            Report::Return(back) => (back.key, back.op()),
-            Report::Delta(delta) => (delta.key, delta.op()),
+        let key: Key = match &report {
+            Report::Return(back) => back.key,
+            Report::Delta(delta) => delta.key,
+            Report::Debt(key, _) => *key,
         };
         let client = usize::try_from(key.principal.bits()).expect("clients are numbered");
         let before = self.store[client].clone();
-        if let (Some(next), _) = self.algorithm.apply(before.as_ref(), op, now) {
-            self.store[client] = Some(next);
+        let apply = |op| self.algorithm.apply(before.as_ref(), op, now).0;
+        let next = match &report {
+            Report::Return(back) => apply(back.op()),
+            Report::Delta(delta) => delta.count(before.as_ref(), now).0,
+            Report::Debt(_, units) => apply(Op::Settle { reserved: 0, actual: *units, taken: now }),
+        };
+        if next.is_some() {
+            self.store[client] = next;
         }
         self.send(now, Arrival::Told(node, report, before, now));
     }

@@ -7,7 +7,6 @@
 pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
         "configuration" => &["admin", "check"],
-        "redis" => &["lease"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],
         _ => &[],

@@ -105,7 +105,12 @@ impl<'r> Report<'r> {
             delay: Span::ZERO,
             ..self.verdict
         };
-        Self { ruling: Ruling::Banned, verdict, ..*self }
+        // Of a limit for which nobody was asked the ban alone tells.
+        let source = match self.source {
+            Source::Unasked => Source::Store,
+            known => known,
+        };
+        Self { ruling: Ruling::Banned, verdict, source, ..*self }
     }
 
     /// How many requests of the same cost would pass.

@@ -1,8 +1,6 @@
 //! What a node has lost count of since it started. Nothing here decides; it is
 //! for metrics, and this is the one place where they find it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::Forgiven;
 
 /// What a node has lost count of since it started.
@@ -17,30 +15,6 @@ pub struct Losses {
     pub forgotten_units: u64,
 }
 
-/// Where the workers of a node say what they have lost.
-#[derive(Debug, Default)]
-pub(super) struct Lost {
-    lost_units: AtomicU64,
-    forgotten_units: AtomicU64,
-}
-
-impl Lost {
-    /// So many units more.
-    pub(super) fn add(&self, lost_units: u64, forgotten_units: u64) {
-        self.lost_units.fetch_add(lost_units, Ordering::Relaxed);
-        self.forgotten_units.fetch_add(forgotten_units, Ordering::Relaxed);
-    }
-
-    /// All of it, with what the memory has forgotten.
-    pub(super) fn losses(&self, forgiven: Forgiven) -> Losses {
-        Losses {
-            forgiven,
-            lost_units: self.lost_units.load(Ordering::Relaxed),
-            forgotten_units: self.forgotten_units.load(Ordering::Relaxed),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -51,16 +25,6 @@ mod tests {
     use crate::store::{Charge, MemoryStore, SharedStore};
     use crate::terms::Terms;
     use crate::time::{Span, Timestamp};
-
-    #[test]
-    fn what_workers_say_adds_up_and_what_memory_forgets_stands_beside_it() {
-        let lost = Lost::default();
-        lost.add(3, 0);
-        lost.add(4, 5);
-        let forgiven = Forgiven { states: 2, milli_limits: 900 };
-        let losses = Losses { forgiven, lost_units: 7, forgotten_units: 5 };
-        assert_eq!(lost.losses(forgiven), losses);
-    }
 
     #[test]
     fn the_losses_of_a_store_in_memory_are_what_it_has_forgotten() {

@@ -21,7 +21,6 @@ use smallvec::SmallVec;
 
 pub use self::holding::HoldingTimes;
 pub use self::losses::Losses;
-use self::losses::Lost;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::{RedisStore, StoreError};
 
@@ -117,11 +116,10 @@ impl SharedStore {
         }
     }
 
-    /// What this node has lost count of. Workers tell now and then, so it may be
-    /// a moment old.
+    /// What this node has lost count of.
     pub fn losses(&self) -> Losses {
         match self {
-            Self::Memory(memory) => Lost::default().losses(memory.forgiven()),
+            Self::Memory(memory) => Losses { forgiven: memory.forgiven(), ..Losses::default() },
             Self::Redis(shared) => shared.losses(),
         }
     }

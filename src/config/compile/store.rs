@@ -10,8 +10,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use super::Compiler;
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
-use crate::config::raw::{List, RawReadFrom, RawRedis, RawRedisTls, RawStore};
+use crate::config::raw::{List, RawLease, RawReadFrom, RawRedis, RawRedisTls, RawStore};
 use crate::digest::Secret;
+use crate::store::leased::LeaseLength;
 use crate::store::redis::{
     Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
@@ -23,6 +24,10 @@ const MAX_KEYS: RangeInclusive<u64> = 1..=2_000_000_000;
 const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);
 /// Below, it is no better than asking each time; above, nodes know too little of each other.
 const INTERVAL: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
+/// In percent of the window. Below, few requests find a lease; above, nodes hold too much of a limit.
+const LEASE_SHARE: RangeInclusive<u8> = 1..=20;
+/// Of the longest lease.
+const LEASE_LENGTH: RangeInclusive<Span> = Span::from_millis(10)..=Span::from_secs(60);
 /// Everybody on earth, and their telephones.
 const EXPECTED_CLIENTS: RangeInclusive<u64> = 1..=10_000_000_000;
 /// With several workers on several nodes there are many already.
@@ -49,6 +54,7 @@ impl Compiler<'_> {
         let raw = &raw.value;
         let timeout = self.span(&raw.timeout, "timeout", TIMEOUT).map(Duration::from);
         let interval = self.span(&raw.interval, "interval", INTERVAL);
+        let lease = raw.lease.value().map(|lease| self.lease(lease));
         let clients = self.number(&raw.expected_clients, "expected_clients", EXPECTED_CLIENTS);
         let connections = self.number(&raw.connections, "connections", CONNECTIONS);
         let connections = connections.and_then(|it| NonZeroU16::new(u16::try_from(it).ok()?));
@@ -68,6 +74,7 @@ impl Compiler<'_> {
         settings.tls = tls.or(settings.tls);
         settings.timeout = timeout.unwrap_or(settings.timeout);
         settings.interval = interval.unwrap_or(settings.interval);
+        settings.lease = lease.unwrap_or(settings.lease);
         settings.expected_clients = clients.unwrap_or(settings.expected_clients);
         settings.read_from = self.read_from(&raw.read_from, &settings.topology);
         settings.connections = connections.unwrap_or(settings.connections);
@@ -90,6 +97,21 @@ impl Compiler<'_> {
         let advice = "leave it out, or write a URL of redis+sentinel:// or redis+cluster://";
         self.problems.error(given.span, problem, advice);
         ReadFrom::Master
+    }
+
+    fn lease(&self, raw: &RawLease) -> LeaseLength {
+        let RawLease { share, length } = raw;
+        let usual = LeaseLength::default();
+        if let Some(share) = share.given()
+            && !LEASE_SHARE.contains(&share.value.0)
+        {
+            let advice = format!("write 1% to {}%", LEASE_SHARE.end());
+            self.problems.error(share.span, "\"share\" is out of range", &advice);
+        }
+        LeaseLength {
+            share_percent: share.value().map_or(usual.share_percent, |share| share.0),
+            longest: self.span(length, "length", LEASE_LENGTH).unwrap_or(usual.longest),
+        }
     }
 
     /// The defaults for the servers that are named in one of the two ways.

@@ -36,7 +36,8 @@ pub(super) use route::{
     RawRoute,
 };
 pub(super) use store::{
-    RawOnFailure, RawOverrides, RawReadFrom, RawRedis, RawRedisTls, RawStore, RawStoreMode,
+    RawLease, RawOnFailure, RawOverrides, RawReadFrom, RawRedis, RawRedisTls, RawStore,
+    RawStoreMode,
 };
 pub(super) use upstream::{
     RawBalance, RawEject, RawEndpoint, RawHealth, RawUpstream, RawUpstreamTls,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::List;
 use crate::config::field::Field;
-use crate::config::scalar::Period;
+use crate::config::scalar::{Percent, Period};
 
 /// Where the counters live.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -81,6 +81,9 @@ pub(in crate::config) struct RawRedis {
     /// are always the master's. Default: master.
     #[serde(default)]
     pub(in crate::config) read_from: Field<RawReadFrom>,
+    /// How long units are leased in leased.
+    #[serde(default)]
+    pub(in crate::config) lease: Field<RawLease>,
     /// What the names of all keys begin with. Default: tollgate.
     #[serde(default)]
     pub(in crate::config) prefix: Field<String>,
@@ -101,6 +104,21 @@ pub(in crate::config) enum RawReadFrom {
     Master,
     /// A replica, and the master while there is none that follows it.
     Replica,
+}
+
+/// How long a node may spend what it has taken in advance: a share of the window, but no longer
+/// than a length of time.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename = "lease")]
+#[schemars(deny_unknown_fields)]
+pub(in crate::config) struct RawLease {
+    /// The share of the window: 1% to 20%. As much of the limit may be admitted above it where
+    /// the algorithm is token_bucket. Default: 2%.
+    #[serde(default)]
+    pub(in crate::config) share: Field<Percent>,
+    /// The most that it lasts: 10ms to 60s. Default: 10s.
+    #[serde(default)]
+    pub(in crate::config) length: Field<Period>,
 }
 
 /// Whom to trust, and who we are. Paths of files in PEM.

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::*;
+use crate::store::leased::LeaseLength;
 use crate::store::redis::{Address, ReadFrom, RedisSettings, Topology};
 use crate::terms::{OnFailure, StoreMode, Terms};
 use crate::time::Span;
@@ -27,6 +28,7 @@ fn a_store_that_nodes_share_is_as_it_was_written() {
     assert_eq!((redis.prefix.as_str(), redis.expected_clients), ("limits", 5_000_000));
     assert_eq!(redis.interval, Span::from_millis(250));
     assert_eq!((redis.connections.get(), redis.read_from), (4, ReadFrom::Replica));
+    assert_eq!(redis.lease, LeaseLength { share_percent: 5, longest: Span::from_secs(2) });
 }
 
 #[test]
@@ -39,6 +41,7 @@ fn a_url_alone_has_the_defaults_and_no_redis_is_none() {
     assert_eq!((redis.username, redis.mode), (None, StoreMode::Exact));
     assert_eq!(redis.interval, Span::SECOND);
     assert_eq!((redis.connections.get(), redis.read_from), (1, ReadFrom::Master));
+    assert_eq!(redis.lease, LeaseLength { share_percent: 2, longest: Span::from_secs(10) });
     assert!(redis.tls.is_none() && redis.secret.is_none() && redis.password.is_none());
 }
 

@@ -1,4 +1,4 @@
-//! The lots of all keys of one worker: a bounded table, and an order in which
+//! The lots of all keys of one node, or of a part of them: a bounded table, and an order in which
 //! leases end.
 //!
 //! A key that finds no room costs what it costs without leases: a call for each
@@ -12,7 +12,8 @@ use std::mem;
 use quick_cache::unsync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
-use super::lot::{self, Ask, Lot, Return};
+use super::length::LeaseLength;
+use super::lot::{Ask, Lot, Return};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
@@ -29,9 +30,10 @@ pub enum Spending {
     Ask(Ask),
 }
 
-/// The leases of one worker.
+/// The leases of one node.
 #[derive(Debug)]
 pub struct Ledger {
+    length: LeaseLength,
     lots: Cache<Key, Lot, UnitWeighter, DefaultHashBuilder, Evictions>,
     /// When the leases end. A key stands here once at most, so there are no
     /// more of them than lots.
@@ -54,10 +56,11 @@ impl Lifecycle<Key, Lot> for Evictions {
 }
 
 impl Ledger {
-    /// A ledger that remembers up to `max_keys` keys.
-    pub fn new(max_keys: usize) -> Self {
+    /// A ledger that remembers up to `max_keys` keys, and leases for so long.
+    pub fn new(max_keys: usize, length: LeaseLength) -> Self {
         let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
+            length,
             lots: Cache::with(
                 max_keys,
                 capacity,
@@ -75,7 +78,7 @@ impl Ledger {
     /// holds every unit's own time, a queue hands out slots in their order, and
     /// what is in flight is taken for no fixed time.
     pub fn leases(algorithm: &Algorithm) -> bool {
-        lot::length(algorithm).is_some()
+        LeaseLength::default().of(algorithm).is_some()
     }
 
     /// Spends the units of a charge from what was taken ahead, or says why that
@@ -174,7 +177,7 @@ impl Ledger {
     }
 
     fn make_room_for(&mut self, charge: &Charge<'_>) {
-        let Some(length) = lot::length(charge.algorithm) else { return };
+        let Some(length) = self.length.of(charge.algorithm) else { return };
         let mut evicted = Vec::new();
         let lot = Lot::new(charge.algorithm, length);
         self.lots.insert_with_lifecycle(charge.key, lot, &mut evicted);

@@ -8,13 +8,6 @@ use crate::digest::Key;
 use crate::store::Charge;
 use crate::time::{Span, Timestamp};
 
-/// A lease lasts the window divided by this.
-const LEASES_IN_WINDOW: u64 = 50;
-/// The longest lease.
-const MAX_LENGTH: Span = Span::from_secs(10);
-/// Windows shorter than this are not leased: a lease would be over before the
-/// store's answer pays for itself.
-const MIN_WINDOW: Span = Span::SECOND;
 /// Nothing is taken ahead from this part of the capacity, its last fifth.
 const RESERVE_DIVISOR: u64 = 5;
 /// What is left of a lease goes back if it is at least this part of the
@@ -50,19 +43,6 @@ impl Ask {
         let share = free * u128::from(self.share_1024) / u128::from(WHOLE);
         u64::try_from(share).unwrap_or(u64::MAX).min(self.extra)
     }
-}
-
-/// How long a lease lasts. None: units of this algorithm are not leased.
-pub(super) fn length(algorithm: &Algorithm) -> Option<Span> {
-    let leased = matches!(
-        algorithm,
-        Algorithm::SlidingWindow(_)
-            | Algorithm::SubWindows(_)
-            | Algorithm::FixedWindow(_)
-            | Algorithm::TokenBucket(_)
-    );
-    let length = Span::from_micros(algorithm.window().as_micros() / LEASES_IN_WINDOW);
-    (leased && algorithm.window() >= MIN_WINDOW).then_some(length.min(MAX_LENGTH))
 }
 
 /// What one node holds of one key.

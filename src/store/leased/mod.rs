@@ -21,14 +21,22 @@
 //! It is the way of Doorman (YouTube) and of DynamoDB's global
 //! admission control, with lots so small that the bound above holds.
 //!
-//! Each worker has a ledger of its own and is a lessee of its own. A ledger for
-//! the whole process would save calls where a client's connections lie on many
-//! workers, and put a lock in the way of every request.
+//! A node is one lessee: its workers share one ledger, or the parts into which its
+//! keys are divided. If each worker leased for itself, the units of a limit would
+//! lie unspent in as many places.
+//!
+//! Where a client may be banned as well, the node remembers for as long as a lease
+//! what the store said of the ban ([`Bans`]): otherwise each request would ask for
+//! that alone.
 
+mod bans;
 mod ledger;
+mod length;
 mod lot;
 #[cfg(test)]
 mod tests;
 
+pub use bans::Bans;
 pub use ledger::{Ledger, Spending};
+pub use length::LeaseLength;
 pub use lot::{Ask, Return};

@@ -1,11 +1,12 @@
 //! Several ledgers over one central state: nothing is spent that was not taken,
 //! and the bound holds whatever the nodes do.
 
+mod bans;
+
 use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::lot::length;
 use super::*;
 use crate::algorithm::tests::cases;
 use crate::algorithm::{
@@ -17,6 +18,7 @@ use crate::store::Charge;
 use crate::terms::Terms;
 use crate::time::{Span, Timestamp};
 
+const LENGTH: LeaseLength = LeaseLength { share_percent: 2, longest: Span::from_secs(10) };
 const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
 fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
@@ -124,7 +126,7 @@ proptest! {
         ),
     ) {
         let mut store = Central::default();
-        let mut nodes: Vec<_> = (0..nodes).map(|_| Ledger::new(max_keys)).collect();
+        let mut nodes: Vec<_> = (0..nodes).map(|_| Ledger::new(max_keys, LENGTH)).collect();
         let mut promises: HashMap<u64, Option<State>> = HashMap::new();
         let (promised, mut now, mut admitted) = (promised(&algorithm), START, 0);
         for (gap_us, node, client, cost, stopped) in steps {
@@ -158,7 +160,7 @@ proptest! {
         algorithm in algorithms(),
         gaps in prop::collection::vec(0..20_000_u64, 1..200),
     ) {
-        let (mut store, mut node, mut now) = (Central::default(), Ledger::new(10), START);
+        let (mut store, mut node, mut now) = (Central::default(), Ledger::new(10, LENGTH), START);
         for gap_us in gaps {
             now = now.plus(Span::from_micros(gap_us));
             let verdict = store.request(&mut node, &charge(1, &algorithm, 1), now);
@@ -184,7 +186,7 @@ fn traffic(store: &mut Central, nodes: &mut [Ledger], gap: Span, requests: u64) 
 #[test]
 fn a_busy_client_of_one_node_costs_few_calls() {
     let mut store = Central::default();
-    let admitted = traffic(&mut store, &mut [Ledger::new(10)], Span::from_millis(12), 5000);
+    let admitted = traffic(&mut store, &mut [Ledger::new(10, LENGTH)], Span::from_millis(12), 5000);
     assert_eq!(admitted, 5000);
     assert!(store.calls < 5000 / 10, "{} calls", store.calls);
 }
@@ -192,7 +194,7 @@ fn a_busy_client_of_one_node_costs_few_calls() {
 #[test]
 fn a_client_spread_over_nodes_is_refused_nothing_below_its_limit() {
     let mut store = Central::default();
-    let mut nodes: Vec<_> = (0..16).map(|_| Ledger::new(10)).collect();
+    let mut nodes: Vec<_> = (0..16).map(|_| Ledger::new(10, LENGTH)).collect();
     let admitted = traffic(&mut store, &mut nodes, Span::from_millis(12), 5000);
     assert_eq!(admitted, 5000);
 }
@@ -200,7 +202,7 @@ fn a_client_spread_over_nodes_is_refused_nothing_below_its_limit() {
 #[test]
 fn a_client_at_its_limit_gets_what_the_limit_gives() {
     let mut store = Central::default();
-    let mut nodes = [Ledger::new(10), Ledger::new(10)];
+    let mut nodes = [Ledger::new(10, LENGTH), Ledger::new(10, LENGTH)];
     // 20 s at twice the rate: the burst, and what is refilled.
     let admitted = traffic(&mut store, &mut nodes, Span::from_millis(5), 4000);
     assert!((2980..=3020).contains(&admitted), "{admitted}");
@@ -208,7 +210,7 @@ fn a_client_at_its_limit_gets_what_the_limit_gives() {
 
 #[test]
 fn the_first_request_and_one_after_a_pause_take_nothing_ahead() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (algorithm, lease) = (bucket(), Span::from_millis(200));
     for now in [START, START.plus(Span::from_millis(900)), START.plus(Span::from_millis(1800))] {
         store.request(&mut node, &charge(1, &algorithm, 1), now);
@@ -221,7 +223,7 @@ fn the_first_request_and_one_after_a_pause_take_nothing_ahead() {
 
 #[test]
 fn what_was_not_spent_goes_back_when_the_lease_ends() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     for ms in [0, 1] {
         let now = START.plus(Span::from_millis(ms));
@@ -242,7 +244,7 @@ fn near_the_limit_nothing_is_taken_ahead() {
     for (free, granted) in [(0, 0), (199, 0), (200, 0), (203, 1), (300, 50), (900, 100)] {
         assert_eq!(ask.granted(free), granted);
     }
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     store.request(&mut node, &charge(1, &algorithm, 801), START);
     for us in 1..=50 {
@@ -253,7 +255,7 @@ fn near_the_limit_nothing_is_taken_ahead() {
 
 #[test]
 fn one_call_that_takes_ahead_is_under_way_at_a_time() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     let charge = charge(1, &algorithm, 1);
     let later = START.plus(Span::from_millis(50));
@@ -270,7 +272,7 @@ fn one_call_that_takes_ahead_is_under_way_at_a_time() {
 
 #[test]
 fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     store.request(&mut node, &charge(1, &algorithm, 1000), START);
     let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
@@ -287,7 +289,7 @@ fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
 
 #[test]
 fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
     store.request(&mut node, &charge(1, &low, 1000), START);
     let soon = START.plus(Span::from_millis(20));
@@ -295,7 +297,7 @@ fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
     assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Held(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "it was raised");
 
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     for ms in [0, 1] {
         let now = START.plus(Span::from_millis(ms));
         store.request(&mut node, &charge(2, &high, 1), now);
@@ -309,7 +311,7 @@ fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
 
 #[test]
 fn what_another_policy_stopped_is_put_back() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     let one = charge(1, &algorithm, 1);
     store.request(&mut node, &one, START);
@@ -334,8 +336,11 @@ fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
         (Span::from_secs(60), Some(Span::from_millis(1200))),
         (Span::from_secs(3600), Some(Span::from_secs(10))),
     ] {
-        assert_eq!(length(&windowed(window)), lease, "{window}");
+        assert_eq!(LENGTH.of(&windowed(window)), lease, "{window}");
     }
+    let other = LeaseLength { share_percent: 20, longest: Span::from_secs(60) };
+    assert_eq!(other.of(&windowed(Span::from_secs(60))), Some(Span::from_secs(12)));
+    assert_eq!(other.of(&windowed(Span::from_secs(3600))), Some(Span::from_secs(60)));
     let log = Algorithm::SlidingLog(SlidingLog::new(quota()).unwrap());
     let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
     assert!(Ledger::leases(&bucket()));
@@ -344,7 +349,7 @@ fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
 
 #[test]
 fn keys_that_find_no_room_are_exact() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(0));
+    let (mut store, mut node) = (Central::default(), Ledger::new(0, LENGTH));
     let algorithm = bucket();
     for request in 0..100 {
         let now = START.plus(Span::from_millis(request));
@@ -355,7 +360,7 @@ fn keys_that_find_no_room_are_exact() {
 
 #[test]
 fn what_the_store_corrects_is_told_without_asking_it() {
-    let (mut store, mut node) = (Central::default(), Ledger::new(10));
+    let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     let at = |ms| START.plus(Span::from_millis(ms));
     let charge = charge(1, &algorithm, 10);

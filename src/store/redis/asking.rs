@@ -7,7 +7,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::clock::StoreClock;
-use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
+use super::codec::{Answered, Asked, Encoder, Finding, decode};
 use super::held::{Held, is_in_flight};
 use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
@@ -93,7 +93,10 @@ impl RedisStore {
     /// What an answer says. It also tells the store's time.
     pub(super) fn heard(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
         let answered = decode(&part.asked, answer)?;
-        self.last_clock.set(Some(StoreClock::new(answered.at, now, self.clock.now())));
+        let clock = StoreClock::new(answered.at, now, self.clock.now());
+        if self.last_clock.replace(Some(clock)).is_none() {
+            self.shared.here.set_clock(now, clock.bounds(now).0);
+        }
         Ok(answered)
     }
 
@@ -155,18 +158,17 @@ impl RedisStore {
         }
     }
 
-    /// Tells the ledger what was leased, or refused. Its verdicts count what it
-    /// holds itself.
+    /// Tells this node's ledgers what was leased, counted or refused. A ledger of
+    /// leases counts in its verdicts what it holds itself.
     fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
         let (refused, at) = (answered.refused, answered.at);
         let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
         for (((&index, asked), before), finding) in found.zip(&mut answered.findings) {
-            if let Ask::Lease(lease) = asked.ask
-                && !(refused && finding.verdict.admitted)
-            {
-                let charge = &wanted[index].charge;
-                let mut here = self.here.borrow_mut();
-                finding.verdict = here.leased(charge, lease, before.as_ref(), at);
+            let (charge, admitted) = (&wanted[index].charge, finding.verdict.admitted);
+            let became = (admitted && !refused, admitted && refused);
+            let here = &self.shared.here;
+            if let Some(verdict) = here.asked(charge, asked.ask, before.as_ref(), became, at) {
+                finding.verdict = verdict;
             }
         }
     }

@@ -46,7 +46,8 @@ pub enum Ask {
     /// See [`Op::Take`].
     Take(u64),
     /// Take more than is needed now, to spend it without asking. Sliding and
-    /// fixed windows, sub-windows and token buckets can be leased.
+    /// fixed windows, sub-windows and token buckets can be leased. With no cost and
+    /// a share of 1024 as many units are counted as fit, also in a log.
     Lease(Lease),
     /// See [`Op::Give`].
     Give {

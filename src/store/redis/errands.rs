@@ -13,10 +13,10 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::batch::{Answer, Repeat};
-use super::codec::{Ask, Asked, Encoder, decode};
+use super::codec::{Ask, Asked, Encoder, Lease, decode};
 use super::fallback::{Debt, Standing};
 use super::held::Renewal;
-use super::here::Told;
+use super::here::{Due, Told};
 use super::question::Owned;
 use super::server::Call;
 use super::{Place, RedisStore, Shared, StoreError};
@@ -76,8 +76,8 @@ impl RedisStore {
         {
             return;
         }
-        let (ledgers, there) = (self.ledgers(), self.time_there(now));
-        let Some(op) = self.here.borrow_mut().correct(charge, op, ledgers, there) else { return };
+        let (nodes, there) = (self.nodes.get(), self.time_there(now));
+        let Some(op) = self.shared.here.correct(charge, op, nodes, there) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         let was_known = self.denied.borrow().knows(&charge.key);
         self.denied.borrow_mut().forget(&charge.key);
@@ -165,13 +165,7 @@ impl RedisStore {
             });
         }
         let there = self.time_there(now);
-        let returns = self.here.borrow_mut().leases.returns(there);
-        for back in returns {
-            self.denied.borrow_mut().forget(&back.key);
-            let ask = Ask::Give { cost: back.units, taken: back.taken };
-            self.post_one(encoder, back.key, &back.algorithm, ask, now);
-        }
-        self.tell(encoder, there);
+        self.tell(encoder, self.shared.here.due(there), there);
         self.pay(encoder, now).into_iter().for_each(|debt| self.errands.begin(debt));
     }
 
@@ -250,13 +244,15 @@ impl RedisStore {
         self.servers.call(place, encoder.encode(&asked, self.time_there(now)), Repeat::Never)
     }
 
-    /// Tells the store what was counted here, as far as it is due.
-    pub(super) fn tell(&self, encoder: &Rc<Encoder>, there: Timestamp) {
-        if self.here.borrow().is_due(there) {
-            let deltas = self.here.borrow_mut().deltas(there);
-            for delta in deltas {
-                self.errands.begin(self.telling(encoder, delta, there));
-            }
+    /// Gives back what was leased and not spent, and tells what was counted here.
+    pub(super) fn tell(&self, encoder: &Rc<Encoder>, due: Due, there: Timestamp) {
+        for back in due.returns {
+            self.denied.borrow_mut().forget(&back.key);
+            let ask = Ask::Give { cost: back.units, taken: back.taken };
+            self.post_one(encoder, back.key, &back.algorithm, ask, self.clock.now());
+        }
+        for delta in due.deltas {
+            self.errands.begin(self.telling(encoder, delta, there));
         }
     }
 
@@ -266,23 +262,25 @@ impl RedisStore {
         delta: Delta,
         there: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
-        let (servers, here) = (Rc::clone(&self.servers), Rc::clone(&self.here));
+        let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
         let encoder = Rc::clone(encoder);
         async move {
-            let ask = if delta.units == 0 { Ask::Peek } else { Ask::Charge(delta.units) };
+            let ask = match (delta.units, delta.is_settlement) {
+                (0, _) => Ask::Peek,
+                (units, true) => Ask::Charge(units),
+                // As many as fit.
+                (extra, false) => Ask::Lease(Lease { cost: 0, extra, reserve: 0, share: 1024 }),
+            };
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
             let place = servers.place(&encoder.layout().key(delta.key.principal));
             let encoded = encoder.encode(&asked, there);
-            let answer = servers.call(place, encoded, Repeat::Never).await;
-            let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
-            let mut here = here.borrow_mut();
-            match &answered {
-                Ok(it) => here.told(delta, Told::Counted(it.before[0].as_ref(), it.at), there),
-                Err(error) if error.may_have_counted() => {
-                    here.told(delta, Told::Perhaps, there);
-                }
-                Err(_) => here.told(delta, Told::Never, there),
+            let mut call = servers.call(place, encoded, Repeat::Never);
+            let answer = (&mut call).await;
+            let Some(delta) = shared.settle_delta(delta, answer, &asked, there) else { return };
+            let Some(late) = call.give_up() else { return };
+            if let Some(answer) = late.await {
+                drop(shared.settle_delta(delta, answer, &asked, there));
             }
         }
     }
@@ -306,7 +304,7 @@ impl RedisStore {
 
     async fn tell_the_last(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let there = self.time_there(now);
-        let (returns, deltas) = self.here.borrow_mut().close(there);
+        let Due { returns, deltas } = self.shared.here.close(there);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)
@@ -332,6 +330,26 @@ impl RedisStore {
             let some = deltas.by_ref().take(MAX_LAST);
             join_all(some.map(|delta| self.telling(encoder, delta, there))).await;
         }
+    }
+}
+
+impl Shared {
+    /// Tells the ledger what became of a delta. One that is in doubt is returned: a
+    /// late answer may still tell it.
+    fn settle_delta(
+        &self,
+        delta: Delta,
+        answer: Answer,
+        asked: &[Asked<'_>],
+        there: Timestamp,
+    ) -> Option<Delta> {
+        let answered = answer.and_then(|answer| Ok(decode(asked, &answer)?));
+        let outcome = match &answered {
+            Ok(it) => Told::Counted(it.before[0].as_ref(), it.at),
+            Err(error) if error.may_have_counted() => Told::Perhaps,
+            Err(_) => Told::Never,
+        };
+        self.here.told(delta, outcome, there)
     }
 }
 

@@ -1,22 +1,32 @@
-//! What of a request is decided here, without the store: by leases, and by what
-//! is told later.
+//! What of a request is decided on this node, without the store: by leases, by
+//! what is told later, and by what is known of bans.
 //!
-//! A request is first planned, charge by charge. What must be asked is asked,
-//! and then all of it is either counted or withdrawn, so that it stays all or
-//! nothing whichever way its charges go.
+//! A request is first planned, charge by charge: what can be counted here is
+//! counted. What must be asked is asked, and then all of it stays counted or is
+//! withdrawn, so that it stays all or nothing whichever way its charges go.
+//!
+//! All workers of a node share what is kept here, divided by key into parts with
+//! a lock each. A lock is held for one step on one key, and never while something
+//! is awaited. Each worker sends what is due by its own connections.
 
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::codec;
-use crate::algorithm::{Op, State, Verdict};
-use crate::store::leased::{self, Spending};
-use crate::store::write_back::{self, Delta};
+use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::digest::Key;
+use crate::store::leased::{self, Bans, LeaseLength, Return, Spending};
+use crate::store::write_back::{self, Delta, Taken};
 use crate::store::{Answer, Charge, Source};
 use crate::terms::StoreMode;
 use crate::time::{Span, Timestamp};
 
-/// What one worker remembers of keys that are leased, and of those told later.
-const MAX_KEYS: usize = 100_000;
+/// What a node remembers of keys that are leased, of those told later, and of bans.
+const MAX_KEYS: usize = 1 << 18;
+/// Parts with a lock each: several for each worker.
+const PARTS: usize = 64;
 /// How many counters the store is told of at a time.
 const MAX_DELTAS: usize = 64;
 
@@ -27,156 +37,43 @@ pub(super) enum Way {
     Ask(codec::Ask),
     /// It was spent of what was leased, at this time.
     Spent(Verdict, Timestamp),
-    /// What was leased is spent, and there is no more for a while.
-    Held(Verdict),
-    /// The estimate says so; it is not counted yet.
-    Estimated(Verdict),
+    /// It was counted here, at this time, and the store is told later.
+    Counted(Verdict, Timestamp),
+    /// It is known without asking, and nothing is counted.
+    Known(Verdict),
 }
 
 /// Which way each charge of a request goes, in their order.
 pub(super) type Plan = SmallVec<[Way; 4]>;
 
-/// What one worker decides without the store.
+/// What one node decides without the store.
 #[derive(Debug)]
 pub(super) struct Here {
-    pub(super) leases: leased::Ledger,
-    accounts: write_back::Ledger,
-    /// What the accounts had lost, and forgotten, when it was last asked for.
-    told_losses: [u64; 2],
+    parts: Box<[Part]>,
+    /// How far the store's clock is ahead of this node's, in microseconds.
+    ahead_us: AtomicI64,
 }
 
-impl Here {
-    /// The store may have to wait so long for what was counted here.
-    pub(super) fn new(interval: Span) -> Self {
-        Self {
-            leases: leased::Ledger::new(MAX_KEYS),
-            accounts: write_back::Ledger::new(MAX_KEYS, interval),
-            told_losses: [0; 2],
-        }
-    }
+/// A part of the keys.
+#[derive(Debug)]
+struct Part {
+    books: Mutex<Books>,
+    /// When something of it is due, in microseconds. It is read without the lock.
+    next_us: AtomicU64,
+}
 
-    /// Units that the accounts have lost, and forgotten, since this was last
-    /// asked for.
-    pub(super) fn new_losses(&mut self) -> [u64; 2] {
-        let losses = [self.accounts.lost_units(), self.accounts.forgotten_units()];
-        let before = std::mem::replace(&mut self.told_losses, losses);
-        [losses[0] - before[0], losses[1] - before[1]]
-    }
+#[derive(Debug)]
+struct Books {
+    leases: leased::Ledger,
+    accounts: write_back::Ledger,
+    bans: Bans,
+}
 
-    /// Which way the charges go. Leased units are spent already. `now` is the
-    /// store's time, as it is wherever it is asked for in here.
-    pub(super) fn plan(&mut self, charges: &[Charge<'_>], now: Timestamp) -> Plan {
-        charges.iter().map(|charge| self.way(charge, now)).collect()
-    }
-
-    fn way(&mut self, charge: &Charge<'_>, now: Timestamp) -> Way {
-        match charge.terms.mode {
-            StoreMode::Leased if leased::Ledger::leases(charge.algorithm) => {
-                match self.leases.spend(charge, now) {
-                    Spending::Spent(verdict) => Way::Spent(verdict, now),
-                    Spending::Held(verdict) => Way::Held(verdict),
-                    Spending::Ask(ask) => Way::Ask(lease(charge, ask)),
-                }
-            }
-            StoreMode::WriteBack if write_back::Ledger::counts(charge.algorithm) => {
-                Way::Estimated(self.accounts.judge(charge, now))
-            }
-            _ => Way::Ask(codec::Ask::Take(charge.cost)),
-        }
-    }
-
-    /// Withdraws what was planned for a request that is refused.
-    pub(super) fn withdraw(
-        &mut self,
-        charge: &Charge<'_>,
-        way: Way,
-        now: Timestamp,
-    ) -> Option<Answer> {
-        let verdict = match way {
-            Way::Ask(_) => return None,
-            Way::Spent(spent, at) => self.leases.put_back(charge, at, now).unwrap_or(spent),
-            Way::Estimated(verdict) if verdict.admitted => self.accounts.peek(charge, now),
-            Way::Held(verdict) | Way::Estimated(verdict) => verdict,
-        };
-        Some(Answer::of_store(verdict))
-    }
-
-    /// Counts what was planned for a request that is admitted. There are
-    /// `ledgers` like this one on all nodes together.
-    pub(super) fn count(
-        &mut self,
-        charge: &Charge<'_>,
-        way: Way,
-        ledgers: u64,
-        now: Timestamp,
-    ) -> Option<Answer> {
-        let verdict = match way {
-            Way::Ask(_) => return None,
-            Way::Estimated(verdict) if verdict.admitted => {
-                self.accounts.count(charge, ledgers, now)
-            }
-            Way::Spent(verdict, _) | Way::Held(verdict) | Way::Estimated(verdict) => verdict,
-        };
-        Some(Answer::of_store(verdict))
-    }
-
-    /// Corrects what was counted, as far as it is known here. Returns what the
-    /// store must correct. There are `ledgers` as in [`Self::count`].
-    pub(super) fn correct(
-        &mut self,
-        charge: &Charge<'_>,
-        op: Op,
-        ledgers: u64,
-        now: Timestamp,
-    ) -> Option<Op> {
-        match charge.terms.mode {
-            StoreMode::Leased => {
-                self.leases.corrected(charge.key, op, now);
-                Some(op)
-            }
-            StoreMode::WriteBack if write_back::Ledger::counts(charge.algorithm) => {
-                self.accounts.correct(charge, op, ledgers, now)
-            }
-            StoreMode::WriteBack | StoreMode::Exact => Some(op),
-        }
-    }
-
-    /// Takes note of what the store did for a leased charge.
-    pub(super) fn leased(
-        &mut self,
-        charge: &Charge<'_>,
-        lease: codec::Lease,
-        before: Option<&State>,
-        at: Timestamp,
-    ) -> Verdict {
-        let codec::Lease { extra, reserve, share, .. } = lease;
-        let ask = leased::Ask { extra, reserve, share_1024: share };
-        self.leases.answered(charge, ask, before, at)
-    }
-
-    /// What the store is to be told now.
-    pub(super) fn deltas(&mut self, now: Timestamp) -> Vec<Delta> {
-        self.accounts.due(now, MAX_DELTAS)
-    }
-
-    /// Whether there is something that the store is to be told now.
-    pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.accounts.next_due().is_some_and(|due| due <= now)
-    }
-
-    /// What became of what the store was told.
-    pub(super) fn told(&mut self, delta: Delta, outcome: Told<'_>, now: Timestamp) {
-        match outcome {
-            Told::Counted(before, at) => self.accounts.answered(&delta, before, at),
-            Told::Never => self.accounts.not_sent(delta, now),
-            Told::Perhaps => self.accounts.lost(&delta, now),
-        }
-    }
-
-    /// All that the store should know before a worker ends.
-    pub(super) fn close(&mut self, now: Timestamp) -> (Vec<leased::Return>, Vec<Delta>) {
-        (self.leases.close(now), self.accounts.close(now))
-    }
+/// What the store is to be told.
+#[derive(Debug, Default)]
+pub(super) struct Due {
+    pub(super) returns: Vec<Return>,
+    pub(super) deltas: Vec<Delta>,
 }
 
 /// What became of what the store was told.
@@ -190,19 +87,283 @@ pub(super) enum Told<'s> {
     Perhaps,
 }
 
+impl Part {
+    fn with<T>(&self, step: impl FnOnce(&mut Books) -> T) -> T {
+        let mut books = self.books.lock();
+        let done = step(&mut books);
+        let next = books.leases.next_return().into_iter().chain(books.accounts.next_due()).min();
+        // It may be read too late: then what is due waits for the next look.
+        self.next_us.store(next.map_or(u64::MAX, Timestamp::as_micros), Ordering::Relaxed);
+        done
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.next_us.load(Ordering::Relaxed) <= now.as_micros()
+    }
+
+    fn due(&self, now: Timestamp, due: &mut Due) {
+        let most = MAX_DELTAS.saturating_sub(due.deltas.len());
+        self.with(|books| {
+            due.returns.extend(books.leases.returns(now));
+            due.deltas.extend(books.accounts.due(now, most));
+        });
+    }
+}
+
+impl Here {
+    /// What was counted here may wait for `interval`; leases last for `length`.
+    pub(super) fn new(interval: Span, length: LeaseLength) -> Self {
+        let most = MAX_KEYS / PARTS;
+        let part = |_| Part {
+            books: Mutex::new(Books {
+                leases: leased::Ledger::new(most, length),
+                accounts: write_back::Ledger::new(most, interval),
+                bans: Bans::new(most, length),
+            }),
+            next_us: AtomicU64::new(u64::MAX),
+        };
+        Self { parts: (0..PARTS).map(part).collect(), ahead_us: AtomicI64::new(0) }
+    }
+
+    /// Keys are digests already.
+    fn part(&self, key: Key) -> &Part {
+        let bits = key.principal.bits() >> 64 ^ u128::from(key.counter.bits());
+        let index = usize::try_from(bits % PARTS as u128).unwrap_or(0);
+        &self.parts[index]
+    }
+
+    /// A worker knows how far the store's clock is ahead.
+    pub(super) fn set_clock(&self, here: Timestamp, there: Timestamp) {
+        let us = |time: Timestamp| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        self.ahead_us.store(us(there).saturating_sub(us(here)), Ordering::Relaxed);
+    }
+
+    /// The store's time, for a worker that has not heard it yet.
+    pub(super) fn time_there(&self, now: Timestamp) -> Timestamp {
+        let us = now.as_micros().saturating_add_signed(self.ahead_us.load(Ordering::Relaxed));
+        Timestamp::from_micros(us)
+    }
+
+    /// Which way the charges go on one of so many nodes. What is spent or counted
+    /// here is so already. `now` is the store's time, as it is wherever it is asked
+    /// for in here.
+    pub(super) fn plan(&self, charges: &[Charge<'_>], nodes: u64, now: Timestamp) -> Plan {
+        charges.iter().map(|charge| self.way(charge, nodes, now)).collect()
+    }
+
+    fn way(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Way {
+        let take = Way::Ask(codec::Ask::Take(charge.cost));
+        match (charge.terms.mode, charge.algorithm) {
+            (StoreMode::Exact, _) => take,
+            (_, Algorithm::Ban(_)) => {
+                let known = self.part(charge.key).books.lock().bans.judge(charge, now);
+                known.map_or(take, Way::Known)
+            }
+            (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
+                match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
+                    Spending::Spent(verdict) => Way::Spent(verdict, now),
+                    Spending::Held(verdict) => Way::Known(verdict),
+                    Spending::Ask(ask) => Way::Ask(lease(charge, ask)),
+                }
+            }
+            (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
+                let part = self.part(charge.key);
+                match part.with(|books| books.accounts.take(charge, nodes, now)) {
+                    Taken::Counted(verdict) => Way::Counted(verdict, now),
+                    Taken::Refused(verdict) => Way::Known(verdict),
+                    Taken::Ask => take,
+                }
+            }
+            _ => take,
+        }
+    }
+
+    /// Withdraws what was planned for a request that is refused: what is said of
+    /// it, unless the store was asked, and what the store must do for it.
+    pub(super) fn withdraw(
+        &self,
+        charge: &Charge<'_>,
+        way: Way,
+        now: Timestamp,
+    ) -> (Option<Answer>, Option<Op>) {
+        let (verdict, op) = match way {
+            Way::Ask(_) => return (None, None),
+            Way::Known(verdict) => (verdict, None),
+            Way::Spent(spent, at) => {
+                let part = self.part(charge.key);
+                let back = part.with(|books| books.leases.put_back(charge, at, now));
+                (back.unwrap_or(spent), None)
+            }
+            Way::Counted(_, at) => {
+                self.part(charge.key).with(|books| books.accounts.withdraw(charge, at, now))
+            }
+        };
+        (Some(Answer::of_store(verdict)), op)
+    }
+
+    /// Corrects what was counted, as far as it is known here. Returns what the
+    /// store must correct.
+    pub(super) fn correct(
+        &self,
+        charge: &Charge<'_>,
+        op: Op,
+        nodes: u64,
+        now: Timestamp,
+    ) -> Option<Op> {
+        let part = self.part(charge.key);
+        match (charge.terms.mode, charge.algorithm) {
+            (StoreMode::Exact, _) => Some(op),
+            (_, Algorithm::Ban(_)) => {
+                part.books.lock().bans.corrected(charge, op, now);
+                Some(op)
+            }
+            (StoreMode::Leased, _) => {
+                part.with(|books| books.leases.corrected(charge.key, op, now));
+                Some(op)
+            }
+            (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
+                part.with(|books| books.accounts.correct(charge, op, nodes, now))
+            }
+            (StoreMode::WriteBack, _) => Some(op),
+        }
+    }
+
+    /// Takes note of what the store said at `at` to a charge that it was asked for:
+    /// its state was `before`, and it has counted the charge or not. Of a lease that
+    /// it would have given, had no other charge stopped the request (`is_stopped`),
+    /// nothing is noted. Returns what is to be told instead of the store's verdict.
+    pub(super) fn asked(
+        &self,
+        charge: &Charge<'_>,
+        ask: codec::Ask,
+        before: Option<&State>,
+        (is_counted, is_stopped): (bool, bool),
+        at: Timestamp,
+    ) -> Option<Verdict> {
+        let part = self.part(charge.key);
+        match (charge.terms.mode, charge.algorithm, ask) {
+            (StoreMode::Exact, ..) => None,
+            (_, Algorithm::Ban(_), _) => {
+                part.books.lock().bans.learn(charge, before, at);
+                None
+            }
+            (_, _, codec::Ask::Lease(codec::Lease { extra, reserve, share, .. })) => {
+                let ask = leased::Ask { extra, reserve, share_1024: share };
+                let note = || part.with(|books| books.leases.answered(charge, ask, before, at));
+                (!is_stopped).then(note)
+            }
+            (StoreMode::WriteBack, algorithm, _) if write_back::Ledger::counts(algorithm) => {
+                part.with(|books| books.accounts.learn(charge, before, is_counted, at));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes note of what this node has admitted of a request because the store did
+    /// not say anything. It is told of that when it is back.
+    pub(super) fn foresee(&self, charges: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
+        for (charge, answer) in charges.iter().zip(answers) {
+            let is_later = charge.terms.mode == StoreMode::WriteBack;
+            if is_later && answer.source == Source::Local && answer.verdict.admitted {
+                self.part(charge.key).with(|books| books.accounts.foresee(charge, now));
+            }
+        }
+    }
+
+    /// What the store is to be told now of all keys.
+    pub(super) fn due(&self, now: Timestamp) -> Due {
+        let mut due = Due::default();
+        for part in self.parts.iter().filter(|part| part.is_due(now)) {
+            part.due(now, &mut due);
+        }
+        due
+    }
+
+    /// What the store is to be told now of these keys, and of some others.
+    pub(super) fn due_of(&self, charges: &[Charge<'_>], now: Timestamp) -> Due {
+        let mut due = Due::default();
+        for charge in charges.iter().filter(|it| it.terms.mode != StoreMode::Exact) {
+            let part = self.part(charge.key);
+            if part.is_due(now) {
+                part.due(now, &mut due);
+            }
+        }
+        due
+    }
+
+    /// What became of what the store was told. A delta that is in doubt is
+    /// returned: should it be known later what became of it, that is to be told
+    /// likewise, and settles the account.
+    pub(super) fn told(
+        &self,
+        mut delta: Delta,
+        outcome: Told<'_>,
+        now: Timestamp,
+    ) -> Option<Delta> {
+        self.part(delta.key).with(|Books { accounts, .. }| match outcome {
+            Told::Counted(before, at) => {
+                accounts.answered(delta, before, at);
+                None
+            }
+            Told::Never => {
+                accounts.not_sent(delta, now);
+                None
+            }
+            Told::Perhaps => {
+                accounts.lost(&mut delta, now);
+                Some(delta)
+            }
+        })
+    }
+
+    /// Units that the accounts have lost, and forgotten, since the node has started.
+    pub(super) fn losses(&self) -> [u64; 2] {
+        let part = |part: &Part| {
+            let books = part.books.lock();
+            [books.accounts.lost_units(), books.accounts.forgotten_units()]
+        };
+        let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a.saturating_add(c), b.saturating_add(d)];
+        self.parts.iter().map(part).fold([0; 2], add)
+    }
+
+    /// All that the store should know before a worker ends. Other workers may go
+    /// on, and do the same.
+    pub(super) fn close(&self, now: Timestamp) -> Due {
+        let mut due = Due::default();
+        for part in &self.parts {
+            part.with(|books| {
+                due.returns.extend(books.leases.close(now));
+                due.deltas.extend(books.accounts.close(now));
+            });
+        }
+        due
+    }
+}
+
 impl Way {
-    /// Whether the request is refused for it without asking anybody.
-    pub(super) fn refuses(self) -> bool {
+    /// Whether the request is refused for it without asking the store.
+    pub(super) const fn refuses(self) -> bool {
         match self {
             Self::Ask(_) => false,
-            Self::Spent(verdict, _) | Self::Held(verdict) | Self::Estimated(verdict) => {
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
                 !verdict.admitted
+            }
+        }
+    }
+
+    /// What is said of it if the request is admitted, unless the store was asked.
+    pub(super) fn answer(self) -> Option<Answer> {
+        match self {
+            Self::Ask(_) => None,
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
+                Some(Answer::of_store(verdict))
             }
         }
     }
 }
 
-/// A charge that nobody was asked for, because another one refuses the request.
+/// A charge for which the store was not asked, because another one refuses the request.
 pub(super) fn unasked(charge: &Charge<'_>, now: Timestamp) -> Answer {
     let (_, verdict) = charge.algorithm.apply(None, Op::Peek, now);
     Answer { verdict: Verdict { admitted: true, ..verdict }, source: Source::Unasked }

@@ -51,7 +51,6 @@ mod wire;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -71,7 +70,7 @@ pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSett
 pub use url::UrlError;
 
 use self::clock::StoreClock;
-use self::codec::Encoder;
+use self::codec::{Asked, Encoder};
 use self::errands::Errands;
 use self::fallback::{Fallback, Unjudged};
 use self::held::Held;
@@ -81,7 +80,7 @@ use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::SCRIPT;
-use super::{Charge, Correction, Decided, HoldingTimes, Losses, Lost, MemoryStore, Source};
+use super::{Answer, Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, Source};
 use crate::digest::SharedSecret;
 use crate::terms::StoreMode;
 use crate::time::{Clock, Timestamp};
@@ -101,13 +100,12 @@ pub struct Shared {
     secret: Arc<SharedSecret>,
     memory: Arc<MemoryStore>,
     fallback: Fallback,
-    lost: Lost,
     /// What all nodes agree on.
     facts: watch::Receiver<Facts>,
     /// For the worker that finds out.
     publisher: Mutex<Option<watch::Sender<Facts>>>,
-    /// How many have been opened.
-    workers: AtomicU64,
+    /// What is decided without the store.
+    here: Here,
     news: News,
     invalidations: Arc<Invalidations>,
 }
@@ -122,16 +120,16 @@ impl Shared {
     ) -> Self {
         let (sender, facts) = watch::channel(Facts::unknown(&settings));
         let fallback = Fallback::new(Arc::clone(&memory));
+        let here = Here::new(settings.interval, settings.lease);
         let publisher = Mutex::new(Some(sender));
         Self {
             settings,
             secret,
             memory,
             fallback,
-            lost: Lost::default(),
             facts,
             publisher,
-            workers: AtomicU64::new(0),
+            here,
             news: News::default(),
             invalidations: Arc::default(),
         }
@@ -139,7 +137,8 @@ impl Shared {
 
     /// See [`SharedStore::losses`](super::SharedStore::losses).
     pub(super) fn losses(&self) -> Losses {
-        self.lost.losses(self.memory.forgiven())
+        let [lost_units, forgotten_units] = self.here.losses();
+        Losses { forgiven: self.memory.forgiven(), lost_units, forgotten_units }
     }
 }
 
@@ -156,14 +155,12 @@ pub struct RedisStore {
     denied: RefCell<DenyCache>,
     last_clock: Cell<Option<StoreClock>>,
     held: RefCell<Held>,
-    here: Rc<RefCell<Here>>,
     errands: Errands,
 }
 
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
-        shared.workers.fetch_add(1, Ordering::Relaxed);
         let settings = Rc::new(shared.settings.clone());
         let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &shared.news));
         if let Some(facts) = shared.publisher.lock().take() {
@@ -186,7 +183,6 @@ impl RedisStore {
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
             last_clock: Cell::new(None),
             held: RefCell::default(),
-            here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),
             errands: Errands::new(),
         }
     }
@@ -220,7 +216,7 @@ impl RedisStore {
             return Box::pin(self.ask_for(&encoder, charges, None, (now, deadline))).await;
         }
         let there = self.time_there(now);
-        let plan = self.here.borrow_mut().plan(charges, there);
+        let plan = self.shared.here.plan(charges, self.nodes.get(), there);
         let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
         let wanted = match stopped {
             true => SmallVec::new(),
@@ -249,31 +245,45 @@ impl RedisStore {
         let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
         let refused = charges.iter().zip(plan).any(|(it, way)| it.binding && way.refuses())
             || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
-        let ledgers = self.ledgers();
-        let (mut said, mut here) = (said.iter(), self.here.borrow_mut());
+        let mut said = said.iter();
         let answer = |(charge, way): (&Charge<'_>, &Way)| {
             let decided = match refused {
-                true => here.withdraw(charge, *way, there),
-                false => here.count(charge, *way, ledgers, there),
+                true => self.withdraw(encoder, charge, *way, there),
+                false => way.answer(),
             };
             decided.unwrap_or_else(|| {
                 said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
             })
         };
-        let answers = charges.iter().zip(plan).map(answer).collect();
-        drop(here);
-        self.tell(encoder, there);
+        let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
+        if !refused {
+            self.shared.here.foresee(charges, &answers, there);
+        }
+        self.tell(encoder, self.shared.here.due_of(charges, there), there);
         Decided { at: asked.map_or(there, |asked| asked.at), answers }
     }
 
-    /// How many ledgers there are on all nodes, if each has as many workers.
-    fn ledgers(&self) -> u64 {
-        self.nodes.get() * self.shared.workers.load(Ordering::Relaxed)
+    /// Withdraws what was planned for a charge whose request is refused, or gone.
+    fn withdraw(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        way: Way,
+        there: Timestamp,
+    ) -> Option<Answer> {
+        let (answer, op) = self.shared.here.withdraw(charge, way, there);
+        if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
+            self.post(encoder, self.place(encoder, charge), &[asked], self.clock.now());
+        }
+        answer
     }
 
     /// The earliest that it may be by the store's clock.
     fn time_there(&self, now: Timestamp) -> Timestamp {
-        self.last_clock.get().map_or(now, |clock| clock.bounds(now).0)
+        match self.last_clock.get() {
+            Some(clock) => clock.bounds(now).0,
+            None => self.shared.here.time_there(now),
+        }
     }
 
     fn encoder(&self) -> Option<Rc<Encoder>> {
@@ -332,8 +342,6 @@ impl RedisStore {
     pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.go_by_facts();
         self.shared.memory.housekeep(now);
-        let [lost, forgotten] = self.here.borrow_mut().new_losses();
-        self.shared.lost.add(lost, forgotten);
         if let Some(encoder) = self.encoder() {
             self.run_errands(&encoder, now);
         }

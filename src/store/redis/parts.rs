@@ -41,7 +41,7 @@ impl<'a> Wanted<'a> {
     fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
         match *way {
             Way::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Way::Spent(..) | Way::Held(_) | Way::Estimated(_) => None,
+            Way::Spent(..) | Way::Counted(..) | Way::Known(_) => None,
         }
     }
 

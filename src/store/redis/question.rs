@@ -154,6 +154,10 @@ impl Drop for Question<'_> {
                 calls,
             };
             self.store.errands.begin(errand.finish());
+        } else if let Some((plan, there)) = self.plan {
+            for (charge, way) in self.charges.iter().zip(plan) {
+                self.store.withdraw(self.encoder, charge, *way, there);
+            }
         }
     }
 }

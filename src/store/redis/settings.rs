@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::digest::Secret;
+use crate::store::leased::LeaseLength;
 use crate::terms::StoreMode;
 use crate::time::Span;
 
@@ -41,6 +42,8 @@ pub struct RedisSettings {
     /// How long what was counted here may wait in [`StoreMode::WriteBack`] before
     /// Redis is told of it.
     pub interval: Span,
+    /// How long leases last in [`StoreMode::Leased`].
+    pub lease: LeaseLength,
     /// The secret under which all nodes digest what they count by. None: made
     /// by the first node and kept in Redis.
     pub secret: Option<Secret>,
@@ -62,6 +65,7 @@ impl RedisSettings {
             expected_clients: 1_000_000,
             mode: StoreMode::default(),
             interval: Span::SECOND,
+            lease: LeaseLength::default(),
             secret: None,
         }
     }

@@ -1,42 +1,21 @@
-//! The accounts of all keys of one worker: a bounded table, and an order in
-//! which the store is told.
+//! The accounts of all keys of one node, or of a part of them: a bounded table,
+//! and an order in which the store is told.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::mem;
 
 use quick_cache::unsync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
-use super::account::Account;
+use super::account::{Account, Taken};
+use super::delta::Delta;
+use super::schedule::Schedule;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::time::{Span, Timestamp};
 
-/// Units that were counted here, for the store to count. Of each one the ledger
-/// must hear what became of it: [`Ledger::answered`], [`Ledger::not_sent`] or
-/// [`Ledger::lost`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "its units are counted nowhere else"]
-pub struct Delta {
-    /// The counter.
-    pub key: Key,
-    /// How it counts.
-    pub algorithm: Algorithm,
-    /// How many. None, if only the store's state is wanted.
-    pub units: u64,
-    /// When it was sent, or could not be.
-    pub sent: Timestamp,
-}
-
-impl Delta {
-    /// What it is to the store: counted whether it fits or not.
-    pub const fn op(&self) -> Op {
-        Op::Settle { reserved: 0, actual: self.units, taken: self.sent }
-    }
-}
-
-/// What one worker has counted by itself.
+/// What one node has counted by itself.
 #[derive(Debug)]
 pub struct Ledger {
     accounts: Cache<Key, Account, UnitWeighter, DefaultHashBuilder, Evictions>,
@@ -46,44 +25,9 @@ pub struct Ledger {
     orphans: VecDeque<Delta>,
     max_keys: usize,
     interval: Span,
+    deltas: u64,
     lost_units: u64,
     forgotten_units: u64,
-}
-
-/// When the store is to be told of which key.
-#[derive(Debug, Default)]
-struct Schedule(BTreeSet<(Timestamp, Key)>);
-
-impl Schedule {
-    /// This key is due no later than that.
-    fn hasten(&mut self, key: Key, account: &mut Account, due: Timestamp) {
-        self.forget(key, account);
-        account.hasten(due);
-        self.resume(key, account);
-    }
-
-    /// Nothing is under way any more: what came meanwhile has its turn.
-    fn resume(&mut self, key: Key, account: &Account) {
-        if !account.is_under_way() {
-            self.0.extend(account.due().map(|due| (due, key)));
-        }
-    }
-
-    fn forget(&mut self, key: Key, account: &Account) {
-        if let Some(due) = account.due() {
-            self.0.remove(&(due, key));
-        }
-    }
-
-    fn next(&self) -> Option<Timestamp> {
-        self.0.first().map(|&(due, _)| due)
-    }
-
-    /// The first key that is due at `now`.
-    fn pop(&mut self, now: Timestamp) -> Option<Key> {
-        let &(due, key) = self.0.first()?;
-        (due <= now && self.0.remove(&(due, key))).then_some(key)
-    }
 }
 
 /// Hands over what is evicted: it may owe units.
@@ -115,6 +59,7 @@ impl Ledger {
             orphans: VecDeque::new(),
             max_keys,
             interval,
+            deltas: 0,
             lost_units: 0,
             forgotten_units: 0,
         }
@@ -133,56 +78,85 @@ impl Ledger {
         )
     }
 
-    /// What the estimate says to a charge, which is not counted yet: that waits
-    /// until no other charge of its request is refused. `now` is the store's time.
-    pub fn judge(&mut self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
-        let Some(mut account) = self.accounts.get_mut(&charge.key) else {
-            return charge.algorithm.apply(None, Op::Take(charge.cost), now).1;
-        };
-        let verdict = account.judge(charge.algorithm, Op::Take(charge.cost), now);
-        let old = account.told().is_none_or(|told| told.plus(self.interval) <= now);
-        if !verdict.admitted && old {
+    /// Counts a charge on one of so many nodes, if that can be done here. What is
+    /// counted for a request that another charge stops must be
+    /// [withdrawn](Self::withdraw). What the store says when it must be asked is
+    /// to be [learnt](Self::learn). `now` is the store's time.
+    pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Taken {
+        let Some(mut account) = self.accounts.get_mut(&charge.key) else { return Taken::Ask };
+        let taken = account.take(charge.algorithm, charge.cost, nodes, now);
+        let due = match taken {
+            Taken::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
+            Taken::Counted(_) => Some(now.plus(self.interval)),
+            Taken::Ask => account.has_unsent().then_some(now),
             // Units may have been given back, or all of it been reset.
-            self.due.hasten(charge.key, &mut account, now);
-        }
-        verdict
-    }
-
-    /// What remains for a charge that another one of its request stopped.
-    pub fn peek(&self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
-        let account = self.accounts.peek(&charge.key);
-        let verdict = match account {
-            Some(account) => account.judge(charge.algorithm, Op::Peek, now),
-            None => charge.algorithm.apply(None, Op::Peek, now).1,
+            Taken::Refused(_) => (account.heard_at().plus(self.interval) <= now).then_some(now),
         };
-        Verdict { admitted: true, retry: Retry::Now, ..verdict }
+        if let Some(due) = due {
+            self.due.hasten(charge.key, &mut account, due);
+        }
+        taken
     }
 
-    /// Counts a charge of a request that is admitted. There are `ledgers` on
-    /// all nodes together, one for each worker. The verdict says what remains.
-    pub fn count(&mut self, charge: &Charge<'_>, ledgers: u64, now: Timestamp) -> Verdict {
-        let key = charge.key;
+    /// Takes a charge back that was [counted](Taken::Counted) at `taken` for a
+    /// request that another one stopped. The verdict says what remains without it.
+    /// If the store was told of it, it must do the operation that is returned.
+    pub fn withdraw(
+        &mut self,
+        charge: &Charge<'_>,
+        taken: Timestamp,
+        now: Timestamp,
+    ) -> (Verdict, Option<Op>) {
+        let (verdict, op) = match self.accounts.peek_mut(&charge.key) {
+            Some(mut account) => {
+                let op = account.give(charge.cost, taken, now);
+                (account.peek(charge.algorithm, now), op)
+            }
+            None => {
+                let verdict = charge.algorithm.apply(None, Op::Peek, now).1;
+                (verdict, Some(Op::Give { cost: charge.cost, taken }))
+            }
+        };
+        (Verdict { admitted: true, retry: Retry::Now, ..verdict }, op)
+    }
+
+    /// Learns what the store said at `at`, by its clock, to a charge for which it
+    /// was [asked](Taken::Ask): its state was `before`, and it has counted the charge
+    /// or not.
+    pub fn learn(
+        &mut self,
+        charge: &Charge<'_>,
+        before: Option<&State>,
+        is_counted: bool,
+        at: Timestamp,
+    ) {
+        let (key, algorithm) = (charge.key, charge.algorithm);
+        let taken = is_counted.then(|| algorithm.apply(before, Op::Take(charge.cost), at).0);
+        let after = taken.flatten().or_else(|| before.cloned());
         if self.accounts.peek(&key).is_none() {
-            self.make_room_for(key, charge.algorithm, now);
+            self.make_room_for(key, algorithm, at);
         }
-        let Some(mut account) = self.accounts.peek_mut(&key) else {
-            self.forgotten_units = self.forgotten_units.saturating_add(charge.cost);
-            return charge.algorithm.apply(None, Op::Take(charge.cost), now).1;
-        };
-        let verdict = account.count(charge.algorithm, charge.cost, now);
-        let matters = account.matters(verdict.remaining, ledgers);
-        let due = if matters { now } else { now.plus(self.interval) };
-        self.due.hasten(key, &mut account, due);
-        verdict
+        if let Some(mut account) = self.accounts.peek_mut(&key) {
+            account.hear(after, at);
+        }
     }
 
-    /// Corrects what was counted here. Returns what the store must correct: what
-    /// it was told of before, or what nothing is known of here.
+    /// Takes note of a charge that was admitted without the store, which is told of
+    /// it when it is back, and not by this ledger. Until then the key is judged as if
+    /// the store had counted it.
+    pub fn foresee(&mut self, charge: &Charge<'_>, now: Timestamp) {
+        if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
+            account.foresee(charge.cost, now);
+        }
+    }
+
+    /// Corrects what was counted. Returns what the store must correct: what it was
+    /// told of before, or what nothing is known of here.
     pub fn correct(
         &mut self,
         charge: &Charge<'_>,
         op: Op,
-        ledgers: u64,
+        nodes: u64,
         now: Timestamp,
     ) -> Option<Op> {
         let (reserved, actual, taken) = match op {
@@ -194,8 +168,12 @@ impl Ledger {
         if actual <= reserved {
             return account.give(reserved - actual, taken, now);
         }
-        drop(account);
-        let _ = self.count(&Charge { cost: actual - reserved, ..*charge }, ledgers, now);
+        let forgotten = account.settle(charge.algorithm, actual - reserved, now);
+        self.forgotten_units = self.forgotten_units.saturating_add(forgotten);
+        let remaining = account.peek(charge.algorithm, now).remaining;
+        let matters = account.matters(remaining, nodes);
+        let due = if matters { now } else { now.plus(self.interval) };
+        self.due.hasten(charge.key, &mut account, due);
         None
     }
 
@@ -207,9 +185,14 @@ impl Ledger {
         while deltas.len() < most
             && let Some(key) = self.due.pop(now)
         {
-            deltas.extend(self.accounts.peek_mut(&key).map(|mut it| it.send(key, now)));
+            deltas.extend(self.send(key, now));
         }
         deltas
+    }
+
+    fn send(&mut self, key: Key, now: Timestamp) -> Option<Delta> {
+        self.deltas += 1;
+        self.accounts.peek_mut(&key).map(|mut it| it.send(key, self.deltas, now))
     }
 
     /// When there is something to tell, if nothing is counted until then.
@@ -218,58 +201,88 @@ impl Ledger {
         self.due.next().into_iter().chain(orphan).min()
     }
 
-    /// The store counted a delta at `at`, by its clock; `before` is its state
-    /// before that.
-    pub fn answered(&mut self, delta: &Delta, before: Option<&State>, at: Timestamp) {
-        if let Some(mut account) = self.accounts.peek_mut(&delta.key)
-            && account.awaits(delta)
-        {
-            account.answered(delta, before, at);
-            self.due.resume(delta.key, &account);
-        }
-    }
-
-    /// A delta certainly did not arrive: its units are kept, and sent later.
-    pub fn not_sent(&mut self, delta: Delta, now: Timestamp) {
-        let again = now.plus(self.pause());
-        match self.accounts.peek_mut(&delta.key) {
-            Some(mut account) if account.awaits(&delta) => {
-                account.failed(delta.units, again);
-                self.due.resume(delta.key, &account);
+    /// The store has counted a delta at `at`, by its clock, as [`Delta::count`] says;
+    /// its state before that was `before`. An answer may come late, when the delta
+    /// was thought to be [lost](Self::lost): then it is in doubt no more.
+    pub fn answered(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
+        self.find(&delta);
+        // It need not be recalled: what did not fit is owed in any case.
+        if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
+            account.recalls(&delta);
+            self.due.forget(delta.key, &account);
+            account.answered(&delta, before, at);
+            if account.has_unsent() {
+                // What does not fit now may fit later; a settlement always does.
+                let due = if delta.is_settlement { at } else { at.plus(self.interval) };
+                account.hasten(due);
             }
-            _ => self.keep(Delta { sent: now, ..delta }),
+            self.due.resume(delta.key, &account);
+            return;
         }
+        let units = delta.units - delta.count(before, at).1;
+        self.keep(Delta { units, sent: at, ..delta });
     }
 
-    /// A delta may have been counted, so it is not sent again. If it was not,
-    /// its units are missing in the store; here they still count.
-    pub fn lost(&mut self, delta: &Delta, now: Timestamp) {
+    /// A delta certainly did not arrive: its units are kept, and sent later. This
+    /// may also be found out late.
+    pub fn not_sent(&mut self, delta: Delta, now: Timestamp) {
+        self.find(&delta);
+        let again = now.plus(self.pause());
+        if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
+            account.recalls(&delta);
+            self.due.forget(delta.key, &account);
+            account.not_sent(&delta, again);
+            self.due.resume(delta.key, &account);
+            return;
+        }
+        self.keep(Delta { sent: now, ..delta });
+    }
+
+    /// There is no answer to a delta in time, and it may have been counted, so it
+    /// is not sent again. Should the ledger hear later what became of it, by
+    /// [`Self::answered`] or [`Self::not_sent`], the account is settled. Until
+    /// then its units are part of what this node has admitted by itself, for as
+    /// long as they would count.
+    pub fn lost(&mut self, delta: &mut Delta, now: Timestamp) {
         let again = now.plus(self.pause());
         self.lost_units = self.lost_units.saturating_add(delta.units);
+        delta.is_doubted = true;
         if let Some(mut account) = self.accounts.peek_mut(&delta.key)
-            && account.awaits(delta)
+            && account.recalls(delta)
         {
-            account.failed(0, again);
+            self.due.forget(delta.key, &account);
+            account.lost(delta, again);
             self.due.resume(delta.key, &account);
+        }
+    }
+
+    /// What became of it is known now.
+    const fn find(&mut self, delta: &Delta) {
+        if delta.is_doubted {
+            self.lost_units = self.lost_units.saturating_sub(delta.units);
         }
     }
 
     /// All that is not sent, for a node that stops. What is under way stays so.
     pub fn close(&mut self, now: Timestamp) -> Vec<Delta> {
-        let owed = mem::take(&mut self.due.0);
         let mut deltas: Vec<_> = mem::take(&mut self.orphans).into();
-        for (_, key) in owed {
-            deltas.extend(self.accounts.peek_mut(&key).map(|mut it| it.send(key, now)));
+        let unsent = self.accounts.iter().filter(|(_, it)| it.has_unsent());
+        let keys: Vec<Key> = unsent.map(|(key, _)| *key).chain(self.due.take()).collect();
+        for key in keys {
+            while self.accounts.peek(&key).is_some_and(Account::has_unsent) {
+                deltas.extend(self.send(key, now));
+            }
         }
         deltas
     }
 
-    /// Units that may have been counted by the store, or not.
+    /// Units of which it is not known whether the store has counted them.
     pub const fn lost_units(&self) -> u64 {
         self.lost_units
     }
 
-    /// Units that the store was never told of, for want of room while it was away.
+    /// Units that the store was never told of, for want of room while it was away,
+    /// or because they were more than twice a capacity.
     pub const fn forgotten_units(&self) -> u64 {
         self.forgotten_units
     }
@@ -284,16 +297,19 @@ impl Ledger {
         self.accounts.insert_with_lifecycle(key, Account::new(algorithm), &mut evicted);
         for (key, mut account) in evicted {
             self.due.forget(key, &account);
-            if account.unsent() > 0 {
-                self.keep(account.send(key, now));
+            while account.has_unsent() {
+                self.keep(account.send(key, 0, now));
             }
         }
     }
 
-    /// Keeps what a key owes that has no account. The oldest are forgotten when
-    /// there are too many.
+    /// Keeps what a key owes that has no account, to be counted whether it fits or
+    /// not. The oldest are forgotten when there are too many.
     fn keep(&mut self, delta: Delta) {
-        self.orphans.push_back(delta);
+        if delta.units == 0 {
+            return;
+        }
+        self.orphans.push_back(Delta { is_settlement: true, is_doubted: false, ..delta });
         if self.orphans.len() > self.max_keys
             && let Some(oldest) = self.orphans.pop_front()
         {

@@ -4,6 +4,7 @@
 mod clocks;
 mod closing;
 mod conformance;
+mod counting_later;
 mod deadline;
 mod denials;
 mod exactness;
@@ -12,6 +13,7 @@ mod handing_over;
 mod in_flight;
 mod late;
 mod leaving;
+mod one_ledger;
 mod outages;
 mod overrides;
 mod refunds;

@@ -117,6 +117,8 @@ impl<'p> Schedule<'p> {
             Algorithm::SlidingWindow(_)
                 | Algorithm::SubWindows(_)
                 | Algorithm::FixedWindow(_)
+                // As many units of a log as fit are counted at one time.
+                | Algorithm::SlidingLog(_)
                 | Algorithm::TokenBucket(_)
         );
         match random.u32(..4) {

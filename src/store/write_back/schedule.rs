@@ -1,0 +1,52 @@
+//! When the store is to be told of which key.
+
+use std::collections::BTreeSet;
+use std::mem;
+
+use super::account::Account;
+use crate::digest::Key;
+use crate::time::Timestamp;
+
+/// Keys in the order in which the store is to be told of them, each once at most.
+#[derive(Debug, Default)]
+pub(super) struct Schedule(BTreeSet<(Timestamp, Key)>);
+
+impl Schedule {
+    /// This key is due no later than that.
+    pub(super) fn hasten(&mut self, key: Key, account: &mut Account, due: Timestamp) {
+        if account.due().is_some_and(|before| before <= due) {
+            return;
+        }
+        self.forget(key, account);
+        account.hasten(due);
+        self.resume(key, account);
+    }
+
+    /// Nothing is under way any more: what came meanwhile has its turn.
+    pub(super) fn resume(&mut self, key: Key, account: &Account) {
+        if !account.is_under_way() {
+            self.0.extend(account.due().map(|due| (due, key)));
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: Key, account: &Account) {
+        if let Some(due) = account.due() {
+            self.0.remove(&(due, key));
+        }
+    }
+
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.0.first().map(|&(due, _)| due)
+    }
+
+    /// The first key that is due at `now`.
+    pub(super) fn pop(&mut self, now: Timestamp) -> Option<Key> {
+        let &(due, key) = self.0.first()?;
+        (due <= now && self.0.remove(&(due, key))).then_some(key)
+    }
+
+    /// All keys that are due at any time.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Key> + use<> {
+        mem::take(&mut self.0).into_iter().map(|(_, key)| key)
+    }
+}

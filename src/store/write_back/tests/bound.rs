@@ -1,0 +1,217 @@
+//! How much all nodes together admit.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::cases;
+use crate::algorithm::{SlidingLog, SubWindows};
+
+/// A hundred nodes, ten requests in two seconds for one client. Each node took a
+/// key that it did not know as fresh, and a debt was cut off at twice the limit.
+#[test]
+fn in_the_long_run_a_hundred_nodes_admit_the_quota() {
+    let quota = Quota::new(10, Span::from_secs(2)).unwrap();
+    for algorithm in [
+        Algorithm::FixedWindow(FixedWindow::new(quota)),
+        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap()),
+    ] {
+        let mut store = Central::default();
+        let mut nodes: Vec<_> = (0..100).map(|_| Ledger::new(10, INTERVAL)).collect();
+        let mut admitted = 0;
+        for ms in 0..24_000_u64 {
+            let node = &mut nodes[usize::try_from(ms * 7919 % 100).unwrap()];
+            let (verdict, _) = request(&mut store, node, &charge(1, &algorithm, 1), 100, after(ms));
+            admitted += u64::from(verdict.admitted);
+        }
+        // The quota of 24 s, and a window that had begun before or a full bucket.
+        assert!((110..=130).contains(&admitted), "{admitted} by {}", algorithm.name());
+    }
+}
+
+/// Windows forget what was counted above the limit at their edge. So what is
+/// admitted above it must not be counted in them, but stay owed.
+#[test]
+fn bursts_in_every_window_are_paid_in_the_next() {
+    let algorithm =
+        Algorithm::FixedWindow(FixedWindow::new(Quota::new(1000, Span::from_secs(10)).unwrap()));
+    let one = charge(1, &algorithm, 1);
+    let mut store = Central::default();
+    let mut nodes: Vec<_> = (0..4).map(|_| knowing(&mut store, &one)).collect();
+    let start_ms = 10_000 - START.as_micros() / 1000 % 10_000;
+    let mut admitted = 0;
+    for window in 0..50 {
+        let now = after(start_ms + window * 10_000);
+        // Nobody hears of the others before all have admitted what they may.
+        let mut sent = Vec::new();
+        for node in &mut nodes {
+            while matches!(node.take(&one, 4, now), Taken::Counted(_)) {
+                admitted += 1;
+            }
+            sent.push(node.due(now, ALL));
+        }
+        // Then the store is asked for all that is left.
+        while store.judge(&one, now).0.admitted {
+            admitted += 1;
+        }
+        for (node, deltas) in nodes.iter_mut().zip(sent) {
+            for delta in deltas {
+                let before = store.count(&delta, now);
+                node.answered(delta, before.as_ref(), now);
+            }
+        }
+        for wait_ms in (0..9000).step_by(1000) {
+            nodes
+                .iter_mut()
+                .for_each(|node| store.hear(node, now.plus(Span::from_millis(wait_ms))));
+        }
+        assert!(admitted <= 1000 * (window + 1) + 500, "{admitted} in {} windows", window + 1);
+    }
+    assert!(admitted > 50 * 1000, "{admitted}: they did burst");
+}
+
+#[test]
+fn a_burst_at_all_nodes_at_once_is_bounded() {
+    for nodes in [1_usize, 4, 16] {
+        let (mut store, algorithm) = (Central::default(), fixed(1000));
+        let count = u64::try_from(nodes).unwrap();
+        let one = charge(1, &algorithm, 1);
+        let mut nodes: Vec<_> = (0..nodes).map(|_| knowing(&mut store, &one)).collect();
+        let mut admitted = 0;
+        for turn in 0..20_000 {
+            let index = turn % nodes.len();
+            let (verdict, _) = request(&mut store, &mut nodes[index], &one, count, START);
+            admitted += u64::from(verdict.admitted);
+        }
+        assert!((1000..=1500).contains(&admitted), "{admitted} at {count} nodes");
+    }
+}
+
+#[test]
+fn what_was_admitted_too_much_is_paid_later() {
+    let quota = Quota::new(10, Span::SECOND).unwrap();
+    let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 40).unwrap());
+    let (mut store, one) = (Central::default(), charge(1, &algorithm, 10));
+    let mut nodes = [(); 2].map(|()| knowing(&mut store, &one));
+    for node in &mut nodes {
+        counted(node.take(&one, 2, START));
+    }
+    // Others have taken all but five units meanwhile.
+    assert!(store.judge(&charge(1, &algorithm, 35), START).0.admitted);
+    nodes.iter_mut().for_each(|node| store.hear(node, START));
+    // The first owes five of its ten units, the second all of them.
+    for (node, owed) in nodes.iter_mut().zip([5, 10]) {
+        let Taken::Refused(verdict) = node.take(&charge(1, &algorithm, 1), 2, START) else {
+            panic!("nothing is free");
+        };
+        assert_eq!(verdict.retry, Retry::After(Span::from_millis((owed + 1) * 100)));
+    }
+    assert_eq!(store.units, 40);
+}
+
+/// What may be in doubt, and how answers come.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Answered,
+    NotSent,
+    Lost,
+    LostAndCounted,
+    Late,
+}
+
+fn fates() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        8 => Just(Fate::Answered),
+        1 => Just(Fate::NotSent),
+        1 => Just(Fate::Lost),
+        1 => Just(Fate::LostAndCounted),
+        1 => Just(Fate::Late),
+    ]
+}
+
+fn algorithms() -> impl Strategy<Value = Algorithm> {
+    let quotas = (1..=400_u64, 1..=20_u64)
+        .prop_map(|(limit, secs)| Quota::new(limit, Span::from_secs(secs)).unwrap());
+    (quotas, 0..5, 1..=400_u64, 1..=10_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
+        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
+        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
+        3 => Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
+        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
+
+    /// The promise: nodes have admitted at most half a capacity that the store has
+    /// not counted, and what it counts fits. It also holds with losses, as long as
+    /// a unit that is lost would count.
+    #[test]
+    fn at_most_half_a_limit_is_admitted_that_the_store_has_not_counted(
+        algorithm in algorithms(),
+        count in 1..6_usize,
+        steps in prop::collection::vec(
+            (
+                prop_oneof![6 => 0..3_u64, 2 => 0..1500_u64, 1 => 0..9000_u64],
+                0..6_usize, 1..5_u64, 1..40_u32, fates(),
+            ),
+            1..80,
+        ),
+    ) {
+        let nodes = u64::try_from(count).unwrap();
+        let (mut store, mut now) = (Central::default(), START);
+        let mut ledgers: Vec<_> = (0..count).map(|_| Ledger::new(10, INTERVAL)).collect();
+        let (mut admitted, mut never, mut late) = (0, 0, Vec::new());
+        for (gap_ms, index, cost, requests, fate) in steps {
+            // Late, but while what is in doubt would count.
+            for (index, delta, before, at) in late.drain(..) {
+                let ledger: &mut Ledger = &mut ledgers[index];
+                ledger.answered(delta, Option::as_ref(&before), at);
+            }
+            now = now.plus(Span::from_millis(gap_ms));
+            let charge = charge(1, &algorithm, cost);
+            let ledger = &mut ledgers[index % count];
+            for _ in 0..requests {
+                let is_admitted = match ledger.take(&charge, nodes, now) {
+                    Taken::Counted(_) => true,
+                    Taken::Refused(_) => false,
+                    Taken::Ask => {
+                        let (verdict, before) = store.judge(&charge, now);
+                        ledger.learn(&charge, before.as_ref(), verdict.admitted, now);
+                        verdict.admitted
+                    }
+                };
+                admitted += if is_admitted { cost } else { 0 };
+                let (kept, most) = (store.units + never, algorithm.capacity());
+                let parts = if count == 1 { 1 } else { 2 };
+                prop_assert!(parts * (admitted - kept) <= most, "{admitted}, {kept} counted");
+            }
+            for mut delta in ledger.due(now, ALL) {
+                match fate {
+                    Fate::Answered => {
+                        let before = store.count(&delta, now);
+                        ledger.answered(delta, before.as_ref(), now);
+                    }
+                    Fate::NotSent => ledger.not_sent(delta, now),
+                    // The store never counts them: from then on nobody owes them.
+                    Fate::Lost => {
+                        never += delta.units;
+                        ledger.lost(&mut delta, now);
+                    }
+                    Fate::LostAndCounted => {
+                        let before = store.units;
+                        store.count(&delta, now);
+                        never += delta.units - (store.units - before);
+                        ledger.lost(&mut delta, now);
+                    }
+                    Fate::Late => {
+                        let before = store.count(&delta, now);
+                        ledger.lost(&mut delta, now);
+                        late.push((index % count, delta, before, now));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What is given back, and what has cost more than was reserved.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::tests::cases;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
+
+    #[test]
+    fn what_is_corrected_comes_to_the_sum_of_what_it_has_cost(
+        steps in prop::collection::vec(
+            (0..1500_u64, 1..9_u64, prop::option::of(0..12_u64), 0..4_u32, prop::bool::ANY),
+            1..100,
+        ),
+    ) {
+        let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
+        let algorithm = fixed(1_000_000);
+        let (mut now, mut sum, mut under_way, mut taken) = (START, 0, Vec::new(), Vec::new());
+        for (gap_ms, reserved, actual, fate, is_quick) in steps {
+            now = now.plus(Span::from_millis(gap_ms));
+            request_of(&mut store, &mut node, &charge(1, &algorithm, reserved), now);
+            sum += reserved;
+            taken.push((reserved, now));
+            // The store has counted what is sent before it hears of what comes later.
+            for delta in node.due(now, ALL) {
+                match fate {
+                    0 => node.not_sent(delta, now),
+                    _ => under_way.push((store.count(&delta, now), now, delta)),
+                }
+            }
+            if let Some(actual) = actual {
+                let (reserved, taken) = taken.swap_remove(usize::try_from(actual).unwrap() % taken.len());
+                let op = Op::Settle { reserved, actual, taken };
+                if let Some(left) = node.correct(&charge(1, &algorithm, reserved), op, 4, now) {
+                    store.correct(&charge(1, &algorithm, reserved), left, now);
+                }
+                sum = sum + actual - reserved;
+            }
+            if is_quick {
+                for (before, at, delta) in under_way.drain(..) {
+                    node.answered(delta, before.as_ref(), at);
+                    let told = counted(node.take(&charge(1, &algorithm, 0), 4, now));
+                    prop_assert_eq!(told.remaining, 1_000_000 - sum);
+                }
+            }
+        }
+        for (before, at, delta) in under_way {
+            node.answered(delta, before.as_ref(), at);
+        }
+        for delta in node.close(now) {
+            store.count(&delta, now);
+        }
+        let state = store.states.values().next();
+        prop_assert_eq!(algorithm.apply(state, Op::Peek, now).1.remaining, 1_000_000 - sum);
+    }
+}
+
+/// A request that is admitted, here or by the store.
+fn request_of(store: &mut Central, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) {
+    match node.take(charge, 4, now) {
+        Taken::Counted(_) => {}
+        Taken::Refused(_) => panic!("it is far from the limit"),
+        Taken::Ask => {
+            let (verdict, before) = store.judge(charge, now);
+            node.learn(charge, before.as_ref(), verdict.admitted, now);
+        }
+    }
+}
+
+#[test]
+fn what_a_stopped_request_had_counted_is_withdrawn_here_or_from_the_store() {
+    let (mut store, algorithm) = (Central::default(), fixed(100));
+    let three = charge(1, &algorithm, 3);
+    let mut node = knowing(&mut store, &three);
+    counted(node.take(&three, 1, START));
+    let (verdict, op) = node.withdraw(&three, START, START);
+    assert_eq!((verdict.remaining, op), (100, None), "the store was not told");
+    counted(node.take(&three, 1, after(1)));
+    store.hear(&mut node, after(2000));
+    let (verdict, op) = node.withdraw(&three, after(1), after(2000));
+    assert_eq!(verdict.remaining, 100);
+    store.correct(&three, op.expect("the store was told"), after(2000));
+    assert_eq!(store.judge(&three, after(2000)).0.remaining, 97);
+}
