@@ -4,7 +4,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::algorithm::tests::cases;
 
 const START_US: u64 = 1_795_246_126_000_000;
 /// As often as the real clock looks, and more seldom.
@@ -149,7 +148,7 @@ fn a_clock_before_the_epoch_or_at_the_end_of_time_does_no_harm() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases().cases / 16, ..cases() })]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Between steps it runs at nine to eleven tenths; it goes back only in a
     /// step of more than ten minutes, and is in the end what the wall clock is.
