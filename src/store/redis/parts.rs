@@ -2,8 +2,9 @@
 //!
 //! What lies in one place is decided in one step. A request whose counters lie
 //! in several is asked for everywhere at once, and where any place refuses it,
-//! the others get back what they had counted. So no limit is ever exceeded;
-//! another client may be refused within that one round trip.
+//! the others get back what they had counted. Another client may be refused
+//! within that one round trip. No window ever admits more than its limit; for
+//! buckets see [`Op::Cancel`].
 
 use smallvec::SmallVec;
 

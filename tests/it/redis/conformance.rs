@@ -3,7 +3,7 @@
 //!
 //! What is promised where they lie in several places, as a cluster's slots or
 //! shards: a request is counted by all of its counters or, in the end, by none. No
-//! counter ever admits more than its limit. In between, for as long as a question
+//! window ever admits more than its limit. In between, for as long as a question
 //! is under way, a counter may hold units that another place refuses, and so
 //! refuse somebody for whom there was room. Memory never does.
 
