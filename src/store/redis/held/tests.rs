@@ -1,3 +1,5 @@
+//! What is kept for the next request, and what the store is told of it.
+
 use super::*;
 use crate::algorithm::Concurrency;
 use crate::digest::{Counter, Principal};
