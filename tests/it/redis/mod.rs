@@ -4,6 +4,7 @@
 mod closing;
 mod conformance;
 mod deadline;
+mod debts;
 mod exactness;
 mod faults;
 mod handing_over;
