@@ -6,6 +6,7 @@ mod closing;
 mod conformance;
 mod counting_later;
 mod deadline;
+mod debts;
 mod denials;
 mod exactness;
 mod faults;

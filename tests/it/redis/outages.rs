@@ -1,26 +1,23 @@
 //! What clients meet while Redis is away, and when it comes back: each policy
 //! does as it says, and what was admitted meanwhile is not forgotten.
 
-use std::io::Write as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::{node, node_of, wait_for_store};
 use crate::support::load::{is_local, who};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Wire};
-use crate::support::{Client, Gateway, Origin, PATIENCE, Place, eventually, now};
+use crate::support::{Client, Gateway, PATIENCE, Place, eventually, now};
 
 /// Nothing listens there.
 const NOWHERE: &str = "url: \"redis://127.0.0.1:9\"";
 
-fn statuses<const COUNT: usize>(client: &mut Client, who: &str) -> [u16; COUNT] {
+pub(super) fn statuses<const COUNT: usize>(client: &mut Client, who: &str) -> [u16; COUNT] {
     [(); COUNT].map(|()| client.get("/", &[who]).status)
 }
 
 /// A node on a wire that has carried at least one decision.
-fn wired(policy: &str) -> (Redis, Wire, Gateway) {
+pub(super) fn wired(policy: &str) -> (Redis, Wire, Gateway) {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let gateway = node(&format!("url: \"{}\"", wire.url()), policy);
@@ -29,7 +26,7 @@ fn wired(policy: &str) -> (Redis, Wire, Gateway) {
 }
 
 /// Cuts the wire, and waits until the gateway has seen it.
-fn cut(wire: &Wire, gateway: &Gateway) {
+pub(super) fn cut(wire: &Wire, gateway: &Gateway) {
     wire.set(Fault::Cut);
     let mut client = gateway.client();
     eventually("the gateway judges alone", || is_local(&client.get("/probe", &[])));
@@ -233,161 +230,6 @@ fn however_often_the_store_goes_a_client_is_admitted_its_share_once() {
         let response = client.get("/", &["X-Who: ann"]);
         response.status == 429 && !is_local(&response)
     });
-}
-
-/// The store is back for a moment only, in which it is told of nothing, or breaks
-/// off while it is told.
-#[test]
-fn debts_outlive_a_store_that_comes_and_goes() {
-    let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
-    let mut client = gateway.client();
-    let mut admitted = 0;
-    for outage in 0..10 {
-        cut(&wire, &gateway);
-        admitted += statuses::<20>(&mut client, "X-Who: ann").iter().filter(|s| **s == 200).count();
-        wire.set(Fault::None);
-        thread::sleep(Duration::from_millis(40 * outage));
-    }
-    wait_for_store(&gateway);
-    let mut counted = 0;
-    let mut asked = 0;
-    eventually("the store knows of almost all", || {
-        let response = client.get("/", &["X-Who: ann"]);
-        asked += 1;
-        counted = 1000 - response.number("X-Ratelimit-Remaining");
-        thread::sleep(Duration::from_millis(20));
-        // A debt is lost that is under way when the wire is cut: one outage's in ten.
-        !is_local(&response) && counted + 60 >= asked + u64::try_from(admitted).expect("few")
-    });
-    assert!(counted <= asked + u64::try_from(admitted).expect("few"), "{counted} of {admitted}");
-}
-
-/// Each probe finds such a store back. They were lost when it was told of them.
-#[test]
-fn debts_outlive_a_store_that_answers_and_counts_nothing() {
-    let redis = Redis::start(Options::default());
-    let policy = "limit: 1000/day, algorithm: fixed_window";
-    let gateway = node(&format!("url: \"{}\"", redis.url()), policy);
-    wait_for_store(&gateway);
-    let memory = |bytes: &str| drop(redis.cli(&["CONFIG", "SET", "maxmemory", bytes]));
-    memory("1");
-    let mut client = gateway.client();
-    let begin = now();
-    let mut admitted = 0;
-    while begin.elapsed() < Duration::from_secs(1) {
-        let response = client.get("/", &["X-Who: ann"]);
-        assert_eq!((response.status, is_local(&response)), (200, true));
-        admitted += 1;
-        thread::sleep(Duration::from_millis(20));
-    }
-    // Nobody asks meanwhile: each probe finds the store, and then it is told.
-    thread::sleep(Duration::from_secs(3));
-    memory("0");
-    wait_for_store(&gateway);
-    eventually("the store has counted all", || {
-        let response = client.get("/", &["X-Who: ann"]);
-        admitted += 1;
-        thread::sleep(Duration::from_millis(20));
-        !is_local(&response) && response.number("X-Ratelimit-Remaining") == 1000 - admitted
-    });
-}
-
-/// A gateway whose responses tell what they have cost, and end when `ends` says so.
-fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
-    let ends = Arc::clone(ends);
-    let origin = Origin::serving(move |stream, read| {
-        while let Some(request) = read() {
-            let is_large = request.line().contains("large");
-            let cost = if is_large { 50_000 } else { 0 };
-            let head = format!("HTTP/1.1 200 OK\r\nX-Tokens: {cost}\r\nContent-Length: 2\r\n\r\n");
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(b"o"));
-            while is_large && !ends.load(Ordering::Relaxed) {
-                thread::sleep(Duration::from_millis(2));
-            }
-            let _ = stream.write_all(b"k");
-        }
-    });
-    let cost = "cost: { reserve: 10, settle: { header: x-tokens } }";
-    let policy =
-        format!("key: \"header:x-who\", limit: 100000/day, algorithm: fixed_window, {cost}");
-    let top =
-        format!("store: {{ redis: {{ url: \"{}\" }} }}\nruntime: {{ workers: 1 }}", wire.url());
-    Gateway::limiting_with(&origin, &policy, &top)
-}
-
-/// Waits until the gateway judges others by its store, or alone.
-fn wait_for(gateway: &Gateway, alone: bool) {
-    let mut client = gateway.client();
-    eventually("the gateway has seen it", || is_local(&client.get("/", &["X-Who: bob"])) == alone);
-}
-
-/// Of the reserved 10 and the 50,000 only the 10 were counted.
-fn settles_what_it_has_cost(begins_alone: bool) {
-    let redis = Redis::start(Options::default());
-    let wire = Wire::to(redis.port());
-    let ends = Arc::new(AtomicBool::new(false));
-    let gateway = metering(&wire, &ends);
-    wait_for(&gateway, false);
-    if begins_alone {
-        wire.set(Fault::Cut);
-        wait_for(&gateway, true);
-    }
-    let mut large = gateway.client();
-    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
-    thread::sleep(Duration::from_millis(100));
-    wire.set(if begins_alone { Fault::None } else { Fault::Cut });
-    wait_for(&gateway, !begins_alone);
-    // A debt of what was reserved is told by now.
-    thread::sleep(Duration::from_millis(300));
-    ends.store(true, Ordering::Relaxed);
-    assert_eq!(large.response("GET").status, 200);
-    wire.set(Fault::None);
-    wait_for(&gateway, false);
-    let mut client = gateway.client();
-    eventually("the store knows what it has cost", || {
-        let response = client.get("/", &["X-Who: ann"]);
-        !is_local(&response) && response.number("X-Ratelimit-Remaining") == 50_000 - 10
-    });
-}
-
-#[test]
-fn what_a_response_has_cost_is_counted_though_it_ends_while_the_store_is_away() {
-    settles_what_it_has_cost(false);
-}
-
-#[test]
-fn what_a_response_has_cost_is_counted_though_it_began_while_the_store_was_away() {
-    settles_what_it_has_cost(true);
-}
-
-#[test]
-fn what_was_admitted_without_the_store_is_owed_to_it() {
-    let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
-    let mut client = gateway.client();
-    let mut admitted = 0;
-    let mut ask = |client: &mut Client| {
-        let response = client.get("/", &["X-Who: ann"]);
-        admitted += u64::from(response.status == 200);
-        (response, admitted)
-    };
-    for _ in 0..4 {
-        ask(&mut client);
-    }
-    cut(&wire, &gateway);
-    for _ in 0..6 {
-        assert!(is_local(&ask(&mut client).0));
-    }
-    wire.set(Fault::None);
-    wait_for_store(&gateway);
-    let (response, admitted) = {
-        let mut last = ask(&mut client);
-        eventually("the store knows of everything", || {
-            last = ask(&mut client);
-            last.0.number("X-Ratelimit-Remaining") <= 1000 - last.1
-        });
-        last
-    };
-    assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
 }
 
 #[test]
