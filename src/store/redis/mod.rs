@@ -17,6 +17,8 @@
 
 mod asking;
 mod batch;
+#[cfg(test)]
+mod checker;
 mod clock;
 pub mod codec;
 mod deny;

@@ -13,7 +13,7 @@ pub(in crate::store::redis) const SLOTS: u16 = 16_384;
 
 /// The slot of a key: of what stands between its first `{` and the next `}`
 /// if that is not empty, else of the whole.
-pub(super) fn slot(key: &[u8]) -> u16 {
+pub(in crate::store::redis) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
         let end = rest.iter().position(|&byte| byte == b'}')?;
