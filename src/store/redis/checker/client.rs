@@ -67,7 +67,8 @@ pub(super) async fn come(fleet: Rc<Fleet>, number: usize, until_us: u64) {
             let worker = random.usize(0..node.workers.len());
             let (fleet, client) = (Rc::clone(&fleet), client.clone());
             let (holder, random) = (Rc::clone(&node), random.fork());
-            let life = async move { live(&fleet, &holder, worker, &client, departure, random).await };
+            let life =
+                async move { live(&fleet, &holder, worker, &client, departure, random).await };
             node.spawn(life);
         }
         sleep(Duration::from_millis(random.u64(client.gap_ms / 2..=client.gap_ms * 3 / 2))).await;
@@ -136,8 +137,12 @@ pub(super) async fn decide(
         _ => u32::MAX,
     };
     let decision = node.workers[worker].apply(&charges, node.now());
-    let decision =
-        Attended { world: Rc::clone(world), decision: Some(Box::pin(decision)), request, polls_left };
+    let decision = Attended {
+        world: Rc::clone(world),
+        decision: Some(Box::pin(decision)),
+        request,
+        polls_left,
+    };
     let decided = match departure {
         Departure::AfterMs(ms) => timeout(Duration::from_millis(ms), decision).await.ok().flatten(),
         _ => decision.await,
@@ -178,7 +183,8 @@ fn begin(
         is_probe,
     });
     world.tell(|| {
-        let charges: Vec<_> = client.charges.iter().map(|(it, cost)| format!("{cost} of {it}")).collect();
+        let charges: Vec<_> =
+            client.charges.iter().map(|(it, cost)| format!("{cost} of {it}")).collect();
         format!("request {request} comes to node {}: {}", node.number, charges.join(", "))
     });
     request
@@ -186,16 +192,17 @@ fn begin(
 
 /// Takes note of a decision. Whether the request is admitted.
 fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided) -> bool {
-    let refuses = |(charge, answer): (&Charge<'_>, &Answer)| {
-        charge.binding && !answer.verdict.admitted
-    };
+    let refuses =
+        |(charge, answer): (&Charge<'_>, &Answer)| charge.binding && !answer.verdict.admitted;
     let admitted = !charges.iter().zip(&decided.answers).any(refuses);
     world.tell(|| {
         let said = if admitted { "admitted" } else { "refused" };
         let answers: Vec<_> = decided
             .answers
             .iter()
-            .map(|it| format!("{:?} {:?}, {} left", it.source, it.verdict.retry, it.verdict.remaining))
+            .map(|it| {
+                format!("{:?} {:?}, {} left", it.source, it.verdict.retry, it.verdict.remaining)
+            })
             .collect();
         format!("request {request} is {said}: {}", answers.join("; "))
     });

@@ -6,9 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, terms};
-use crate::algorithm::{
-    Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket,
-};
+use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use crate::terms::{OnFailure, StoreMode};
 use crate::time::Span;
 
@@ -105,11 +103,11 @@ fn outages(random: &mut Rng, times: u64, away_us: u64) -> Vec<(u64, Trouble)> {
 }
 
 fn fresh_ledgers(seed: u64, random: &mut Rng) -> Scenario {
-    let limit = random.u64(5..=20);
+    let limit = random.u64(4..=8);
     let terms = terms(StoreMode::WriteBack, OnFailure::Local);
     let counters = vec![Counted::new(0, 1, sliding(limit, Span::from_secs(2)), terms)];
-    let client = Client { burst: 16, ..Client::new(vec![(0, 1)], 50) };
-    Scenario { workers: 2, ..scenario(seed, random.usize(4..=8), counters, vec![client]) }
+    let client = Client { burst: 64, ..Client::new(vec![(0, 1)], 60) };
+    Scenario { workers: 4, ..scenario(seed, random.usize(6..=8), counters, vec![client]) }
 }
 
 fn write_back_alone(seed: u64, random: &mut Rng) -> Scenario {
@@ -151,11 +149,8 @@ fn forgotten_states(seed: u64, random: &mut Rng) -> Scenario {
 fn lost_settlements(seed: u64, random: &mut Rng) -> Scenario {
     let terms = terms(StoreMode::Exact, OnFailure::Local);
     let counters = vec![Counted::new(0, 1, fixed(10_000, Span::DAY), terms)];
-    let client = Client {
-        hold_ms: 600,
-        settling: Settling::Exactly(50),
-        ..Client::new(vec![(0, 10)], 100)
-    };
+    let client =
+        Client { hold_ms: 600, settling: Settling::Exactly(50), ..Client::new(vec![(0, 10)], 100) };
     let troubles = outages(random, 2, 1_500_000);
     Scenario { troubles, ..scenario(seed, random.usize(1..=2), counters, vec![client]) }
 }
@@ -165,12 +160,8 @@ fn departures(seed: u64, random: &mut Rng) -> Scenario {
     let limit = random.u64(5..=100);
     let concurrency = Concurrency::new(limit).expect("a small limit");
     let counters = vec![Counted::new(0, 1, Algorithm::Concurrency(concurrency), terms)];
-    let client = Client {
-        burst: 100,
-        leaves_one_in: 1,
-        hold_ms: 5,
-        ..Client::new(vec![(0, 1)], 4000)
-    };
+    let client =
+        Client { burst: 100, leaves_one_in: 1, hold_ms: 5, ..Client::new(vec![(0, 1)], 4000) };
     scenario(seed, random.usize(1..=2), counters, vec![client])
 }
 

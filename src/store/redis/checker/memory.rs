@@ -29,9 +29,8 @@ pub(super) fn flood(seed: u64) -> (u64, u64) {
     let day = sliding(20_000, Span::DAY);
     let store = MemoryStore::new(ROOM);
     let start = Timestamp::from_micros(START_US + 5_000_000);
-    let principal = |client: u64| {
-        Principal::from_bits(Rng::with_seed(seed ^ (client << 20)).u128(..))
-    };
+    let principal =
+        |client: u64| Principal::from_bits(Rng::with_seed(seed ^ (client << 20)).u128(..));
     let charge = |client, counter: u64, algorithm, cost| {
         let key = Key { principal: principal(client), counter: Counter::from_bits(counter) };
         Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
@@ -52,8 +51,7 @@ pub(super) fn flood(seed: u64) -> (u64, u64) {
         }
     }
     let later = start.plus(Span::from_millis(FLOOD * 2));
-    let reset = (1..=KNOWN).filter(|&client| {
-        store.apply(&[charge(client, 1, &minute, LIMIT)], later)[0].admitted
-    });
+    let reset = (1..=KNOWN)
+        .filter(|&client| store.apply(&[charge(client, 1, &minute, LIMIT)], later)[0].admitted);
     (u64::try_from(reset.count()).expect("a few clients"), greedy)
 }

@@ -207,7 +207,9 @@ impl Network {
             let next = self.order.borrow().peek().map(|&Reverse((at_us, _))| at_us);
             match next {
                 Some(at_us) if at_us <= world.now_us() => {
-                    let Some(Reverse((_, number))) = self.order.borrow_mut().pop() else { continue };
+                    let Some(Reverse((_, number))) = self.order.borrow_mut().pop() else {
+                        continue;
+                    };
                     let message = self.messages.borrow_mut()[number].take();
                     if let Some((connection, message)) = message {
                         self.arrive(&world, connection, message, at_us);

@@ -78,25 +78,62 @@ pub(super) enum Settling {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trouble {
     /// Between one node, by its place, and one server.
-    Way { place: usize, server: usize, way: super::network::Way },
+    Way {
+        place: usize,
+        server: usize,
+        way: super::network::Way,
+    },
     /// All ways are as good as new.
     Heal,
-    Crash { server: usize, keeps: bool },
-    Restart { server: usize },
-    Flush { server: usize },
-    FlushScripts { server: usize },
-    Stall { server: usize, for_us: u64 },
-    Replicate { server: usize },
-    FailOver { server: usize },
-    FailWithinBatch { server: usize, after: usize },
-    CrashNode { place: usize },
-    StopNode { place: usize },
-    StartNode { place: usize },
-    Jump { place: usize, ahead_us: i64 },
-    BeginToMove { half: usize, to: usize },
+    Crash {
+        server: usize,
+        keeps: bool,
+    },
+    Restart {
+        server: usize,
+    },
+    Flush {
+        server: usize,
+    },
+    FlushScripts {
+        server: usize,
+    },
+    Stall {
+        server: usize,
+        for_us: u64,
+    },
+    Replicate {
+        server: usize,
+    },
+    FailOver {
+        server: usize,
+    },
+    FailWithinBatch {
+        server: usize,
+        after: usize,
+    },
+    CrashNode {
+        place: usize,
+    },
+    StopNode {
+        place: usize,
+    },
+    StartNode {
+        place: usize,
+    },
+    Jump {
+        place: usize,
+        ahead_us: i64,
+    },
+    BeginToMove {
+        half: usize,
+        to: usize,
+    },
     EndTheMove,
     /// All stand still, as on a machine without time for them.
-    StandStill { for_ms: u64 },
+    StandStill {
+        for_ms: u64,
+    },
 }
 
 impl Scenario {
@@ -127,7 +164,9 @@ impl Scenario {
         self.has(|it| {
             matches!(
                 it,
-                Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. }
+                Trouble::Crash { keeps: false, .. }
+                    | Trouble::Flush { .. }
+                    | Trouble::FailOver { .. }
             )
         })
     }

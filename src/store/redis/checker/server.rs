@@ -198,9 +198,11 @@ impl Servers {
                 server.strings.borrow_mut().entry(word(1)).or_insert_with(|| word(2));
                 Reply::Simple("OK")
             }
-            b"GET" => server.strings.borrow().get(&word(1)).map_or(Reply::Nothing, |value| {
-                Reply::Text(value.clone())
-            }),
+            b"GET" => server
+                .strings
+                .borrow()
+                .get(&word(1))
+                .map_or(Reply::Nothing, |value| Reply::Text(value.clone())),
             b"EVALSHA" => return self.decide(world, number, command, was_asking),
             _ => Reply::Simple("OK"),
         };
@@ -295,7 +297,12 @@ pub(super) fn half(layout: &Layout, key: Key) -> usize {
     usize::from(slot(&layout.key(key.principal)) >= SLOTS / 2)
 }
 
-fn tale(server: usize, number: usize, question: &super::journal::Question, outcome: &Outcome) -> String {
+fn tale(
+    server: usize,
+    number: usize,
+    question: &super::journal::Question,
+    outcome: &Outcome,
+) -> String {
     let asks: Vec<String> = question
         .asked
         .iter()

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 /// More lines than this are not kept: the latest are.
-const MAX_LINES: usize = 400;
+const MAX_LINES: usize = 20_000;
 
 /// A bounded list of what happened when.
 pub(super) struct Story {

@@ -106,7 +106,8 @@ fn no_promise_is_broken() {
     println!("broken: {counts:#?}");
     if let Some((scenario, ran)) = worst {
         let seed = scenario.seed;
-        let what = format!("TOLLGATE_CHECKER_SEED={seed} scripts/test --lib checker -- --nocapture");
+        let what =
+            format!("TOLLGATE_CHECKER_SEED={seed} scripts/test --lib checker -- --nocapture");
         panic!("{}", tale(&what, &scenario, &ran));
     }
 }
@@ -119,7 +120,10 @@ fn each_defect_is_found_as_long_as_it_is_there() {
             let scenario = defect.scenario(seed);
             let ran = run(&scenario, false);
             let is_found = !ran.broken.is_empty();
-            println!("{defect:?} {seed}: {:?}", ran.broken.iter().map(|it| it.promise).collect::<Vec<_>>());
+            println!(
+                "{defect:?} {seed}: {:?}",
+                ran.broken.iter().map(|it| it.promise).collect::<Vec<_>>()
+            );
             if is_found != UNMENDED.contains(&defect) {
                 wrong.push(match is_found {
                     true => tale(&format!("{defect:?}, seed {seed}"), &scenario, &ran),
@@ -137,7 +141,8 @@ fn a_flood_resets_no_client_that_is_over_its_limit() {
     for seed in 1..=DIRECTED {
         let (reset, greedy) = memory::flood(seed);
         let is_found = reset > 0 || greedy > 100;
-        let told = format!("seed {seed}: {reset} clients were reset, one was admitted {greedy} times");
+        let told =
+            format!("seed {seed}: {reset} clients were reset, one was admitted {greedy} times");
         assert_eq!(is_found, UNMENDED.contains(&Defect::Eviction), "{told}");
     }
 }

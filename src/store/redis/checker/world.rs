@@ -73,13 +73,19 @@ impl World {
     }
 
     /// Virtual time begins now. Must be called within the runtime.
-    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused, so it is virtual")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the runtime's clock is paused, so it is virtual"
+    )]
     pub(super) fn begin(&self) {
         self.began.set(Some(Instant::now()));
     }
 
     /// Microseconds of virtual time since the run began.
-    #[expect(clippy::disallowed_methods, reason = "the runtime's clock is paused, so it is virtual")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the runtime's clock is paused, so it is virtual"
+    )]
     pub(super) fn now_us(&self) -> u64 {
         let since = self.began.get().map_or(Duration::ZERO, |began| Instant::now() - began);
         u64::try_from(since.as_micros()).expect("a run lasts minutes")

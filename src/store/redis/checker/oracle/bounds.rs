@@ -47,22 +47,20 @@ pub(super) fn at_once(
     None
 }
 
-/// What the mode allows while all is well.
+/// What the mode allows while all is well. The queue of a `leaky_bucket` may end
+/// within a slot, where the roomy count does not.
 fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
     let capacity = counted.algorithm.capacity();
     match counted.terms.mode {
+        _ if matches!(counted.algorithm, Algorithm::LeakyBucket(_)) => capacity + 1,
         StoreMode::Exact => capacity,
         StoreMode::Leased => match counted.algorithm {
             Algorithm::TokenBucket(_) => capacity + counted.algorithm.limit().div_ceil(50),
             _ => capacity,
         },
-        // About one limit above it, and a unit for each ledger.
-        StoreMode::WriteBack => 2 * capacity + ledgers(scenario),
+        // About one limit above it, and a unit for each ledger: a node has one.
+        StoreMode::WriteBack => 2 * capacity + u64::try_from(scenario.nodes).expect("a few nodes"),
     }
-}
-
-pub(super) fn ledgers(scenario: &Scenario) -> u64 {
-    u64::try_from(scenario.nodes * scenario.workers).expect("a few nodes")
 }
 
 /// What was counted in vain: by servers that forget, by nodes that crash before
@@ -70,7 +68,9 @@ pub(super) fn ledgers(scenario: &Scenario) -> u64 {
 fn forgotten(scenario: &Scenario, journal: &Journal, counted: &Counted) -> u64 {
     let capacity = counted.algorithm.capacity();
     let times = scenario.troubles.iter().filter(|(_, trouble)| match trouble {
-        Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. } => true,
+        Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. } => {
+            true
+        }
         Trouble::CrashNode { .. } => counted.terms.mode == StoreMode::WriteBack,
         _ => false,
     });

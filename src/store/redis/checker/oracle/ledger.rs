@@ -23,6 +23,8 @@ pub(in super::super) struct Ledger {
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) at_us: u64,
+    /// Its place among the decisions of the servers, if it is one of them.
+    order: usize,
     pub(super) request: Option<usize>,
     /// The process at which it happened.
     pub(super) node: usize,
@@ -61,8 +63,10 @@ impl Ledger {
             is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
             let done_us = question.and_then(|it| Some(it.done?.1));
+            let order = question.and_then(|it| Some(it.done?.0)).unwrap_or(usize::MAX);
             let event = |at_us, source, what| Event {
                 at_us,
+                order,
                 request: Some(number),
                 node: request.node,
                 source,
@@ -77,15 +81,16 @@ impl Ledger {
                 }
                 None => {
                     let Some(at_us) = done_us else { continue };
-                    if stays_counted(journal, number) {
-                        let what = What::Admitted { cost: charged.cost, is_gone: true };
+                    let cost = question.map_or(0, |it| taken(journal, it, key));
+                    if cost > 0 && stays_counted(journal, number) {
+                        let what = What::Admitted { cost, is_gone: true };
                         events.push(event(at_us, Source::Store, what));
                     }
                 }
             }
         }
         events.extend(corrections(journal, key));
-        events.sort_by_key(|event| event.at_us);
+        events.sort_by_key(|event| (event.at_us, event.order));
         Self { events, is_scattered }
     }
 
@@ -137,6 +142,13 @@ pub(super) fn questions_of(journal: &Journal, key: Key) -> BTreeMap<usize, usize
     asked.filter_map(|(number, question)| Some((question.request?, number))).collect()
 }
 
+/// Units that a question took of a counter.
+fn taken(journal: &Journal, question: &Question, key: Key) -> u64 {
+    let index = question.asked.iter().position(|part| part.key == key);
+    let outcome = question.done.map(|(done, _)| &journal.outcomes[done]);
+    index.zip(outcome).map_or(0, |(index, outcome)| outcome.taken[index])
+}
+
 /// Whether a request whose client is gone was counted, and not given back
 /// because another place refused it.
 fn stays_counted(journal: &Journal, request: usize) -> bool {
@@ -158,7 +170,15 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (at_us, node, source) = (it.at_us, it.node, it.source);
-        (source != Source::Nobody).then_some(Event { at_us, request: None, node, source, what })
+        let order = usize::MAX;
+        (source != Source::Nobody).then_some(Event {
+            at_us,
+            order,
+            request: None,
+            node,
+            source,
+            what,
+        })
     })
 }
 

@@ -53,18 +53,22 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
             let counted = &scenario.counters[charged.counter];
             let is_away = || is_away(scenario, request);
             let how = match (answer.source, answer.verdict.admitted && made.admitted) {
-                (Source::Store, true)
-                    if counted.terms.mode == StoreMode::Exact && !was_done() =>
-                {
+                (Source::Store, true) if counted.terms.mode == StoreMode::Exact && !was_done() => {
                     "the store is said to have admitted what it never heard of"
                 }
                 (Source::Store, true) if notices(counted) && is_away() => {
                     "the store is said to have admitted something while it is away"
                 }
-                (_, true) if counted.terms.on_failure == OnFailure::Deny && notices(counted) && is_away() => {
+                (_, true)
+                    if counted.terms.on_failure == OnFailure::Deny
+                        && notices(counted)
+                        && is_away() =>
+                {
                     "a policy that denies has admitted something while the store is away"
                 }
-                (Source::Nobody, false) if counted.terms.on_failure == OnFailure::Allow => {
+                (Source::Nobody, _)
+                    if !answer.verdict.admitted && counted.terms.on_failure == OnFailure::Allow =>
+                {
                     "a policy that allows has refused something while the store is away"
                 }
                 _ => continue,
@@ -158,7 +162,9 @@ fn heard_states(
     let gives = |ask| matches!(ask, Ask::Give { .. } | Ask::Reset | Ask::ResetAll);
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
-            let (Some((done, _)), true) = (question.done, part.key == counted.key) else { continue };
+            let (Some((done, _)), true) = (question.done, part.key == counted.key) else {
+                continue;
+            };
             let (outcome, ask) = (&journal.outcomes[done], part.ask);
             if gives(ask) {
                 heard.clear();
@@ -180,11 +186,7 @@ fn heard_states(
 }
 
 /// Nobody is refused in `exact` whom an exact counter admits.
-pub(super) fn innocents(
-    scenario: &Scenario,
-    counted: &Counted,
-    ledger: &Ledger,
-) -> Option<Broken> {
+pub(super) fn innocents(scenario: &Scenario, counted: &Counted, ledger: &Ledger) -> Option<Broken> {
     let is_plain = counted.terms.mode == StoreMode::Exact
         && scenario.is_calm()
         && !scenario.has_departures()

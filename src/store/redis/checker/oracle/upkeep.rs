@@ -109,7 +109,8 @@ fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
                 Ask::Charge(units) if is_lost => less += units,
                 Ask::Give { cost, .. } if !is_done => more += cost,
                 Ask::Lease(_) | Ask::Take(_) => {
-                    let taken = question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
+                    let taken =
+                        question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
                     let (fewer, further) = take_in_doubt(question, ledger, taken);
                     less += fewer;
                     more += further;
@@ -158,7 +159,8 @@ pub(super) fn flights(
         let is_due = calm && sample.quiet_us >= SOON_US;
         let held = held(sample.at_us);
         if is_due && sample.used > held {
-            let how = format!("{} units of {counted:?} are taken, of which {held} are held", sample.used);
+            let how =
+                format!("{} units of {counted:?} are taken, of which {held} are held", sample.used);
             let promise = "a client that goes away leaves nothing in flight";
             return Some(Broken { promise, at_us: sample.at_us, how });
         }
