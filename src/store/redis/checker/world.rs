@@ -41,10 +41,27 @@ pub(super) struct World {
     pub(super) current: Cell<Option<usize>>,
 }
 
-/// The wall clock of one node.
+/// The clock of one node. It follows the wall clock of its machine slowly, as
+/// the clock of a process does: a second lasts 0.9 to 1.1 seconds meanwhile.
 struct NodeClock {
     shown: Arc<AtomicU64>,
+    /// How far ahead of the true time it is, and the wall clock.
     ahead_us: i64,
+    wall_ahead_us: i64,
+    ticked_us: u64,
+}
+
+/// The part of the speed that a clock gives up, or adds, to follow.
+const SLEW: u64 = 10;
+
+impl NodeClock {
+    fn tick(&mut self, now_us: u64) {
+        let most = i64::try_from((now_us - self.ticked_us) / SLEW).expect("a run lasts minutes");
+        self.ticked_us = now_us;
+        self.ahead_us += (self.wall_ahead_us - self.ahead_us).clamp(-most, most);
+        let shown_us = (START_US + now_us).saturating_add_signed(self.ahead_us);
+        self.shown.store(shown_us, Ordering::Relaxed);
+    }
 }
 
 impl World {
@@ -105,26 +122,25 @@ impl World {
     pub(super) fn add_clock(&self, ahead_us: i64) -> (usize, Clock) {
         let shown = Arc::new(AtomicU64::new(0));
         let mut clocks = self.clocks.borrow_mut();
-        clocks.push(NodeClock { shown: Arc::clone(&shown), ahead_us });
+        let (wall_ahead_us, ticked_us) = (ahead_us, self.now_us());
+        clocks.push(NodeClock { shown: Arc::clone(&shown), ahead_us, wall_ahead_us, ticked_us });
         let number = clocks.len() - 1;
         drop(clocks);
         self.tick();
         (number, Clock::Manual(shown))
     }
 
-    /// A node's clock shows another time from now on.
+    /// The wall clock of a node's machine shows another time from now on.
     pub(super) fn set_ahead(&self, clock: usize, ahead_us: i64) {
-        self.clocks.borrow_mut()[clock].ahead_us = ahead_us;
         self.tick();
+        self.clocks.borrow_mut()[clock].wall_ahead_us = ahead_us;
     }
 
     /// Brings all clocks up to date. The runtime calls it whenever virtual time
     /// may have moved, before any task sees it.
     pub(super) fn tick(&self) {
-        let now_us = START_US + self.now_us();
-        for clock in &*self.clocks.borrow() {
-            clock.shown.store(now_us.saturating_add_signed(clock.ahead_us), Ordering::Relaxed);
-        }
+        let now_us = self.now_us();
+        self.clocks.borrow_mut().iter_mut().for_each(|clock| clock.tick(now_us));
     }
 
     /// A whole number of milliseconds: timers know no shorter time.

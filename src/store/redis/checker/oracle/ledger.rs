@@ -81,7 +81,9 @@ impl Ledger {
                 }
                 None => {
                     let Some(at_us) = done_us else { continue };
-                    let cost = question.map_or(0, |it| taken(journal, it, key));
+                    // What was leased beside the cost is not spent.
+                    let taken = question.map_or(0, |it| taken(journal, it, key));
+                    let cost = taken.min(charged.cost);
                     if cost > 0 && stays_counted(journal, number) {
                         let what = What::Admitted { cost, is_gone: true };
                         events.push(event(at_us, Source::Store, what));
