@@ -7,6 +7,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use smallvec::SmallVec;
 use tokio::task::spawn_local;
 
 use super::batch::Repeat;
@@ -89,8 +90,19 @@ impl RedisStore {
             return;
         }
         let (servers, encoded) = (Rc::clone(&self.servers), encoder.encode(asked, now));
-        // What fails stays charged: the safe side, and never for long.
-        self.errands.begin(async move { drop(servers.call(place, encoded, Repeat::Never).await) });
+        let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
+        let flights: SmallVec<[(Key, Algorithm); 1]> =
+            asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
+        let held = Rc::clone(&self.held);
+        self.errands.begin(async move {
+            // What fails stays charged: the safe side, and never for long. But units
+            // in flight would stay as long as this node takes others, so the store
+            // is told what is really held.
+            if servers.call(place, encoded, Repeat::Never).await.is_err() {
+                let mut held = held.borrow_mut();
+                flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
+            }
+        });
     }
 
     /// All that is due now.

@@ -143,7 +143,7 @@ pub struct RedisStore {
     denied: RefCell<DenyCache>,
     clocks: RefCell<HashMap<Place, StoreClock>>,
     last_clock: Cell<Option<StoreClock>>,
-    held: RefCell<Held>,
+    held: Rc<RefCell<Held>>,
     here: Rc<RefCell<Here>>,
     errands: Errands,
 }
@@ -171,7 +171,7 @@ impl RedisStore {
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
             clocks: RefCell::default(),
             last_clock: Cell::new(None),
-            held: RefCell::default(),
+            held: Rc::default(),
             here: Rc::new(RefCell::new(Here::new(shared.settings.interval))),
             errands: Errands::new(),
         }
