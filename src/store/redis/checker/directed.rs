@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::network::Way;
 use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, terms};
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use crate::terms::{OnFailure, StoreMode};
@@ -160,9 +161,16 @@ fn departures(seed: u64, random: &mut Rng) -> Scenario {
     let limit = random.u64(5..=100);
     let concurrency = Concurrency::new(limit).expect("a small limit");
     let counters = vec![Counted::new(0, 1, Algorithm::Concurrency(concurrency), terms)];
-    let client =
+    let leaving =
         Client { burst: 100, leaves_one_in: 1, hold_ms: 5, ..Client::new(vec![(0, 1)], 4000) };
-    scenario(seed, random.usize(1..=2), counters, vec![client])
+    let staying = Client { burst: 4, hold_ms: 1, ..Client::new(vec![(0, 1)], 100) };
+    // Some answers come too late, and some connections break.
+    let way = Way { reset_one_in: 6, spike_one_in: 3, spike_ms: 20, ..Way::default() };
+    let nodes = random.usize(1..=2);
+    let troubled = |place| (1_500_000, Trouble::Way { place, server: 0, way });
+    let mut troubles: Vec<_> = (0..nodes).map(troubled).collect();
+    troubles.push((11 * SECOND_US, Trouble::Heal));
+    Scenario { troubles, ..scenario(seed, nodes, counters, vec![leaving, staying]) }
 }
 
 fn refunds(seed: u64, random: &mut Rng) -> Scenario {

@@ -126,11 +126,10 @@ fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) 
 fn when(charged: &Charged, made: &Made, source: Source, done_us: Option<u64>) -> u64 {
     match (source, charged.terms.mode, done_us) {
         (Source::Store, StoreMode::Exact, Some(done_us)) => done_us,
-        (Source::Store, ..) => {
+        _ => {
             let said_us = made.at.as_micros().saturating_sub(START_US);
             if said_us.abs_diff(made.made_us) < 200_000 { said_us } else { made.made_us }
         }
-        _ => made.made_us,
     }
 }
 
