@@ -171,7 +171,8 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (at_us, node, source) = (it.at_us, it.node, it.source);
-        let order = usize::MAX;
+        // Within a moment, before what the servers do then.
+        let order = 0;
         (source != Source::Nobody).then_some(Event {
             at_us,
             order,
