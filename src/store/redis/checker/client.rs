@@ -95,8 +95,7 @@ async fn live(
     mut random: Rng,
 ) {
     let world = &fleet.world;
-    let Some((request, decided)) = decide(fleet, node, worker, client, departure, false).await
-    else {
+    let Some((request, decided)) = decide(fleet, node, worker, client, departure).await else {
         return;
     };
     let hold_ms = random.u64(client.hold_ms / 2..=client.hold_ms * 3 / 2);
@@ -119,7 +118,6 @@ pub(super) async fn decide(
     worker: usize,
     client: &Client,
     departure: Departure,
-    is_probe: bool,
 ) -> Option<(usize, Decided)> {
     let (world, counters) = (&fleet.world, &fleet.scenario.counters);
     let charges: Vec<Charge<'_>> = client
@@ -131,7 +129,7 @@ pub(super) async fn decide(
             Charge { key, algorithm, cost, binding, terms: it.terms }
         })
         .collect();
-    let request = begin(world, node, client, &charges, is_probe);
+    let request = begin(world, node, client, &charges);
     let polls_left = match departure {
         Departure::AfterPolls(polls) => polls,
         _ => u32::MAX,
@@ -159,28 +157,19 @@ impl Departure {
     pub(super) const STAYS: Self = Self::Never;
 }
 
-fn begin(
-    world: &World,
-    node: &Node,
-    client: &Client,
-    charges: &[Charge<'_>],
-    is_probe: bool,
-) -> usize {
+fn begin(world: &World, node: &Node, client: &Client, charges: &[Charge<'_>]) -> usize {
     let charged = |(&(counter, cost), charge): (&(usize, u64), &Charge<'_>)| Charged {
         counter,
         key: charge.key,
         cost,
-        binding: charge.binding,
         terms: charge.terms,
     };
     let request = world.journal.borrow_mut().begin(Request {
         node: node.number,
-        place: node.place,
         charges: client.charges.iter().zip(charges).map(charged).collect(),
         begun_us: world.now_us(),
         decided: None,
         gone_us: None,
-        is_probe,
     });
     world.tell(|| {
         let charges: Vec<_> =

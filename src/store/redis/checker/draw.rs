@@ -173,7 +173,9 @@ fn trouble(
         }
         6 => {
             happens(at_us, Trouble::Replicate { server });
-            happens(until_us, Trouble::FailOver { server });
+            let is_flushed = random.bool();
+            let lost = Trouble::FailOver { server };
+            happens(until_us, if is_flushed { Trouble::Flush { server } } else { lost });
         }
         7 => happens(at_us, Trouble::Stall { server, for_us: until_us - at_us }),
         8 => {

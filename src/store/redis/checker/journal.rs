@@ -61,17 +61,14 @@ pub(super) struct Part {
 
 /// One decision.
 pub(super) struct Request {
-    /// The process, and its place among the nodes.
+    /// The process.
     pub(super) node: usize,
-    pub(super) place: usize,
     pub(super) charges: Vec<Charged>,
     pub(super) begun_us: u64,
     /// None while it is under way, and of a client that went away before.
     pub(super) decided: Option<Made>,
     /// When it went away, or its node crashed.
     pub(super) gone_us: Option<u64>,
-    /// Nothing is faulty, and no other request under way: it is alone.
-    pub(super) is_probe: bool,
 }
 
 /// What a decision was.
@@ -89,7 +86,6 @@ pub(super) struct Charged {
     pub(super) counter: usize,
     pub(super) key: Key,
     pub(super) cost: u64,
-    pub(super) binding: bool,
     pub(super) terms: Terms,
 }
 

@@ -75,9 +75,12 @@ pub(super) fn encode(layout: &Layout, worker: u32, asked: &[Asked<'_>]) -> Optio
     Some(Encoded { keys, body: journal::bytes(number).into() })
 }
 
+/// Whether an answer refuses, its time, and the states that it found.
+type Told = (bool, Timestamp, SmallVec<[Option<State>; 4]>);
+
 /// What the model's answer stands for: whether it refused, its time, and the
 /// states that it found.
-pub(super) fn decode(answer: &[u8]) -> Option<(bool, Timestamp, SmallVec<[Option<State>; 4]>)> {
+pub(super) fn decode(answer: &[u8]) -> Option<Told> {
     let (refused, at, states) = World::here()?.journal.borrow().outcome(answer)?;
     Some((refused, at, states.into()))
 }

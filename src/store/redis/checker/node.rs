@@ -26,22 +26,15 @@ const KEYS: usize = 256;
 pub(super) struct Node {
     /// Which process, of all that there were.
     pub(super) number: usize,
-    /// Its place among the nodes that run at the same time.
-    pub(super) place: usize,
     pub(super) workers: Vec<Store>,
     pub(super) clock: Clock,
     pub(super) clock_number: usize,
-    is_up: Cell<bool>,
     tasks: RefCell<Vec<AbortHandle>>,
 }
 
 impl Node {
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    pub(super) fn is_up(&self) -> bool {
-        self.is_up.get()
     }
 
     /// Runs as long as the node does.
@@ -77,11 +70,6 @@ impl Fleet {
         self.nodes.borrow()[place % self.scenario.nodes].clone()
     }
 
-    /// How many processes there have been.
-    pub(super) fn started(&self) -> usize {
-        self.started.get()
-    }
-
     /// Starts a node and returns when it serves.
     pub(super) async fn start(&self, place: usize) {
         let number = self.started.get();
@@ -102,15 +90,8 @@ impl Fleet {
         for worker in &workers {
             worker.ready().await;
         }
-        let node = Rc::new(Node {
-            number,
-            place,
-            workers,
-            clock,
-            clock_number,
-            is_up: Cell::new(true),
-            tasks: RefCell::default(),
-        });
+        let node =
+            Rc::new(Node { number, workers, clock, clock_number, tasks: RefCell::default() });
         self.world.tell(|| format!("node {number} serves"));
         let keeping = Rc::clone(&node);
         node.spawn(async move {
@@ -144,7 +125,6 @@ impl Fleet {
     }
 
     fn end(&self, node: &Node) {
-        node.is_up.set(false);
         self.world.network.kill(node.number);
         self.world.journal.borrow_mut().end_node(node.number, self.world.now_us());
         node.tasks.take().iter().for_each(AbortHandle::abort);

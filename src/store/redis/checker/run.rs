@@ -139,7 +139,7 @@ async fn ask_alone(fleet: &Rc<Fleet>, client: &Client) -> Option<crate::algorith
     let place = (0..fleet.scenario.nodes).find(|place| fleet.at(*place).is_some())?;
     let node = fleet.at(place)?;
     let before = fleet.world.journal.borrow().requests.len();
-    let _ = client::decide(fleet, &node, 0, client, Departure::STAYS, true).await;
+    let _ = client::decide(fleet, &node, 0, client, Departure::STAYS).await;
     let journal = fleet.world.journal.borrow();
     let made = journal.requests.get(before)?.decided.as_ref()?;
     Some(made.answers.first()?.verdict)

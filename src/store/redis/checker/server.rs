@@ -72,10 +72,6 @@ impl Servers {
         }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.all.len()
-    }
-
     pub(super) fn is_running(&self, server: usize) -> bool {
         !self.all[server].is_down.get()
     }

@@ -34,11 +34,15 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
     }
     for client in 0..scenario.clients.len() {
         if scenario.clients.len() > 1 {
-            less(&|it| drop(it.clients.remove(client)));
+            less(&|it| {
+                it.clients.remove(client);
+            });
         }
     }
     for trouble in 0..scenario.troubles.len() {
-        less(&|it| drop(it.troubles.remove(trouble)));
+        less(&|it| {
+            it.troubles.remove(trouble);
+        });
     }
     for client in 0..scenario.clients.len() {
         if scenario.clients[client].charges.len() > 1 {

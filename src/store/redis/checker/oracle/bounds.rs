@@ -98,10 +98,8 @@ impl Alone {
     }
 
     fn allowed(&self, counted: &Counted, at_us: u64) -> u64 {
-        let refills = match counted.algorithm {
-            Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_) => true,
-            _ => false,
-        };
+        let refills =
+            matches!(counted.algorithm, Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_));
         let window_us = counted.algorithm.window().as_micros().max(1);
         let one = |&(share, since_us): &(u64, u64)| {
             let windows = if refills { (at_us - since_us).div_ceil(window_us) } else { 0 };
