@@ -230,7 +230,7 @@ fn settle(
         let charge = Charge { key, algorithm, cost, binding: false, terms: it.terms };
         corrections.push(Correction { charge, source: answer.source, op });
         let (at_us, node, source) = (world.now_us(), node.number, answer.source);
-        world.journal.borrow_mut().correct(Corrected { at_us, node, key, source, op });
+        world.journal.borrow_mut().correct(Corrected { at_us, after: 0, node, key, source, op });
         world.tell(|| format!("node {node} corrects counter {counter}: {op:?}, {source:?}"));
     }
     if !corrections.is_empty() {

@@ -92,6 +92,8 @@ pub(super) struct Charged {
 /// What became of a charge after its request.
 pub(super) struct Corrected {
     pub(super) at_us: u64,
+    /// How many bodies the servers had decided before.
+    pub(super) after: usize,
     pub(super) node: usize,
     pub(super) key: Key,
     pub(super) source: Source,
@@ -186,7 +188,8 @@ impl Journal {
 
     pub(super) fn correct(&mut self, corrected: Corrected) {
         self.last_us = corrected.at_us;
-        self.corrections.push(corrected);
+        let after = self.outcomes.len();
+        self.corrections.push(Corrected { after, ..corrected });
     }
 
     /// A process has ended, and with it all that it had under way.

@@ -23,7 +23,7 @@ pub(in super::super) struct Ledger {
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) at_us: u64,
-    /// Its place among the decisions of the servers, if it is one of them.
+    /// Its place among the decisions of the servers: these have odd numbers.
     order: usize,
     pub(super) request: Option<usize>,
     /// The process at which it happened.
@@ -63,7 +63,7 @@ impl Ledger {
             is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
             let done_us = question.and_then(|it| Some(it.done?.1));
-            let order = question.and_then(|it| Some(it.done?.0)).unwrap_or(usize::MAX);
+            let order = question.and_then(|it| Some(2 * it.done?.0 + 1)).unwrap_or(usize::MAX);
             let event = |at_us, source, what| Event {
                 at_us,
                 order,
@@ -171,8 +171,7 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (at_us, node, source) = (it.at_us, it.node, it.source);
-        // Within a moment, before what the servers do then.
-        let order = 0;
+        let order = 2 * it.after;
         (source != Source::Nobody).then_some(Event {
             at_us,
             order,
