@@ -232,10 +232,11 @@ fn wall() -> Timestamp {
     Timestamp(since.map_or(0, |since| Span::from(since).0))
 }
 
-/// A monotonic reading, for durations and deadlines, never for decisions.
+/// A monotonic reading, for durations and deadlines, never for decisions. It is
+/// that of the timers, so that tests can pause both.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
 pub fn monotonic() -> Instant {
-    Instant::now()
+    tokio::time::Instant::now().into_std()
 }
 
 #[cfg(test)]

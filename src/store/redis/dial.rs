@@ -124,6 +124,10 @@ pub(super) async fn open(
     address: &Address,
     door: Door,
 ) -> Result<Wire, StoreError> {
+    #[cfg(test)]
+    if let Some(stream) = super::checker::connect(settings, address).await {
+        return Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await;
+    }
     let stream = stream::connect(address, settings.tls.as_ref()).await;
     Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await
 }

@@ -133,11 +133,19 @@ impl RedisStore {
         let encoded = encoder.encode(asked, there);
         let given: SmallVec<[Key; 2]> =
             asked.iter().filter(|it| it.ask.takes_away()).map(|it| it.key).collect();
-        let shared = Arc::clone(&self.shared);
-        // What fails stays charged: the safe side, and never for long.
+        let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
+        let flights: SmallVec<[(Key, Algorithm); 1]> =
+            asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
+        let (shared, held) = (Arc::clone(&self.shared), Rc::clone(&self.held));
         self.errands.begin(async move {
-            drop(servers.call(place, encoded, Repeat::Never).await);
-            // Now: whoever hears of it before could see the state of before again.
+            // What fails stays charged: the safe side, and never for long. But units
+            // in flight would stay as long as this node takes others, so the store
+            // is told what is really held.
+            if servers.call(place, encoded, Repeat::Never).await.is_err() {
+                let mut held = held.borrow_mut();
+                flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
+            }
+            // Not before: whoever hears of it could see the state of before again.
             given.iter().for_each(|key| shared.invalidations.announce(key));
         });
     }

@@ -17,6 +17,8 @@
 
 mod asking;
 mod batch;
+#[cfg(test)]
+mod checker;
 mod clock;
 pub mod codec;
 mod compact;
@@ -154,7 +156,7 @@ pub struct RedisStore {
     clock: Clock,
     denied: RefCell<DenyCache>,
     last_clock: Cell<Option<StoreClock>>,
-    held: RefCell<Held>,
+    held: Rc<RefCell<Held>>,
     errands: Errands,
 }
 
@@ -182,7 +184,7 @@ impl RedisStore {
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
             last_clock: Cell::new(None),
-            held: RefCell::default(),
+            held: Rc::default(),
             errands: Errands::new(),
         }
     }

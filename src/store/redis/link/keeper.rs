@@ -99,6 +99,7 @@ impl Shared {
     /// Returns when the connection is no longer the link's.
     async fn watch(&self, connection: &Connection) {
         select! {
+            biased;
             () = connection.wire.closed() => self.closed(connection),
             () = self.probe_while_idle(connection) => {}
         }

@@ -1,0 +1,86 @@
+//! A checker: whole decisions of several nodes on a model of the servers, in
+//! virtual time, with everything that may go wrong between them.
+//!
+//! A seed makes a scenario (`draw`): nodes and servers, counters of all algorithms and
+//! modes, clients, and troubles. The nodes are real stores: only their transport
+//! is replaced (`network`), and the servers decide by the algorithms themselves
+//! (`counters`). When the run is over, an oracle that knows what really happened
+//! judges whether a promise of docs/redis.md was broken (`oracle`).
+//!
+//! The same seed makes the same run. One that breaks a promise prints its story:
+//!
+//! ```text
+//! TOLLGATE_CHECKER_SEED=17 scripts/test --lib checker
+//! TOLLGATE_CHECKER_RUNS=100000 scripts/test --lib checker
+//! ```
+
+mod client;
+mod counters;
+mod directed;
+mod draw;
+mod journal;
+mod memory;
+mod network;
+mod node;
+mod oracle;
+mod run;
+mod scenario;
+mod server;
+mod shrink;
+mod story;
+mod tests;
+mod troubles;
+mod wire;
+mod world;
+
+use std::io;
+
+use smallvec::SmallVec;
+
+use self::wire::Pipe;
+use self::world::World;
+use super::codec::Asked;
+use super::layout::Layout;
+use super::script::Encoded;
+use super::settings::{Address, RedisSettings};
+use super::stream::Stream;
+use crate::algorithm::State;
+use crate::time::Timestamp;
+
+/// A connection to a server of the model. None: it is no such server.
+pub(super) async fn connect(
+    settings: &RedisSettings,
+    address: &Address,
+) -> Option<io::Result<Box<dyn Stream>>> {
+    let world = World::here()?;
+    let Address::Tcp { host, .. } = address else { return None };
+    let server = server::server_of(host)?;
+    let node = settings.username.as_ref()?.parse().ok()?;
+    let connected = world.network.connect(&world, node, server).await;
+    Some(connected.map(|pipe: Pipe| Box::new(pipe) as Box<dyn Stream>))
+}
+
+/// A body that stands for what is asked, in a run.
+pub(super) fn encode(layout: &Layout, worker: u32, asked: &[Asked<'_>]) -> Option<Encoded> {
+    let world = World::here()?;
+    let mut journal = world.journal.borrow_mut();
+    let number = journal.ask(worker, asked, world.current.get(), world.now_us());
+    let mut keys = SmallVec::new();
+    for asked in asked {
+        let key = layout.key(asked.key.principal);
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+    Some(Encoded { keys, body: journal::bytes(number).into() })
+}
+
+/// Whether an answer refuses, its time, and the states that it found.
+type Told = (bool, Timestamp, SmallVec<[Option<State>; 4]>);
+
+/// What the model's answer stands for: whether it refused, its time, and the
+/// states that it found.
+pub(super) fn decode(answer: &[u8]) -> Option<Told> {
+    let (refused, at, states) = World::here()?.journal.borrow().outcome(answer)?;
+    Some((refused, at, states.into()))
+}

@@ -1,0 +1,143 @@
+//! How much may be admitted: at once, and in the long run.
+
+use std::collections::BTreeMap;
+
+use super::super::journal::Journal;
+use super::super::scenario::{Counted, Scenario, Trouble};
+use super::Broken;
+use super::ledger::{Count, Event, Ledger, What};
+use crate::algorithm::Algorithm;
+use crate::store::Source;
+use crate::store::redis::codec::Ask;
+use crate::terms::StoreMode;
+
+/// Never more than the limit, by what the mode allows above it, and by the
+/// shares of the nodes that judged alone.
+pub(super) fn at_once(
+    scenario: &Scenario,
+    journal: &Journal,
+    counted: &Counted,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    if matches!(counted.algorithm, Algorithm::Concurrency(_)) {
+        return None;
+    }
+    let (mut count, mut alone) = (Count::new(&counted.algorithm), Alone::default());
+    let allowed = by_mode(scenario, counted) + forgotten(scenario, journal, counted);
+    // A clock that follows another one runs faster for a while, or slower, and
+    // so do the windows of a node that judges alone.
+    let times = if scenario.has(|it| matches!(it, Trouble::Jump { .. })) { 2 } else { 1 };
+    for event in &ledger.events {
+        match event.what {
+            What::Admitted { cost, is_gone: false } => count.add(cost, event.at_us),
+            What::Given { .. } => count.follow(event),
+            _ => continue,
+        }
+        if matches!(event.what, What::Given { .. }) {
+            continue;
+        }
+        alone.note(journal, counted, event);
+        let (used, allowed) =
+            (count.used(event.at_us), allowed + times * alone.allowed(counted, event.at_us));
+        if used > allowed {
+            let how = format!(
+                "{used} units of {counted:?} count, where {allowed} may (request {:?})",
+                event.request
+            );
+            return Some(Broken { promise: "no more than the limit", at_us: event.at_us, how });
+        }
+    }
+    None
+}
+
+/// What the mode allows while all is well. The queue of a `leaky_bucket` may end
+/// within a slot, where the roomy count does not.
+fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
+    let capacity = counted.algorithm.capacity();
+    match counted.terms.mode {
+        _ if matches!(counted.algorithm, Algorithm::LeakyBucket(_)) => capacity + 1,
+        StoreMode::Exact => capacity,
+        StoreMode::Leased => match counted.algorithm {
+            Algorithm::TokenBucket(_) => capacity + counted.algorithm.limit().div_ceil(50),
+            _ => capacity,
+        },
+        // About one limit above it, and a unit for each ledger: a node has one.
+        StoreMode::WriteBack => 2 * capacity + u64::try_from(scenario.nodes).expect("a few nodes"),
+    }
+}
+
+/// What was counted in vain: by servers that forget, by nodes that crash before
+/// they tell, and by what was sent and did not arrive.
+fn forgotten(scenario: &Scenario, journal: &Journal, counted: &Counted) -> u64 {
+    let capacity = counted.algorithm.capacity();
+    let times = scenario.troubles.iter().filter(|(_, trouble)| match trouble {
+        Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. } => {
+            true
+        }
+        Trouble::CrashNode { .. } => counted.terms.mode == StoreMode::WriteBack,
+        _ => false,
+    });
+    let times = u64::try_from(times.count()).expect("a few troubles");
+    let lost = journal.questions.iter().filter(|it| it.is_sent && it.done.is_none());
+    let parts = lost.flat_map(|it| &it.asked).filter(|part| part.key == counted.key);
+    let units = |ask| if let Ask::Charge(units) = ask { units } else { 0 };
+    capacity * times + parts.map(|part| units(part.ask)).sum::<u64>()
+}
+
+/// The nodes that judged alone: by their number, what their share is, and since when.
+#[derive(Default)]
+struct Alone(BTreeMap<usize, (u64, u64)>);
+
+impl Alone {
+    fn note(&mut self, journal: &Journal, counted: &Counted, event: &Event) {
+        if event.source == Source::Local {
+            let share = share(journal, counted, event.node, event.at_us);
+            let known = self.0.entry(event.node).or_insert((0, event.at_us));
+            known.0 = known.0.max(share);
+        }
+    }
+
+    fn allowed(&self, counted: &Counted, at_us: u64) -> u64 {
+        let refills =
+            matches!(counted.algorithm, Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_));
+        let window_us = counted.algorithm.window().as_micros().max(1);
+        let one = |&(share, since_us): &(u64, u64)| {
+            let windows = if refills { (at_us - since_us).div_ceil(window_us) } else { 0 };
+            share + counted.algorithm.limit() * windows
+        };
+        self.0.values().map(one).sum()
+    }
+}
+
+/// The most that a node may admit alone: by the fewest nodes that it was told of.
+pub(super) fn share(journal: &Journal, counted: &Counted, node: usize, at_us: u64) -> u64 {
+    let told = journal.alive.iter().filter(|(told_us, to, _)| *to == node && *told_us <= at_us);
+    let told: Vec<u64> = told.map(|&(.., alive)| alive).collect();
+    let fewest = told.into_iter().min().unwrap_or(1);
+    let limit = (counted.algorithm.limit() / fewest.max(1)).max(1);
+    counted.algorithm.with_limit(limit).map_or(limit, |share| share.capacity())
+}
+
+/// Over many windows no more than the quota, and what may come at once.
+pub(super) fn in_the_long_run(
+    scenario: &Scenario,
+    counted: &Counted,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    let window_us = counted.algorithm.window().as_micros();
+    if !scenario.is_calm() || window_us == 0 {
+        return None;
+    }
+    let admitted = ledger.admitted(|event| event.source == Source::Store);
+    let (first, last) = (ledger.events.first()?, ledger.events.last()?);
+    let quota = counted.algorithm.limit() * (last.at_us - first.at_us) / window_us;
+    let at_once = by_mode(scenario, counted);
+    // The edge of the last window may have just been passed.
+    let allowed = quota + at_once + counted.algorithm.limit();
+    let given = ledger.has_gifts();
+    (admitted > allowed && !given).then(|| Broken {
+        promise: "the quota in the long run",
+        at_us: last.at_us,
+        how: format!("{admitted} units of {counted:?} were admitted, where {allowed} may be"),
+    })
+}

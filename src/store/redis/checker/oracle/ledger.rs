@@ -1,0 +1,224 @@
+//! The exact count of one counter: what was admitted, by whom, and when.
+
+use std::collections::BTreeMap;
+
+use super::super::journal::{Charged, Journal, Made, Question};
+use super::super::scenario::Scenario;
+use super::super::world::START_US;
+use crate::algorithm::{Algorithm, Op, State};
+use crate::digest::Key;
+use crate::store::Source;
+use crate::store::redis::codec::Ask;
+use crate::terms::StoreMode;
+use crate::time::Timestamp;
+
+/// All that happened to one counter, in its order.
+pub(in super::super) struct Ledger {
+    pub(super) events: Vec<Event>,
+    /// Some of its requests were charged in several places.
+    pub(super) is_scattered: bool,
+}
+
+/// Something that happened to one counter.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) at_us: u64,
+    /// Its place among the decisions of the servers: these have odd numbers.
+    order: usize,
+    pub(super) request: Option<usize>,
+    /// The process at which it happened.
+    pub(super) node: usize,
+    pub(super) source: Source,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Units were admitted. What nobody is there to be told of is counted all
+    /// the same.
+    Admitted { cost: u64, is_gone: bool },
+    /// They were refused by this counter.
+    Refused { cost: u64 },
+    /// They were given back.
+    Given { cost: u64, taken: Timestamp },
+    /// They turned out to be more.
+    Charged { units: u64 },
+}
+
+/// The true time so long after the beginning of a run.
+pub(super) const fn time(at_us: u64) -> Timestamp {
+    Timestamp::from_micros(START_US + at_us)
+}
+
+impl Ledger {
+    pub(super) fn of(scenario: &Scenario, journal: &Journal, counter: usize) -> Self {
+        let key = scenario.counters[counter].key;
+        let asked = questions_of(journal, key);
+        let (mut events, mut is_scattered) = (Vec::new(), false);
+        for (number, request) in journal.requests.iter().enumerate() {
+            let index = request.charges.iter().position(|it| it.counter == counter);
+            let Some(index) = index else { continue };
+            let charged = &request.charges[index];
+            let principals = request.charges.iter().map(|it| it.key.principal);
+            is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
+            let question = asked.get(&number).map(|&it| &journal.questions[it]);
+            let done_us = question.and_then(|it| Some(it.done?.1));
+            let order = question.and_then(|it| Some(2 * it.done?.0 + 1)).unwrap_or(usize::MAX);
+            let event = |at_us, source, what| Event {
+                at_us,
+                order,
+                request: Some(number),
+                node: request.node,
+                source,
+                what,
+            };
+            match &request.decided {
+                Some(made) => {
+                    let (source, what) = told(charged, made, index);
+                    let Some(what) = what else { continue };
+                    let at_us = when(charged, made, source, done_us);
+                    events.push(event(at_us, source, what));
+                }
+                None => {
+                    let Some(at_us) = done_us else { continue };
+                    // What was leased beside the cost is not spent.
+                    let taken = question.map_or(0, |it| taken(journal, it, key));
+                    let cost = taken.min(charged.cost);
+                    if cost > 0 && stays_counted(journal, number) {
+                        let what = What::Admitted { cost, is_gone: true };
+                        events.push(event(at_us, Source::Store, what));
+                    }
+                }
+            }
+        }
+        events.extend(corrections(journal, key));
+        events.sort_by_key(|event| (event.at_us, event.order));
+        Self { events, is_scattered }
+    }
+
+    /// Whether anything was ever given back.
+    pub(super) fn has_gifts(&self) -> bool {
+        self.events.iter().any(|it| matches!(it.what, What::Given { .. }))
+    }
+
+    pub(super) fn admitted(&self, is_meant: impl Fn(&Event) -> bool) -> u64 {
+        let units = |event: &Event| match event.what {
+            What::Admitted { cost, is_gone: false } if is_meant(event) => cost,
+            _ => 0,
+        };
+        self.events.iter().map(units).sum()
+    }
+}
+
+/// What a charge was told.
+fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) {
+    let Some(answer) = made.answers.get(index) else { return (Source::Nobody, None) };
+    let what = match (made.admitted, answer.verdict.admitted) {
+        (true, true) => Some(What::Admitted { cost: charged.cost, is_gone: false }),
+        (_, false) => Some(What::Refused { cost: charged.cost }),
+        (false, true) => None,
+    };
+    let counts = !matches!(answer.source, Source::Nobody | Source::Unasked);
+    (answer.source, what.filter(|_| counts))
+}
+
+/// When it was decided: by the server, or as the node knows the server's time.
+fn when(charged: &Charged, made: &Made, source: Source, done_us: Option<u64>) -> u64 {
+    match (source, charged.terms.mode, done_us) {
+        (Source::Store, StoreMode::Exact, Some(done_us)) => done_us,
+        _ => {
+            let said_us = made.at.as_micros().saturating_sub(START_US);
+            if said_us.abs_diff(made.made_us) < 200_000 { said_us } else { made.made_us }
+        }
+    }
+}
+
+/// The questions of requests about one counter that take units, by request.
+pub(super) fn questions_of(journal: &Journal, key: Key) -> BTreeMap<usize, usize> {
+    let takes = |question: &Question| {
+        let takes = |ask| matches!(ask, Ask::Take(_) | Ask::Lease(_));
+        question.asked.iter().any(|part| part.key == key && takes(part.ask))
+    };
+    let asked = journal.questions.iter().enumerate().filter(|(_, question)| takes(question));
+    asked.filter_map(|(number, question)| Some((question.request?, number))).collect()
+}
+
+/// Units that a question took of a counter.
+fn taken(journal: &Journal, question: &Question, key: Key) -> u64 {
+    let index = question.asked.iter().position(|part| part.key == key);
+    let outcome = question.done.map(|(done, _)| &journal.outcomes[done]);
+    index.zip(outcome).map_or(0, |(index, outcome)| outcome.taken[index])
+}
+
+/// Whether a request whose client is gone was counted, and not given back
+/// because another place refused it.
+fn stays_counted(journal: &Journal, request: usize) -> bool {
+    let mut asked = journal.questions.iter().filter(|it| it.request == Some(request));
+    asked.all(|it| it.done.is_none_or(|(done, _)| !journal.outcomes[done].refused))
+}
+
+fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
+    let meant = journal.corrections.iter().filter(move |it| it.key == key);
+    meant.filter_map(|it| {
+        let what = match it.op {
+            Op::Give { cost, taken } => What::Given { cost, taken },
+            Op::Settle { reserved, actual, taken } if actual < reserved => {
+                What::Given { cost: reserved - actual, taken }
+            }
+            Op::Settle { reserved, actual, .. } if actual > reserved => {
+                What::Charged { units: actual - reserved }
+            }
+            _ => return None,
+        };
+        let (at_us, node, source) = (it.at_us, it.node, it.source);
+        let order = 2 * it.after;
+        (source != Source::Nobody).then_some(Event {
+            at_us,
+            order,
+            request: None,
+            node,
+            source,
+            what,
+        })
+    })
+}
+
+/// A count that sees events in their order.
+pub(super) struct Count {
+    algorithm: Algorithm,
+    state: Option<State>,
+}
+
+impl Count {
+    /// With room for more than the limit.
+    pub(super) fn new(algorithm: &Algorithm) -> Self {
+        Self { algorithm: super::roomy(algorithm), state: None }
+    }
+
+    pub(super) fn apply(&mut self, op: Op, at_us: u64) {
+        let (next, _) = self.algorithm.apply(self.state.as_ref(), op, time(at_us));
+        if next.is_some() {
+            self.state = next;
+        }
+    }
+
+    pub(super) fn add(&mut self, units: u64, at_us: u64) {
+        self.apply(Op::Settle { reserved: 0, actual: units, taken: time(at_us) }, at_us);
+    }
+
+    /// Does to the count what the event does to the counter.
+    pub(super) fn follow(&mut self, event: &Event) {
+        match event.what {
+            What::Admitted { cost, .. } => self.add(cost, event.at_us),
+            What::Refused { .. } => {}
+            What::Given { cost, taken } => self.apply(Op::Give { cost, taken }, event.at_us),
+            What::Charged { units } => self.add(units, event.at_us),
+        }
+    }
+
+    /// Units that count.
+    pub(super) fn used(&self, at_us: u64) -> u64 {
+        let (_, verdict) = self.algorithm.apply(self.state.as_ref(), Op::Take(0), time(at_us));
+        self.algorithm.capacity() - verdict.remaining
+    }
+}

@@ -1,0 +1,225 @@
+//! What single clients are promised.
+
+use std::collections::BTreeMap;
+
+use super::super::journal::{Journal, Made, Request};
+use super::super::scenario::{Counted, Scenario, Servers, Trouble};
+use super::Broken;
+use super::ledger::{Count, Ledger, What, questions_of, time};
+use crate::algorithm::{Algorithm, Op, Retry, State};
+use crate::store::Source;
+use crate::store::redis::codec::Ask;
+use crate::terms::{OnFailure, StoreMode};
+use crate::time::Span;
+
+/// A wait may be so much longer than the timeout: timers know whole milliseconds.
+const WAIT_SLACK_US: u64 = 4000;
+/// So long after the store went away each node knows of it.
+const NOTICED_US: u64 = 2_000_000;
+/// A node knows the store's time so well.
+const CLOCK_SLACK: Span = Span::from_millis(500);
+
+/// No request waits for longer than the timeout.
+pub(super) fn waits(scenario: &Scenario, journal: &Journal) -> Option<Broken> {
+    if scenario.has(|it| matches!(it, Trouble::StandStill { .. })) {
+        return None;
+    }
+    let timeout_us = u64::try_from(scenario.timeout.as_micros()).expect("a short time");
+    let waited = |request: &Request| {
+        let made_us = request.decided.as_ref()?.made_us;
+        Some((made_us, made_us - request.begun_us))
+    };
+    let longest = journal.requests.iter().filter_map(waited).max_by_key(|&(_, us)| us)?;
+    (longest.1 > timeout_us + WAIT_SLACK_US).then(|| Broken {
+        promise: "no request waits longer than the timeout",
+        at_us: longest.0,
+        how: format!("one waits for {} us", longest.1),
+    })
+}
+
+/// An answer says whose it is, and policies do as they say while the store is away.
+pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> {
+    let mut asked: BTreeMap<usize, BTreeMap<usize, usize>> = BTreeMap::new();
+    for (counter, counted) in scenario.counters.iter().enumerate() {
+        asked.insert(counter, questions_of(journal, counted.key));
+    }
+    for (number, request) in journal.requests.iter().enumerate() {
+        let Some(made) = &request.decided else { continue };
+        for (charged, answer) in request.charges.iter().zip(&made.answers) {
+            let was_done = || {
+                let question = asked[&charged.counter].get(&number);
+                question.is_some_and(|&it| journal.questions[it].done.is_some())
+            };
+            let counted = &scenario.counters[charged.counter];
+            let is_away = || is_away(scenario, request);
+            let how = match (answer.source, answer.verdict.admitted && made.admitted) {
+                (Source::Store, true) if counted.terms.mode == StoreMode::Exact && !was_done() => {
+                    "the store is said to have admitted what it never heard of"
+                }
+                (Source::Store, true) if notices(counted) && is_away() => {
+                    "the store is said to have admitted something while it is away"
+                }
+                (_, true)
+                    if counted.terms.on_failure == OnFailure::Deny
+                        && notices(counted)
+                        && is_away() =>
+                {
+                    "a policy that denies has admitted something while the store is away"
+                }
+                (Source::Nobody, _)
+                    if !answer.verdict.admitted && counted.terms.on_failure == OnFailure::Allow =>
+                {
+                    "a policy that allows has refused something while the store is away"
+                }
+                _ => continue,
+            };
+            let how = format!("{how}: request {number}, {counted:?}");
+            return Some(Broken { promise: "on_store_failure", at_us: made.made_us, how });
+        }
+    }
+    None
+}
+
+/// Whether what a node holds of the counter is surely over soon.
+fn notices(counted: &Counted) -> bool {
+    match counted.terms.mode {
+        StoreMode::Exact | StoreMode::WriteBack => true,
+        StoreMode::Leased => counted.algorithm.window() < Span::from_secs(50),
+    }
+}
+
+/// Whether the one server has been away for a while, and still is.
+fn is_away(scenario: &Scenario, request: &Request) -> bool {
+    if scenario.kind != Servers::One {
+        return false;
+    }
+    let mut since = None;
+    let made_us = request.decided.as_ref().map_or(request.begun_us, |made| made.made_us);
+    for (at_us, trouble) in scenario.troubles.iter().filter(|(at_us, _)| *at_us <= made_us) {
+        match trouble {
+            Trouble::Crash { .. } => since = Some(*at_us),
+            Trouble::Restart { .. } => since = None,
+            _ => {}
+        }
+    }
+    since.is_some_and(|since_us| request.begun_us > since_us + NOTICED_US)
+}
+
+/// What a node knows of a counter holds until its own end while the store is away.
+pub(super) fn known(scenario: &Scenario, journal: &Journal, counter: usize) -> Option<Broken> {
+    let counted = &scenario.counters[counter];
+    let jumps = scenario.has(|it| matches!(it, Trouble::Jump { .. } | Trouble::StandStill { .. }));
+    if scenario.forgets() || jumps || scenario.workers > 1 || !is_known(counted) {
+        return None;
+    }
+    let heard = heard_states(scenario, journal, counted);
+    for (number, request) in journal.requests.iter().enumerate() {
+        let Some(made) = request.decided.as_ref().filter(|made| made.admitted) else { continue };
+        let place = request.charges.iter().position(|it| it.counter == counter);
+        let Some(index) = place.filter(|&it| is_local(made, it)) else { continue };
+        let states = heard.get(&request.node).map_or(&[][..], |states| states);
+        let Some((_, state)) = states.iter().rev().find(|(at_us, _)| *at_us < request.begun_us)
+        else {
+            continue;
+        };
+        // Units that were given back since then may have made room.
+        let take = Op::Take(request.charges[index].cost);
+        let at = time(made.made_us).plus(CLOCK_SLACK);
+        let (_, verdict) = counted.algorithm.apply(state.as_ref(), take, at);
+        if let Retry::After(wait) = verdict.retry {
+            let how = format!(
+                "node {} admits request {number} alone, though it heard from the store that \
+                 {counted:?} is used up for {wait} more",
+                request.node
+            );
+            let promise = "what is known of a key holds";
+            return Some(Broken { promise, at_us: made.made_us, how });
+        }
+    }
+    None
+}
+
+fn is_local(made: &Made, index: usize) -> bool {
+    made.answers.get(index).is_some_and(|it| it.source == Source::Local && it.verdict.admitted)
+}
+
+fn is_known(counted: &Counted) -> bool {
+    counted.terms.mode == StoreMode::Exact
+        && !matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_))
+}
+
+type States = Vec<(u64, Option<State>)>;
+
+/// The states of a counter that each node heard in time, when it heard them.
+/// Where units may have been given back, it is as if nothing were known.
+fn heard_states(
+    scenario: &Scenario,
+    journal: &Journal,
+    counted: &Counted,
+) -> BTreeMap<usize, States> {
+    let timeout_us = u64::try_from(scenario.timeout.as_micros()).expect("a short time");
+    let mut heard: BTreeMap<usize, States> = BTreeMap::new();
+    let gives = |ask| matches!(ask, Ask::Give { .. } | Ask::Reset | Ask::ResetAll);
+    for question in &journal.questions {
+        for (index, part) in question.asked.iter().enumerate() {
+            let (Some((done, _)), true) = (question.done, part.key == counted.key) else {
+                continue;
+            };
+            let (outcome, ask) = (&journal.outcomes[done], part.ask);
+            if gives(ask) {
+                heard.clear();
+                continue;
+            }
+            let Some((node, heard_us)) = question.heard else { continue };
+            let is_late = heard_us > question.made_us + timeout_us.saturating_sub(2000);
+            if question.request.is_none() || is_late {
+                continue;
+            }
+            let before = outcome.before[index].as_ref();
+            let take = Op::Take(outcome.taken[index]);
+            let (after, _) = part.algorithm.apply(before, take, outcome.at);
+            let after = if outcome.refused { None } else { after };
+            heard.entry(node).or_default().push((heard_us, after.or_else(|| before.cloned())));
+        }
+    }
+    heard
+}
+
+/// Nobody is refused in `exact` whom an exact counter admits.
+pub(super) fn innocents(scenario: &Scenario, counted: &Counted, ledger: &Ledger) -> Option<Broken> {
+    let is_plain = counted.terms.mode == StoreMode::Exact
+        && scenario.is_calm()
+        && !scenario.has_departures()
+        && !ledger.is_scattered
+        && !ledger.has_gifts()
+        && !matches!(counted.algorithm, Algorithm::Concurrency(_));
+    if !is_plain {
+        return None;
+    }
+    let mut count = Count::new(&counted.algorithm);
+    for event in &ledger.events {
+        count.follow(event);
+        let What::Refused { cost } = event.what else { continue };
+        let used = count.used(event.at_us);
+        let asks_again = counted.algorithm.capacity().saturating_sub(used) >= cost;
+        if event.source == Source::Store && asks_again {
+            let how = format!("{cost} units of {counted:?} are refused where {used} count");
+            let promise = "nobody is refused for whom there is room";
+            return Some(Broken { promise, at_us: event.at_us, how });
+        }
+    }
+    None
+}
+
+/// A client that is alone and waits as it is told is admitted.
+pub(super) fn retries(journal: &Journal) -> Option<Broken> {
+    let probe = journal.probes.iter().find(|probe| !probe.second.admitted)?;
+    Some(Broken {
+        promise: "who waits as told, and is alone, is admitted",
+        at_us: probe.at_us,
+        how: format!(
+            "counter {} says {:?}, and then {:?}",
+            probe.counter, probe.first.retry, probe.second.retry
+        ),
+    })
+}

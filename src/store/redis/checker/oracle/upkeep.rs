@@ -1,0 +1,201 @@
+//! What the servers count must be what was admitted: nothing is forgotten,
+//! counted twice, taken from others, or left behind.
+
+use super::super::journal::{Journal, Question};
+use super::super::scenario::{Counted, Scenario};
+use super::Broken;
+use super::ledger::{Count, Event, Ledger, What};
+use crate::algorithm::Algorithm;
+use crate::store::Source;
+use crate::store::redis::codec::Ask;
+use crate::terms::StoreMode;
+use crate::time::Span;
+
+/// Windows that are longer than any run.
+const LONG: Span = Span::from_secs(3600);
+/// So soon what nobody holds is free, while the store is well.
+const SOON_US: u64 = 1_500_000;
+
+/// While all is well the servers count exactly what was admitted, whenever
+/// nothing is under way.
+pub(super) fn counts(
+    scenario: &Scenario,
+    journal: &Journal,
+    counter: usize,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    let counted = &scenario.counters[counter];
+    let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
+    if counted.terms.mode != StoreMode::Exact || unsure || !scenario.is_calm() {
+        return None;
+    }
+    if ledger.events.iter().any(|event| event.source != Source::Store) {
+        return None;
+    }
+    let slack = slack(counted, ledger);
+    let mut count = Count::new(&counted.algorithm);
+    let mut events = ledger.events.iter().peekable();
+    for sample in journal.samples.iter().filter(|it| it.key == counted.key) {
+        // What happens at that very moment has happened after it.
+        while let Some(event) = events.next_if(|event| event.at_us < sample.at_us) {
+            count.follow(event);
+        }
+        let used = count.used(sample.at_us);
+        if used.min(2 * counted.algorithm.capacity()).abs_diff(sample.used) > slack {
+            let how = format!(
+                "the servers count {} units of {counted:?} where {used} were admitted",
+                sample.used
+            );
+            let promise = "what is admitted is counted, and nothing else";
+            return Some(Broken { promise, at_us: sample.at_us, how });
+        }
+    }
+    None
+}
+
+/// A refund comes later than what it gives back: what has leaked meanwhile, or
+/// gone with a window, cannot be told exactly.
+fn slack(counted: &Counted, ledger: &Ledger) -> u64 {
+    match ledger.is_scattered || ledger.has_gifts() {
+        true => 1 + counted.algorithm.capacity() / 8,
+        false => 0,
+    }
+}
+
+/// In the end the servers count all that was admitted, whatever went wrong, but
+/// for what is in doubt. Of windows longer than the run.
+pub(super) fn conserved(
+    scenario: &Scenario,
+    journal: &Journal,
+    counter: usize,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    let counted = &scenario.counters[counter];
+    let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
+    // A log gives back what was taken at a certain time, which a node that judges
+    // alone knows by its own clock.
+    let unsure =
+        unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && ledger.has_gifts();
+    let tells = !scenario.forgets() && !scenario.has_crashes();
+    if counted.algorithm.window() < LONG || unsure || !tells {
+        return None;
+    }
+    let sample = journal.samples.iter().rev().find(|it| it.is_last && it.key == counted.key)?;
+    let mut count = Count::new(&counted.algorithm);
+    ledger.events.iter().take_while(|it| it.at_us <= sample.at_us).for_each(|it| count.follow(it));
+    let used = count.used(sample.at_us);
+    let (less, more) = doubts(journal, counted, ledger);
+    // A debt beyond twice the capacity is not counted.
+    let least = used.min(2 * counted.algorithm.capacity()).saturating_sub(less);
+    let most = used + more;
+    (sample.used < least || sample.used > most).then(|| Broken {
+        promise: "nothing is lost, and nothing counted twice",
+        at_us: sample.at_us,
+        how: format!(
+            "in the end the servers count {} units of {counted:?}, where {used} were admitted; \
+             of these {less} may be missing, and {more} more be counted",
+            sample.used
+        ),
+    })
+}
+
+/// By how many units the servers may count less, and more, than was admitted.
+fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
+    let (mut less, mut more) = (1, 1);
+    for question in &journal.questions {
+        for (index, part) in question.asked.iter().enumerate() {
+            if part.key != counted.key {
+                continue;
+            }
+            let is_lost = question.is_sent && question.done.is_none();
+            let is_done = question.done.is_some();
+            match part.ask {
+                Ask::Charge(units) if is_lost => less += units,
+                Ask::Give { cost, .. } if !is_done => more += cost,
+                Ask::Lease(_) | Ask::Take(_) => {
+                    let taken =
+                        question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
+                    let (fewer, further) = take_in_doubt(question, ledger, taken);
+                    less += fewer;
+                    more += further;
+                }
+                _ => {}
+            }
+        }
+    }
+    (less, more)
+}
+
+/// The same for a question that took so many units.
+fn take_in_doubt(question: &Question, ledger: &Ledger, taken: u64) -> (u64, u64) {
+    let of_request = |event: &&Event| event.request.is_some() && event.request == question.request;
+    let admitted = ledger.events.iter().find(of_request).and_then(|event| match event.what {
+        What::Admitted { cost, is_gone } => Some((cost, event.source, is_gone)),
+        _ => None,
+    });
+    match admitted {
+        // The store has said so itself. What it took beside the cost is leased.
+        Some((cost, Source::Store, _)) => (0, taken.saturating_sub(cost)),
+        // It was asked, and then judged here: it may count it, or not.
+        Some((cost, ..)) if question.is_sent && taken == 0 => (cost, 0),
+        Some(_) => (0, 0),
+        // It took what nobody was told of.
+        None => (0, taken),
+    }
+}
+
+/// What was in flight is free when its request has ended, its client has gone
+/// away, or its node has crashed.
+pub(super) fn flights(
+    scenario: &Scenario,
+    journal: &Journal,
+    counter: usize,
+    ledger: &Ledger,
+) -> Option<Broken> {
+    let counted = &scenario.counters[counter];
+    if !matches!(counted.algorithm, Algorithm::Concurrency(_)) {
+        return None;
+    }
+    let capacity = counted.algorithm.capacity();
+    let held = |at_us| in_flight(journal, ledger, at_us);
+    let calm = scenario.is_calm();
+    for sample in journal.samples.iter().filter(|it| it.key == counted.key) {
+        let is_due = calm && sample.quiet_us >= SOON_US;
+        let held = held(sample.at_us);
+        if is_due && sample.used > held {
+            let how =
+                format!("{} units of {counted:?} are taken, of which {held} are held", sample.used);
+            let promise = "a client that goes away leaves nothing in flight";
+            return Some(Broken { promise, at_us: sample.at_us, how });
+        }
+    }
+    let last = journal.samples.iter().rev().find(|it| it.is_last && it.key == counted.key)?;
+    if last.used > 0 {
+        let how = format!("{} units of {counted:?} are taken when all has ended", last.used);
+        let promise = "a client that goes away leaves nothing in flight";
+        return Some(Broken { promise, at_us: last.at_us, how });
+    }
+    let most = calm.then(|| ledger.events.iter().map(|it| held(it.at_us)).max()).flatten()?;
+    (most > capacity).then(|| Broken {
+        promise: "no more than the limit in flight",
+        at_us: last.at_us,
+        how: format!("{most} units of {counted:?} are in flight at once"),
+    })
+}
+
+/// Units of requests under way that the store has admitted.
+fn in_flight(journal: &Journal, ledger: &Ledger, at_us: u64) -> u64 {
+    let (mut taken, mut given) = (0, 0);
+    for event in ledger.events.iter().filter(|it| it.at_us <= at_us) {
+        let has_ended = journal.ended.iter().any(|&(node, us)| node == event.node && us <= at_us);
+        if event.source != Source::Store || has_ended {
+            continue;
+        }
+        match event.what {
+            What::Admitted { cost, is_gone: false } => taken += cost,
+            What::Given { cost, .. } => given += cost,
+            _ => {}
+        }
+    }
+    taken.saturating_sub(given)
+}

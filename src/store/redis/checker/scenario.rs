@@ -1,0 +1,222 @@
+//! What a run is made of: nodes, servers, counters, clients and troubles. All of
+//! it follows from a seed, or is written down for one purpose.
+
+use std::time::Duration;
+
+use super::server::{PORT, Sharing, host};
+use crate::algorithm::Algorithm;
+use crate::digest::{Counter, Key, Principal};
+use crate::store::redis::settings::{Address, Topology};
+use crate::terms::{OnFailure, StoreMode, Terms};
+use crate::time::Span;
+
+/// Everything that one run is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    pub(super) kind: Servers,
+    pub(super) nodes: usize,
+    pub(super) workers: usize,
+    pub(super) timeout: Duration,
+    pub(super) interval: Span,
+    /// How far ahead the clock of each node is.
+    pub(super) ahead_us: Vec<i64>,
+    pub(super) counters: Vec<Counted>,
+    pub(super) clients: Vec<Client>,
+    /// When the traffic ends.
+    pub(super) traffic_us: u64,
+    /// What goes wrong when, in this order.
+    pub(super) troubles: Vec<(u64, Trouble)>,
+}
+
+/// The servers of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Servers {
+    One,
+    Shards,
+    Cluster,
+}
+
+/// One counter.
+#[derive(Clone, Debug)]
+pub(super) struct Counted {
+    pub(super) key: Key,
+    pub(super) algorithm: Algorithm,
+    pub(super) terms: Terms,
+    pub(super) binding: bool,
+}
+
+/// One client: what its requests are charged to, and how it behaves.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    /// Counters by their numbers, with the cost.
+    pub(super) charges: Vec<(usize, u64)>,
+    pub(super) begins_us: u64,
+    pub(super) ends_us: u64,
+    /// The mean pause between two bursts.
+    pub(super) gap_ms: u64,
+    /// The most requests at once.
+    pub(super) burst: u32,
+    /// The place of its node, if it always goes to the same.
+    pub(super) sticks_to: Option<usize>,
+    /// One of so many requests is left before it has ended. 0: none.
+    pub(super) leaves_one_in: u64,
+    /// The mean time from the decision to the end of the response.
+    pub(super) hold_ms: u64,
+    pub(super) settling: Settling,
+}
+
+/// What a request turns out to have cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settling {
+    AsReserved,
+    UpTo(u64),
+    Exactly(u64),
+}
+
+/// What goes wrong, or is right again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Trouble {
+    /// Between one node, by its place, and one server.
+    Way {
+        place: usize,
+        server: usize,
+        way: super::network::Way,
+    },
+    /// All ways are as good as new.
+    Heal,
+    Crash {
+        server: usize,
+        keeps: bool,
+    },
+    Restart {
+        server: usize,
+    },
+    Flush {
+        server: usize,
+    },
+    FlushScripts {
+        server: usize,
+    },
+    Stall {
+        server: usize,
+        for_us: u64,
+    },
+    Replicate {
+        server: usize,
+    },
+    FailOver {
+        server: usize,
+    },
+    FailWithinBatch {
+        server: usize,
+        after: usize,
+    },
+    CrashNode {
+        place: usize,
+    },
+    StopNode {
+        place: usize,
+    },
+    StartNode {
+        place: usize,
+    },
+    Jump {
+        place: usize,
+        ahead_us: i64,
+    },
+    BeginToMove {
+        half: usize,
+        to: usize,
+    },
+    EndTheMove,
+    /// All stand still, as on a machine without time for them.
+    StandStill {
+        for_ms: u64,
+    },
+}
+
+impl Scenario {
+    pub(super) fn server_count(&self) -> usize {
+        if self.kind == Servers::One { 1 } else { 2 }
+    }
+
+    pub(super) fn sharing(&self) -> Sharing {
+        if self.kind == Servers::Cluster { Sharing::Slots } else { Sharing::Sent }
+    }
+
+    pub(super) fn topology(&self) -> Topology {
+        let address = |server| Address::tcp(host(server), PORT);
+        let all = (0..self.server_count()).map(address).collect();
+        match self.kind {
+            Servers::One => Topology::Standalone(address(0)),
+            Servers::Shards => Topology::Shards(all),
+            Servers::Cluster => Topology::Cluster(all),
+        }
+    }
+
+    pub(super) fn has(&self, is_meant: impl Fn(&Trouble) -> bool) -> bool {
+        self.troubles.iter().any(|(_, trouble)| is_meant(trouble))
+    }
+
+    /// Whether a server may forget what it was told.
+    pub(super) fn forgets(&self) -> bool {
+        self.has(|it| {
+            matches!(
+                it,
+                Trouble::Crash { keeps: false, .. }
+                    | Trouble::Flush { .. }
+                    | Trouble::FailOver { .. }
+            )
+        })
+    }
+
+    /// Whether a node ends without a word.
+    pub(super) fn has_crashes(&self) -> bool {
+        self.has(|it| matches!(it, Trouble::CrashNode { .. }))
+    }
+
+    pub(super) fn has_departures(&self) -> bool {
+        self.clients.iter().any(|client| client.leaves_one_in > 0)
+    }
+
+    /// Whether all nodes and servers are well, and near each other.
+    pub(super) fn is_calm(&self) -> bool {
+        self.troubles.is_empty()
+    }
+}
+
+impl Counted {
+    /// The counter with this number, of a principal with a number of its own.
+    pub(super) fn new(counter: usize, principal: u64, algorithm: Algorithm, terms: Terms) -> Self {
+        let counter = u64::try_from(counter).expect("a few counters");
+        let mut bits = fastrand::Rng::with_seed(principal);
+        let key = Key {
+            principal: Principal::from_bits(bits.u128(..)),
+            counter: Counter::from_bits(counter),
+        };
+        Self { key, algorithm, terms, binding: true }
+    }
+}
+
+impl Client {
+    /// A client that sends requests at this pace, one at a time.
+    pub(super) fn new(charges: Vec<(usize, u64)>, gap_ms: u64) -> Self {
+        Self {
+            charges,
+            begins_us: 1_000_000,
+            ends_us: u64::MAX,
+            gap_ms,
+            burst: 1,
+            sticks_to: None,
+            leaves_one_in: 0,
+            hold_ms: 0,
+            settling: Settling::AsReserved,
+        }
+    }
+}
+
+/// Terms in short.
+pub(super) const fn terms(mode: StoreMode, on_failure: OnFailure) -> Terms {
+    Terms { mode, on_failure }
+}
