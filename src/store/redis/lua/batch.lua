@@ -15,6 +15,10 @@ if #keys > 1 then
   for i = 1, #keys do
     local key = keys[i]
     if seen[key] then
+      if not shared then
+        define_rare()
+        shared = {}
+      end
       shared[key] = {}
     end
     seen[key] = true
@@ -37,7 +41,14 @@ for i = 2, #ARGV do
   end
   answers[i - 1], before = (refused and refuses or admits) .. found, before + fields
 end
-commit_shared(now)
+-- What the bodies shared.
+local written = shared or {}
+shared = nil
+for key, fields in pairs(written) do
+  for name, it in pairs(fields) do
+    keep(key, name, it.value, it.before, it.ends, it.ended, now)
+  end
+end
 if finish then
   finish(now)
 end

@@ -99,77 +99,150 @@ local function find(value, prefix, expected)
   end
 end
 
--- The fields that are needed more than once in this call, by key and name. The
--- call begins with a table for each key that it has more than once.
-local shared = {}
+-- The fields that are needed more than once in this call, by key and name, if a key
+-- is.
+local shared
 
--- Into how many pieces so long a value is cut.
-local function pieces_of(length)
-  return length <= COMPACT and 1 or min(MOST_PIECES, ceil((length + 2) / COMPACT))
-end
+-- What few calls need: to define functions takes time.
+local rare
+local function define_rare()
+  -- Into how many pieces so long a value is cut.
+  local function pieces_of(length)
+    return length <= COMPACT and 1 or min(MOST_PIECES, ceil((length + 2) / COMPACT))
+  end
 
--- A value as it is stored.
-local function stored(key, name)
-  local value = call('HGET', key, name) or ''
-  if byte(value, -1) ~= 255 then
-    return value
+  -- A value of which this is the first piece.
+  local function whole(key, name, first)
+    local all = { sub(first, 1, -3) }
+    for i = 1, min(MOST_PIECES, byte(first, -2) or 0) - 1 do
+      all[i + 1] = call('HGET', key, name .. char(i)) or ''
+    end
+    return concat(all)
   end
-  local whole = { sub(value, 1, -3) }
-  for i = 1, min(MOST_PIECES, byte(value, -2) or 0) - 1 do
-    whole[i + 1] = call('HGET', key, name .. char(i)) or ''
+
+  local function stored(key, name)
+    local value = call('HGET', key, name) or ''
+    return byte(value, -1) == 255 and whole(key, name, value) or value
   end
-  return concat(whole)
+
+  -- Adds the names of a field's pieces from this one on.
+  local function add_names(names, name, from, pieces)
+    for i = from, pieces - 1 do
+      names[#names + 1] = i == 0 and name or name .. char(i)
+    end
+    return names
+  end
+
+  local function remove(key, names)
+    if #names > 0 then
+      call('HDEL', key, unpack(names))
+    end
+  end
+
+  -- Stores a value in place of another.
+  local function store(key, name, value, before)
+    if value == '' then
+      remove(key, add_names({}, name, 0, pieces_of(#before)))
+      return
+    end
+    local pieces = pieces_of(#value)
+    if pieces == 1 then
+      call('HSET', key, name, value)
+    else
+      local at = COMPACT - 1
+      local all = { name, sub(value, 1, at - 1) .. char(pieces, 255) }
+      for i = 1, pieces - 1 do
+        local last = i == pieces - 1 and #value or at + COMPACT - 1
+        all[2 * i + 1], all[2 * i + 2] = name .. char(i), sub(value, at, last)
+        at = last + 1
+      end
+      call('HSET', key, unpack(all))
+    end
+    remove(key, add_names({}, name, pieces, pieces_of(#before)))
+  end
+
+  -- Whether nothing in a value counts any more.
+  local function is_over(value, now)
+    local from, latest = 1, 0
+    while from <= #value do
+      local ends
+      ends, from = skip(value, from)
+      latest = max(latest, ends)
+    end
+    return latest + GRACE <= now
+  end
+
+  -- Removes those of some fields of which nothing counts any more. A piece counts
+  -- as long as its field does.
+  local function remove_over(key, found, now)
+    local over = {}
+    for i = 1, #found, 2 do
+      local name, value = found[i], found[i + 1]
+      local field = sub(name, 1, 7)
+      if name ~= field or byte(value, -1) == 255 then
+        value = stored(key, field)
+      end
+      if is_over(value, now) then
+        over[#over + 1] = name
+        if #value > COMPACT then
+          add_names(over, field, 0, pieces_of(#value))
+        end
+        if #over > 1000 then
+          remove(key, over)
+          over = {}
+        end
+      end
+    end
+    remove(key, over)
+  end
+
+  -- Whether so many of a few fields are over that it is worth while to look at more.
+  local function is_crowded(key, now)
+    local found, over = call('HRANDFIELD', key, TRIES, 'WITHVALUES'), 0
+    for i = 1, #found, 2 do
+      if #found[i] == 7 and byte(found[i + 1], -1) ~= 255 and is_over(found[i + 1], now) then
+        over = over + 1
+      end
+    end
+    return over >= TOO_MANY
+  end
+
+  -- Removes fields of which nothing counts any more. It looks at a bounded number
+  -- of them, at others each time: a script must not take long.
+  local function clean(key, is_new, now)
+    if is_new or is_crowded(key, now) then
+      remove_over(key, call('HRANDFIELD', key, CLEAN_AT_MOST, 'WITHVALUES'), now)
+    end
+  end
+
+  -- A field that several bodies of the call may need.
+  local function fetch_shared(fields, key, name)
+    local field = fields[name]
+    if not field then
+      local value = stored(key, name)
+      field = { before = value, value = value, ends = 0, ended = 0 }
+      fields[name] = field
+    end
+    return field.value
+  end
+
+  rare = { whole = whole, store = store, clean = clean, fetch_shared = fetch_shared }
 end
 
 -- A field's value from now on, by what this call has done so far.
 local function fetch(key, name)
-  local fields = shared[key]
-  if not fields then
-    return stored(key, name)
+  local fields = shared and shared[key]
+  if fields then
+    return rare.fetch_shared(fields, key, name)
   end
-  local field = fields[name]
-  if not field then
-    local value = stored(key, name)
-    field = { before = value, value = value, ends = 0, ended = 0 }
-    fields[name] = field
-  end
-  return field.value
-end
-
--- Adds the names of a field's pieces from this one on.
-local function add_names(names, name, from, pieces)
-  for i = from, pieces - 1 do
-    names[#names + 1] = i == 0 and name or name .. char(i)
-  end
-  return names
-end
-
-local function remove(key, names)
-  if #names > 0 then
-    call('HDEL', key, unpack(names))
-  end
-end
-
--- Stores a value in place of another.
-local function store(key, name, value, before)
-  if #value <= COMPACT and #before <= COMPACT then
-    call('HSET', key, name, value)
-    return
-  end
-  local pieces = pieces_of(#value)
-  if pieces == 1 then
-    call('HSET', key, name, value)
-  else
-    local at = COMPACT - 1
-    local all = { name, sub(value, 1, at - 1) .. char(pieces, 255) }
-    for i = 1, pieces - 1 do
-      local last = i == pieces - 1 and #value or at + COMPACT - 1
-      all[2 * i + 1], all[2 * i + 2] = name .. char(i), sub(value, at, last)
-      at = last + 1
+  local value = call('HGET', key, name) or ''
+  if byte(value, -1) == 255 then
+    if not rare then
+      define_rare()
     end
-    call('HSET', key, unpack(all))
+    return rare.whole(key, name, value)
   end
-  remove(key, add_names({}, name, pieces, pieces_of(#before)))
+  return value
 end
 
 -- Makes sure that a key lives until `ends`. When it is not used any more, it goes
@@ -181,99 +254,37 @@ local function live_until(key, ends, now)
   end
 end
 
--- Whether nothing in a value counts any more.
-local function is_over(value, now)
-  local from, latest = 1, 0
-  while from <= #value do
-    local ends
-    ends, from = skip(value, from)
-    latest = max(latest, ends)
-  end
-  return latest + GRACE <= now
-end
-
--- Removes those of some fields of which nothing counts any more. A piece counts
--- as long as its field does.
-local function remove_over(key, found, now)
-  local over = {}
-  for i = 1, #found, 2 do
-    local name, value = found[i], found[i + 1]
-    local field = sub(name, 1, 7)
-    if name ~= field or byte(value, -1) == 255 then
-      value = stored(key, field)
-    end
-    if is_over(value, now) then
-      over[#over + 1] = name
-      if #value > COMPACT then
-        add_names(over, field, 0, pieces_of(#value))
-      end
-      if #over > 1000 then
-        remove(key, over)
-        over = {}
-      end
-    end
-  end
-  remove(key, over)
-end
-
--- Whether so many of a few fields are over that it is worth while to look at more.
-local function is_crowded(key, now)
-  local found, over = call('HRANDFIELD', key, TRIES, 'WITHVALUES'), 0
-  for i = 1, #found, 2 do
-    if #found[i] == 7 and byte(found[i + 1], -1) ~= 255 and is_over(found[i + 1], now) then
-      over = over + 1
-    end
-  end
-  return over >= TOO_MANY
-end
-
--- Removes fields of which nothing counts any more. It looks at a bounded number
--- of them, at others each time: a script must not take long.
 local has_cleaned = false
-local function clean(key, is_new, now)
-  has_cleaned = true
-  if is_new or is_crowded(key, now) then
-    remove_over(key, call('HRANDFIELD', key, CLEAN_AT_MOST, 'WITHVALUES'), now)
-  end
-end
 
--- Writes a field, whose states end at `ends` now and ended at `ended` before.
-local function commit(key, name, value, before, ends, ended, now)
-  if value == before then
+-- Keeps a field from now on, whose states end at `ends` now and ended at `ended`
+-- before: at once, or at the end of the call if other bodies may need it.
+local function keep(key, name, value, before, ends, ended, now)
+  local fields = shared and shared[key]
+  if fields then
+    local field = fields[name]
+    if field.value == field.before then
+      field.ended = ended
+    end
+    field.value, field.ends = value, ends
     return
-  elseif value == '' then
-    remove(key, add_names({}, name, 0, pieces_of(#before)))
+  elseif value == before then
     return
   end
-  store(key, name, value, before)
-  if ends - ends % STEP > ended then
+  local is_long = value == '' or #value > COMPACT or #before > COMPACT
+  local cleans = not has_cleaned and value ~= '' and (now + byte(name)) % CLEAN_EVERY == 0
+  if (is_long or cleans) and not rare then
+    define_rare()
+  end
+  if is_long then
+    rare.store(key, name, value, before)
+  else
+    call('HSET', key, name, value)
+  end
+  if value ~= '' and ends - ends % STEP > ended then
     live_until(key, ends, now)
   end
-  if not has_cleaned and (now + byte(name)) % CLEAN_EVERY == 0 then
-    clean(key, ended + GRACE <= now, now)
-  end
-end
-
--- Keeps a field from now on: at once, or at the end of the call if other bodies
--- may need it.
-local function keep(key, name, value, before, ends, ended, now)
-  local fields = shared[key]
-  if not fields then
-    commit(key, name, value, before, ends, ended, now)
-    return
-  end
-  local field = fields[name]
-  if field.value == field.before then
-    field.ended = ended
-  end
-  field.value, field.ends = value, ends
-end
-
--- Writes what the bodies of this call share.
-local function commit_shared(now)
-  for key, fields in pairs(shared) do
-    for name, it in pairs(fields) do
-      commit(key, name, it.value, it.before, it.ends, it.ended, now)
-    end
+  if cleans then
+    has_cleaned = true
+    rare.clean(key, ended + GRACE <= now, now)
   end
 end

@@ -11,7 +11,7 @@ use crate::store::redis::codec::Ask;
 use crate::store::redis::layout::Layout;
 use crate::time::Span;
 
-const CLIENTS: u32 = 100_000;
+const CLIENTS: u32 = 200_000;
 const BATCH: usize = 64;
 /// 2026-11-21T07:28:46Z.
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
