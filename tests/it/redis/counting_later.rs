@@ -1,7 +1,7 @@
 //! `write_back` while Redis is away: a policy does as its `on_store_failure` says,
 //! as in every mode.
 
-use super::{node_of, wait_for_store};
+use super::{PATIENT, node_of, wait_for_store};
 use crate::support::load::{is_local, who};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Response, eventually};
@@ -11,7 +11,7 @@ const ANN: &str = "X-Who: ann";
 /// Nodes of one family that count later, after each has met the others.
 fn nodes(redis: &Redis, count: usize, policy: &str) -> Vec<Gateway> {
     let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
-    let store = format!("url: \"{}\", mode: write_back", redis.url());
+    let store = format!("url: \"{}\", mode: write_back, {PATIENT}", redis.url());
     let nodes: Vec<_> = (0..count).map(|_| node_of(&store, &policies, "[each]", 2)).collect();
     nodes.iter().for_each(wait_for_store);
     nodes
