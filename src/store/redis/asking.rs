@@ -149,12 +149,15 @@ impl RedisStore {
 
     /// Remembers for the time when the store is away which counters are used up.
     pub(super) fn remember(&self, part: &Part<'_>, answered: &Answered) {
-        if answered.findings.iter().all(|it| it.verdict.admitted && it.verdict.remaining > 0) {
+        let has_room = |(asked, found): (&Asked<'_>, &Finding)| {
+            found.verdict.admitted && found.verdict.remaining >= asked.ask.cost().max(1)
+        };
+        if part.asked.iter().zip(&answered.findings).all(has_room) {
             return;
         }
         for (asked, state) in part.asked.iter().zip(answered.after(&part.asked)) {
-            let Asked { key, algorithm, .. } = *asked;
-            self.shared.fallback.learn(key, algorithm, state.as_ref(), answered.at);
+            let Asked { key, algorithm, ask, .. } = *asked;
+            self.shared.fallback.learn(key, algorithm, ask.cost(), state.as_ref(), answered.at);
         }
     }
 

@@ -193,12 +193,14 @@ impl Fallback {
         }
     }
 
-    /// The store has said in what state a counter is. Where the counter is used
-    /// up, or was when the store last said so, it is remembered.
+    /// The store has said in what state a counter is. Where the counter has no room
+    /// for another request of this `cost`, or had none when the store last said so,
+    /// it is remembered.
     pub(super) fn learn(
         &self,
         key: Key,
         algorithm: &Algorithm,
+        cost: u64,
         state: Option<&State>,
         now: Timestamp,
     ) {
@@ -206,7 +208,7 @@ impl Fallback {
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
-        let is_used_up = !algorithm.apply(state, Op::Peek, now).1.admitted;
+        let is_used_up = !algorithm.apply(state, Op::Take(cost.max(1)), now).1.admitted;
         let key = last_known(key);
         match state {
             Some(state) if is_used_up || self.memory.holds(key, algorithm, now) => {

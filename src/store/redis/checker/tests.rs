@@ -21,15 +21,7 @@ use crate::terms::StoreMode;
 /// Defects that are known and not mended. Their scenarios must find them, and
 /// runs in which they may show are not held to the promises. Take out what is
 /// mended; with the list empty every run must keep every promise.
-const UNMENDED: &[Defect] = &[
-    Defect::FreshLedgers,
-    Defect::WriteBackAlone,
-    Defect::RepeatedOutages,
-    Defect::ForgottenStates,
-    Defect::Eviction,
-    Defect::LostSettlements,
-    Defect::Refunds,
-];
+const UNMENDED: &[Defect] = &[];
 
 /// Runs if nothing says how many.
 const RUNS: u64 = 300;

@@ -202,8 +202,8 @@ fn what_counts_no_more_is_not_told() {
 fn what_the_store_has_said_of_a_counter_that_is_used_up_holds_until_it_ends() {
     let (ten, fallback) = (fixed(10), fallback());
     let [known, other] = [local(1, &ten), local(2, &ten)];
-    fallback.learn(known.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
-    fallback.learn(other.key, &ten, after(&ten, 9, NOW).as_ref(), NOW);
+    fallback.learn(known.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(other.key, &ten, 1, after(&ten, 9, NOW).as_ref(), NOW);
     let end = ten.edge(NOW).expect("it has windows");
     for at in [NOW, NOW.plus(Span::from_secs(60)), end.minus(Span::from_micros(1))] {
         let answers = fallback.judge_all(&[known], at);
@@ -217,11 +217,21 @@ fn what_the_store_has_said_of_a_counter_that_is_used_up_holds_until_it_ends() {
 }
 
 #[test]
+fn a_counter_without_room_for_the_cost_of_a_request_is_used_up_too() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let [dear, cheap] = [local(1, &ten), local(2, &ten)].map(|it| Charge { cost: 3, ..it });
+    fallback.learn(dear.key, &ten, 3, after(&ten, 8, NOW).as_ref(), NOW);
+    fallback.learn(cheap.key, &ten, 3, after(&ten, 7, NOW).as_ref(), NOW);
+    assert!(!fallback.admits(&dear, NOW));
+    assert!(fallback.admits(&cheap, NOW), "then the share decides");
+}
+
+#[test]
 fn what_is_known_of_a_bucket_goes_on_with_what_is_admitted_here() {
     let quota = Quota::new(10, Span::from_secs(10)).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
     let (fallback, charge) = (fallback(), local(1, &bucket));
-    fallback.learn(charge.key, &bucket, after(&bucket, 10, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &bucket, 1, after(&bucket, 10, NOW).as_ref(), NOW);
     // By the share alone ten would pass at once.
     let mut admitted = 0;
     for tenths in 0..50 {
@@ -235,8 +245,8 @@ fn what_is_known_of_a_bucket_goes_on_with_what_is_admitted_here() {
 fn what_is_known_is_what_the_store_has_said_last() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
-    fallback.learn(charge.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
-    fallback.learn(charge.key, &ten, after(&ten, 8, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(charge.key, &ten, 1, after(&ten, 8, NOW).as_ref(), NOW);
     let admitted = (0..9).filter(|_| fallback.admits(&charge, NOW)).count();
     assert_eq!(admitted, 2);
     fallback.forget(charge.key, &ten, NOW);
@@ -247,7 +257,7 @@ fn what_is_known_is_what_the_store_has_said_last() {
 fn a_charge_that_binds_nothing_is_held_to_what_is_known_and_stops_nothing() {
     let (ten, fallback) = (fixed(10), fallback());
     let shadow = Charge { binding: false, ..local(1, &ten) };
-    fallback.learn(shadow.key, &ten, after(&ten, 10, NOW).as_ref(), NOW);
+    fallback.learn(shadow.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
     let answers = fallback.judge_all(&[shadow, local(2, &ten)], NOW);
     assert_eq!(said(&answers), [(false, Source::Local), (true, Source::Local)]);
     assert_eq!(fallback.pay(NOW), [1]);
