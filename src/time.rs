@@ -9,8 +9,8 @@
 //!
 //! - [`Clock`] for what is remembered and compared later: counters, leases, what
 //!   is cached. It runs evenly and follows the wall clock slowly, see
-//!   [`follower`].
-//! - [`wall`] for what other machines and people wrote or read: the expiry of a
+//!   `follower`.
+//! - `wall` for what other machines and people wrote or read: the expiry of a
 //!   token, the time in a log. Nothing of it is remembered, so a wrong time does
 //!   no harm after it was put right.
 //! - [`monotonic`] for durations and deadlines within this process.

@@ -266,7 +266,7 @@ fn the_schema_knows_what_works_and_nothing_else() {
     assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
     assert_eq!(policy["additionalProperties"], false);
     assert_eq!(policy["properties"]["limit"]["description"], "How much, or `unlimited`.");
-    for planned in ["read_from", "otlp"] {
+    for planned in ["sample", "otlp"] {
         assert!(!text.contains(planned), "{planned}");
     }
 }

@@ -37,7 +37,10 @@ impl RedisStore {
         let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
         let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
-        self.hear(encoder, &wanted, &parts, &mut question.calls, now).await
+        let decided = self.hear(encoder, &wanted, &parts, &mut question.calls, now).await;
+        // It is over: what was planned is no longer to be withdrawn with it.
+        question.plan = None;
+        decided
     }
 
     /// The decision, when all calls have been answered, or have failed.

@@ -154,7 +154,10 @@ impl RedisStore {
     pub(super) fn run_errands(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let unneeded = self.held.borrow_mut().unneeded(now);
         for Renewal { key, algorithm, units } in unneeded {
-            self.post_one(encoder, key, &algorithm, Ask::Give { cost: units, taken: now }, now);
+            let ask = Ask::Give { cost: units, taken: now };
+            let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
+            let place = self.servers.place(&encoder.layout().key(key.principal));
+            self.post(encoder, place, &[asked], now);
         }
         let renewals = self.held.borrow_mut().due(now);
         for Renewal { key, algorithm, units } in renewals {

@@ -196,7 +196,8 @@ impl Held {
     /// are being asked for. It is put off while there are any; the next time it
     /// counts them as held.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
-        let is_time = now.since(self.renewed) >= RENEWAL;
+        // A clock that was set back must not put it off.
+        let is_time = now < self.renewed || now.since(self.renewed) >= RENEWAL;
         if !is_time && !self.doubts {
             return Vec::new();
         }
@@ -261,8 +262,14 @@ impl Holding {
     /// free.
     fn keeps(&self, now: Timestamp) -> bool {
         let (limit, (room, heard)) = (self.algorithm.limit(), self.heard);
-        limit >= LEAST_LIMIT && room >= limit / 2 && now.since(heard) < HEARD_FOR
+        let is_heard = now >= heard && now.since(heard) < HEARD_FOR;
+        may_keep(&self.algorithm) && room >= limit / 2 && is_heard
     }
+}
+
+/// Whether units of ended requests may be kept for the next ones.
+pub(super) fn may_keep(algorithm: &Algorithm) -> bool {
+    matches!(algorithm, Algorithm::Concurrency(_)) && algorithm.limit() >= LEAST_LIMIT
 }
 
 /// Whether the charge holds units until its request has ended.

@@ -336,6 +336,8 @@ impl RedisStore {
             let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
             // Each worker counts for itself what it has in flight.
             *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
+            // What was known is of states that are not looked for any more.
+            self.denied.replace(DenyCache::new(MAX_DENIED_BYTES));
         }
     }
 

@@ -140,8 +140,11 @@ fn a_flood_resets_no_client_that_is_over_its_limit() {
 
 #[test]
 fn the_same_seed_makes_the_same_run() {
-    // Debts of a node are told in no certain order as long as outages are not mended.
-    for scenario in (1..=40).map(draw).filter(is_held) {
+    // Debts, and what is counted for later, lie in tables without an order.
+    let is_ordered = |it: &Scenario| {
+        it.is_calm() && it.counters.iter().all(|it| it.terms.mode != StoreMode::WriteBack)
+    };
+    for scenario in (1..=40).map(draw).filter(is_ordered) {
         let seed = scenario.seed;
         let (first, second) = (run(&scenario, true), run(&scenario, true));
         assert_eq!(first.story, second.story, "seed {seed}");

@@ -25,7 +25,7 @@ local NUMBERS_OF_PIECES = 16777216
 -- of the log has moved by so many microseconds.
 local OUTLIVES, SOON, MOVED = 60000, 30000, 15000000
 
-local PEEK, GIVE, RESET_ALL = 0, 3, 7
+local PEEK, GIVE, RESET_ALL, CANCEL = 0, 3, 7, 8
 
 local function clear(log)
   for i = 0, log.count - 1 do

@@ -135,7 +135,7 @@ local function summary(charge)
   local log = charge.log
   if log.sum == 0 then
     return ''
-  elseif charge.op == GIVE then
+  elseif charge.op == GIVE or charge.op == CANCEL then
     local entries = { log.front_time, log.sum - log.newest_units }
     for_give(charge, entries)
     entries[#entries + 1], entries[#entries + 2] = log.newest, log.newest_units

@@ -9,6 +9,7 @@ use super::ledger::{Count, Ledger, What, questions_of, time};
 use crate::algorithm::{Algorithm, Op, Retry, State};
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
+use crate::store::redis::held::may_keep;
 use crate::terms::{OnFailure, StoreMode};
 use crate::time::Span;
 
@@ -52,7 +53,10 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
             };
             let counted = &scenario.counters[charged.counter];
             let is_away = || is_away(scenario, request);
+            // Units that ended requests have kept need no question.
+            let is_kept = may_keep(&counted.algorithm);
             let how = match (answer.source, answer.verdict.admitted && made.admitted) {
+                (_, true) if is_kept => continue,
                 (Source::Store, true) if counted.terms.mode == StoreMode::Exact && !was_done() => {
                     "the store is said to have admitted what it never heard of"
                 }

@@ -89,8 +89,13 @@ pub(super) fn conserved(
     ledger.events.iter().take_while(|it| it.at_us <= sample.at_us).for_each(|it| count.follow(it));
     let used = count.used(sample.at_us);
     let (less, more) = doubts(journal, counted, ledger);
-    // A debt beyond twice the capacity is not counted.
-    let least = used.min(2 * counted.algorithm.capacity()).saturating_sub(less);
+    // A debt beyond twice the capacity is not counted. Of what nodes tell in
+    // write_back as much as fits is: they owe the rest.
+    let fits = match counted.terms.mode {
+        StoreMode::WriteBack => counted.algorithm.capacity(),
+        StoreMode::Exact | StoreMode::Leased => 2 * counted.algorithm.capacity(),
+    };
+    let least = used.min(fits).saturating_sub(less);
     let most = used + more;
     (sample.used < least || sample.used > most).then(|| Broken {
         promise: "nothing is lost, and nothing counted twice",
