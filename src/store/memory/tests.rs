@@ -14,7 +14,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
-use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SubWindows};
+use crate::algorithm::{
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
+    TokenBucket,
+};
 use crate::digest::{Counter, Principal};
 use crate::terms::Terms;
 use crate::time::Span;
@@ -33,6 +36,19 @@ fn at(us: u64) -> Timestamp {
 
 fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
+}
+
+/// Every algorithm that counts units in time.
+fn all(limit: u64, window: Span) -> Vec<Algorithm> {
+    let quota = Quota::new(limit, window).unwrap();
+    vec![
+        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
+        Algorithm::SubWindows(SubWindows::new(quota, 10).unwrap()),
+        Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
+        Algorithm::FixedWindow(FixedWindow::new(quota)),
+        Algorithm::TokenBucket(TokenBucket::new(quota, limit).unwrap()),
+        Algorithm::LeakyBucket(LeakyBucket::new(quota, window, None).unwrap()),
+    ]
 }
 
 /// A take of nothing, to see what remains.

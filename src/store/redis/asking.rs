@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 
 impl RedisStore {
     /// Asks for all that is to be asked of these charges, in one step or as if it
-    /// were one, by the deadline. When the future is dropped, what was sent is settled all the same.
+    /// were one, by the deadline. When the future is dropped, what was sent is
+    /// settled all the same.
     pub(super) async fn ask_for(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,

@@ -298,7 +298,8 @@ impl RedisStore {
 
     /// Tells the store all that it should know before this worker ends: what was
     /// leased and not spent, what was counted here, what was admitted without it,
-    /// and that nothing is in flight any more. Returns when the store has heard it, or is not there to hear it.
+    /// and that nothing is in flight any more. Returns when the store has heard it,
+    /// or is not there to hear it.
     pub async fn close(self: &Rc<Self>, now: Timestamp) {
         if let Some(encoder) = self.encoder() {
             self.tell_the_last(&encoder, now).await;

@@ -1,7 +1,6 @@
 //! What a wall clock that jumps does to clients, under virtual time.
 
 use super::*;
-use crate::algorithm::{LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 use crate::time::follower::Follower;
 
 /// The middle of an hour and of a day.
@@ -59,19 +58,6 @@ impl Node {
             })
             .unwrap_or(u64::MAX)
     }
-}
-
-/// Every algorithm that counts units in time.
-fn all(limit: u64, window: Span) -> Vec<Algorithm> {
-    let quota = Quota::new(limit, window).unwrap();
-    vec![
-        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        Algorithm::SubWindows(SubWindows::new(quota, 10).unwrap()),
-        Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
-        Algorithm::FixedWindow(FixedWindow::new(quota)),
-        Algorithm::TokenBucket(TokenBucket::new(quota, limit).unwrap()),
-        Algorithm::LeakyBucket(LeakyBucket::new(quota, window, None).unwrap()),
-    ]
 }
 
 /// The client uses all of its limit while the wall clock is an hour ahead for

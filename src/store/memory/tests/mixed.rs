@@ -1,7 +1,6 @@
 //! Policies of different windows share one store that is too small for all.
 
 use super::*;
-use crate::algorithm::{LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 
 const MAX_KEYS: usize = 2048;
 const CLIENTS: u64 = 400;
@@ -13,19 +12,6 @@ const MINUTE: Span = Span::from_secs(60);
 
 fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
     Charge { key: key(number), algorithm, cost, binding: true, terms: Terms::default() }
-}
-
-/// Every algorithm that counts units in time.
-fn all(limit: u64, window: Span) -> Vec<Algorithm> {
-    let quota = Quota::new(limit, window).unwrap();
-    vec![
-        Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        Algorithm::SubWindows(SubWindows::new(quota, 10).unwrap()),
-        Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
-        Algorithm::FixedWindow(FixedWindow::new(quota)),
-        Algorithm::TokenBucket(TokenBucket::new(quota, limit).unwrap()),
-        Algorithm::LeakyBucket(LeakyBucket::new(quota, window, None).unwrap()),
-    ]
 }
 
 /// Four hundred clients use 60 to 100 of their limit. Then a flood of new keys
