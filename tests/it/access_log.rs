@@ -3,10 +3,10 @@
 
 use serde_json::Value;
 
-use crate::support::{Gateway, Nobody, Origin};
+use crate::support::{Gateway, Origin, Reserved};
 
 /// A route to an origin, one to nobody, and a limit of two on both.
-fn three_outcomes(origin: &Origin, nobody: &Nobody) -> String {
+fn three_outcomes(origin: &Origin, nobody: &Reserved) -> String {
     format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams:\n  \
@@ -23,7 +23,7 @@ fn three_outcomes(origin: &Origin, nobody: &Nobody) -> String {
 
 #[test]
 fn a_line_has_all_that_is_known_of_a_request() {
-    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let (origin, nobody) = (Origin::hello(), Reserved::new());
     let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret"]);
@@ -52,7 +52,7 @@ fn a_line_has_all_that_is_known_of_a_request() {
 
 #[test]
 fn a_line_tells_what_became_of_a_request() {
-    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let (origin, nobody) = (Origin::hello(), Reserved::new());
     let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
     let mut client = gateway.client();
     for path in ["/orders/7", "/down", "/orders/8", "/nothing"] {
@@ -124,7 +124,7 @@ fn a_client_cannot_write_lines_of_its_own() {
 
 #[test]
 fn lines_for_people_say_the_same() {
-    let (origin, nobody) = (Origin::hello(), Nobody::new());
+    let (origin, nobody) = (Origin::hello(), Reserved::new());
     let gateway = Gateway::start_logging(&three_outcomes(&origin, &nobody), "text");
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1"]);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Client, Gateway, Nobody, Origin, Response};
+use crate::support::{Client, Gateway, Origin, Reserved, Response};
 
 /// The answer to the second request under a limit of one; `policy` and `top`
 /// have more of the policy and of the file.
@@ -94,7 +94,7 @@ fn scripts_of_other_origins_may_read_the_fields() {
 
 #[test]
 fn limits_are_told_also_when_the_upstream_fails() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
@@ -136,7 +136,7 @@ fn what_the_origin_says_of_its_own_limits_is_never_loosened() {
 /// The gateway's own failures, each with the part that failed.
 #[test]
 fn a_failure_says_which_part_failed_and_no_address() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Nobody, Origin, Place, eventually, on_every_store};
+use crate::support::{Origin, Place, Reserved, eventually, on_every_store};
 
 on_every_store!(
     a_request_is_in_flight_until_its_body_has_ended,
@@ -119,7 +119,7 @@ fn a_client_that_goes_is_no_longer_in_flight(place: Place) {
 }
 
 fn what_fails_upstream_is_no_longer_in_flight(place: Place) {
-    let (nobody, closing) = (Nobody::new(), Origin::serving(|_, read| drop(read())));
+    let (nobody, closing) = (Reserved::new(), Origin::serving(|_, read| drop(read())));
     for address in [nobody.address(), closing.address()] {
         let gateway = place.start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::task::{JoinHandle, spawn_local};
 
 use crate::support::http::{Http, block_on, nothing, request, soon};
-use crate::support::{Gateway, Nobody, Origin, PATIENCE, Response, eventually};
+use crate::support::{Gateway, Origin, PATIENCE, Reserved, Response, eventually};
 
 /// An origin that reads a request, writes these bytes and closes.
 fn saying(bytes: &'static str) -> Origin {
@@ -39,7 +39,7 @@ fn assert_failed(response: &Response, status: u16, detail: &str) {
 
 #[test]
 fn nobody_listening_is_a_bad_gateway() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\

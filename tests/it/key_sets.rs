@@ -1,7 +1,6 @@
 //! Keys of tokens that are fetched from an issuer: they come late, change, and stay
 //! in force while the issuer is away or sends something else.
 
-use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -9,7 +8,7 @@ use std::thread;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-use crate::support::{Certificates, Gateway, Nobody, Origin, PATIENCE, eventually};
+use crate::support::{Certificates, Gateway, Origin, PATIENCE, Reserved, eventually};
 
 /// An issuer of tokens, which publishes its keys.
 struct Issuer {
@@ -169,40 +168,29 @@ fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
 
 #[test]
 fn tokens_hold_while_their_issuer_is_away() {
-    let mut place = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = place.local_addr().expect("it is bound");
-    let publish = |place: TcpListener, answer: String| {
+    let issuer = Reserved::new();
+    let publish = |answer: String| {
         use std::io::{Read as _, Write as _};
+        let place = issuer.listen();
         thread::spawn(move || {
             let (mut stream, _) = place.accept().expect("a connection");
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(answer.as_bytes());
         })
     };
-    let once = publish(place, good(&["ed25519"]));
-    let url = format!("{{ url: \"http://{address}/keys\", refresh: 1s }}");
+    let once = publish(good(&["ed25519"]));
+    let url = format!("{{ url: \"http://{}/keys\", refresh: 1s }}", issuer.address());
     let gateway = Gateway::start(&demanding(&url));
     once.join().expect("it was asked");
     eventually("nobody is there", || gateway.log().contains("the server cannot be reached"));
     assert_eq!(statuses(&gateway), [200, 401]);
-    place = bind(address);
-    publish(place, good(&["p256"]));
+    publish(good(&["p256"]));
     eventually("it is back", || statuses(&gateway) == [401, 200]);
-}
-
-/// Binds an address that was given up a moment ago.
-fn bind(address: SocketAddr) -> TcpListener {
-    let mut bound = None;
-    eventually("the port is free", || {
-        bound = TcpListener::bind(address).ok();
-        bound.is_some()
-    });
-    bound.expect("it is bound")
 }
 
 #[test]
 fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     let url = format!("\"http://{}/keys\"", nobody.address());
     let gateway = Gateway::start(&demanding(&url));
     let mut client = gateway.client();
@@ -219,7 +207,7 @@ fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
 
 #[test]
 fn until_the_first_keys_come_a_policy_may_count_by_address() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     let url = format!("\"http://{}/keys\"", nobody.address());
     let tokens = || [bearer("ed25519", "ed25519"), bearer("p256", "p256")];
     for (missing, expected) in [("ip", [200, 429]), ("skip", [200, 429]), ("deny", [503, 503])] {
@@ -280,7 +268,7 @@ fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
     let other = Issuer::new(&["p256"]);
     gateway.reload(&demanding(&format!("\"{}\"", other.url())));
     assert_eq!(statuses(&gateway), [401, 200]);
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", nobody.address())));
     let refused = "not reloaded, the running configuration stays: the key set cannot be had";
     eventually(refused, || gateway.log().contains(refused));

@@ -22,6 +22,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 
+use super::Reserved;
+
 /// What a backend speaks.
 #[derive(Clone)]
 pub(crate) enum Speaks {
@@ -59,7 +61,7 @@ struct Counts {
 /// the trailer `grpc-status`; everything else gets its own body back, and its
 /// trailers.
 pub(crate) struct Backend {
-    address: SocketAddr,
+    reserved: Reserved,
     speaks: Speaks,
     counts: Arc<Counts>,
     running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
@@ -67,10 +69,9 @@ pub(crate) struct Backend {
 
 impl Backend {
     pub(crate) fn start(speaks: Speaks) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let address = listener.local_addr().expect("an address");
-        let mut backend = Self { address, speaks, counts: Arc::default(), running: None };
-        backend.run(listener);
+        let mut backend =
+            Self { reserved: Reserved::new(), speaks, counts: Arc::default(), running: None };
+        backend.restart();
         backend
     }
 
@@ -95,16 +96,11 @@ impl Backend {
 
     /// Comes back on the same port.
     pub(crate) fn restart(&mut self) {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.expect("a socket");
-        socket.set_reuse_address(true).expect("an option");
-        socket.bind(&self.address.into()).expect("its own port");
-        socket.listen(128).expect("it is bound");
-        self.run(socket.into());
+        self.run(self.reserved.listen());
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+        self.reserved.address()
     }
 
     pub(crate) fn connections(&self) -> usize {

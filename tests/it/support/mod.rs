@@ -17,6 +17,7 @@ pub(crate) mod mmdb;
 mod origin;
 mod place;
 pub(crate) mod redis;
+mod reserved;
 mod response;
 mod tls;
 
@@ -25,8 +26,9 @@ pub(crate) use certificates::Certificates;
 pub(crate) use client::Client;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use gateway::{Gateway, Program};
-pub(crate) use origin::{Nobody, Origin, Received};
+pub(crate) use origin::{Origin, Received};
 pub(crate) use place::{Place, on_every_store};
+pub(crate) use reserved::Reserved;
 pub(crate) use response::Response;
 pub(crate) use tls::{TlsClient, read_certificate};
 

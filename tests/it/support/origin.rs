@@ -98,23 +98,6 @@ impl Origin {
     }
 }
 
-/// An address that nobody listens on, kept from everybody while the value lives.
-pub(crate) struct Nobody(socket2::Socket);
-
-impl Nobody {
-    pub(crate) fn new() -> Self {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
-        let socket = socket.expect("a socket");
-        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
-        Self(socket)
-    }
-
-    pub(crate) fn address(&self) -> SocketAddr {
-        let address = self.0.local_addr().expect("it is bound");
-        address.as_socket().expect("an address of the Internet")
-    }
-}
-
 /// The next whole request, or nothing at the connection's end.
 fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Received> {
     let mut request = Received { head: String::new(), body: Vec::new() };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::gateway_with;
 use crate::support::frames::{ENHANCE_YOUR_CALM, INTERNAL_ERROR, PROTOCOL_ERROR, reset, too_large};
-use crate::support::{Backend, Client, Endpoint, Gateway, Nobody, Origin, Speaks, eventually};
+use crate::support::{Backend, Client, Endpoint, Gateway, Origin, Reserved, Speaks, eventually};
 
 /// A gateway that would eject its one endpoint after the second failure in a row.
 fn strict(endpoint: &str, route: &str, listener: &str) -> Gateway {
@@ -189,7 +189,7 @@ fn is_ejected_by(endpoint: &str, what: &str) {
 /// The other side of it: what the endpoint does itself counts.
 #[test]
 fn what_an_endpoint_does_itself_ejects_it() {
-    let nobody = Nobody::new();
+    let nobody = Reserved::new();
     is_ejected_by(&format!("http://{}", nobody.address()), "nobody listens");
     for (what, answer) in [
         ("it closes", ""),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{gateway, gateway_with};
-use crate::support::{Backend, Gateway, Nobody, Origin, Speaks, eventually};
+use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
 
 const TWO_WORKERS: &str = "runtime: { workers: 2 }";
 const QUICK: &str = "slow_start: 0s, health: { path: /healthz, interval: 100ms, rise: 2, fall: 2 }";
@@ -104,7 +104,7 @@ fn an_endpoint_at_which_requests_fail_is_left_out_for_a_time() {
 
 #[test]
 fn who_cannot_be_connected_is_ejected_and_costs_no_request() {
-    let (nobody, other) = (Nobody::new(), Origin::hello());
+    let (nobody, other) = (Reserved::new(), Origin::hello());
     let endpoints = [nobody.address(), other.address()].map(|address| format!("http://{address}"));
     let gateway = gateway(&endpoints, "eject: { consecutive_errors: 2 }", "");
     eventually("it is ejected", || {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::gateway;
-use crate::support::{Backend, Gateway, Nobody, Origin, Speaks, eventually};
+use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
 
 fn http(address: std::net::SocketAddr) -> String {
     format!("http://{address}")
@@ -36,7 +36,7 @@ fn closing_first(times: usize) -> Origin {
 /// Nothing was sent where nobody listens, so it can go elsewhere, whatever it is.
 #[test]
 fn where_nobody_listens_nothing_is_lost() {
-    let (origin, nobody) = (Origin::hello(), [Nobody::new(), Nobody::new()]);
+    let (origin, nobody) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
     let endpoints = [nobody[0].address(), origin.address(), nobody[1].address()].map(http);
     for balance in ["least_requests", "round_robin", "random", "{ hash: header:x-key }"] {
         let gateway = gateway(&endpoints, &format!("balance: {balance}"), "");
