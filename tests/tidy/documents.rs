@@ -1,8 +1,8 @@
-//! Documents and golden files: what they point at exists.
+//! Checks that files and tests that documents and golden files refer to exist.
 
 use crate::tree::{Finding, Tree};
 
-/// Links from Markdown to files that are not there.
+/// Links in Markdown to files that do not exist.
 pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|file| file.path.ends_with(".md")) {
@@ -34,10 +34,10 @@ pub(crate) fn unpaired_reports(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Documents that name the test of each thing they promise.
+/// Documents that name a test for each guarantee.
 const NAMING_TESTS: [&str; 2] = ["docs/http.md", "docs/redis.md"];
 
-/// Tests that documents name and nobody has written.
+/// Tests that documents name and that do not exist.
 pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|file| NAMING_TESTS.contains(&&*file.path)) {
@@ -53,7 +53,8 @@ pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the module of `module::function` has such a test, in itself or beside.
+/// Whether the module of `module::function` has this test, in its own file or in its
+/// file of tests.
 fn is_test(tree: &Tree, name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").unwrap_or_default();
     let module = module.replace("::", "/");
@@ -64,8 +65,8 @@ fn is_test(tree: &Tree, name: &str) -> bool {
         .any(|file| file.text.contains("#[test]") && file.text.contains(&declaration))
 }
 
-/// The targets of `[text](target)` in `line` that are files of the project,
-/// without their anchors.
+/// The targets of `[text](target)` in `line` that are files of the project, without
+/// anchors.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -73,8 +74,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.is_empty() && !target.contains(':'))
 }
 
-/// The path that `link` in the document at `path` means; none: it leaves the
-/// project.
+/// The path of `link` in the document at `path`; none if it is outside the project.
 fn resolve(path: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();

@@ -20,7 +20,7 @@ const ROWS: [&[&str]; 11] = [
     &["cli"],
 ];
 
-/// Foreign crates that only some modules may name, and why.
+/// Foreign crates that only some modules may name, with the reason.
 const CONFINED: [(&str, Place, &str); 4] = [
     ("hyper", Place::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
     ("hyper_util", Place::Outside(DECISIONS), "deciding knows no connections"),

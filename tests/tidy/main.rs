@@ -1,8 +1,8 @@
-//! The house rules that the compiler and clippy cannot hold, run as tests.
+//! The house rules that the compiler and clippy cannot check, as tests.
 //!
-//! A rule is a function from the [`Tree`] of the project's files to what it
-//! finds there. Here every rule meets the real tree; beside its code, every rule
-//! meets a small bad tree that it must find fault with.
+//! A rule is a function from the [`Tree`] of the project's files to its findings. The
+//! tests here apply every rule to the real tree. The tests beside each rule apply it to
+//! a small tree with a fault that it must find.
 
 mod code;
 mod documents;
@@ -15,7 +15,7 @@ use std::path::Path;
 
 use tree::{Finding, Tree};
 
-/// Fails with everything that `rule` finds, one line each.
+/// Fails with all findings of `rule`, one line each.
 fn hold(rule: fn(&Tree) -> Vec<Finding>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tree = Tree::read(root).expect("the files of the project can be read");
