@@ -1,6 +1,6 @@
 //! Checks that files and tests that documents and golden files refer to exist.
 
-use crate::tree::{Finding, Tree};
+use crate::tree::{File, Finding, Tree};
 
 /// Links in Markdown to files that do not exist.
 pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
@@ -16,6 +16,66 @@ pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The most lines that the description of the architecture may have.
+const MAX_ARCHITECTURE_LINES: usize = 150;
+
+/// A description of the architecture beyond [`MAX_ARCHITECTURE_LINES`].
+pub(crate) fn long_architecture(tree: &Tree) -> Vec<Finding> {
+    let judge = |file: &File| {
+        let count = file.text.lines().count();
+        let what = format!("{count} lines, {MAX_ARCHITECTURE_LINES} at most: shorten it");
+        (count > MAX_ARCHITECTURE_LINES).then(|| file.finding(count, what))
+    };
+    tree.files().filter(|file| file.path == "docs/architecture.md").filter_map(judge).collect()
+}
+
+/// The directories of the project whose files documents name.
+const DIRECTORIES: [&str; 12] = [
+    ".ci",
+    "bench",
+    "benches",
+    "docker",
+    "docs",
+    "examples",
+    "fuzz",
+    "limiter",
+    "packaging",
+    "scripts",
+    "src",
+    "tests",
+];
+
+/// Paths in the inline code of Markdown that do not exist. The changelog may name
+/// files of earlier versions.
+pub(crate) fn missing_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let documents = tree.files().filter(|file| file.path.ends_with(".md"));
+    for file in documents.filter(|file| file.path != "CHANGELOG.md") {
+        for (number, line) in file.lines() {
+            let missing = inline_code(line).filter_map(path_of).filter(|path| !tree.contains(path));
+            findings.extend(missing.map(|path| {
+                file.finding(number, format!("there is no `{path}`: name the path that exists"))
+            }));
+        }
+    }
+    findings
+}
+
+/// The path at the start of a piece of inline code, if it is a path of the project.
+fn path_of(code: &str) -> Option<&str> {
+    let word = code.split_whitespace().next()?.trim_end_matches('/');
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let (directory, _) = word.split_once('/')?;
+    // The tree leaves the corpus out.
+    let is_known = DIRECTORIES.contains(&directory) && !word.starts_with("fuzz/corpus");
+    (is_known && word.chars().all(is_part)).then_some(word)
+}
+
+/// The inline code of `line`, without its marks.
+fn inline_code(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 /// Golden configurations without a report, and reports without a configuration.
@@ -42,7 +102,7 @@ pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|file| NAMING_TESTS.contains(&&*file.path)) {
         for (number, line) in file.lines() {
-            for name in line.split('`').skip(1).step_by(2).filter(|name| name.contains("::")) {
+            for name in inline_code(line).filter(|name| name.contains("::")) {
                 if !is_test(tree, name) {
                     let what = format!("there is no test `{name}`: name one that shows this");
                     findings.push(file.finding(number, what));
@@ -120,6 +180,31 @@ mod tests {
         let findings = missing_tests(&tree);
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].to_string().contains("docs/http.md:2: there is no test `head::gone`"));
+    }
+
+    #[test]
+    fn paths_that_do_not_exist_are_found() {
+        let document = "Run `scripts/test --lib`, read `src/a/` and `src/a/mod.rs`.\n\
+            Not `src/b.rs`, `a/b`, `docs/NAME is long`, `10/h` or `fuzz/corpus/x`.\n";
+        let tree = Tree::sample(&[
+            ("docs/a.md", document),
+            ("CHANGELOG.md", "`src/old.rs`\n"),
+            ("src/a/mod.rs", ""),
+            ("scripts/test", ""),
+        ]);
+        let findings: Vec<String> = missing_paths(&tree).iter().map(Finding::to_string).collect();
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].starts_with("docs/a.md:2: there is no `src/b.rs`"), "{findings:?}");
+        assert!(findings[1].starts_with("docs/a.md:2: there is no `docs/NAME`"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_long_description_of_the_architecture_is_found() {
+        let count = |lines: usize| {
+            let text = "x\n".repeat(lines);
+            long_architecture(&Tree::sample(&[("docs/architecture.md", &text)])).len()
+        };
+        assert_eq!((count(MAX_ARCHITECTURE_LINES), count(MAX_ARCHITECTURE_LINES + 1)), (0, 1));
     }
 
     #[test]

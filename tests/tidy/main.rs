@@ -26,7 +26,9 @@ fn hold(rule: fn(&Tree) -> Vec<Finding>) {
 #[test]
 fn the_tree_holds_the_sources() {
     let tree = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("readable");
-    for path in ["Cargo.toml", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"] {
+    for path in
+        ["Cargo.toml", "docs/architecture.md", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"]
+    {
         assert!(tree.contains(path), "{path} is missing: the rules would pass by seeing nothing");
     }
 }
@@ -74,6 +76,16 @@ fn nothing_has_a_name_that_says_nothing() {
 #[test]
 fn links_in_documents_lead_to_files() {
     hold(documents::dead_links);
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    hold(documents::missing_paths);
+}
+
+#[test]
+fn the_description_of_the_architecture_is_short() {
+    hold(documents::long_architecture);
 }
 
 #[test]
