@@ -101,27 +101,27 @@ mod tests {
     }
 
     #[test]
-    fn comments_go_and_the_code_around_them_stays() {
+    fn comments_are_removed_and_code_stays() {
         assert_eq!(words("a // b\nc /* d /* e */ f */ g //! h"), ["a", "c", "g"]);
     }
 
     #[test]
-    fn strings_go_with_their_quotes_and_escapes() {
+    fn strings_are_removed_with_quotes_and_escapes() {
         assert_eq!(words(r#"a "b \" c" d b"e" g "//" h"#), ["a", "d", "b", "g", "h"]);
     }
 
     #[test]
-    fn raw_strings_go_but_raw_names_stay() {
+    fn raw_strings_are_removed_and_raw_names_stay() {
         assert_eq!(words("a r\"\\\" b br#\"c \" d\"# e r#type"), ["a", "b", "e", "r#type"]);
     }
 
     #[test]
-    fn characters_go_but_lifetimes_stay() {
+    fn characters_are_removed_and_lifetimes_stay() {
         assert_eq!(words("a '\"' b '\\'' c <'d> 'é' e"), ["a", "b", "c", "<'d>", "e"]);
     }
 
     #[test]
-    fn lines_keep_their_numbers() {
+    fn line_numbers_stay_the_same() {
         let code = only("/* one\ntwo */ \"three\nfour\" here");
         assert_eq!(line_of(&code, code.find("here").unwrap()), 3);
     }

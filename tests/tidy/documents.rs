@@ -9,13 +9,51 @@ pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
         for (number, line) in file.lines() {
             for link in links(line) {
                 if !resolve(&file.path, link).is_some_and(|path| tree.contains(&path)) {
-                    let what = format!("`{link}` leads to no file: correct the link or remove it");
+                    let what = format!("`{link}` leads to no file: correct or remove the link");
                     findings.push(file.finding(number, what));
                 }
             }
         }
     }
     findings
+}
+
+/// Links in Markdown to headings that do not exist.
+pub(crate) fn dead_anchors(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path.ends_with(".md")) {
+        for (number, line) in file.lines() {
+            for (link, anchor) in anchors(line) {
+                let path = if link.is_empty() {
+                    Some(file.path.clone())
+                } else {
+                    resolve(&file.path, link)
+                };
+                let target = tree.files().find(|other| Some(&other.path) == path.as_ref());
+                if target.is_some_and(|target| !has_heading(target, anchor)) {
+                    let what = format!("`{link}#{anchor}` leads to no heading: correct the anchor");
+                    findings.push(file.finding(number, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The links of `line` that have anchors: the file, empty for this one, and the anchor.
+fn anchors(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    targets.filter(|target| !target.contains(':')).filter_map(|target| target.split_once('#'))
+}
+
+/// Whether a heading of this file has this anchor: its words in small letters, with
+/// hyphens between them.
+fn has_heading(file: &File, anchor: &str) -> bool {
+    let headings = file.lines().filter_map(|(_, line)| line.strip_prefix('#'));
+    headings.map(|heading| heading.trim_start_matches('#').trim()).any(|heading| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).eq(anchor.chars())
+    })
 }
 
 /// The most lines that the description of the architecture may have.
@@ -153,14 +191,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_from_where_they_stand() {
+    fn links_are_relative_to_their_document() {
         let readme = "[a](docs/a.md#part), [web](https://example.com/x), [here](#anchor)\n";
         let good = [("README.md", readme), ("docs/a.md", "[up](../README.md) [all](./)\n")];
         assert_eq!(dead_links(&Tree::sample(&good)), []);
     }
 
     #[test]
-    fn links_to_nothing_and_out_of_the_project_are_found() {
+    fn dead_links_and_links_out_of_the_project_are_found() {
         let text = "[gone](gone.md)\n[out](../../etc/passwd), [part](a.m)\n";
         let findings = dead_links(&Tree::sample(&[("docs/a.md", text)]));
         assert_eq!(findings.len(), 3);
@@ -168,7 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_are_not_there_are_found() {
+    fn anchors_without_a_heading_are_found() {
+        let text =
+            "# A page\n## One's `long` name\n[a](#ones-long-name) [b](b.md#a-page) [c](#b)\n";
+        let files = [("docs/a.md", text), ("docs/b.md", "# A page\n[d](a.md#gone)\n")];
+        let findings = dead_anchors(&Tree::sample(&files));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].to_string().starts_with("docs/a.md:3: `#b` leads to no heading"));
+        assert!(
+            findings[1].to_string().starts_with("docs/b.md:2: `a.md#gone` leads to no heading")
+        );
+    }
+
+    #[test]
+    fn tests_that_do_not_exist_are_found() {
         let source = "#[test]\nfn it_holds() {}\n";
         let document =
             "| `head::it_holds`, `sub::it_holds` |\n| `x`, `head::gone`, `no::it_holds` |\n";
@@ -208,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_files_without_their_other_half_are_found() {
+    fn unpaired_golden_files_are_found() {
         let tree = Tree::sample(&[
             ("tests/config/good.yaml", ""),
             ("tests/config/good.report", ""),

@@ -24,7 +24,7 @@ fn hold(rule: fn(&Tree) -> Vec<Finding>) {
 }
 
 #[test]
-fn the_tree_holds_the_sources() {
+fn the_tree_contains_the_sources() {
     let tree = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("readable");
     for path in
         ["Cargo.toml", "docs/architecture.md", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"]
@@ -64,18 +64,23 @@ fn imports_point_down() {
 }
 
 #[test]
-fn foreign_crates_stay_where_they_belong() {
+fn foreign_crates_are_used_in_their_modules_only() {
     hold(layers::misplaced_crates);
 }
 
 #[test]
-fn nothing_has_a_name_that_says_nothing() {
+fn no_name_contains_an_empty_word() {
     hold(names::empty_words);
 }
 
 #[test]
-fn links_in_documents_lead_to_files() {
+fn linked_files_exist() {
     hold(documents::dead_links);
+}
+
+#[test]
+fn linked_headings_exist() {
+    hold(documents::dead_anchors);
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn the_description_of_the_architecture_is_short() {
 }
 
 #[test]
-fn what_is_said_of_http_is_tested() {
+fn tests_named_in_documents_exist() {
     hold(documents::missing_tests);
 }
 
