@@ -73,7 +73,7 @@ fn main() -> anyhow::Result<()> {
     ] {
         println!("{}", measure(name, script, policies, clients)?);
     }
-    println!("\n| one key for everybody | alone | in a batch of 64 |\n|---|---:|---:|");
+    println!("\n| one key for all clients | alone | in a call of 64 |\n|---|---:|---:|");
     for line in hot::measure(SCRIPT.source)? {
         println!("{line}");
     }
