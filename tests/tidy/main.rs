@@ -8,6 +8,7 @@ mod code;
 mod documents;
 mod layers;
 mod names;
+mod prose;
 mod text;
 mod tree;
 
@@ -71,6 +72,11 @@ fn foreign_crates_are_used_in_their_modules_only() {
 #[test]
 fn no_name_contains_an_empty_word() {
     hold(names::empty_words);
+}
+
+#[test]
+fn documents_name_no_vague_persons() {
+    hold(prose::vague_words);
 }
 
 #[test]
