@@ -28,7 +28,7 @@ const LIMITER: &str = "limiter/src/";
 /// The first row of the gateway's own modules.
 const GATEWAY: usize = 5;
 
-/// Foreign crates that only some modules may name, and why.
+/// Foreign crates that only some modules may name, with the reason.
 const CONFINED: [(&str, Place, &str); 4] = [
     ("hyper", Place::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
     ("hyper_util", Place::Outside(DECISIONS), "deciding knows no connections"),
