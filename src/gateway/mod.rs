@@ -1,13 +1,13 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
-mod act;
 mod body;
 mod current;
-mod entry;
+mod dispatch;
 mod exchange;
 mod filters;
 mod owed;
 mod queue;
+mod record;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -24,7 +24,7 @@ use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::rules::Unmatched;
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::WorkerLog;
+use crate::telemetry::Sinks;
 use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
@@ -33,9 +33,9 @@ use exchange::Exchange;
 use filters::Filters;
 use queue::Queue;
 
-/// One worker's gateway under one configuration: what it shares with the other
-/// workers, and its own ways to the store and the upstreams. A request keeps the
-/// one that it began with.
+/// One worker's gateway under one configuration. The snapshot is shared with the other
+/// workers. The connections to the store and the upstreams belong to this worker. A
+/// request keeps the gateway with which it began.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
@@ -44,21 +44,22 @@ pub struct Gateway {
     proxy: Proxy,
     clock: Clock,
     queue: Rc<Queue>,
-    log: Option<Rc<WorkerLog>>,
+    sinks: Rc<Sinks>,
 }
 
 /// What all requests of one connection have in common.
 #[derive(Debug)]
 struct Client {
     peer: IpAddr,
-    /// Whether the peer may speak for its clients, see [`RequestView::may_forward`].
+    /// Whether the peer may name the addresses of its own clients, see
+    /// [`RequestView::may_forward`].
     may_forward: bool,
-    /// Who it is, by the certificate that it has shown.
+    /// The subject of its certificate.
     identity: Option<Arc<str>>,
     forwarding: Forwarding,
     /// How fast it must send the bodies of requests.
     demand: Demand,
-    /// How it hears of interim responses, if it can.
+    /// Sends interim responses, if the client can receive them.
     interim: Option<InterimQueue>,
 }
 
@@ -75,22 +76,21 @@ struct Judgement<'r> {
 }
 
 impl Gateway {
-    /// A gateway for one worker; without `log` nothing is written down.
+    /// A gateway for one worker, whose requests are recorded for `sinks`.
     pub fn new(
         snapshot: Arc<Snapshot>,
         limiter: RateLimiter,
         proxy: Proxy,
         clock: Clock,
-        log: Option<WorkerLog>,
+        sinks: Sinks,
     ) -> Self {
-        let (limiter, log) = (Rc::new(limiter), log.map(Rc::new));
+        let (limiter, sinks) = (Rc::new(limiter), Rc::new(sinks));
         let filters = Filters::new(&snapshot);
-        Self { snapshot, filters, limiter, proxy, clock, queue: Rc::default(), log }
+        Self { snapshot, filters, limiter, proxy, clock, queue: Rc::default(), sinks }
     }
 
-    /// The same worker's gateway under another configuration. Counters, requests
-    /// that wait for their turn, and connections to upstreams that are still
-    /// there stay what they are.
+    /// The same worker's gateway under another configuration. It keeps the counters, the
+    /// delayed requests, and the connections to upstreams that have not changed.
     fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
         Self {
             proxy: self.proxy.renewed(&snapshot.upstreams),
@@ -99,28 +99,24 @@ impl Gateway {
             limiter: Rc::clone(&self.limiter),
             clock: self.clock.clone(),
             queue: Rc::clone(&self.queue),
-            log: self.log.clone(),
+            sinks: Rc::clone(&self.sinks),
         }
     }
 
-    /// What must be done now and then, whether requests come or not: lines of
-    /// the access log that wait for others are written, connections that have
-    /// been idle for too long are closed, and the store keeps its house.
+    /// See [`CurrentGateway::housekeep`].
     fn housekeep(&self) {
-        if let Some(log) = &self.log {
-            log.flush();
-        }
+        self.sinks.flush();
         self.proxy.close_expired();
         self.limiter.housekeep(self.clock.now());
     }
 
-    /// Ends this worker's part, when its last request has been answered.
+    /// See [`CurrentGateway::close`].
     async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }
 
-    /// The life of a request: name it, judge it, refuse it or act on it, answer
-    /// it. What is told about limits and written down is the exchange's part.
+    /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
+    /// its response. The exchange adds the fields about limits and makes the record.
     async fn handle(
         self: &Rc<Self>,
         client: &Client,
@@ -138,7 +134,7 @@ impl Gateway {
         let answer = match judgement.decision.outcome {
             Outcome::Admit => {
                 let request = Request::from_parts(head, body);
-                self.act(client, &judgement, request, &mut exchange).await
+                self.dispatch(client, &judgement, request, &mut exchange).await
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),

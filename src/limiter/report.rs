@@ -72,7 +72,7 @@ impl<'r> Report<'r> {
     }
 
     /// Whether it would have refused, if its policy were not in shadow.
-    pub(super) fn is_shadow_refused(&self) -> bool {
+    pub fn is_shadow_refused(&self) -> bool {
         self.policy.mode == Mode::Shadow && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
     }
 

@@ -111,7 +111,7 @@ pub fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
 
 /// Takes one of the hops that an OPTIONS request has left; false if it has none
 /// (RFC 9110, section 7.6.2).
-pub fn take_hop(method: &Method, headers: &mut HeaderMap) -> bool {
+pub fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
     if method != Method::OPTIONS {
         return true;
     }
@@ -142,7 +142,7 @@ pub fn join_cookies(headers: &mut HeaderMap) {
 /// Writes the lengths of a message as one number, if there are several and they agree
 /// (RFC 9110, section 8.6). False if they disagree, or are no number that a reader with
 /// signed numbers can count to.
-pub fn unite_lengths(headers: &mut HeaderMap) -> bool {
+pub fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
     // By a look at all names, as in `strip_hop_by_hop`.
     let lines = headers.iter().filter(|(name, _)| **name == CONTENT_LENGTH);
     let mut lengths = lines.flat_map(|(_, line)| line.as_bytes().split(|&byte| byte == b','));
@@ -271,9 +271,13 @@ mod tests {
             (Method::GET, "0", Some("0")),
         ] {
             let mut headers = HeaderMap::new();
-            assert!(take_hop(&method, &mut headers), "any number");
+            assert!(decrement_max_forwards(&method, &mut headers), "any number");
             headers.insert(MAX_FORWARDS, HeaderValue::from_static(hops));
-            assert_eq!(take_hop(&method, &mut headers), after.is_some(), "{method} {hops}");
+            assert_eq!(
+                decrement_max_forwards(&method, &mut headers),
+                after.is_some(),
+                "{method} {hops}"
+            );
             assert!(after.is_none_or(|after| headers[MAX_FORWARDS] == after), "{method} {hops}");
         }
     }
@@ -335,7 +339,7 @@ mod tests {
         for (lines, united) in cases {
             let line = |line: &&str| (CONTENT_LENGTH, HeaderValue::from_str(line).unwrap());
             let mut headers: HeaderMap = lines.iter().map(line).collect();
-            let is_one = unite_lengths(&mut headers);
+            let is_one = merge_content_lengths(&mut headers);
             let after: Vec<&HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().collect();
             assert_eq!(is_one, united.is_some(), "{lines:?}");
             assert!(united.is_none_or(|united| after == united), "{lines:?}: {after:?}");

@@ -91,7 +91,7 @@ impl FieldFilter {
 
     /// The same piece of a body. Trailers lose the fields that belong in a head; if
     /// none is left, it is an empty piece of data.
-    pub fn piece(&self, piece: Frame<Bytes>) -> Frame<Bytes> {
+    pub fn frame(&self, piece: Frame<Bytes>) -> Frame<Bytes> {
         let trailers = match piece.into_trailers() {
             Ok(trailers) => trailers,
             Err(piece) => return piece,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     fn trailers(filter: &FieldFilter, names: &[&'static str]) -> Option<HeaderMap> {
-        filter.piece(Frame::trailers(fields(names))).into_trailers().ok()
+        filter.frame(Frame::trailers(fields(names))).into_trailers().ok()
     }
 
     const UNKNOWN: [&str; 6] =
@@ -193,14 +193,14 @@ mod tests {
         let mut many = fields(&["x-sum", "cookie"]);
         many.append("x-sum", HeaderValue::from_static("2"));
         many.append("cookie", HeaderValue::from_static("2"));
-        let kept = filter.piece(Frame::trailers(many)).into_trailers().unwrap();
+        let kept = filter.frame(Frame::trailers(many)).into_trailers().unwrap();
         assert_eq!(kept.get_all("x-sum").iter().collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(kept.len(), 2);
     }
 
     #[test]
     fn data_passes_as_it_is() {
-        let data = FieldFilter::default().piece(Frame::data("data".into())).into_data();
+        let data = FieldFilter::default().frame(Frame::data("data".into())).into_data();
         assert_eq!(data.unwrap(), "data");
     }
 

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use serde_json::Value;
 
 use super::{
-    Location, Meter, MeterSpec, Pointer, Prefix, Redirect, Rewrite, join_cookies, request_id,
-    strip_hop_by_hop, take_hop,
+    Location, Meter, MeterSpec, Pointer, Prefix, Redirect, Rewrite, decrement_max_forwards,
+    join_cookies, request_id, strip_hop_by_hop,
 };
 use crate::request::{RequestView, normal_path};
 
@@ -142,7 +142,7 @@ pub fn hops(input: &[u8]) {
     join_cookies(&mut headers);
     let id = request_id(&mut headers);
     assert!(id.as_bytes().iter().all(u8::is_ascii_graphic), "an id is printable");
-    take_hop(&Method::OPTIONS, &mut headers);
+    decrement_max_forwards(&Method::OPTIONS, &mut headers);
     strip_hop_by_hop(&mut headers);
     assert_eq!(headers.get(HOST), host.as_ref(), "Connection takes the host away");
     for name in [CONNECTION, UPGRADE, HeaderName::from_static("keep-alive")] {

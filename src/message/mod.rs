@@ -20,16 +20,14 @@ mod websocket;
 pub use edits::FieldEdits;
 pub use failure::{Blame, Failure, TokenFault};
 pub use fields::{
-    X_REQUEST_ID, expects_continue, has_unknown_expectation, join_cookies, request_id,
-    strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop, unite_lengths,
+    X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
+    merge_content_lengths, request_id, strip_hop_by_hop, strip_hop_by_hop_of_request,
 };
 pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
 pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use redirect::{Location, LocationError, Redirect};
-pub use respond::{AnswerStyle, Refusal, options};
+pub use respond::{ErrorFormat, options_response};
 pub use rewrite::{Prefix, Rewrite};
-pub use template::Template;
-pub use websocket::{
-    Carried, grants_websocket, switch_to_websocket, wants_websocket, websocket_key,
-};
+pub use template::{Refusal, Template};
+pub use websocket::{accepts_websocket, switch_to_websocket, wants_websocket, websocket_key};

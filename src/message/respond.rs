@@ -6,8 +6,9 @@ use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUT
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
+use super::failure::{Failure, TokenFault};
 use super::grpc::{self, Code};
-use super::{Failure, Template, TokenFault};
+use super::template::Refusal;
 use crate::time::Span;
 
 /// What a client that is refused for an overloaded upstream is told to wait:
@@ -29,29 +30,13 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 
 /// In which form one client is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerStyle {
+pub enum ErrorFormat {
     /// `application/problem+json`.
     Problem,
     /// `text/plain`.
     Text,
     /// `application/grpc`: the status is 200, and the outcome stands in fields.
     Grpc,
-}
-
-/// What a client is told that asked for too much.
-#[derive(Clone, Debug)]
-pub struct Refusal<'a> {
-    /// The names of all policies that refused, the one that binds first.
-    pub policies: &'a [&'a str],
-    /// The limit of the policy that binds.
-    pub limit: u64,
-    /// What remains of it.
-    pub remaining: u64,
-    /// How long to wait; none: waiting does not help.
-    pub wait: Option<Span>,
-    /// The answer that the policy prescribes. gRPC calls do not get it: their
-    /// clients do not read bodies of any other kind.
-    pub template: Option<&'a Template>,
 }
 
 #[derive(Serialize)]
@@ -71,7 +56,7 @@ struct Problem<'a> {
     request_id: &'a str,
 }
 
-impl AnswerStyle {
+impl ErrorFormat {
     /// The form for a client that sent this: gRPC for a call; else problems
     /// unless the configuration wants text, or the client accepts some text but
     /// no JSON.
@@ -169,7 +154,7 @@ impl AnswerStyle {
 }
 
 /// The answer to OPTIONS of the last hop that a request may take.
-pub fn options() -> Response<Bytes> {
+pub fn options_response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, METHODS);
@@ -192,6 +177,7 @@ impl std::fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Template;
     use crate::request::Ambiguity;
 
     const ID: HeaderValue = HeaderValue::from_static("id-1");
@@ -213,7 +199,7 @@ mod tests {
     #[test]
     fn a_refusal_says_which_policies_and_how_long() {
         let wait = Some(Span::from_micros(1_500_001));
-        let response = AnswerStyle::Problem.refusal(&refusal(wait), &ID);
+        let response = ErrorFormat::Problem.refusal(&refusal(wait), &ID);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(
@@ -224,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_can_never_pass_is_not_told_to_wait() {
-        let response = AnswerStyle::Text.refusal(&refusal(None), &ID);
+        let response = ErrorFormat::Text.refusal(&refusal(None), &ID);
         assert_eq!(
             text(&response),
             "Quota Exceeded: The request costs more than the limit can ever admit.\n"
@@ -233,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_which_part_failed() {
-        let response = AnswerStyle::Problem.failure(Failure::UpstreamTimeout, &ID);
+        let response = ErrorFormat::Problem.failure(Failure::UpstreamTimeout, &ID);
         assert_eq!(response.status(), 504);
         assert_eq!(
             text(&response),
@@ -244,7 +230,7 @@ mod tests {
     #[test]
     fn after_an_ambiguous_request_the_connection_ends() {
         let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
-        let response = AnswerStyle::Problem.failure(failure, &ID);
+        let response = ErrorFormat::Problem.failure(failure, &ID);
         assert_eq!(response.status(), 400);
         assert_eq!(response.headers()[CONNECTION], "close");
     }
@@ -252,27 +238,27 @@ mod tests {
     #[test]
     fn who_may_not_is_told_what_may_be() {
         for failure in [Failure::Tunnel, Failure::Trace] {
-            let response = AnswerStyle::Text.failure(failure, &ID);
+            let response = ErrorFormat::Text.failure(failure, &ID);
             assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
         }
     }
 
     #[test]
     fn who_has_no_token_is_challenged_and_told_of_an_error_only_if_there_is_one() {
-        let answer = |style: AnswerStyle, fault| style.failure(Failure::Unauthorized(fault), &ID);
-        let missing = answer(AnswerStyle::Text, TokenFault::Missing);
+        let answer = |style: ErrorFormat, fault| style.failure(Failure::Unauthorized(fault), &ID);
+        let missing = answer(ErrorFormat::Text, TokenFault::Missing);
         assert_eq!(
             (missing.status().as_u16(), &missing.headers()[WWW_AUTHENTICATE]),
             (401, &CHALLENGE)
         );
-        let invalid = answer(AnswerStyle::Problem, TokenFault::Invalid);
+        let invalid = answer(ErrorFormat::Problem, TokenFault::Invalid);
         assert_eq!(invalid.headers()[WWW_AUTHENTICATE], CHALLENGE_AGAIN);
-        assert_eq!(answer(AnswerStyle::Grpc, TokenFault::Invalid).headers()["grpc-status"], "16");
+        assert_eq!(answer(ErrorFormat::Grpc, TokenFault::Invalid).headers()["grpc-status"], "16");
     }
 
     #[test]
     fn a_busy_upstream_is_tried_again_soon() {
-        let response = AnswerStyle::Problem.failure(Failure::UpstreamBusy, &ID);
+        let response = ErrorFormat::Problem.failure(Failure::UpstreamBusy, &ID);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
             (503, &BUSY_RETRY_SECS)
@@ -283,13 +269,13 @@ mod tests {
     fn the_form_follows_accept_and_the_configuration() {
         let choose = |problem_json, accept: Option<&'static str>| {
             let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-            AnswerStyle::choose(problem_json, &Method::POST, &fields.into_iter().collect())
+            ErrorFormat::choose(problem_json, &Method::POST, &fields.into_iter().collect())
         };
-        assert_eq!(choose(true, None), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("*/*")), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("application/json")), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("text/html")), AnswerStyle::Text);
-        assert_eq!(choose(false, Some("application/json")), AnswerStyle::Text);
+        assert_eq!(choose(true, None), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("*/*")), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("application/json")), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("text/html")), ErrorFormat::Text);
+        assert_eq!(choose(false, Some("application/json")), ErrorFormat::Text);
     }
 
     #[test]
@@ -297,8 +283,8 @@ mod tests {
         let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/grpc+proto")]
             .map(|(name, value)| (name, HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect();
-        assert_eq!(AnswerStyle::choose(true, &Method::POST, &headers), AnswerStyle::Grpc);
-        assert_eq!(AnswerStyle::choose(true, &Method::GET, &headers), AnswerStyle::Problem);
+        assert_eq!(ErrorFormat::choose(true, &Method::POST, &headers), ErrorFormat::Grpc);
+        assert_eq!(ErrorFormat::choose(true, &Method::GET, &headers), ErrorFormat::Problem);
     }
 
     #[test]
@@ -310,7 +296,7 @@ mod tests {
         };
         let wait = Some(Span::from_micros(1_500_001));
         let refusal = Refusal { template: Some(&template), ..refusal(wait) };
-        let response = AnswerStyle::Grpc.refusal(&refusal, &ID);
+        let response = ErrorFormat::Grpc.refusal(&refusal, &ID);
         assert_eq!((response.status().as_u16(), text(&response)), (200, ""));
         let headers = response.headers();
         assert_eq!(headers["grpc-status"], "8");
@@ -320,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_call_that_fails_ends_the_connection_like_any_request() {
-        let response = AnswerStyle::Grpc.failure(Failure::BodyTooLarge, &ID);
+        let response = ErrorFormat::Grpc.failure(Failure::BodyTooLarge, &ID);
         assert_eq!(response.headers()["grpc-status"], "8");
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
         assert_eq!(response.headers()[CONNECTION], "close");

@@ -1,4 +1,4 @@
-//! A policy's own answer to those it refuses.
+//! A refusal, and the response that a policy may configure for it.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -7,26 +7,42 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::Refusal;
+use crate::time::Span;
 
-/// A policy's own answer to those it refuses.
+/// What the response to a refused request says.
+#[derive(Clone, Debug)]
+pub struct Refusal<'a> {
+    /// The names of all policies that refused, the binding one first.
+    pub policies: &'a [&'a str],
+    /// The limit of the binding policy.
+    pub limit: u64,
+    /// The units that remain of it.
+    pub remaining: u64,
+    /// How long the client should wait; none if waiting does not help.
+    pub wait: Option<Span>,
+    /// The response that the binding policy configures. It is not used for gRPC calls:
+    /// their clients read only gRPC messages.
+    pub template: Option<&'a Template>,
+}
+
+/// The response that a policy configures for refused requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
-    /// Status of the answer, 400 to 599.
+    /// Status of the response, 400 to 599.
     pub status: StatusCode,
     /// `Content-Type` of the body.
     pub content_type: HeaderValue,
-    /// The body; `{retry_after}`, `{limit}`, `{remaining}` and `{policy}` are filled in.
+    /// The body, in which the placeholders are replaced; see [`Self::PLACEHOLDERS`].
     pub body: Arc<str>,
 }
 
 impl Template {
-    /// The names that may stand in braces.
+    /// The names of the placeholders, which are written in braces.
     pub const PLACEHOLDERS: [&'static str; 4] = ["retry_after", "limit", "remaining", "policy"];
 
-    /// The answer to one refusal. Braces around anything else stay as they are,
-    /// as JSON is full of them. Where waiting does not help, `{retry_after}` is
-    /// `null`, which is valid JSON where a number is.
+    /// The response to one refusal. Braces around other text stay, because JSON contains
+    /// many. If waiting does not help, `{retry_after}` becomes `null`, which is valid JSON
+    /// in place of a number.
     pub(super) fn fill(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
         let mut body = String::with_capacity(self.body.len() + 16);
         let mut rest = &*self.body;
@@ -88,7 +104,6 @@ impl<'a> Value<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Span;
 
     fn fill(body: &str, wait: Option<Span>) -> String {
         let template = Template {
@@ -109,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_filled_in_and_other_braces_stay() {
+    fn placeholders_are_replaced_and_other_braces_stay() {
         let wait = Some(Span::from_millis(2500));
         let cases = [
             (r#"{"retry":{retry_after},"of":"{policy}"}"#, r#"{"retry":3,"of":"login"}"#),
@@ -123,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn where_waiting_does_not_help_there_is_no_number() {
+    fn if_waiting_does_not_help_there_is_no_number() {
         assert_eq!(fill(r#"{"retry":{retry_after}}"#, None), r#"{"retry":null}"#);
     }
 }

@@ -2,9 +2,6 @@
 //! protocol that a gateway passes on. Over HTTP/2 it looks otherwise (RFC 8441);
 //! the server tells it as HTTP/1.1 does, so that all others know one form.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,23 +14,6 @@ use super::fields::tokens;
 const WEBSOCKET: &str = "websocket";
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-
-/// How many bytes a WebSocket has carried to its client. In the extensions of
-/// the answer that grants it, from who wants to know to who carries them.
-#[derive(Clone, Debug, Default)]
-pub struct Carried(Arc<AtomicU64>);
-
-impl Carried {
-    /// So many more.
-    pub fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    /// All until now.
-    pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// Whether a request asks for a WebSocket, and for nothing else: of other
 /// protocols the gateway knows no limits, and `h2c` would be a way round them.
@@ -69,7 +49,7 @@ pub fn websocket_key(random: u128) -> HeaderValue {
 
 /// Whether an answer to a request with `key` grants the WebSocket: a backend that
 /// has not understood the request cannot know the answer to its key.
-pub fn grants_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
+pub fn accepts_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
     let Some(key) = key else { return false };
     let expected = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
     let expected = STANDARD.encode(expected.as_ref());
@@ -121,13 +101,13 @@ mod tests {
         let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
         let mut answer = HeaderMap::new();
         switch_to_websocket(&mut answer);
-        assert!(!grants_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&key), &answer));
         let accept = HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
-        assert!(grants_websocket(Some(&key), &answer));
-        assert!(!grants_websocket(Some(&websocket_key(7)), &answer));
-        assert!(!grants_websocket(None, &answer));
+        assert!(accepts_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&websocket_key(7)), &answer));
+        assert!(!accepts_websocket(None, &answer));
         answer.remove(UPGRADE);
-        assert!(!grants_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&key), &answer));
     }
 }

@@ -106,7 +106,7 @@ fn a_client_that_goes_away_leaves_a_line() {
     drop(client);
     let line = &gateway.access_lines(1)[0];
     assert_eq!((&line["path"], &line["status"]), (&"/slow".into(), &0.into()));
-    assert_eq!(line["outcome"], "gone");
+    assert_eq!(line["outcome"], "client_closed");
 }
 
 #[test]
