@@ -1,5 +1,5 @@
-//! Fuzz targets of this layer: what upstreams say a response cost, and what of a
-//! request goes into another target or another message.
+//! Fuzz targets of this layer: costs that upstreams state, and parts of a request that
+//! are inserted into another target or another message.
 
 use std::iter;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::request::{RequestView, normal_path};
 
-/// Cuts `bytes` into pieces, whose lengths follow from `seed`: single bytes for 0.
+/// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
 pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     let lengths = [1 + usize::from(seed & 7), 1 + usize::from(seed >> 3) * 7];
     let (mut rest, mut lengths) = (bytes, lengths.into_iter().cycle());
@@ -25,7 +25,7 @@ pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The fields in `text`, a line each; lines that are none are left out.
+/// The fields in `text`, one in each line. Invalid lines are skipped.
 pub(crate) fn fields(text: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in text.split(|byte| *byte == b'\n').take(64) {
@@ -39,7 +39,7 @@ pub(crate) fn fields(text: &[u8]) -> HeaderMap {
     headers
 }
 
-/// The cost that stands in a response.
+/// The cost that a response states.
 pub fn meters(input: &[u8]) {
     let Some((&[seed, kind], rest)) = input.split_first_chunk() else { return };
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return };
@@ -70,7 +70,7 @@ pub fn meters(input: &[u8]) {
     }
 }
 
-/// Where a redirect leads, and the target that a route gives to a request.
+/// The `Location` of a redirect, and the rewritten target of a request.
 pub fn targets(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let mut lines = text.splitn(3, '\n');
@@ -135,7 +135,7 @@ fn redirect(to: Location, uri: &Uri, path: &str) {
     assert!(location.bytes().all(|byte| byte.is_ascii_graphic()), "{location:?}");
 }
 
-/// The fields of a message that is passed on.
+/// The fields of a message that is forwarded.
 pub fn hops(input: &[u8]) {
     let mut headers = fields(input);
     let host = headers.get(HOST).cloned();

@@ -1,6 +1,5 @@
-//! Messages that the gateway itself writes, changes or looks into: its own
-//! answers, the fields that a forwarded message may not keep or must gain, and
-//! what a response says it cost. Pure.
+//! HTTP messages: the gateway's own responses, the fields that are removed from or added
+//! to forwarded messages, and the cost that a response states. Pure.
 
 mod edits;
 mod failure;

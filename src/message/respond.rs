@@ -1,5 +1,5 @@
-//! Answers that the gateway gives itself: failures and refusals, as
-//! problem+json (RFC 9457), as text, or as the outcome of a gRPC call.
+//! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
+//! text, or as the status of a gRPC call.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -9,18 +9,17 @@ use serde::Serialize;
 use super::failure::{Failure, TokenFault};
 use super::grpc::{self, Code};
 use super::template::Refusal;
-use crate::time::Span;
 
-/// What a client that is refused for an overloaded upstream is told to wait:
-/// in flight means soon over.
+/// `Retry-After` for a busy upstream. Requests in flight end soon.
 const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
 
-/// What a gateway serves, and who refuses a method has to say (RFC 9110, section
-/// 15.5.6). A backend may serve fewer, and others.
+/// The methods that the gateway supports. A 405 must contain them (RFC 9110, section
+/// 15.5.6). A backend may support others.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
-/// What a 401 asks for (RFC 6750, section 3). There is no error where there is no token.
+/// The challenge of a 401 (RFC 6750, section 3). It names an error only if there was a
+/// token.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"gateway\"");
 const CHALLENGE_AGAIN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"gateway\", error=\"invalid_token\"");
@@ -28,14 +27,14 @@ const CHALLENGE_AGAIN: HeaderValue =
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// In which form one client is answered.
+/// The format of the gateway's own responses to one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorFormat {
     /// `application/problem+json`.
     Problem,
     /// `text/plain`.
     Text,
-    /// `application/grpc`: the status is 200, and the outcome stands in fields.
+    /// `application/grpc`: the HTTP status is 200, and the gRPC status is a field.
     Grpc,
 }
 
@@ -57,9 +56,8 @@ struct Problem<'a> {
 }
 
 impl ErrorFormat {
-    /// The form for a client that sent this: gRPC for a call; else problems
-    /// unless the configuration wants text, or the client accepts some text but
-    /// no JSON.
+    /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
+    /// configuration selects text or the client accepts other types but not JSON.
     pub fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
         if grpc::is_call(method, headers) {
             return Self::Grpc;
@@ -71,7 +69,7 @@ impl ErrorFormat {
         if problem_json && takes_json { Self::Problem } else { Self::Text }
     }
 
-    /// The answer to a request that failed.
+    /// The response to a request that failed.
     pub fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
         let status = failure.status();
         let detail = failure.to_string();
@@ -85,7 +83,7 @@ impl ErrorFormat {
             retry_after_ms: None,
             request_id: printable(request_id),
         };
-        let mut response = self.answer(&problem, Code::of(failure));
+        let mut response = self.response(&problem, Code::of(failure));
         if failure.ends_connection() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -105,8 +103,8 @@ impl ErrorFormat {
         response
     }
 
-    /// The answer to a request that asked for too much. The fields about limits
-    /// are not in it: every response gets those.
+    /// The response to a request that exceeds a limit. The fields about limits are added
+    /// later, as to every response.
     pub fn refusal(self, refusal: &Refusal<'_>, request_id: &HeaderValue) -> Response<Bytes> {
         if let Some(template) = refusal.template
             && self != Self::Grpc
@@ -127,10 +125,10 @@ impl ErrorFormat {
             retry_after_ms: refusal.wait.map(|wait| wait.as_millis_ceil().max(1)),
             request_id: printable(request_id),
         };
-        self.answer(&problem, Code::ResourceExhausted)
+        self.response(&problem, Code::ResourceExhausted)
     }
 
-    fn answer(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
+    fn response(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
         let (content_type, body) = match self {
             Self::Problem => (
                 HeaderValue::from_static("application/problem+json"),
@@ -153,7 +151,7 @@ impl ErrorFormat {
     }
 }
 
-/// The answer to OPTIONS of the last hop that a request may take.
+/// The response to an OPTIONS request that may not be forwarded (`Max-Forwards: 0`).
 pub fn options_response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -161,7 +159,7 @@ pub fn options_response() -> Response<Bytes> {
     response
 }
 
-/// An id that this gateway took from a client is ASCII; see `request_id`.
+/// The request id as text. An id from a client is ASCII; see `request_id`.
 fn printable(request_id: &HeaderValue) -> &str {
     request_id.to_str().unwrap_or_default()
 }
@@ -179,6 +177,7 @@ mod tests {
     use super::*;
     use crate::message::Template;
     use crate::request::Ambiguity;
+    use crate::time::Span;
 
     const ID: HeaderValue = HeaderValue::from_static("id-1");
 
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_which_policies_and_how_long() {
+    fn a_refusal_names_the_policies_and_the_wait() {
         let wait = Some(Span::from_micros(1_500_001));
         let response = ErrorFormat::Problem.refusal(&refusal(wait), &ID);
         assert_eq!(response.status(), 429);
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_pass_is_not_told_to_wait() {
+    fn a_request_that_can_never_be_admitted_is_not_told_to_wait() {
         let response = ErrorFormat::Text.refusal(&refusal(None), &ID);
         assert_eq!(
             text(&response),
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_which_part_failed() {
+    fn a_failure_names_the_part_that_failed() {
         let response = ErrorFormat::Problem.failure(Failure::UpstreamTimeout, &ID);
         assert_eq!(response.status(), 504);
         assert_eq!(
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_is_told_what_may_be() {
+    fn a_405_lists_the_supported_methods() {
         for failure in [Failure::Tunnel, Failure::Trace] {
             let response = ErrorFormat::Text.failure(failure, &ID);
             assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
@@ -244,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn who_has_no_token_is_challenged_and_told_of_an_error_only_if_there_is_one() {
-        let answer = |style: ErrorFormat, fault| style.failure(Failure::Unauthorized(fault), &ID);
+    fn a_missing_token_is_challenged_and_an_invalid_token_is_reported_as_an_error() {
+        let answer = |format: ErrorFormat, fault| format.failure(Failure::Unauthorized(fault), &ID);
         let missing = answer(ErrorFormat::Text, TokenFault::Missing);
         assert_eq!(
             (missing.status().as_u16(), &missing.headers()[WWW_AUTHENTICATE]),
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_upstream_is_tried_again_soon() {
+    fn a_busy_upstream_has_a_short_retry_after() {
         let response = ErrorFormat::Problem.failure(Failure::UpstreamBusy, &ID);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_follows_accept_and_the_configuration() {
+    fn the_format_follows_accept_and_the_configuration() {
         let choose = |problem_json, accept: Option<&'static str>| {
             let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
             ErrorFormat::choose(problem_json, &Method::POST, &fields.into_iter().collect())
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_answered_as_a_call_whatever_it_accepts() {
+    fn a_grpc_call_gets_a_grpc_response_whatever_it_accepts() {
         let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/grpc+proto")]
             .map(|(name, value)| (name, HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect();
@@ -288,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_call_is_told_how_long_to_wait_and_gets_no_template() {
+    fn a_refused_grpc_call_is_told_how_long_to_wait_and_gets_no_template() {
         let template = Template {
             status: StatusCode::SERVICE_UNAVAILABLE,
             content_type: HeaderValue::from_static("text/html"),
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_fails_ends_the_connection_like_any_request() {
+    fn a_grpc_call_that_fails_ends_the_connection_like_any_request() {
         let response = ErrorFormat::Grpc.failure(Failure::BodyTooLarge, &ID);
         assert_eq!(response.headers()["grpc-status"], "8");
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");

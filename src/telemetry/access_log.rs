@@ -1,10 +1,9 @@
-//! A line for every request.
+//! The access log: one line for every request.
 //!
-//! Each worker gathers its lines and hands them over in batches to the one
-//! thread that writes, so that a slow disk slows nobody: when the queue is full
-//! the batch is dropped, and the next one that gets through says how many lines
-//! are missing. Keys, queries, values of path parameters and whole
-//! addresses are never written.
+//! Each worker collects its lines and passes them in batches to one writing thread, so
+//! that a slow disk does not slow the workers. If the queue is full, the batch is dropped,
+//! and the next batch says how many lines are missing. Keys, queries, values of path
+//! parameters and whole addresses are never written.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -17,12 +16,12 @@ use std::thread::{self, JoinHandle};
 use super::record::{Name, PolicyRecord, Record};
 use super::settings::{AccessLogSettings, Format, Output};
 
-/// Bytes that a worker gathers before it hands them over without waiting.
+/// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
 /// Batches that may wait for the writing thread.
 const QUEUE_BATCHES: usize = 64;
 
-/// The writing end of the access log: one thread.
+/// The access log of the process, with its writing thread.
 #[derive(Debug)]
 pub struct AccessLog {
     queue: SyncSender<Vec<u8>>,
@@ -34,7 +33,7 @@ impl AccessLog {
     /// Opens the output and starts the writing thread.
     ///
     /// # Errors
-    /// If the file cannot be opened for appending, or no thread be started.
+    /// If the file cannot be opened for appending, or the thread cannot be started.
     pub fn open(settings: &AccessLogSettings) -> io::Result<Self> {
         let output: Box<dyn Write + Send> = match &settings.output {
             Output::Stdout => Box::new(io::stdout()),
@@ -50,7 +49,7 @@ impl AccessLog {
         Ok(Self { queue, format: settings.format, writer })
     }
 
-    /// The end that one worker writes to.
+    /// The part of one worker.
     pub fn worker(&self) -> WorkerLog {
         WorkerLog {
             queue: self.queue.clone(),
@@ -61,16 +60,16 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is left. All workers' ends must be gone.
+    /// Writes the remaining batches. All [`WorkerLog`]s must have been dropped.
     pub fn close(self) {
         drop(self.queue);
-        // A panic there has been reported by the thread itself.
+        // The thread itself has reported a panic.
         let _ = self.writer.join();
     }
 }
 
-/// An output that fails, such as a closed pipe or a full disk, loses lines but
-/// ends nothing; that it failed is said once.
+/// Writes all batches. If the output fails, as with a closed pipe or a full disk, lines
+/// are lost, and the failure is logged once.
 fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
     let mut failing = false;
     for batch in batches {
@@ -85,7 +84,7 @@ fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
     }
 }
 
-/// One worker's end of the access log.
+/// The part of the access log that belongs to one worker.
 #[derive(Debug)]
 pub struct WorkerLog {
     queue: SyncSender<Vec<u8>>,
@@ -93,12 +92,12 @@ pub struct WorkerLog {
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
-    /// Lines lost since the last batch that got through.
+    /// Lines that were lost since the last batch that was passed on.
     dropped: Cell<u64>,
 }
 
 impl WorkerLog {
-    /// Adds a line.
+    /// Adds the line of a request.
     pub(super) fn write(&self, record: &Record) {
         let full = {
             let mut batch = self.batch.borrow_mut();
@@ -116,9 +115,8 @@ impl WorkerLog {
         }
     }
 
-    /// Hands over what has been gathered. To be called now and then, so that a
-    /// line does not wait for others to come.
-    pub fn flush(&self) {
+    /// Passes the batch on to the writing thread.
+    pub(super) fn flush(&self) {
         if self.lines.get() == 0 {
             return;
         }
@@ -231,8 +229,8 @@ fn request_id(record: &Record) -> &str {
     record.request_id.to_str().unwrap_or_default()
 }
 
-/// A JSON string (RFC 8259, section 7): no client can break a line or leave the
-/// quotes.
+/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
+/// end the string.
 fn write_json_text(line: &mut String, text: &str) -> std::fmt::Result {
     line.push('"');
     let mut rest = text;
@@ -250,8 +248,8 @@ fn write_json_text(line: &mut String, text: &str) -> std::fmt::Result {
     Ok(())
 }
 
-/// An address without the part that tells people apart: 24 bits are left of an
-/// IPv4 address, 48 of an IPv6 address.
+/// An address without the part that identifies a person: 24 bits of an IPv4 address, or
+/// 48 bits of an IPv6 address.
 struct Masked(IpAddr);
 
 impl std::fmt::Display for Masked {
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_json_whatever_the_client_sent() {
+    fn a_line_is_valid_json_whatever_the_client_sent() {
         let text = logged(Format::Json, &[record()]);
         assert_eq!(
             text,
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_is_one_line() {
+    fn a_line_of_text_is_one_line() {
         let text = logged(Format::Text, &[record()]);
         assert_eq!(
             text,
