@@ -1,4 +1,4 @@
-//! Header fields, and the one that says for whom a request is.
+//! Header fields, and `Host`.
 
 use super::Case;
 
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     Case::several("an expectation that is met", &[100, 200], &["POST / x"], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"),
 ];
 
-/// Host: there is one, and it is a host.
+/// There is one `Host`, and it is a valid host.
 pub(super) const HOSTS: &[Case] = &[
     Case::bad("no host", b"GET / HTTP/1.1\r\n\r\n"),
     Case::bad("no host beside a target with one", b"GET http://a/ HTTP/1.1\r\n\r\n"),
