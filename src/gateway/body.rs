@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::owed::Owed;
+use crate::engine::Settlement;
 use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
 use crate::telemetry::Recording;
@@ -24,7 +24,7 @@ pub struct ResponseBody {
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
     recording: Option<Box<Recording>>,
-    owed: Option<Box<Owed>>,
+    settlement: Option<Box<Settlement>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ enum Content {
 
 impl ResponseBody {
     const fn new(content: Content) -> Self {
-        Self { content, deadline: None, recording: None, owed: None }
+        Self { content, deadline: None, recording: None, settlement: None }
     }
 
     pub(super) const fn local(bytes: Bytes) -> Self {
@@ -64,9 +64,9 @@ impl ResponseBody {
     pub(super) fn followed_by(
         self,
         recording: Option<Box<Recording>>,
-        owed: Option<Box<Owed>>,
+        settlement: Option<Box<Settlement>>,
     ) -> Self {
-        Self { recording, owed, ..self }
+        Self { recording, settlement, ..self }
     }
 }
 
@@ -78,7 +78,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { content, deadline, recording, owed } = &mut *self;
+        let Self { content, deadline, recording, settlement } = &mut *self;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
             _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),
@@ -94,8 +94,8 @@ impl Body for ResponseBody {
                     if let Some(recording) = recording {
                         recording.record.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
                     }
-                    if let Some(owed) = owed {
-                        owed.observe(bytes);
+                    if let Some(settlement) = settlement {
+                        settlement.observe(bytes);
                     }
                 }
             }

@@ -3,17 +3,20 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-use super::owed::Owed;
-use super::{Client, Gateway, Judgement, ResponseBody};
+use super::record::record_decision;
+use super::{Client, Gateway, ResponseBody};
 use crate::algorithm::Retry;
-use crate::limiter::Decision;
+use crate::decision::Decision;
+use crate::engine::{Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::policy::Policy;
 use crate::proxy::RequestBody;
 use crate::telemetry::{Record, Recording, TunnelBytes};
 use crate::time::Timestamp;
@@ -31,7 +34,7 @@ pub(super) struct Exchange<'g> {
     /// Its record, if there are readers.
     recording: Option<Box<Recording>>,
     /// What must be settled when the response has ended, if anything.
-    owed: Option<Box<Owed>>,
+    settlement: Option<Box<Settlement>>,
 }
 
 impl<'g> Exchange<'g> {
@@ -55,7 +58,7 @@ impl<'g> Exchange<'g> {
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
             recording,
-            owed: None,
+            settlement: None,
             request_id,
         }
     }
@@ -63,16 +66,20 @@ impl<'g> Exchange<'g> {
     /// Remembers the decision of the limiter.
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
-        self.owed = Owed::new(self.gateway, std::mem::take(&mut judgement.decision.lease));
+        self.settlement =
+            Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(recording) = &mut self.recording {
-            self.gateway.record_decision(judgement, &mut recording.record);
+            let route = self.gateway.snapshot.rules.route(judgement.route);
+            record_decision(&mut recording.record, route, judgement);
         }
     }
 
     /// Remembers that the request is forwarded to an upstream with this body.
     pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
-        if let Some(owed) = &mut self.owed {
-            owed.forwarded(headers, body.progress());
+        if let Some(settlement) = &mut self.settlement {
+            let progress = body.progress();
+            let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
+            settlement.forwarded(headers, received);
         }
     }
 
@@ -82,7 +89,11 @@ impl<'g> Exchange<'g> {
     }
 
     /// The response to a request that exceeds a limit.
-    pub(super) fn refusal(&self, decision: &Decision<'_>, retry: Retry) -> Response<ResponseBody> {
+    pub(super) fn refusal(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        retry: Retry,
+    ) -> Response<ResponseBody> {
         let binding = decision.binding();
         let mut names: SmallVec<[&str; 4]> =
             decision.violated().map(|policy| &*policy.name).collect();
@@ -106,14 +117,14 @@ impl<'g> Exchange<'g> {
     pub(super) fn end(
         mut self,
         result: Result<Response<ResponseBody>, Failure>,
-        decision: Option<&Decision<'_>>,
+        decision: Option<&Decision<&Arc<Policy>>>,
     ) -> Response<ResponseBody> {
         let failure = result.as_ref().err().copied();
         let mut response = result.unwrap_or_else(|failure| {
             self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
         });
-        if let Some(owed) = &mut self.owed {
-            owed.answered(&response);
+        if let Some(settlement) = &mut self.settlement {
+            settlement.answered(&response);
         }
         if let Some(recording) = &mut self.recording {
             record_response(&mut recording.record, failure, &mut response);
@@ -125,7 +136,7 @@ impl<'g> Exchange<'g> {
         if let Some(decision) = decision {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
-        response.map(|body| body.followed_by(self.recording, self.owed))
+        response.map(|body| body.followed_by(self.recording, self.settlement))
     }
 }
 

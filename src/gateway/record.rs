@@ -1,30 +1,30 @@
 //! Writes into the record of a request what the limiter decides.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Gateway, Judgement};
-use crate::limiter::{Decision, Outcome, Report};
+use crate::decision::{Decision, Outcome, Report};
+use crate::engine::Judgement;
+use crate::policy::Policy;
+use crate::routes::Route;
 use crate::telemetry::{PolicyRecord, Record};
 
-impl Gateway {
-    /// Adds the route, the client and the decision to the record of a request.
-    pub(super) fn record_decision(&self, judgement: &Judgement<'_>, record: &mut Record) {
-        let Judgement { route, client_ip, decision, .. } = judgement;
-        let route = self.snapshot.rules.route(*route);
-        if let Cow::Owned(masked) = route.path.masked(record.path()) {
-            record.masked_path = Some(masked.into());
-        }
-        record.route = Some((&*route.name).into());
-        record.client = *client_ip;
-        record.outcome = outcome(decision);
-        record.policies = policies(decision);
+/// Adds the route, the client and the decision to the record of a request.
+pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+    let Judgement { client_ip, decision, .. } = judgement;
+    if let Cow::Owned(masked) = route.path.masked(record.path()) {
+        record.masked_path = Some(masked.into());
     }
+    record.route = Some((&*route.name).into());
+    record.client = *client_ip;
+    record.outcome = outcome(decision);
+    record.policies = policies(decision);
 }
 
 /// One word for the decision of all policies.
-fn outcome(decision: &Decision<'_>) -> &'static str {
+fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     match decision.outcome {
         Outcome::Admit if !decision.delay.is_zero() => "delayed",
         // An outcome other than "admitted" says more, so it takes precedence.
@@ -40,7 +40,7 @@ fn outcome(decision: &Decision<'_>) -> &'static str {
     }
 }
 
-fn policies(decision: &Decision<'_>) -> SmallVec<[PolicyRecord; 2]> {
+fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
     let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
         outcome: report.outcome(),

@@ -5,6 +5,7 @@
 
 use http::StatusCode;
 
+use crate::policy::TokenFault;
 use crate::request::{Ambiguity, Malformed};
 
 /// The side that has caused a failure.
@@ -27,18 +28,6 @@ impl Blame {
             Self::Upstream => "upstream",
         }
     }
-}
-
-/// What is wrong with the bearer token that a route demands (RFC 6750, section 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenFault {
-    /// The request has no token.
-    #[error("this route asks for a bearer token, and the request has none")]
-    Missing,
-    /// The token is not signed by a known key, has expired, is for another audience, or
-    /// lacks a claim.
-    #[error("the bearer token of this request is not valid here, or not any more")]
-    Invalid,
 }
 
 /// Why a request got no response from its upstream.

@@ -8,9 +8,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use serde_json::Value;
 
 use super::{
-    Location, Meter, MeterSpec, Pointer, Prefix, Redirect, Rewrite, decrement_max_forwards,
-    join_cookies, request_id, strip_hop_by_hop,
+    Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
+    strip_hop_by_hop,
 };
+use crate::meter::{Meter, MeterSpec, Pointer};
 use crate::request::{RequestView, normal_path};
 
 /// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.

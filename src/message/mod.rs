@@ -9,7 +9,6 @@ mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod grpc;
-mod meter;
 mod redirect;
 mod respond;
 mod rewrite;
@@ -17,16 +16,15 @@ mod template;
 mod websocket;
 
 pub use edits::FieldEdits;
-pub use failure::{Blame, Failure, TokenFault};
+pub use failure::{Blame, Failure};
 pub use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
     merge_content_lengths, request_id, strip_hop_by_hop, strip_hop_by_hop_of_request,
 };
 pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
-pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use redirect::{Location, LocationError, Redirect};
 pub use respond::{ErrorFormat, options_response};
 pub use rewrite::{Prefix, Rewrite};
-pub use template::{Refusal, Template};
+pub use template::Refusal;
 pub use websocket::{accepts_websocket, switch_to_websocket, wants_websocket, websocket_key};

@@ -6,9 +6,10 @@ use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUT
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
-use super::failure::{Failure, TokenFault};
+use super::failure::Failure;
 use super::grpc::{self, Code};
-use super::template::Refusal;
+use super::template::{self, Refusal};
+use crate::policy::TokenFault;
 
 /// `Retry-After` for a busy upstream. Requests in flight end soon.
 const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
@@ -109,7 +110,7 @@ impl ErrorFormat {
         if let Some(template) = refusal.template
             && self != Self::Grpc
         {
-            return template.fill(refusal);
+            return template::fill(template, refusal);
         }
         let detail = match refusal.wait {
             Some(wait) => format!("Try again in {}.", Seconds(wait.as_secs_ceil().max(1))),
@@ -175,7 +176,7 @@ impl std::fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Template;
+    use crate::policy::Template;
     use crate::request::Ambiguity;
     use crate::time::Span;
 

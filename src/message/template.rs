@@ -1,12 +1,12 @@
 //! A refusal, and the response that a policy may configure for it.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
 
+use crate::policy::Template;
 use crate::time::Span;
 
 /// What the response to a refused request says.
@@ -25,51 +25,35 @@ pub struct Refusal<'a> {
     pub template: Option<&'a Template>,
 }
 
-/// The response that a policy configures for refused requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
-    /// Status of the response, 400 to 599.
-    pub status: StatusCode,
-    /// `Content-Type` of the body.
-    pub content_type: HeaderValue,
-    /// The body, in which the placeholders are replaced; see [`Self::PLACEHOLDERS`].
-    pub body: Arc<str>,
-}
-
-impl Template {
-    /// The names of the placeholders, which are written in braces.
-    pub const PLACEHOLDERS: [&'static str; 4] = ["retry_after", "limit", "remaining", "policy"];
-
-    /// The response to one refusal. Braces around other text stay, because JSON contains
-    /// many. If waiting does not help, `{retry_after}` becomes `null`, which is valid JSON
-    /// in place of a number.
-    pub(super) fn fill(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let mut body = String::with_capacity(self.body.len() + 16);
-        let mut rest = &*self.body;
-        while let Some(open) = rest.find('{') {
-            body.push_str(&rest[..open]);
-            rest = &rest[open..];
-            let placeholder = rest[1..]
-                .find('}')
-                .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
-            let end = match placeholder {
-                Some((value, end)) => {
-                    value.write(&mut body);
-                    end
-                }
-                None => {
-                    body.push('{');
-                    1
-                }
-            };
-            rest = &rest[end..];
-        }
-        body.push_str(rest);
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = self.status;
-        response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
-        response
+/// The response to a refusal, from a template. Braces around other text than a placeholder
+/// stay, because JSON contains many. If waiting does not help, `{retry_after}` becomes
+/// `null`, which is valid JSON in place of a number.
+pub(super) fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
+    let mut body = String::with_capacity(template.body.len() + 16);
+    let mut rest = &*template.body;
+    while let Some(open) = rest.find('{') {
+        body.push_str(&rest[..open]);
+        rest = &rest[open..];
+        let placeholder = rest[1..]
+            .find('}')
+            .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
+        let end = match placeholder {
+            Some((value, end)) => {
+                value.write(&mut body);
+                end
+            }
+            None => {
+                body.push('{');
+                1
+            }
+        };
+        rest = &rest[end..];
     }
+    body.push_str(rest);
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = template.status;
+    response.headers_mut().insert(CONTENT_TYPE, template.content_type.clone());
+    response
 }
 
 enum Value<'a> {
@@ -103,6 +87,8 @@ impl<'a> Value<'a> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderValue, StatusCode};
+
     use super::*;
 
     fn fill(body: &str, wait: Option<Span>) -> String {
@@ -118,7 +104,7 @@ mod tests {
             wait,
             template: Some(&template),
         };
-        let response = template.fill(&refusal);
+        let response = super::fill(&template, &refusal);
         assert_eq!(response.status(), 503);
         String::from_utf8(response.into_body().to_vec()).expect("UTF-8")
     }
