@@ -131,8 +131,8 @@ impl Gateway {
         exchange.end(answer, Some(&judgement.decision))
     }
 
-    /// Which route, for whom, and what the limiter decides. Tokens expire by
-    /// `wall`.
+    /// Finds the route of a request, and judges the request under its policies. Tokens
+    /// expire by `wall`.
     async fn judge(
         &self,
         client: &Client,
@@ -156,7 +156,7 @@ impl Gateway {
         let tls_subject = client.identity.as_deref();
         let view =
             RequestView { tls_subject, has_content, may_forward: client.may_forward, ..view };
-        let headroom = |route| self.room(route);
+        let headroom = |route| self.headroom(route);
         self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await.map_err(
             |undecidable| match undecidable {
                 Undecidable::NoRoute => Failure::NoRoute,
@@ -166,8 +166,8 @@ impl Gateway {
         )
     }
 
-    /// Whether the upstream of a route has room for more than is promised.
-    fn room(&self, route: usize) -> Room {
+    /// The headroom of the upstream of a route, for elastic limits.
+    fn headroom(&self, route: usize) -> Room {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
             return Room::default();
         };
