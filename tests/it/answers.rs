@@ -55,8 +55,8 @@ fn a_client_that_accepts_only_text_gets_text() {
     let refused = refusal("", "", &["Accept: text/html"]);
     assert_eq!(refused.field("Content-Type"), Some("text/plain; charset=utf-8"));
     assert!(refused.text().starts_with("Quota Exceeded: "), "{}", refused.text());
-    let everybody = refusal("", "problem_json: false", &["Accept: application/json"]);
-    assert_eq!(everybody.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    let configured = refusal("", "problem_json: false", &["Accept: application/json"]);
+    assert_eq!(configured.field("Content-Type"), Some("text/plain; charset=utf-8"));
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn scripts_of_other_origins_may_read_the_fields() {
 
 #[test]
 fn limits_are_sent_also_when_the_upstream_fails() {
-    let nobody = Reserved::new();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          policies: {{ p: {{ key: ip, limit: 2/day }} }}\n\
          routes: [{{ path: \"/*\", policies: [p], upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let mut client = gateway.client();
     for remaining in [1, 0] {
@@ -136,12 +136,12 @@ fn limits_that_the_origin_states_are_never_loosened() {
 /// Failures of the gateway, each with the part that failed.
 #[test]
 fn a_failure_names_the_part_that_failed_and_no_address() {
-    let nobody = Reserved::new();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          routes: [{{ path: /here, upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let ask = |path: &str| Client::connect(gateway.address()).get(path, &["X-Request-Id: id-9"]);
     for (path, status, source) in

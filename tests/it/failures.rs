@@ -39,12 +39,12 @@ fn assert_failed(response: &Response, status: u16, detail: &str) {
 
 #[test]
 fn a_closed_port_is_a_bad_gateway() {
-    let nobody = Reserved::new();
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          routes: [{{ path: \"/*\", upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let mut client = gateway.client();
     for method in ["GET", "POST"] {

@@ -64,7 +64,7 @@ fn a_response_with_two_readings_is_not_relayed() {
         ("no status", b"HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n"),
         ("a status of four digits", b"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n"),
         (
-            "a switch that nobody asked for",
+            "a switch that was not requested",
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         ),
         ("noise", b"\x01\x02\x03\x04\r\n\r\n"),

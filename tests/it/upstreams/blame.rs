@@ -188,8 +188,8 @@ fn is_ejected_by(endpoint: &str, what: &str) {
 /// The opposite case.
 #[test]
 fn faults_that_an_endpoint_causes_itself_eject_it() {
-    let nobody = Reserved::new();
-    is_ejected_by(&format!("http://{}", nobody.address()), "nobody listens");
+    let closed = Reserved::new();
+    is_ejected_by(&format!("http://{}", closed.address()), "the port is closed");
     for (what, answer) in [
         ("it closes", ""),
         ("it speaks no HTTP", "what?\r\n\r\n"),

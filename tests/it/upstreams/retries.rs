@@ -36,8 +36,8 @@ fn closing_first(times: usize) -> Origin {
 /// No byte was sent to a closed port, so every request can go to another endpoint.
 #[test]
 fn a_request_to_a_closed_port_goes_to_another_endpoint() {
-    let (origin, nobody) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
-    let endpoints = [nobody[0].address(), origin.address(), nobody[1].address()].map(http);
+    let (origin, closed) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
+    let endpoints = [closed[0].address(), origin.address(), closed[1].address()].map(http);
     for balance in ["least_requests", "round_robin", "random", "{ hash: header:x-key }"] {
         let gateway = gateway(&endpoints, &format!("balance: {balance}"), "");
         let mut client = gateway.client();
