@@ -291,7 +291,7 @@ impl Fleet {
 /// long as somebody needs them.
 async fn find(upstreams: &[Arc<UpstreamShared>]) {
     proxy::resolve(upstreams).await;
-    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::look_after(upstream))));
+    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::maintain(upstream))));
 }
 
 fn cores() -> usize {

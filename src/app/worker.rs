@@ -20,7 +20,7 @@ use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
 use crate::store::SharedStore;
 use crate::store::overrides::SharedOverrides;
-use crate::telemetry::WorkerLog;
+use crate::telemetry::{Sinks, WorkerLog};
 use crate::time::Clock;
 
 /// How long a line of the access log may wait for others, and how much later
@@ -65,7 +65,8 @@ impl Worker {
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
+        let sinks = Sinks { access_log: self.log };
+        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut doors =
             Doors { gateway: Rc::clone(&gateway), open: vec![], closing: JoinSet::new() };

@@ -1,5 +1,5 @@
-//! An endpoint at one address, as all workers see it: how it is reached, and how
-//! it is doing. What a request needs to know of that are two atomics.
+//! An endpoint at one address, shared by all workers: how to connect to it, and its
+//! health. A request reads only two atomics of it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,38 +12,38 @@ use parking_lot::{Mutex, MutexGuard};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
-use super::health::Standing;
+use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
 use crate::digest::Counter;
 
-/// What a request is for that names no host, at an endpoint that has none.
+/// The host of a request that names none, at an endpoint without a host name.
 const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
 
-/// An endpoint at one address.
+/// An endpoint at one address, shared by all workers.
 #[derive(Debug)]
-pub(super) struct Member {
+pub(super) struct EndpointShared {
     pub(super) protocol: Protocol,
     pub(super) address: Address,
     /// `host:port`, for requests that name no host.
     pub(super) authority: HeaderValue,
     pub(super) weight: u32,
-    /// Made of its address, and so the same on every gateway.
+    /// Derived from the address, and therefore equal on all gateways.
     pub(super) identity: u64,
-    /// Requests in a row that failed, from all workers.
+    /// Requests that have failed in a row, over all workers.
     errors: AtomicU32,
-    /// What [`Standing::in_service_from_us`] said last.
+    /// A copy of [`HealthState::in_service_from_us`], to be read without the lock.
     in_service_from_us: AtomicU64,
-    standing: Mutex<Standing>,
+    health: Mutex<HealthState>,
 }
 
-/// What is spoken with an endpoint.
+/// The protocol of an endpoint.
 #[derive(Clone, Debug)]
 pub(super) enum Protocol {
     /// HTTP/1.1.
     Http1,
     /// HTTP/2 from the first byte on.
     Http2,
-    /// What both agree on, in TLS.
+    /// The protocol that ALPN selects, in TLS.
     Tls { config: Arc<ClientConfig>, server_name: ServerName<'static> },
 }
 
@@ -64,14 +64,14 @@ impl std::fmt::Display for Address {
     }
 }
 
-impl Member {
-    /// The endpoint of an upstream at one of its addresses. Nothing for one of
-    /// `https` where nothing says how TLS is spoken.
+impl EndpointShared {
+    /// The endpoint of an upstream at one of its addresses; none for an endpoint of
+    /// `https` in an upstream without TLS settings.
     pub(super) fn new(
         upstream: &UpstreamSettings,
         endpoint: &EndpointSettings,
         address: Address,
-        standing: Standing,
+        health: HealthState,
     ) -> Option<Self> {
         let protocol = match &endpoint.target {
             Target::Http(_) | Target::Unix(_) | Target::Echo => Protocol::Http1,
@@ -91,25 +91,25 @@ impl Member {
             identity: Counter::of(|digest| digest.value(shown.as_bytes())).bits(),
             address,
             errors: AtomicU32::new(0),
-            in_service_from_us: AtomicU64::new(standing.in_service_from_us()),
-            standing: Mutex::new(standing),
+            in_service_from_us: AtomicU64::new(health.in_service_from_us()),
+            health: Mutex::new(health),
         })
     }
 
-    /// From when on it may have requests.
+    /// The time from which on it may get requests.
     pub(super) fn in_service_from_us(&self) -> u64 {
         self.in_service_from_us.load(Ordering::Relaxed)
     }
 
-    /// A request has succeeded.
+    /// Records a successful request.
     pub(super) fn succeeded(&self) {
-        // To write only when needed keeps the cache line with all cores.
+        // Written only when needed, so that the cache line stays shared by all cores.
         if self.errors.load(Ordering::Relaxed) > 0 {
             self.errors.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A request has failed; whether that makes `limit` in a row.
+    /// Records a failed request. Returns whether `limit` requests in a row have failed.
     pub(super) fn failed(&self, limit: u32) -> bool {
         let is_enough = self.errors.fetch_add(1, Ordering::Relaxed) + 1 >= limit;
         if is_enough {
@@ -118,16 +118,16 @@ impl Member {
         is_enough
     }
 
-    /// What is known of it, to read.
-    pub(super) fn standing(&self) -> MutexGuard<'_, Standing> {
-        self.standing.lock()
+    /// Its health, to read.
+    pub(super) fn health(&self) -> MutexGuard<'_, HealthState> {
+        self.health.lock()
     }
 
-    /// Changes what is known of it, and lets all workers see.
-    pub(super) fn judge<T>(&self, change: impl FnOnce(&mut Standing) -> T) -> T {
-        let mut standing = self.standing.lock();
-        let changed = change(&mut standing);
-        self.in_service_from_us.store(standing.in_service_from_us(), Ordering::Relaxed);
+    /// Changes its health, and lets all workers see the change.
+    pub(super) fn update_health<T>(&self, change: impl FnOnce(&mut HealthState) -> T) -> T {
+        let mut health = self.health.lock();
+        let changed = change(&mut health);
+        self.in_service_from_us.store(health.in_service_from_us(), Ordering::Relaxed);
         changed
     }
 }

@@ -1,5 +1,5 @@
-//! What becomes of an admitted request: it is held if it must wait, then
-//! answered here, led elsewhere, or forwarded.
+//! Dispatches an admitted request: delays it if it must wait, and then sends a fixed
+//! response or a redirect, or forwards the request to an upstream.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use super::{Client, Exchange, Gateway, ResponseBody};
 use crate::decision::X_RATELIMIT_SOFT;
 use crate::engine::Judgement;
 use crate::message::{
-    Failure, FieldFilter, Redirect, Via, expects_continue, options, strip_hop_by_hop_of_request,
-    switch_to_websocket, take_hop, wants_websocket,
+    Failure, FieldFilter, Redirect, Via, decrement_max_forwards, expects_continue,
+    options_response, strip_hop_by_hop_of_request, switch_to_websocket, wants_websocket,
 };
-use crate::proxy::{Conditions, Expectation, RequestBody};
+use crate::proxy::{Expectation, ForwardOptions, RequestBody};
 use crate::request::RequestView;
 use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
 use crate::time::monotonic;
 
 impl Gateway {
-    /// What becomes of an admitted request, in the time that its route gives it.
-    pub(super) async fn act(
+    /// Dispatches an admitted request within the time that its route allows.
+    pub(super) async fn dispatch(
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
@@ -33,16 +33,16 @@ impl Gateway {
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
-            return self.act_unhurried(client, judgement, request, exchange).await;
+            return self.dispatch_untimed(client, judgement, request, exchange).await;
         };
         let deadline = Instant::from_std(monotonic() + limit);
-        let acting = Box::pin(self.act_unhurried(client, judgement, request, exchange));
-        let answer = timeout_at(deadline, acting).await;
-        let response = answer.map_err(|_| Failure::RequestTimeout)??;
+        let untimed = Box::pin(self.dispatch_untimed(client, judgement, request, exchange));
+        let result = timeout_at(deadline, untimed).await;
+        let response = result.map_err(|_| Failure::RequestTimeout)??;
         Ok(response.map(|body| body.ending_by(deadline)))
     }
 
-    async fn act_unhurried(
+    async fn dispatch_untimed(
         &self,
         client: &Client,
         judgement: &Judgement<'_>,
@@ -50,21 +50,21 @@ impl Gateway {
         exchange: &mut Exchange<'_>,
     ) -> Result<Response<ResponseBody>, Failure> {
         let Judgement { route, affinity, decision, .. } = judgement;
-        self.queue.hold(decision.delay).await?;
+        self.queue.delay(decision.delay).await?;
         let handling = &self.snapshot.routes[*route];
         match &handling.action {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
             Action::Redirect(redirect) => self.redirect(client, *route, redirect, request),
             Action::Forward(upstream) => {
                 let (mut head, body) = request.into_parts();
-                if !take_hop(&head.method, &mut head.headers) {
-                    return Ok(options().map(ResponseBody::local));
+                if !decrement_max_forwards(&head.method, &mut head.headers) {
+                    return Ok(options_response().map(ResponseBody::local));
                 }
                 let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
                 let body = RequestBody::new(body, max_bytes, client.demand, filter)?;
-                let (body, expectation) = hold_back(&head, body);
+                let (body, expectation) = hold_until_wanted(&head, body);
                 let wants_websocket = wants_websocket(&head);
-                self.introduce(client, handling, &mut head)?;
+                self.prepare_upstream_request(client, handling, &mut head)?;
                 if wants_websocket {
                     switch_to_websocket(&mut head.headers);
                 }
@@ -74,11 +74,15 @@ impl Gateway {
                 exchange.forwarded(&mut head.headers, &body);
                 let mut request = Request::from_parts(head, body);
                 let filter = self.filters.responses(*route);
-                relay_interim(client, &mut request, filter, expectation.clone());
-                let (timeouts, retries) = (handling.timeouts, handling.retries.as_ref());
-                let conditions = Conditions { timeouts, retries, affinity: *affinity };
-                let response = self.proxy.forward(*upstream, request, conditions).await;
-                // What the client has not been asked for is not wanted any more.
+                relay_interim_responses(client, &mut request, filter, expectation.clone());
+                let options = ForwardOptions {
+                    timeouts: handling.timeouts,
+                    retries: handling.retries.as_ref(),
+                    affinity: *affinity,
+                    attempts: exchange.attempts(),
+                };
+                let response = self.proxy.forward(*upstream, request, options).await;
+                // A body that the upstream has not asked for until now is not needed.
                 expectation.iter().for_each(Expectation::refuse);
                 Ok(response?.map(|body| ResponseBody::upstream(body, Arc::clone(filter))))
             }
@@ -99,9 +103,9 @@ impl Gateway {
         Ok(response.map(ResponseBody::local))
     }
 
-    /// Writes into a request who asks, and through whom, for the backend to see,
-    /// and changes what the route says.
-    fn introduce(
+    /// Prepares the head of a request for the upstream: removes hop-by-hop fields, adds
+    /// the fields about the client and the gateway, and applies the edits of the route.
+    fn prepare_upstream_request(
         &self,
         client: &Client,
         handling: &Handling,
@@ -109,7 +113,8 @@ impl Gateway {
     ) -> Result<(), Failure> {
         strip_hop_by_hop_of_request(&mut head.headers);
         head.headers.remove(X_RATELIMIT_SOFT);
-        // A target in absolute form names the host, maybe alone (RFC 9112, section 3.2.2).
+        // A target in absolute form names the host, even if there is no `Host` (RFC 9112,
+        // section 3.2.2).
         let target =
             head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
         if let Some(Ok(host)) = target {
@@ -129,8 +134,14 @@ impl Gateway {
         Ok(())
     }
 
-    /// Changes in an answer what the route says, whoever gives it.
-    pub(super) fn change(&self, route: Option<usize>, is_local: bool, headers: &mut HeaderMap) {
+    /// Applies the edits of a route to the head of a response. `is_local` is whether the
+    /// gateway itself has made the response.
+    pub(super) fn edit_response(
+        &self,
+        route: Option<usize>,
+        is_local: bool,
+        headers: &mut HeaderMap,
+    ) {
         let handling = route.map(|route| &self.snapshot.routes[route]);
         match handling.and_then(|handling| handling.changes.as_ref()) {
             Some(changes) if is_local => changes.response.complete(headers),
@@ -140,9 +151,9 @@ impl Gateway {
     }
 }
 
-/// A body that its client sends only when it is asked to is held back until the
-/// backend wants it.
-fn hold_back(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectation>) {
+/// If the client sends its body only after `100 Continue`, the body is held until the
+/// upstream wants it.
+fn hold_until_wanted(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectation>) {
     if body.is_end_stream() || !expects_continue(head.version, &head.headers) {
         return (body, None);
     }
@@ -150,9 +161,10 @@ fn hold_back(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectatio
     (body.held_until(&expectation), Some(expectation))
 }
 
-/// What the backend says before its answer reaches the client, if it can, in the
-/// fields that pass `filter`; and that it wants the body reaches the body.
-fn relay_interim(
+/// Relays interim responses of the upstream to the client, if the client can receive
+/// them, with the fields that pass `filter`. A `100 Continue` releases a body that is
+/// held.
+fn relay_interim_responses(
     client: &Client,
     request: &mut Request<RequestBody>,
     filter: &Arc<FieldFilter>,

@@ -1,5 +1,5 @@
-//! Opening a connection: to an address, through TLS, up to the protocol that
-//! both sides speak.
+//! Opens connections: to an address, through TLS, and with the HTTP version that both
+//! sides support.
 
 use std::io;
 use std::sync::Arc;
@@ -13,49 +13,52 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::{http1, http2};
+use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
 use crate::proxy::fault::Fault;
-use crate::proxy::member::{Address, Member, Protocol};
 
-/// What ALPN calls HTTP/2 (RFC 9113, section 3.2).
+/// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
 const ALPN_HTTP2: &[u8] = b"h2";
-/// And HTTP/1.1 (RFC 7301, section 6).
+/// The ALPN name of HTTP/1.1 (RFC 7301, section 6).
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
-/// An open connection.
+/// A new connection.
 #[derive(Debug)]
-pub(in crate::proxy) enum Dialed {
-    /// One request at a time.
+pub(in crate::proxy) enum NewConnection {
+    /// Carries one request at a time.
     Http1(http1::Connection),
-    /// Many.
+    /// Carries many requests at once.
     Http2(http2::Connection),
 }
 
 /// Opens a connection within `limit`.
 ///
 /// # Errors
-/// If none can be opened, or not in time.
-pub(in crate::proxy) async fn dial(member: &Member, limit: Duration) -> Result<Dialed, Fault> {
-    timeout(limit, open(member, &[])).await.map_err(|_| Fault::ConnectTimeout)?
+/// If none can be opened in time.
+pub(in crate::proxy) async fn connect(
+    endpoint: &EndpointShared,
+    limit: Duration,
+) -> Result<NewConnection, Fault> {
+    timeout(limit, open(endpoint, &[])).await.map_err(|_| Fault::ConnectTimeout)?
 }
 
-/// Opens one of HTTP/1.1, whatever else the other side speaks: it alone can
-/// change its protocol.
+/// Opens a connection of HTTP/1.1, even if the endpoint also supports HTTP/2: only
+/// HTTP/1.1 can change its protocol.
 ///
 /// # Errors
-/// If none can be opened, or not in time.
-pub(super) async fn dial_http1(
-    member: &Member,
+/// If none can be opened in time.
+pub(super) async fn connect_http1(
+    endpoint: &EndpointShared,
     limit: Duration,
 ) -> Result<http1::Connection, Fault> {
-    let opened = timeout(limit, open(member, &[ALPN_HTTP1])).await;
+    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1])).await;
     match opened.map_err(|_| Fault::ConnectTimeout)?? {
-        Dialed::Http1(connection) => Ok(connection),
-        Dialed::Http2(_) => Err(Fault::NoTunnel),
+        NewConnection::Http1(connection) => Ok(connection),
+        NewConnection::Http2(_) => Err(Fault::NoTunnel),
     }
 }
 
-/// Whose fault it is that no connection can be opened: nothing is said about an
-/// endpoint by what this process is out of.
+/// The fault if no connection can be opened. A lack of resources in this process is no
+/// fault of the endpoint.
 fn unreachable(error: io::Error) -> Fault {
     match Errno::from_io_error(&error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Fault::Exhausted,
@@ -63,8 +66,8 @@ fn unreachable(error: io::Error) -> Fault {
     }
 }
 
-/// Why there is no TLS. An endpoint that speaks only HTTP/2 refuses a handshake for
-/// a tunnel, which offers only HTTP/1.1.
+/// The fault if the TLS handshake fails. An endpoint that supports only HTTP/2 refuses
+/// the handshake for a tunnel, which offers only HTTP/1.1.
 fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
     let error = error.get_ref().and_then(|error| error.downcast_ref());
     match error {
@@ -75,9 +78,9 @@ fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
     }
 }
 
-/// `protocols` are those of ALPN, if not all that we speak are wanted.
-async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Fault> {
-    let address = match &member.address {
+/// `protocols` are the ALPN names to offer; if empty, those of the TLS settings.
+async fn open(endpoint: &EndpointShared, protocols: &[&[u8]]) -> Result<NewConnection, Fault> {
+    let address = match &endpoint.address {
         Address::Socket(address) => address,
         Address::Path(path) => {
             let stream = UnixStream::connect(path).await.map_err(unreachable)?;
@@ -86,7 +89,7 @@ async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Fault> {
     };
     let stream = TcpStream::connect(address).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
-    match &member.protocol {
+    match &endpoint.protocol {
         Protocol::Http1 => http1_over(stream).await,
         Protocol::Http2 => http2_over(stream).await,
         Protocol::Tls { config, server_name } => {
@@ -106,17 +109,17 @@ async fn open(member: &Member, protocols: &[&[u8]]) -> Result<Dialed, Fault> {
     }
 }
 
-async fn http1_over<T>(stream: T) -> Result<Dialed, Fault>
+async fn http1_over<T>(stream: T) -> Result<NewConnection, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let connection = http1::Connection::over(stream).await;
-    connection.map(Dialed::Http1).map_err(|_| Fault::Unreachable)
+    connection.map(NewConnection::Http1).map_err(|_| Fault::Unreachable)
 }
 
-async fn http2_over<T>(stream: T) -> Result<Dialed, Fault>
+async fn http2_over<T>(stream: T) -> Result<NewConnection, Fault>
 where
     T: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    http2::Connection::over(stream).await.map(Dialed::Http2)
+    http2::Connection::over(stream).await.map(NewConnection::Http2)
 }

@@ -1,4 +1,4 @@
-//! A limit on the pause between two pieces of a body.
+//! A limit on the pause between two frames of a body.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -9,28 +9,28 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::time::monotonic;
 
-/// A limit on the pause between two pieces of a body. The timer is made only
-/// when a piece has to be waited for, so a body that is all there costs none.
+/// A limit on the pause between two frames of a body. The timer is made only when
+/// a frame must be waited for, so a body that is complete needs no timer.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(in crate::proxy) struct IdleTimer {
     limit: Duration,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Whether the timer was set for the present pause.
+    /// Whether the timer was set for the current pause.
     running: bool,
 }
 
-impl Patience {
-    pub(super) fn new(limit: Duration) -> Self {
+impl IdleTimer {
+    pub(in crate::proxy) fn new(limit: Duration) -> Self {
         Self { limit, timer: None, running: false }
     }
 
-    /// A piece has come.
-    pub(super) fn reset(&mut self) {
+    /// Ends the current pause.
+    pub(in crate::proxy) fn reset(&mut self) {
         self.running = false;
     }
 
-    /// Ready when the present pause has been too long.
-    pub(super) fn poll_exhausted(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the current pause has exceeded the limit.
+    pub(in crate::proxy) fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timer = match &mut self.timer {
             Some(timer) if self.running => timer,
             Some(timer) => {

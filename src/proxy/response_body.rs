@@ -1,4 +1,4 @@
-//! The body of a response: while it lasts, its request is in flight.
+//! The body of an upstream's response: while it lasts, its request is in flight.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,34 +12,36 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::Patience;
-use crate::proxy::endpoint::{Connection, Lease};
+use super::body::IdleTimer;
+use super::endpoint::{Connection, InFlight};
 
-/// How long the end of a stream may take when the whole body has come.
+/// How long the end of a stream may take after the whole body has arrived.
 const MAX_END: Duration = Duration::from_secs(1);
 
-/// A response's body on its way to the client. While it lasts, its request is
-/// in flight; when it has been read to its end, its connection can serve again.
+/// The body of an upstream's response on its way to the client. It wraps the HTTP
+/// library's body because three things depend on how the body ends: the request is
+/// in flight until then, its connection can be used again only after a complete
+/// body, and a pause that is too long breaks the body off.
 #[derive(Debug)]
 pub struct ResponseBody {
-    /// Until this is dropped.
+    /// None only while this value is dropped.
     incoming: Option<Incoming>,
-    patience: Patience,
-    /// Until the end.
-    connection: Option<(Lease, Connection)>,
+    idle: IdleTimer,
+    /// None after the end of the body.
+    connection: Option<(InFlight, Connection)>,
 }
 
-/// Why a response stops in its middle. The status has gone out
-/// already, so all that is left is to end the client's connection.
+/// Why a response breaks off. Its status has already been sent, so the gateway can
+/// only end the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BrokenResponse {
-    /// Nothing came for too long.
+    /// The pause between two frames was too long.
     #[error("the upstream paused for too long in the middle of its response")]
     Idle,
-    /// The connection broke, or what came on it was no HTTP.
+    /// The connection ended, or the upstream broke the HTTP framing.
     #[error("the upstream's response broke off")]
     Broken,
-    /// The whole request has taken as long as its route allows.
+    /// The request has taken longer than its route allows.
     #[error("the request took longer than its route allows")]
     Overdue,
 }
@@ -56,42 +58,42 @@ impl BrokenResponse {
 }
 
 impl ResponseBody {
-    pub(in crate::proxy) fn new(
+    pub(super) fn new(
         incoming: Incoming,
-        patience: Duration,
-        lease: Lease,
+        idle_limit: Duration,
+        in_flight: InFlight,
         connection: Connection,
     ) -> Self {
-        let (incoming, connection) = (Some(incoming), Some((lease, connection)));
-        let mut body = Self { incoming, patience: Patience::new(patience), connection };
+        let (incoming, connection) = (Some(incoming), Some((in_flight, connection)));
+        let mut body = Self { incoming, idle: IdleTimer::new(idle_limit), connection };
         if body.is_end_stream() {
             body.finish();
         }
         body
     }
 
-    /// No body, but a tunnel on the connection: the request is in flight until
-    /// this is dropped.
-    pub(in crate::proxy) fn of_tunnel(
+    /// The response has no body but turns its connection into a tunnel. The request
+    /// is in flight until this value is dropped.
+    pub(super) fn of_tunnel(
         incoming: Incoming,
-        lease: Lease,
+        in_flight: InFlight,
         connection: Connection,
     ) -> Self {
-        let patience = Patience::new(Duration::MAX);
-        Self { incoming: Some(incoming), patience, connection: Some((lease, connection)) }
+        let idle = IdleTimer::new(Duration::MAX);
+        Self { incoming: Some(incoming), idle, connection: Some((in_flight, connection)) }
     }
 
     fn finish(&mut self) {
-        if let Some((lease, connection)) = self.connection.take() {
-            lease.end(connection);
+        if let Some((in_flight, connection)) = self.connection.take() {
+            in_flight.end(connection);
         }
     }
 }
 
 impl Drop for ResponseBody {
     /// A client of HTTP/1 has the whole body with its last byte. An endpoint of HTTP/2
-    /// may say a moment later that the stream ends; until then, to let go of the stream
-    /// is to reset it.
+    /// may end the stream a moment later. Dropping the stream before that would reset
+    /// it, so a task waits for its end.
     fn drop(&mut self) {
         let (incoming, connection) = (self.incoming.take(), self.connection.take());
         let whole = incoming.filter(|incoming| incoming.size_hint().exact() == Some(0));
@@ -119,9 +121,9 @@ impl Body for ResponseBody {
             return Poll::Ready(None);
         };
         let Poll::Ready(frame) = Pin::new(incoming).poll_frame(cx) else {
-            return self.patience.poll_exhausted(cx).map(|()| Some(Err(BrokenResponse::Idle)));
+            return self.idle.poll_expired(cx).map(|()| Some(Err(BrokenResponse::Idle)));
         };
-        self.patience.reset();
+        self.idle.reset();
         if frame.is_none() || self.is_end_stream() {
             self.finish();
         }
