@@ -31,6 +31,7 @@ pub mod gateway;
 pub mod gradient;
 pub mod limiter;
 pub mod message;
+mod platform;
 pub mod proxy;
 pub mod request;
 pub mod rules;

@@ -96,7 +96,7 @@ fn policed(jwks: &str, policy: &str) -> String {
 fn quick(issuer: &Issuer) -> Gateway {
     let jwks = format!("{{ url: \"{}\", refresh: 1s }}", issuer.url());
     let gateway = Gateway::start(&demanding(&jwks));
-    eventually("keys come", || gateway.log().contains("a new key set is in force"));
+    eventually("keys come", || gateway.log().contains("a new key set is in use"));
     gateway
 }
 
@@ -121,7 +121,7 @@ fn the_keys_of_an_issuer_are_in_force_from_the_start_and_change_with_it() {
     eventually("a new key comes beside the old one", || statuses(&gateway) == [200, 200]);
     issuer.says(good(&["p256"]));
     eventually("the old one goes", || statuses(&gateway) == [401, 200]);
-    assert!(gateway.log().contains("a new key set is in force"), "{}", gateway.log());
+    assert!(gateway.log().contains("a new key set is in use"), "{}", gateway.log());
     assert!(!gateway.log().contains("of=all"), "a query may be a secret");
 }
 
@@ -161,7 +161,7 @@ fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
         eventually(said, || gateway.log().contains(said));
         assert_eq!(statuses(&gateway), [200, 401], "{said}");
     }
-    assert!(gateway.log().contains("the one of before stays in force"));
+    assert!(gateway.log().contains("the previous one stays in use"));
     issuer.says(good(&["p256"]));
     eventually("it is itself again", || statuses(&gateway) == [401, 200]);
 }
@@ -202,7 +202,7 @@ fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
     assert_eq!(client.get("/", &["Authorization: Bearer a.b.c"]).status, 401, "it is none");
     let lines = gateway.access_lines(1);
     assert_eq!(lines[0]["outcome"], "keys_away");
-    assert!(gateway.log().contains("until it comes, no token is verified"), "{}", gateway.log());
+    assert!(gateway.log().contains("until then, no token is valid"), "{}", gateway.log());
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
     assert_eq!(statuses(&gateway), [401, 200]);
     let nobody = Reserved::new();
     gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", nobody.address())));
-    let refused = "not reloaded, the running configuration stays: the key set cannot be had";
+    let refused = "not reloaded, the running configuration stays: the key set cannot be fetched";
     eventually(refused, || gateway.log().contains(refused));
     assert_eq!(statuses(&gateway), [401, 200]);
 }

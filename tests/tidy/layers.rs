@@ -8,7 +8,7 @@ use crate::tree::{File, Finding, Tree};
 /// those of lower rows, never its neighbours.
 const ROWS: [&[&str]; 11] = [
     &["time"],
-    &["drain", "telemetry"],
+    &["drain", "platform", "telemetry"],
     &["request", "digest", "algorithm", "terms", "gradient"],
     &["message"],
     &["rules", "store", "server"],

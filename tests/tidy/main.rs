@@ -5,8 +5,10 @@
 //! meets a small bad tree that it must find fault with.
 
 mod code;
+mod cycles;
 mod documents;
 mod layers;
+mod modules;
 mod names;
 mod text;
 mod tree;
@@ -59,6 +61,11 @@ fn no_path_of_one_machine_is_written_down() {
 #[test]
 fn imports_point_down() {
     hold(layers::upward_imports);
+}
+
+#[test]
+fn no_files_import_each_other() {
+    hold(cycles::import_cycles);
 }
 
 #[test]
