@@ -14,7 +14,7 @@ pub(super) fn raise() -> usize {
     let raised = Rlimit { current: maximum, maximum };
     // macOS refuses an unlimited number, but accepts this one.
     let bounded = Rlimit { current: Some(10_240), maximum };
-    let set = |limit: Rlimit| setrlimit(Resource::Nofile, limit.clone()).map(|()| limit.current);
+    let set = |limit: Rlimit| setrlimit(Resource::Nofile, limit).map(|()| limit.current);
     let limit = set(raised).or_else(|_| set(bounded)).unwrap_or(current);
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }

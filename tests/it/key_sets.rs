@@ -110,7 +110,7 @@ fn statuses(gateway: &Gateway) -> [u16; 2] {
 }
 
 #[test]
-fn the_keys_of_an_issuer_are_in_force_from_the_start_and_change_with_it() {
+fn the_keys_of_an_issuer_are_used_from_the_start_and_change_with_it() {
     let issuer = Issuer::new(&["ed25519"]);
     let gateway = quick(&issuer);
     assert_eq!(statuses(&gateway), [200, 401], "{}", gateway.log());
@@ -138,7 +138,7 @@ fn a_short_form_names_a_url_or_a_file() {
 }
 
 #[test]
-fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
+fn whatever_an_issuer_sends_its_last_valid_keys_stay_in_use() {
     let issuer = Issuer::new(&["ed25519"]);
     let gateway = quick(&issuer);
     let huge = format!("{{\"keys\":[{}]}}", "{},".repeat(100_000));
@@ -167,7 +167,7 @@ fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
 }
 
 #[test]
-fn tokens_hold_while_their_issuer_is_away() {
+fn tokens_stay_valid_while_their_issuer_is_unavailable() {
     let issuer = Reserved::new();
     let publish = |answer: String| {
         use std::io::{Read as _, Write as _};
@@ -218,7 +218,7 @@ fn until_the_first_keys_come_a_policy_may_count_by_address() {
 }
 
 #[test]
-fn a_slow_issuer_delays_a_start_only_so_much() {
+fn a_slow_issuer_delays_a_start_for_a_bounded_time() {
     let issuer = Origin::serving(|_, read| {
         while read().is_some() {
             thread::sleep(PATIENCE);
@@ -233,7 +233,7 @@ fn a_slow_issuer_delays_a_start_only_so_much() {
 }
 
 #[test]
-fn a_key_that_is_missed_is_fetched_early_and_a_flood_of_them_is_not_one_of_questions() {
+fn an_unknown_key_is_fetched_early_and_a_flood_of_them_causes_few_fetches() {
     let issuer = Issuer::new(&["ed25519"]);
     let start = crate::support::now();
     let gateway = Gateway::start(&demanding(&format!("\"{}\"", issuer.url())));
@@ -258,7 +258,7 @@ fn a_key_that_is_missed_is_fetched_early_and_a_flood_of_them_is_not_one_of_quest
 }
 
 #[test]
-fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
+fn a_reload_keeps_fetched_keys_and_refuses_an_unreachable_source() {
     let issuer = Issuer::new(&["ed25519"]);
     let jwks = format!("\"{}\"", issuer.url());
     let gateway = Gateway::start(&demanding(&jwks));
@@ -276,7 +276,7 @@ fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
 }
 
 #[test]
-fn an_issuer_is_known_by_its_certificate() {
+fn an_issuer_is_verified_by_its_certificate() {
     let made = Certificates::temporary("127.0.0.1");
     let publishing = format!(
         "listeners: [{{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {}, key: {} }}] }} }}]\n\
