@@ -19,25 +19,22 @@
 //!
 //! `tests/tidy` holds this table.
 
-pub mod algorithm;
 pub mod app;
 pub mod cli;
 pub mod config;
-pub mod digest;
-pub mod drain;
+pub mod engine;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod gateway;
 pub mod gradient;
-pub mod limiter;
 pub mod message;
 mod platform;
 pub mod proxy;
-pub mod request;
-pub mod rules;
+pub mod routes;
 pub mod server;
 pub mod snapshot;
-pub mod store;
 pub mod telemetry;
-pub mod terms;
-pub mod time;
+
+pub use tollgate_limiter::{
+    algorithm, decision, digest, drain, meter, policy, request, store, terms, time,
+};

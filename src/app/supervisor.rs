@@ -258,7 +258,7 @@ impl Supervisor {
 
     /// Whether a rule verifies tokens.
     pub(super) fn verifies_tokens(&self) -> bool {
-        self.snapshot.rules.verifies_tokens()
+        self.snapshot.rules.clients().verifies_tokens()
     }
 
     /// The geographic databases in use, and their files.

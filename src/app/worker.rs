@@ -11,9 +11,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
+use crate::decision::RateLimiter;
 use crate::drain::{self, Drain, Stop};
 use crate::gateway::{CurrentGateway, Gateway};
-use crate::limiter::RateLimiter;
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use super::rate::rate;
 use crate::config::{Config, Route};
-use crate::rules::{Mode, PathPattern, Policy};
+use crate::policy::{Mode, Policy};
+use crate::request::PathPattern;
 use crate::snapshot::Action;
 
 /// The content of a cell that stands for all values.

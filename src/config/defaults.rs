@@ -4,7 +4,7 @@
 
 use http::header::{HeaderName, HeaderValue};
 
-use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader};
+use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader};
 
 /// `Content-Type` of bodies written in the configuration.
 pub(super) const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");

@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::rules::GeoDatabase;
+use crate::policy::GeoDatabase;
 
 /// The largest file that is read, in bytes: 1 GiB. Those of cities have about
 /// a tenth of it.

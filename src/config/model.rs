@@ -8,12 +8,14 @@ use super::defaults;
 use super::geo::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
-use crate::limiter::HeaderSettings;
+use crate::decision::HeaderSettings;
+use crate::policy::{ClientSettings, KeyExpr, Policy};
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::rules::{self, ClientSettings, KeyExpr, PathMatch, PathPattern, Policy};
+use crate::request::{PathMatch, PathPattern};
+use crate::routes;
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
@@ -63,7 +65,7 @@ impl Config {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let route = Route {
-            rule: rules::Route {
+            rule: routes::Route {
                 name: "1".into(),
                 hosts: Vec::new(),
                 path: PathPattern { segments: Vec::new(), tail: true },
@@ -122,7 +124,7 @@ pub struct KeySource {
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Which requests, and by which policies they are judged.
-    pub rule: rules::Route,
+    pub rule: routes::Route,
     /// What becomes of them.
     pub handling: Handling,
     /// Which requests, as the file says it.

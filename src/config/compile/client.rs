@@ -5,7 +5,7 @@ use crate::config::defaults;
 use crate::config::field::{Field, Spanned};
 use crate::config::raw::{RawApiKey, RawClient, RawUser};
 use crate::config::scalar::FieldName;
-use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 impl Compiler<'_> {
     pub(super) fn client(&self, raw: Option<&RawClient>) -> ClientSettings {

@@ -10,8 +10,8 @@ use crate::config::field::{Either, Field, Spanned};
 use crate::config::node::Span;
 use crate::config::raw::{RawClient, RawCost, RawCount, RawCountAll, RawSettle};
 use crate::config::scalar::Size;
-use crate::message::MeterSpec;
-use crate::rules::{Cost, Count};
+use crate::meter::MeterSpec;
+use crate::policy::{Cost, Count};
 
 impl Compiler<'_> {
     /// What a request costs under `own`, the policy's algorithm.

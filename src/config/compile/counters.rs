@@ -11,7 +11,7 @@ use super::Compiler;
 use crate::config::model::Config;
 use crate::config::node::Span;
 use crate::config::raw::RawConfig;
-use crate::rules::Policy;
+use crate::policy::Policy;
 
 impl Compiler<'_> {
     /// Finds policies whose counters Redis would take for one.

@@ -9,7 +9,7 @@ use crate::config::field::{Field, Spanned};
 use crate::config::node::Span as Place;
 use crate::config::raw::{RawElastic, RawPolicy, RawRoom, RawUpstream};
 use crate::config::scalar::Percent;
-use crate::rules::Elastic;
+use crate::policy::Elastic;
 use crate::time::Span;
 
 /// Faster than a millisecond is no upstream, and slower than ten minutes none that works.

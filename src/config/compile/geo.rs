@@ -7,7 +7,7 @@ use crate::config::model::Config;
 use crate::config::node::Span;
 use crate::config::raw::{List, RawClient, RawConfig, RawExempt};
 use crate::config::scalar::PlaceCode;
-use crate::rules::{GeoCode, KeyExpr, Policy};
+use crate::policy::{GeoCode, KeyExpr, Policy};
 
 /// Each database is asked for each request that has a place in its key.
 const MAX_DATABASES: usize = 8;

@@ -14,8 +14,8 @@ use crate::config::field::{Either, Field, Spanned};
 use crate::config::model::KeySource;
 use crate::config::raw::{RawClient, RawJwks, RawJwksForm, RawJwt, RawJwtAlgorithm};
 use crate::config::scalar::DocumentUrl;
+use crate::policy::{KeySet, TokenKeys, VerifyingKey};
 use crate::proxy::{DocumentSource, Target, TlsError, TlsParts, TlsSettings};
-use crate::rules::{KeySet, TokenKeys, VerifyingKey};
 use crate::time::Span;
 
 /// How often a set is fetched again where nothing is said of it.

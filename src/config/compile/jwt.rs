@@ -6,7 +6,7 @@ use super::Compiler;
 use crate::config::field::{Either, Spanned};
 use crate::config::node::Span;
 use crate::config::raw::{OneOrMore, RawJwt, RawJwtAlgorithm};
-use crate::rules::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
+use crate::policy::{JwtSettings, KeyError, TokenKeys, VerifyingKey};
 
 impl Compiler<'_> {
     pub(super) fn jwt(&self, raw: &Spanned<RawJwt>) -> Option<JwtSettings> {

@@ -4,7 +4,7 @@ use super::Compiler;
 use crate::config::field::{Either, Spanned};
 use crate::config::raw::{RawClient, RawKey, RawKeyList};
 use crate::config::scalar::KeyWord;
-use crate::rules::KeyExpr;
+use crate::policy::KeyExpr;
 
 /// How deep `first` and `all` may stand in each other.
 const MAX_DEPTH: usize = 8;

@@ -6,7 +6,7 @@ use super::Compiler;
 use super::terms::shares_store;
 use crate::config::field::{Field, Spanned};
 use crate::config::raw::{RawConfig, RawOverrides, RawPolicy, RawStore};
-use crate::rules::Overridable;
+use crate::policy::Overridable;
 
 const ADVICE: &str = "like overrides: { path: overrides.redb }";
 

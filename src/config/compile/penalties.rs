@@ -7,7 +7,7 @@ use crate::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
 use crate::config::field::{Field, Spanned};
 use crate::config::raw::RawPenalty;
 use crate::config::scalar::Rate;
-use crate::rules::Penalty;
+use crate::policy::Penalty;
 use crate::time::Span;
 
 const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;

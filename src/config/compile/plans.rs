@@ -5,7 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::config::field::{Either, Entries, Field, Spanned};
 use crate::config::raw::{RawClient, RawKey, RawKeyList, RawPlans, RawPolicy};
 use crate::config::scalar::{Allowance, KeyWord};
-use crate::rules::{KeyExpr, Plan, Plans};
+use crate::policy::{KeyExpr, Plan, Plans};
 
 /// A plan is looked for in every request.
 const MAX_PLANS: usize = 64;

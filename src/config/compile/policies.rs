@@ -7,7 +7,7 @@ use super::key::{NeededParam, needed_params};
 use crate::config::field::{Field, Spanned};
 use crate::config::model::StoreSettings;
 use crate::config::raw::{RawClient, RawConfig, RawExempt, RawMissingKey, RawMode, RawPolicy};
-use crate::rules::{ClientSettings, Cost, Exempt, KeyExpr, MissingKey, Mode, Policy, Preflights};
+use crate::policy::{ClientSettings, Cost, Exempt, KeyExpr, MissingKey, Mode, Policy, Preflights};
 use crate::terms::StoreMode;
 
 /// A policy's name, and the policy unless it is broken.

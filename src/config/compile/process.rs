@@ -9,7 +9,7 @@ use crate::config::raw::{
     RawAccessLog, RawDialect, RawFormat, RawHeaders, RawRuntime, RawTelemetry,
 };
 use crate::config::scalar::{Level, OutputPath};
-use crate::limiter::{Dialect, HeaderSettings};
+use crate::decision::{Dialect, HeaderSettings};
 use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
 
 const MAX_DRAIN: Duration = Duration::from_secs(86_400);

@@ -8,7 +8,8 @@ use crate::config::defaults::CONTENT_TYPE;
 use crate::config::field::Spanned;
 use crate::config::raw::{RawRedirect, RawRespond, RawResponse};
 use crate::config::scalar::PathText;
-use crate::message::{Redirect, Template};
+use crate::message::Redirect;
+use crate::policy::Template;
 use crate::snapshot::FixedResponse;
 
 /// What a template may fill in.

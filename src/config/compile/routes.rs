@@ -14,8 +14,10 @@ use crate::config::model::{Route, Written};
 use crate::config::node::Span;
 use crate::config::raw::{List, RawComparison, RawConfig, RawPathMatch, RawRoute, RawUpstream};
 use crate::config::scalar::PathText;
+use crate::policy::{KeyExpr, Policy};
 use crate::proxy::RouteTimeouts;
-use crate::rules::{self, KeyExpr, PathMatch, PathPattern, Policy};
+use crate::request::{PathMatch, PathPattern};
+use crate::routes;
 use crate::snapshot::{Action, Handling};
 
 /// All policies of a route are judged in one decision, which must stay small.
@@ -130,7 +132,7 @@ impl Compiler<'_> {
         let retries = route.retries.value().map(|retries| self.retries(retries));
         let affinity = self.affinity(action.as_ref()?, path?, &shown, known);
         Some(Route {
-            rule: rules::Route {
+            rule: routes::Route {
                 name: name.into(),
                 hosts: route.hosts.items().map(|host| host.value.0.clone()).collect(),
                 path: path?.0.clone(),

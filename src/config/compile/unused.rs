@@ -8,7 +8,8 @@ use crate::config::field::{Entries, Field, Spanned};
 use crate::config::model::{Config, Route};
 use crate::config::node::Span;
 use crate::config::raw::{RawConfig, RawPolicy, RawRoute};
-use crate::rules::{self, PathPattern, Segment};
+use crate::request::{PathPattern, Segment};
+use crate::routes;
 use crate::server::{ListenerSettings, TlsSettings};
 use crate::snapshot::Action;
 
@@ -133,7 +134,7 @@ fn is_lone_path(index: usize, routes: &[Route]) -> bool {
     segments.retain(|it| !matches!(it, Segment::Literal(text) if text.is_empty()));
     let is_root = segments.is_empty();
     let path = PathPattern { segments, tail: true };
-    let whole = rules::Route { path: path.clone(), ..route.rule.clone() };
+    let whole = routes::Route { path: path.clone(), ..route.rule.clone() };
     let mut others = routes[..index].iter().chain(&routes[index + 1..]);
     !others.any(|other| {
         let leads_on = upstream_of(other).is_some_and(|its| !is_root || its == upstream);

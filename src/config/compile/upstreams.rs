@@ -10,10 +10,11 @@ use crate::config::raw::{
     RawBalance, RawClient, RawConfig, RawEject, RawEndpoint, RawHealth, RawUpstream,
 };
 use crate::config::scalar::Endpoint;
+use crate::policy::KeyExpr;
 use crate::proxy::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, Target, UpstreamSettings,
 };
-use crate::rules::{KeyExpr, PathPattern};
+use crate::request::PathPattern;
 use crate::time::Span;
 
 const MAX_WEIGHT: u64 = 65_535;

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::{ScalarError, written_as_text};
-use crate::rules::{KeyExpr, KeyExprError};
+use crate::policy::{KeyExpr, KeyExprError};
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use http::HeaderValue;
 use super::address::port_number;
 use super::{ScalarError, written_as_text};
 use crate::message::Location;
-use crate::rules::{HostPattern, PathPattern, Segment};
+use crate::request::{PathPattern, Segment};
+use crate::routes::HostPattern;
 
 /// Where a redirect leads.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::str::FromStr;
 
 use super::{ScalarError, written_as_text};
-use crate::rules::{HostPattern, PathPattern};
+use crate::request::PathPattern;
+use crate::routes::HostPattern;
 
 /// A path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::{ScalarError, written_as_text};
-use crate::message::Pointer;
+use crate::meter::Pointer;
 
 /// Which value of a document is meant (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,6 +38,8 @@ pub(crate) enum Framing {
 /// The state of the check of one head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeadReader {
+    /// The start of the head, after empty lines.
+    start: usize,
     /// The start of the current line.
     line: usize,
     /// The bytes before this do not end the current line.
@@ -77,7 +79,7 @@ impl HeadReader {
                 }
             }
             let end = memchr(b'\n', &bytes[self.searched..]).map(|at| self.searched + at);
-            if end.unwrap_or(bytes.len()) >= bounds.bytes {
+            if end.unwrap_or(bytes.len()) - self.start >= bounds.bytes {
                 return Err(self.excess());
             }
             let Some(end) = end else {
@@ -90,7 +92,7 @@ impl HeadReader {
             self.searched = self.line;
             match self.version {
                 // Some clients send an extra empty line after a body (RFC 9112, section 2.2).
-                None if line.is_empty() => {}
+                None if line.is_empty() => self.start = self.line,
                 None => self.request_line(line, bounds)?,
                 Some(_) if line.is_empty() => return Ok(Some(self.head())),
                 Some(version) => self.field(line, version, bounds)?,
