@@ -10,6 +10,7 @@ mod documents;
 mod layers;
 mod modules;
 mod names;
+mod portability;
 mod text;
 mod tree;
 
@@ -66,6 +67,11 @@ fn imports_point_down() {
 #[test]
 fn no_files_import_each_other() {
     hold(cycles::import_cycles);
+}
+
+#[test]
+fn linux_is_used_in_one_place() {
+    hold(portability::linux_outside_platform);
 }
 
 #[test]
