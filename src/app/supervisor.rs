@@ -142,7 +142,7 @@ impl Supervisor {
             .await;
         let (opened, closed) = self.renew_listeners(&wanted)?;
         for name in needs_restart {
-            warn!("{name}: has changed in the file, but the change needs a restart");
+            warn!("{name}: changed in the file, but the change needs a restart");
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);

@@ -1,5 +1,5 @@
-//! Keys of tokens that are fetched from an issuer: they come late, change, and stay
-//! in force while the issuer is away or sends something else.
+//! Keys of tokens that are fetched from an issuer: they arrive late, change, and stay in
+//! use while the issuer is unavailable or sends something else.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -147,7 +147,7 @@ fn whatever_an_issuer_sends_its_last_valid_keys_stay_in_use() {
     for (answer, said) in [
         ("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".to_owned(), "has the status 500"),
         (redirect.to_owned(), "is a redirect (status 302), which is not followed"),
-        (ok("<html>not a key set</html>"), "no JSON Web Key Set: there is a mistake in its line 1"),
+        (ok("<html>not a key set</html>"), "not a JSON Web Key Set: it has a mistake in line 1"),
         (ok("{\"keys\":[]}"), "the key set has no key for the algorithms"),
         (ok(&huge), "larger than 262144 bytes"),
         (
@@ -182,7 +182,9 @@ fn tokens_stay_valid_while_their_issuer_is_unavailable() {
     let url = format!("{{ url: \"http://{}/keys\", refresh: 1s }}", issuer.address());
     let gateway = Gateway::start(&demanding(&url));
     once.join().expect("it was asked");
-    eventually("nobody is there", || gateway.log().contains("the server cannot be reached"));
+    eventually("the issuer is unreachable", || {
+        gateway.log().contains("the server cannot be reached")
+    });
     assert_eq!(statuses(&gateway), [200, 401]);
     publish(good(&["p256"]));
     eventually("it is back", || statuses(&gateway) == [401, 200]);
@@ -190,8 +192,8 @@ fn tokens_stay_valid_while_their_issuer_is_unavailable() {
 
 #[test]
 fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
-    let nobody = Reserved::new();
-    let url = format!("\"http://{}/keys\"", nobody.address());
+    let unreachable = Reserved::new();
+    let url = format!("\"http://{}/keys\"", unreachable.address());
     let gateway = Gateway::start(&demanding(&url));
     let mut client = gateway.client();
     let refused = client.get("/", &[&bearer("ed25519", "ed25519")]);
@@ -207,8 +209,8 @@ fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
 
 #[test]
 fn until_the_first_keys_come_a_policy_may_count_by_address() {
-    let nobody = Reserved::new();
-    let url = format!("\"http://{}/keys\"", nobody.address());
+    let unreachable = Reserved::new();
+    let url = format!("\"http://{}/keys\"", unreachable.address());
     let tokens = || [bearer("ed25519", "ed25519"), bearer("p256", "p256")];
     for (missing, expected) in [("ip", [200, 429]), ("skip", [200, 429]), ("deny", [503, 503])] {
         let policy = format!("key: user, limit: 1/day, missing_key: {missing}");
@@ -268,8 +270,8 @@ fn a_reload_keeps_fetched_keys_and_refuses_an_unreachable_source() {
     let other = Issuer::new(&["p256"]);
     gateway.reload(&demanding(&format!("\"{}\"", other.url())));
     assert_eq!(statuses(&gateway), [401, 200]);
-    let nobody = Reserved::new();
-    gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", nobody.address())));
+    let unreachable = Reserved::new();
+    gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", unreachable.address())));
     let refused = "not reloaded, the running configuration stays: the key set cannot be fetched";
     eventually(refused, || gateway.log().contains(refused));
     assert_eq!(statuses(&gateway), [401, 200]);

@@ -1,4 +1,4 @@
-//! Bodies of chunks, whole and in pieces.
+//! Chunked bodies, complete and in pieces.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use super::*;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 100, target_bytes: 100, fields: 3 };
 
-/// How many bytes belong to the body, and whether it has ended.
+/// The number of bytes of the body, and whether it has ended.
 fn check(bytes: &[u8]) -> Result<(usize, bool), (usize, Malformed)> {
     let mut chunks = Chunks::new();
     chunks.check(bytes, &BOUNDS).map(|count| (count, chunks.has_ended()))

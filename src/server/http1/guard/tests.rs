@@ -1,4 +1,4 @@
-//! What the HTTP library gets to see of what a client sends.
+//! The bytes of a client that pass the guard.
 
 use std::task::Waker;
 
@@ -16,7 +16,7 @@ fn text(bytes: Vec<u8>) -> String {
 }
 
 #[test]
-fn whole_requests_pass_and_nothing_is_kept() {
+fn complete_requests_pass_and_nothing_is_kept() {
     let mut guarded = Guarded::new();
     let requests = format!("{GET}POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc{GET}");
     assert_eq!(text(guarded.receive(&requests)), requests);
@@ -25,7 +25,7 @@ fn whole_requests_pass_and_nothing_is_kept() {
 }
 
 #[test]
-fn of_requests_that_come_at_once_each_has_a_turn() {
+fn requests_that_arrive_together_pass_one_at_a_time() {
     let mut guarded = Guarded::new();
     let post = "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc";
     let requests = format!("{GET}{post}{GET}");
@@ -38,7 +38,7 @@ fn of_requests_that_come_at_once_each_has_a_turn() {
 }
 
 #[test]
-fn what_has_passed_is_not_kept_though_a_part_of_a_head_always_is() {
+fn passed_bytes_are_removed_while_a_part_of_a_head_is_kept() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive(&GET[..5])), "");
     let many = [&GET[5..], &GET.repeat(9), &GET[..5]].concat();
@@ -63,7 +63,7 @@ fn a_part_of_a_head_waits_for_the_rest() {
 }
 
 #[test]
-fn a_bad_head_is_replaced_after_what_came_before_and_nothing_follows() {
+fn a_malformed_head_is_replaced_after_earlier_requests_and_nothing_follows() {
     let mut guarded = Guarded::new();
     let seen = guarded.receive(format!("{GET}GET / HTTP/1.1\r\nBad : 1\r\n\r\n{GET}"));
     assert_eq!(text(seen), format!("{GET}{}", text(REFUSED.to_vec())));
@@ -72,7 +72,7 @@ fn a_bad_head_is_replaced_after_what_came_before_and_nothing_follows() {
 }
 
 #[test]
-fn a_bad_head_in_pieces_is_replaced_as_well() {
+fn a_malformed_head_in_pieces_is_replaced() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive("GET / HTTP/1.1\r\nHo")), "");
     assert_eq!(guarded.receive("st : a\r\n"), REFUSED);
@@ -81,7 +81,7 @@ fn a_bad_head_in_pieces_is_replaced_as_well() {
 #[test]
 fn a_head_that_is_too_late_is_replaced() {
     let mut guarded = Guarded::new();
-    assert!(!guarded.activity.give_up_head(), "nothing has come");
+    assert!(!guarded.activity.give_up_head(), "nothing has arrived");
     assert_eq!(text(guarded.receive("GET / HT")), "");
     assert!(guarded.activity.give_up_head());
     assert_eq!(guarded.read(), Ok(REFUSED.to_vec()));
@@ -114,7 +114,7 @@ fn no_more_is_kept_than_a_head_may_have() {
 }
 
 #[test]
-fn a_body_that_breaks_is_an_error_after_what_was_good() {
+fn a_malformed_body_is_an_error_after_its_valid_part() {
     let mut guarded = Guarded::new();
     let good = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
     guarded.send(format!("{good}x\r\n\r\n{GET}"));
@@ -125,7 +125,7 @@ fn a_body_that_breaks_is_an_error_after_what_was_good() {
 const UPGRADE: &str = "GET / HTTP/1.1\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n";
 
 #[test]
-fn behind_a_request_to_change_the_protocol_all_waits_for_its_answer() {
+fn bytes_after_a_request_to_change_the_protocol_wait_for_the_response() {
     let mut guarded = Guarded::new();
     assert_eq!(text(guarded.receive(format!("{UPGRADE}\0frames"))), UPGRADE);
     assert_eq!(text(guarded.receive("more")), "");
@@ -135,7 +135,7 @@ fn behind_a_request_to_change_the_protocol_all_waits_for_its_answer() {
 }
 
 #[test]
-fn what_waited_is_http_if_the_protocol_stays() {
+fn bytes_that_waited_are_http_if_the_protocol_stays() {
     for (behind, expected) in [(GET, GET.as_bytes()), ("\0frames", REFUSED)] {
         let mut guarded = Guarded::new();
         assert_eq!(text(guarded.receive(format!("{UPGRADE}{behind}"))), UPGRADE);
@@ -145,7 +145,7 @@ fn what_waited_is_http_if_the_protocol_stays() {
 }
 
 #[test]
-fn what_waits_for_an_answer_has_a_bound() {
+fn bytes_that_wait_for_a_response_are_bounded() {
     let mut guarded = Guarded::new();
     guarded.receive(UPGRADE);
     for _ in 0..16 {
@@ -158,7 +158,7 @@ fn what_waits_for_an_answer_has_a_bound() {
     assert!(guarded.held() < MAX_UNDECIDED_BYTES + 4096, "{}", guarded.held());
 }
 
-/// Whole requests of all kinds of framing.
+/// Complete requests of all kinds of framing.
 fn requests() -> impl Strategy<Value = String> {
     let chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let request = select(vec![
@@ -174,7 +174,7 @@ fn requests() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn good_requests_pass_unchanged_in_any_pieces_and_any_room(
+    fn valid_requests_pass_unchanged_in_any_pieces_and_buffers(
         requests in requests(),
         sizes in vec(1_usize..60, 1..40),
         room in prop_oneof![1_usize..40, Just(8192)],
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn behind_a_bad_head_nothing_passes_in_any_pieces(
+    fn nothing_passes_after_a_malformed_head(
         requests in requests(),
         behind in vec(any::<u8>(), 0..40),
         sizes in vec(1_usize..60, 1..40),

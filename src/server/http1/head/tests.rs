@@ -1,4 +1,4 @@
-//! Heads that pass, heads that do not, and what holds for all.
+//! Valid heads, malformed heads, and properties of all heads.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,24 +8,24 @@ use super::*;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 1000, target_bytes: 100, fields: 10 };
 
-/// The verdict on `bytes` in one piece.
+/// The result for `bytes` in one piece.
 fn read(bytes: &[u8]) -> Result<Option<Head>, Malformed> {
     HeadReader::default().read(bytes, &BOUNDS)
 }
 
-/// The framing of a head with a good request line and these fields.
+/// The framing of a head with a valid request line and these fields.
 fn framing(fields: &str) -> Result<Framing, Malformed> {
     let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n");
     read(head.as_bytes()).map(|head| head.expect("it is whole").framing)
 }
 
-/// The verdict on a head with this request line.
+/// The error for a head with this request line.
 fn line(line: &str) -> Option<Malformed> {
     read(format!("{line}\r\nHost: a\r\n\r\n").as_bytes()).err()
 }
 
 #[test]
-fn a_good_head_passes_with_its_length() {
+fn a_valid_head_passes_with_its_length() {
     let head = b"\r\nGET /a?b=c HTTP/1.1\r\nHost: a\r\nX_One:\t1\r\nEmpty:\r\n\r\n";
     let followed = [head, &b"GET / HTTP/1.1\r\n"[..]].concat();
     let expected = Head { len: head.len(), framing: Framing::Length(0), asks_upgrade: false };
@@ -40,7 +40,7 @@ fn a_line_may_end_in_a_line_feed_alone() {
 }
 
 #[test]
-fn the_framing_is_told_by_one_field() {
+fn one_field_determines_the_framing() {
     assert_eq!(framing("Content-Length: 12"), Ok(Framing::Length(12)));
     assert_eq!(framing("content-LENGTH:\t007 \t"), Ok(Framing::Length(7)));
     assert_eq!(framing("Transfer-Encoding: Chunked"), Ok(Framing::Chunked));
@@ -48,7 +48,7 @@ fn the_framing_is_told_by_one_field() {
 }
 
 #[test]
-fn two_framings_or_a_bad_one_do_not_pass() {
+fn two_framings_or_an_invalid_one_are_refused() {
     use Malformed::{BadCoding, BadLength, CodingInOldVersion, ManyLengths, TwoFramings};
     let cases = [
         ("Content-Length: 1\r\nTransfer-Encoding: chunked", TwoFramings),
@@ -170,7 +170,7 @@ fn a_head_has_bounds() {
 }
 
 #[test]
-fn what_asks_for_another_protocol_is_known() {
+fn a_request_to_change_the_protocol_is_recognized() {
     let asks = |head: &str| read(head.as_bytes()).unwrap().unwrap().asks_upgrade;
     assert!(asks("GET / HTTP/1.1\r\nUPGRADE: websocket\r\n\r\n"));
     assert!(asks("CONNECT a:1 HTTP/1.1\r\n\r\n"));
@@ -178,14 +178,14 @@ fn what_asks_for_another_protocol_is_known() {
     assert!(!asks("GET / HTTP/1.1\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"));
 }
 
-/// What each byte may stand in is a table of ours, and has to be the library's.
+/// The table of byte classes must agree with the library.
 #[test]
 fn each_byte_may_stand_in_a_target_where_the_http_library_takes_it() {
     for byte in 0..=u8::MAX {
         let followed = if byte < 0x80 { vec![byte] } else { char::from(byte).to_string().into() };
         for before in ["/a", "/a?b", "http://a/", "http://a/?"] {
             let target = [before.as_bytes(), &followed, b"c"].concat();
-            // What comes after a blank is no target, and `#` ends what a server is to see.
+            // A blank ends the target, and a fragment is not sent to servers.
             let is_taken = byte != b'#' && http::Uri::try_from(&target[..]).is_ok();
             let head = [b"GET ", &target[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
             assert_eq!(read(&head).is_ok(), is_taken, "{byte:#x} after {before}");
@@ -193,7 +193,7 @@ fn each_byte_may_stand_in_a_target_where_the_http_library_takes_it() {
     }
 }
 
-/// Pieces of heads, good and bad, that meet in any order.
+/// Pieces of heads, valid and malformed, in any order.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = select(vec![
         "GET",
@@ -233,7 +233,7 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
     vec(piece, 0..12).prop_map(|pieces| pieces.concat().into_bytes())
 }
 
-/// Heads of which most pass.
+/// Heads that are mostly valid.
 fn mostly_good() -> impl Strategy<Value = Vec<u8>> {
     let target = "(/[a-z0-9%._~!?=&\"{}|^`\\[\\]\\\\<>#\u{e9}-]{0,12}|\\*|http://a\\.b(:8)?/x)";
     let field = "([A-Za-z_-]{1,12}|Content-Length|Transfer-Encoding|Host): ?[ -~\u{e9}]{0,12}";
@@ -246,7 +246,7 @@ fn mostly_good() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn the_pieces_in_which_a_head_comes_make_no_difference(
+    fn the_pieces_of_a_head_make_no_difference(
         bytes in prop_oneof![pieces(), mostly_good(), vec(any::<u8>(), 0..80)],
         cuts in vec(0_usize..200, 0..5),
     ) {
@@ -260,10 +260,10 @@ proptest! {
         prop_assert_eq!(last, whole);
     }
 
-    /// If ours passes, the library's parser must see the same head; else it would
-    /// answer in our place, or read another.
+    /// If a head passes, the parser of the library must read the same head. Otherwise the
+    /// library would respond itself, or read another request.
     #[test]
-    fn what_passes_is_read_alike_by_the_http_library(bytes in prop_oneof![pieces(), mostly_good()]) {
+    fn the_http_library_reads_a_valid_head_in_the_same_way(bytes in prop_oneof![pieces(), mostly_good()]) {
         if let Ok(Some(head)) = read(&bytes) {
             let mut fields = [httparse::EMPTY_HEADER; 10];
             let mut request = httparse::Request::new(&mut fields);

@@ -79,7 +79,7 @@ fn a_head_is_open_until_its_last_frame() {
     let mut whole = connection(&[frame(HEADERS, END_HEADERS, 40)]);
     let len = whole.len();
     seen.inspect(&mut whole[..len - 1], || now).unwrap();
-    assert_eq!(seen.open_head(), Some(1), "its last byte has not come");
+    assert_eq!(seen.open_head(), Some(1), "its last byte has not arrived");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Interim responses are whole, bounded, and never inside another response.
+//! Interim responses are complete, bounded, and never inside another response.
 
 use std::rc::Rc;
 
@@ -10,14 +10,14 @@ use crate::server::settings::Demand;
 use crate::server::state::activity::{ActiveRequest, Activity};
 use crate::time::monotonic;
 
-/// A connection whose HTTP library is played by the tests.
+/// A connection with a simulated HTTP library.
 struct Played {
     activity: Rc<Activity>,
     exchange: Exchange,
     under_way: Option<ActiveRequest>,
     queue: InterimQueue,
     writer: InterimWriter,
-    /// What has gone out.
+    /// The bytes that were written.
     wire: Vec<u8>,
 }
 
@@ -42,7 +42,7 @@ impl Played {
         self.exchange.respond(false);
     }
 
-    /// The response has been given to the library, to its end.
+    /// The service has sent the response to the library completely.
     fn finish(&mut self) {
         self.under_way = None;
     }
@@ -73,7 +73,7 @@ fn hint(interim: &Interim) {
 const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
 
 #[test]
-fn a_response_is_written_as_soon_as_nothing_else_is() {
+fn an_interim_response_is_written_when_no_other_is() {
     let mut played = Played::new();
     let interim = played.request();
     played.flush();
@@ -87,7 +87,7 @@ fn a_response_is_written_as_soon_as_nothing_else_is() {
 }
 
 #[test]
-fn a_response_never_stands_inside_or_behind_the_final_one() {
+fn an_interim_response_is_never_inside_or_after_the_final_one() {
     let mut played = Played::new();
     let interim = played.request();
     played.flush();
@@ -100,9 +100,9 @@ fn a_response_never_stands_inside_or_behind_the_final_one() {
     assert_eq!(played.text(), "final");
 }
 
-/// The answer to the first request waits in the library when the second begins.
+/// The response to the first request waits in the library when the second one begins.
 #[test]
-fn a_response_waits_until_the_answer_before_it_has_been_written() {
+fn an_interim_response_waits_for_the_previous_response() {
     let mut played = Played::new();
     played.request();
     played.flush();
@@ -115,9 +115,9 @@ fn a_response_waits_until_the_answer_before_it_has_been_written() {
     assert_eq!(played.text(), format!("first{HINT}"));
 }
 
-/// As before, but the second is answered before there was a place for its hint.
+/// As before, but the final response comes before the interim one could be written.
 #[test]
-fn a_response_that_found_no_place_is_dropped() {
+fn an_interim_response_that_could_not_be_written_is_dropped() {
     let mut played = Played::new();
     played.request();
     played.flush();
@@ -133,7 +133,7 @@ fn a_response_that_found_no_place_is_dropped() {
 }
 
 #[test]
-fn what_comes_for_a_request_that_is_over_is_dropped() {
+fn an_interim_response_for_an_earlier_request_is_dropped() {
     let mut played = Played::new();
     let first = played.request();
     played.respond();
@@ -146,7 +146,7 @@ fn what_comes_for_a_request_that_is_over_is_dropped() {
 }
 
 #[test]
-fn a_request_has_a_bounded_number_of_responses() {
+fn a_request_has_a_bounded_number_of_interim_responses() {
     let mut played = Played::new();
     for _ in 0..2 {
         played.wire.clear();
@@ -162,7 +162,7 @@ fn a_request_has_a_bounded_number_of_responses() {
 }
 
 #[test]
-fn a_request_has_a_bounded_number_of_bytes_of_responses() {
+fn the_bytes_of_interim_responses_are_bounded() {
     let mut played = Played::new();
     let interim = played.request();
     let value = HeaderValue::try_from("x".repeat(6000)).expect("a value");
@@ -175,7 +175,7 @@ fn a_request_has_a_bounded_number_of_bytes_of_responses() {
 }
 
 #[test]
-fn what_belongs_to_the_backends_connection_or_a_body_is_not_written() {
+fn fields_of_the_connection_or_of_a_body_are_not_written() {
     let fields = [
         ("connection", "x-hop"),
         ("x-hop", "1"),
