@@ -6,6 +6,7 @@ use std::io;
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
 use socket2::{SockFilter, SockRef};
+use tokio_util::either::Either;
 
 use super::{InheritedSocket, ServiceState};
 
@@ -41,8 +42,8 @@ pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
 fn inherited_socket(passed: &mut ListenFd, index: usize) -> io::Result<InheritedSocket> {
     // A socket of another kind stays in its place.
     let socket = match passed.take_unix_listener(index) {
-        Ok(socket) => socket.map(InheritedSocket::Unix),
-        Err(_) => passed.take_tcp_listener(index)?.map(InheritedSocket::Tcp),
+        Ok(socket) => socket.map(Either::Right),
+        Err(_) => passed.take_tcp_listener(index)?.map(Either::Left),
     };
     socket.ok_or_else(|| io::ErrorKind::NotFound.into())
 }

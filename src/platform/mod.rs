@@ -13,6 +13,8 @@ mod portable;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 
+use tokio_util::either::Either;
+
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
@@ -23,11 +25,7 @@ pub(crate) use portable::{
 };
 
 /// A listening socket that a service manager opened for this process.
-#[derive(Debug)]
-pub(crate) enum InheritedSocket {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
+pub(crate) type InheritedSocket = Either<TcpListener, UnixListener>;
 
 /// The state of the process, as a service manager distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

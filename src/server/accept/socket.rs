@@ -11,7 +11,7 @@ use std::sync::Arc;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio_util::either::Either;
 
-use crate::platform::{self, InheritedSocket, KERNEL_BALANCES_LISTENERS};
+use crate::platform::{self, KERNEL_BALANCES_LISTENERS};
 use crate::server::settings::ListenAddress;
 use crate::server::state::Peer;
 use crate::server::transport::{LOCAL_PEER, Transport};
@@ -34,8 +34,8 @@ impl OpenSocket {
     pub fn inherited() -> impl Iterator<Item = io::Result<Self>> {
         platform::inherited_sockets().into_iter().map(|socket| {
             socket.map(|socket| match socket {
-                InheritedSocket::Tcp(socket) => Self::Tcp(socket),
-                InheritedSocket::Unix(socket) => Self::Unix(socket),
+                Either::Left(socket) => Self::Tcp(socket),
+                Either::Right(socket) => Self::Unix(socket),
             })
         })
     }
