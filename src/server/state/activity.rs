@@ -150,10 +150,6 @@ impl Activity {
         self.is_read_closed.get()
     }
 
-    pub(crate) fn phase(&self) -> Phase {
-        self.phase.get()
-    }
-
     /// Whether a request is active.
     pub(crate) fn is_busy(&self) -> bool {
         self.requests.get() > 0
@@ -194,7 +190,7 @@ impl Activity {
         if open != self.open_head.get().map(|(head, _)| head) {
             self.open_head.set(open.map(|head| (head, monotonic())));
         }
-        if self.phase() == Phase::Head {
+        if self.phase.get() == Phase::Head {
             self.enter(Phase::Idle);
         }
     }
@@ -260,7 +256,7 @@ impl Drop for ActiveRequest {
         }
         let requests = &self.activity.requests;
         requests.set(requests.get() - 1);
-        if requests.get() == 0 && self.activity.phase() == Phase::Busy {
+        if requests.get() == 0 && self.activity.phase.get() == Phase::Busy {
             let has_next = self.activity.has_partial_head.get();
             self.activity.enter(if has_next { Phase::Head } else { Phase::Idle });
         }
