@@ -5,84 +5,13 @@
 //! a plain `${`. What was put in is not looked at again.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
 
-use super::geo::GeoFile;
 use super::node::{Node, Value};
 use super::problem::Problems;
+use super::surroundings::Surroundings;
 
-/// The largest file that a `${file:...}` or a path in the configuration names, in bytes.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// All that replacements may add up to, in bytes: an alias repeats them.
 const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
-
-/// What lies around a configuration file.
-pub(super) struct Surroundings<'a> {
-    /// The environment's variables.
-    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
-    /// Where relative paths begin: the directory of the file itself.
-    pub(super) directory: &'a Path,
-    /// The files that were read, or are not there to be read, each once.
-    pub(super) files: RefCell<Vec<PathBuf>>,
-    /// Databases that are in force, which need not be read again.
-    pub(super) databases: &'a [GeoFile],
-}
-
-impl Surroundings<'_> {
-    /// The text of the file at `path`, at most 1 MiB of it being allowed.
-    ///
-    /// # Errors
-    /// A sentence that names the path, never the contents.
-    pub(super) fn read(&self, path: &str) -> Result<String, String> {
-        let place = self.directory.join(path);
-        let unreadable = |error: std::io::Error| match error.kind() {
-            ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
-            _ => format!("the file {path:?} cannot be read: {error}"),
-        };
-        let file = File::open(&place).map_err(unreadable);
-        self.note(place);
-        let mut text = String::new();
-        file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
-            return Err(format!("the file {path:?} is larger than 1 MiB"));
-        }
-        Ok(text)
-    }
-
-    /// The database in the file at `path`.
-    ///
-    /// # Errors
-    /// Why there is none, as the end of a sentence about the file.
-    pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
-        let place = self.directory.join(path);
-        self.note(place.clone());
-        GeoFile::read(place, self.databases)
-    }
-
-    /// The database in force that was read from `path`.
-    pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
-        let place = self.directory.join(path);
-        self.databases.iter().find(|it| it.path() == place).cloned()
-    }
-
-    /// Whether there is anything at `path`, readable or not.
-    pub(super) fn has(&self, path: &str) -> bool {
-        let place = self.directory.join(path);
-        let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);
-        self.note(place);
-        !is_missing
-    }
-
-    fn note(&self, file: PathBuf) {
-        let mut files = self.files.borrow_mut();
-        if !files.contains(&file) {
-            files.push(file);
-        }
-    }
-}
 
 /// Replaces in every text of `root`; map keys stay as they are.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {

@@ -11,7 +11,8 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::node::Span;
+use super::node::TextSpan;
+use super::words::Word;
 
 /// By this name a [`Field`] asks the deserializer for value, place and writing.
 pub(super) const FIELD: &str = "$field";
@@ -22,7 +23,7 @@ pub(super) const EITHER: &str = "$either";
 #[derive(Clone, Debug)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) span: Span,
+    pub(super) span: TextSpan,
     /// How it was written, if a `${...}` was replaced in it.
     pub(super) written: Option<String>,
 }
@@ -35,6 +36,11 @@ impl Spanned<String> {
 }
 
 impl<T> Spanned<T> {
+    /// Another value that is written in the same place.
+    pub(super) fn with<U>(&self, value: U) -> Spanned<U> {
+        Spanned { value, span: self.span, written: self.written.clone() }
+    }
+
     /// How messages may show it, if `text` is what it means.
     pub(super) fn shown_as(&self, text: impl fmt::Display) -> String {
         self.written.clone().unwrap_or_else(|| text.to_string())
@@ -78,14 +84,42 @@ impl<T> Field<T> {
     }
 }
 
-impl<T> Field<Vec<Field<T>>> {
+impl<T> Field<T> {
+    /// Where it is written, if it is there and right.
+    pub(super) fn span(&self) -> Option<TextSpan> {
+        self.given().map(|given| given.span)
+    }
+}
+
+impl<T: Copy> Field<T> {
+    /// A copy of the value, if it is there and right.
+    pub(super) fn copied(&self) -> Option<T> {
+        self.value().copied()
+    }
+}
+
+impl<T: Copy> Field<Word<T>> {
+    /// The value of the word, if it is there and right.
+    pub(super) fn word(&self) -> Option<T> {
+        self.value().map(|Word(value)| *value)
+    }
+}
+
+impl<T> Field<Entries<T>> {
+    /// The named values; none if there is no map.
+    pub(super) fn entries(&self) -> &[(Spanned<String>, Field<T>)] {
+        self.value().map_or(&[], |entries| &entries.0)
+    }
+}
+
+impl<T> List<T> {
     /// The right ones of a list; none if there is no list.
     pub(super) fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
         self.value().into_iter().flatten().filter_map(Field::given)
     }
 }
 
-impl<T> Field<Either<T, Vec<Field<T>>>> {
+impl<T> OneOrMore<T> {
     /// The right ones of a list, or the single value.
     pub(super) fn one_or_more(&self) -> impl Iterator<Item = &T> {
         let (one, more) = match self.value() {
@@ -96,6 +130,12 @@ impl<T> Field<Either<T, Vec<Field<T>>>> {
         one.into_iter().chain(more.into_iter().flatten().filter_map(Field::value))
     }
 }
+
+/// A list whose items may each be wrong on their own.
+pub(super) type List<T> = Field<Vec<Field<T>>>;
+
+/// A single value, or a list of them.
+pub(super) type OneOrMore<T> = Field<Either<T, Vec<Field<T>>>>;
 
 /// Named values in the order of the file.
 #[derive(Clone, Debug)]
@@ -138,7 +178,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldVisitor<T> {
         let Some(value) = parts.next_element()? else { return Ok(Field::Broken) };
         let [line, column, length] = parts.next_element()?.unwrap_or_default();
         let written = parts.next_element()?;
-        Ok(Field::Given(Spanned { value, span: Span { line, column, length }, written }))
+        Ok(Field::Given(Spanned { value, span: TextSpan { line, column, length }, written }))
     }
 }
 

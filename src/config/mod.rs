@@ -5,22 +5,22 @@
 //! the raw types of `raw`, and `compile` makes the [`Config`] of them. Each pass goes on behind a mistake,
 //! so that the [`Report`] shows all of them at once.
 
-mod compile;
 mod de;
-mod defaults;
 mod expand;
 mod field;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod geo;
+mod geo_file;
 mod model;
 mod node;
 mod planned;
 mod problem;
 mod quotes;
-mod raw;
 mod scalar;
+mod sections;
 mod suggest;
+mod surroundings;
+mod words;
 mod yaml;
 
 use std::cell::RefCell;
@@ -28,10 +28,12 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-pub use geo::{FileStamp, GeoFile};
+pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
 pub use problem::Report;
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
+use sections::RawConfig;
+use surroundings::Surroundings;
 
 /// A configuration that holds together, and what in it is most likely not meant.
 #[derive(Clone, Debug)]
@@ -98,7 +100,7 @@ pub fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadEr
 
 /// The JSON Schema of the file, for editors (draft 2020-12).
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(raw::RawConfig).to_value()
+    schemars::schema_for!(RawConfig).to_value()
 }
 
 impl Config {
@@ -127,12 +129,12 @@ fn compiled(
 ) -> Result<Compiled, (Report, Vec<PathBuf>)> {
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
-    let around = expand::Surroundings { env, directory, files: RefCell::default(), databases };
+    let around = Surroundings { env, directory, files: RefCell::default(), databases };
     let config = yaml::parse(text, &problems).and_then(|mut tree| {
         quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);
-        let raw = de::read(&tree, &problems)?;
-        compile::compile(&raw, &around, &problems)
+        let raw: RawConfig = de::read(&tree, &problems)?;
+        raw.compile(&around, &problems)
     });
     let (report, files) = (problems.report(name, text), around.files.into_inner());
     match config {

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::defaults;
-use super::geo::GeoFile;
+use http::HeaderName;
+
+use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::limiter::HeaderSettings;
@@ -13,7 +14,9 @@ use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::rules::{self, ClientSettings, KeyExpr, PathMatch, PathPattern, Policy};
+use crate::rules::{
+    self, ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, PathMatch, PathPattern, Policy,
+};
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
@@ -90,7 +93,7 @@ impl Config {
         }
         Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
-            client: defaults::client(),
+            client: default_client(),
             geo_files: Vec::new(),
             key_source: None,
             store: StoreSettings::default(),
@@ -102,6 +105,32 @@ impl Config {
             telemetry: TelemetrySettings::default(),
             runtime: RuntimeSettings::default(),
         })
+    }
+}
+
+/// The section `client`, compiled.
+pub(super) struct Client {
+    /// How clients are identified, without the databases of `geo_files`.
+    pub(super) settings: ClientSettings,
+    pub(super) geo_files: Vec<GeoFile>,
+    pub(super) key_source: Option<KeySource>,
+}
+
+/// How clients are identified if the file does not say it. Forwarded headers are not believed. An
+/// IPv6 client is a /64, which is what one customer of a provider has.
+pub(super) fn default_client() -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: Vec::new(),
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings {
+            headers: vec![HeaderName::from_static("x-api-key")],
+            bearer: true,
+            query: None,
+        },
+        user: None,
+        geo: Vec::new(),
     }
 }
 

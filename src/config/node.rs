@@ -5,7 +5,7 @@
 
 /// A place in the file, counted in characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Span {
+pub(super) struct TextSpan {
     /// The line; 0 stands for the file as a whole.
     pub(super) line: u64,
     /// The column of the first character.
@@ -14,7 +14,7 @@ pub(super) struct Span {
     pub(super) length: u64,
 }
 
-impl Span {
+impl TextSpan {
     /// The file as a whole: a mistake that no line shows.
     pub(super) const FILE: Self = Self { line: 0, column: 0, length: 0 };
 }
@@ -23,7 +23,7 @@ impl Span {
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) span: Span,
+    pub(super) span: TextSpan,
 }
 
 /// What a node holds.

@@ -7,7 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use super::node::Span;
+use super::node::TextSpan;
 
 /// So many problems are kept; a file with more is broken in some other way.
 const MAX_PROBLEMS: usize = 1000;
@@ -36,7 +36,7 @@ impl fmt::Display for Severity {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Problem {
-    span: Span,
+    span: TextSpan,
     severity: Severity,
     message: String,
     advice: String,
@@ -52,13 +52,13 @@ pub(super) struct Problems {
 
 impl Problems {
     /// Records what is wrong, and after the carets what would be right.
-    pub(super) fn error(&self, span: Span, message: &str, advice: &str) {
+    pub(super) fn error(&self, span: TextSpan, message: &str, advice: &str) {
         self.errors.set(self.errors.get() + 1);
         self.record(Severity::Error, span, message, advice);
     }
 
     /// Records what is most likely not meant.
-    pub(super) fn warning(&self, span: Span, message: &str, advice: &str) {
+    pub(super) fn warning(&self, span: TextSpan, message: &str, advice: &str) {
         self.record(Severity::Warning, span, message, advice);
     }
 
@@ -72,7 +72,7 @@ impl Problems {
         self.kept.borrow().len() >= MAX_PROBLEMS
     }
 
-    fn record(&self, severity: Severity, span: Span, message: &str, advice: &str) {
+    fn record(&self, severity: Severity, span: TextSpan, message: &str, advice: &str) {
         if self.is_full() {
             self.left_out.set(self.left_out.get() + 1);
             return;
@@ -189,7 +189,7 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    fn new(line: &str, span: Span) -> Self {
+    fn new(line: &str, span: TextSpan) -> Self {
         let column = usize::try_from(span.column.saturating_sub(1)).unwrap_or(usize::MAX);
         let length = usize::try_from(span.length).unwrap_or(usize::MAX);
         let chars = line.chars().count();
@@ -207,7 +207,7 @@ impl Excerpt {
 mod tests {
     use super::*;
 
-    fn report(text: &str, spans: &[Span]) -> String {
+    fn report(text: &str, spans: &[TextSpan]) -> String {
         let problems = Problems::default();
         for span in spans {
             problems.error(*span, "wrong", "right");
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn problems_stand_in_the_order_of_the_file_and_each_once() {
-        let first = Span { line: 1, column: 1, length: 3 };
-        let second = Span { line: 2, column: 2, length: 1 };
+        let first = TextSpan { line: 1, column: 1, length: 3 };
+        let second = TextSpan { line: 2, column: 2, length: 1 };
         let expected = "a.yaml:1:1: error: wrong\n    1 | one\n      | ^^^ right\n\
                         a.yaml:2:2: error: wrong\n    2 | two\n      |  ^ right";
         assert_eq!(report("one\ntwo\n", &[second, first, second]), expected);
@@ -226,18 +226,18 @@ mod tests {
 
     #[test]
     fn carets_end_with_the_line_and_there_is_always_one() {
-        let long = Span { line: 1, column: 3, length: 99 };
+        let long = TextSpan { line: 1, column: 3, length: 99 };
         assert!(report("ab cd  \nef", &[long]).ends_with("    1 | ab cd\n      |   ^^^ right"));
-        let behind = Span { line: 1, column: 4, length: 0 };
+        let behind = TextSpan { line: 1, column: 4, length: 0 };
         assert!(report("ab", &[behind]).ends_with("    1 | ab\n      |    ^ right"));
-        let no_line = Span { line: 9, column: 1, length: 1 };
+        let no_line = TextSpan { line: 9, column: 1, length: 1 };
         assert!(report("ab", &[no_line]).ends_with("    9 | \n      | ^ right"));
     }
 
     #[test]
     fn a_long_line_is_shown_in_part() {
         let line = format!("{}bad{}", "x".repeat(5000), "y".repeat(5000));
-        let report = report(&line, &[Span { line: 1, column: 5001, length: 3 }]);
+        let report = report(&line, &[TextSpan { line: 1, column: 5001, length: 3 }]);
         let lines: Vec<&str> = report.lines().collect();
         assert_eq!(lines[1].chars().count(), "    1 | ".len() + MAX_SHOWN_CHARS);
         assert_eq!(lines[1].find("bad"), lines[2].find("^^^"));
@@ -245,14 +245,14 @@ mod tests {
 
     #[test]
     fn characters_are_counted_not_bytes_and_none_can_reach_the_terminal() {
-        let report = report("ä\u{1b}\tü: bad", &[Span { line: 1, column: 7, length: 3 }]);
+        let report = report("ä\u{1b}\tü: bad", &[TextSpan { line: 1, column: 7, length: 3 }]);
         assert!(report.ends_with("    1 | ä  ü: bad\n      |       ^^^ right"), "{report}");
     }
 
     #[test]
     fn a_message_has_a_bound_and_no_control_characters() {
         let problems = Problems::default();
-        problems.error(Span::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
+        problems.error(TextSpan::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
         let expected = format!("a.yaml: error:  [2J{}...\n      | a b", "x".repeat(396));
         assert_eq!(problems.report("a.yaml", "").to_string(), expected);
     }

@@ -4,7 +4,7 @@
 //! A comma ends a value between braces, `{` begins a map, `*` an alias and `#` a
 //! comment. The parser's own words tell only what it met there.
 
-use super::node::{Entry, Node, Span, Value};
+use super::node::{Entry, Node, TextSpan, Value};
 use super::problem::Problems;
 
 /// Longer lines are not looked at: advice is not worth quadratic time.
@@ -14,7 +14,7 @@ const INDICATORS: [char; 6] = ['*', '&', '!', '%', '@', '`'];
 
 /// Advice for a mistake that the YAML parser has met at `place` of `text`; empty if
 /// quotes would not mend it.
-pub(super) fn advice(text: &str, place: Span) -> &'static str {
+pub(super) fn advice(text: &str, place: TextSpan) -> &'static str {
     let (before, here) = around(line(text, place.line), place.column);
     let last = before.chars().last().unwrap_or(' ');
     if here.starts_with(INDICATORS) {
@@ -69,7 +69,7 @@ impl Checker<'_> {
             let parts = parts.count();
             if parts > 0 && entries[index - 1].value.scalar().is_some() {
                 let length = end.column + end.length - start.column;
-                let whole = Span { length, ..start };
+                let whole = TextSpan { length, ..start };
                 let advice = format!("put the whole value in quotes: {:?}", self.written(whole));
                 self.problems.error(whole, "between braces a comma ends a value", &advice);
                 entries[index - 1].value.value = Value::Unresolved;
@@ -81,14 +81,14 @@ impl Checker<'_> {
 
     /// Whether `part` is most likely more of the value that ends with `before`,
     /// and no field of which the value was forgotten.
-    fn is_part(&self, before: Span, part: &Entry) -> bool {
+    fn is_part(&self, before: TextSpan, part: &Entry) -> bool {
         let key = part.key.span;
         let end = before.column + before.length;
         let is_near = key.line == before.line && (end..=end + 2).contains(&key.column);
         if !matches!(part.value.value, Value::Null) || !is_near {
             return false;
         }
-        let between = self.written(Span { column: end, length: key.column - end, ..key });
+        let between = self.written(TextSpan { column: end, length: key.column - end, ..key });
         let is_quoted = self.written(before).starts_with(['"', '\'']);
         let has_colon = self.written(part.value.span).starts_with(':');
         let may_be_field =
@@ -113,14 +113,14 @@ impl Checker<'_> {
     }
 
     /// Whether something stands behind the name at `key` that is no value to YAML.
-    fn begins_with_indicator(&self, key: Span) -> bool {
+    fn begins_with_indicator(&self, key: TextSpan) -> bool {
         let (_, rest) = around(self.line(key.line), key.column + key.length);
         let mut rest = rest.trim_start_matches(':').trim_start().chars();
         let begins = rest.next().is_some_and(|c| c == '#' || INDICATORS.contains(&c));
         begins && rest.next().is_some_and(|c| !c.is_whitespace())
     }
 
-    fn written(&self, span: Span) -> &str {
+    fn written(&self, span: TextSpan) -> &str {
         let (_, rest) = around(self.line(span.line), span.column);
         around(rest, span.length + 1).0
     }
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn quotes_are_advised_only_where_they_help() {
-        let at = |text: &str, line, column| advice(text, Span { line, column, length: 1 });
+        let at = |text: &str, line, column| advice(text, TextSpan { line, column, length: 1 });
         let cases = [
             ("hosts: [*.example.com]", 9, "text"),
             ("secret: @abc", 9, "text"),

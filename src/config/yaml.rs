@@ -10,7 +10,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanned};
 
-use super::node::{Entry, Node, Span, Text, Value};
+use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
 use super::quotes;
 
@@ -20,7 +20,7 @@ pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
 /// The tree of `text`, or none if that is no YAML; mistakes go to `problems`.
 pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
-        problems.error(Span::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
+        problems.error(TextSpan::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
         return None;
     }
     let options = serde_yaml::options! {
@@ -32,12 +32,12 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
         Ok(Spanned { value: Untyped::Null, .. }) => {
             let advice = "write at least listeners, routes and upstreams";
-            problems.error(Span::FILE, "the file is empty", advice);
+            problems.error(TextSpan::FILE, "the file is empty", advice);
             None
         }
         Ok(tree) => Some(Source { text, problems }.node(tree)),
         Err(error) => {
-            let span = error.location().map_or(Span::FILE, span);
+            let span = error.location().map_or(TextSpan::FILE, span);
             let (message, advice) = reason(&error, text, span);
             problems.error(span, &message, advice);
             None
@@ -46,7 +46,7 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
 }
 
 /// The parser's words without its own rendering of the place, and advice.
-fn reason(error: &serde_yaml::Error, text: &str, span: Span) -> (String, &'static str) {
+fn reason(error: &serde_yaml::Error, text: &str, span: TextSpan) -> (String, &'static str) {
     if is_budget(error) {
         let advice = "write less, or repeat less by aliases";
         return ("from here on the file is too large or too deep".to_owned(), advice);
@@ -67,8 +67,8 @@ fn is_budget(error: &serde_yaml::Error) -> bool {
     }
 }
 
-fn span(location: serde_yaml::Location) -> Span {
-    Span { line: location.line(), column: location.column(), length: location.span().len() }
+fn span(location: serde_yaml::Location) -> TextSpan {
+    TextSpan { line: location.line(), column: location.column(), length: location.span().len() }
 }
 
 /// What the parser hands over, before places are attached.

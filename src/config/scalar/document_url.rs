@@ -4,7 +4,9 @@ use std::str::FromStr;
 
 use http::uri::PathAndQuery;
 
-use super::{Endpoint, ScalarError, TargetText};
+use super::endpoint::Endpoint;
+use super::target::TargetText;
+use super::text::ScalarError;
 use crate::proxy::Target;
 
 const ADVICE: &str = "write the whole URL, like https://issuer.example/.well-known/jwks.json";

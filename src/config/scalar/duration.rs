@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::number::leading;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 const ADVICE: &str = "write a number and a unit (ms, s, m, h, d), like 30s or 1m30s";
 /// The longest duration in microseconds: ten years, so that sums of several stay far from overflow.

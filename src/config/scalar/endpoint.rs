@@ -7,7 +7,7 @@ use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
 use super::address::port_number;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::proxy::Target;
 
 const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or unix:/path";

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 /// A method.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use super::rate::Rate;
 use super::rate::count;
-use super::{Rate, ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::algorithm::Quota;
 use crate::store::overrides::Override;
 use crate::time::Span;

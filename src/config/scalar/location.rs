@@ -6,7 +6,7 @@ use std::str::FromStr;
 use http::HeaderValue;
 
 use super::address::port_number;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::message::Location;
 use crate::rules::{HostPattern, PathPattern, Segment};
 

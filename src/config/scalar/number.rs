@@ -1,6 +1,6 @@
 //! Whole numbers with digit separators: what rates, sizes and durations share.
 
-use super::ScalarError;
+use super::text::ScalarError;
 
 /// The number at the start of `text`, and what follows it. `_` may stand
 /// between digits.

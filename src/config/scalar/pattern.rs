@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::rules::{HostPattern, PathPattern};
 
 /// A path pattern.

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
+use super::duration;
 use super::number::leading;
-use super::{ScalarError, duration, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::algorithm::{MAX_LIMIT, Quota};
 use crate::time::Span;
 

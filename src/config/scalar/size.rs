@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::number::leading;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB";
 

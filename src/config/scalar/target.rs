@@ -5,7 +5,7 @@ use std::str::FromStr;
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 /// A path with or without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 
-use super::{ScalarError, read_as_text, written_as_text};
+use super::text::{ScalarError, read_as_text, written_as_text};
 use crate::telemetry::Output;
 
 /// The least severe level that is logged.
