@@ -89,7 +89,7 @@ pub(super) struct RawConfig {
     /// Whether error responses of the gateway are problem+json (RFC 9457) or plain text. Default:
     /// true.
     problem_json: Field<bool>,
-    /// Logs.
+    /// The logs of the gateway.
     telemetry: Field<RawTelemetry>,
     /// The process.
     runtime: Field<RawRuntime>,

@@ -60,6 +60,7 @@ pub(super) struct RawPolicy {
     #[schemars(example = 4)]
     cost: Field<CostForm>,
     /// Which outcomes are counted. Default: all.
+    #[schemars(example = serde_json::json!({ "status": [401, 403] }))]
     count: Field<CountForm>,
     /// Whether the policy refuses requests. Default: enforce.
     mode: Field<Word<Option<Mode>>>,

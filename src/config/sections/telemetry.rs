@@ -1,4 +1,4 @@
-//! `telemetry`: logs.
+//! `telemetry`: the logs of the gateway.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use crate::config::scalar::{Level, Off, OutputPath};
 use crate::config::words::{Word, words};
 use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
 
-/// Logs.
+/// The logs of the gateway.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "telemetry", default)]
 #[schemars(deny_unknown_fields)]
