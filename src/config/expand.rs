@@ -1,8 +1,7 @@
 //! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in any text of the file.
 //!
-//! What they stand for may be secret, so a text in which one was replaced
-//! remembers how it was written, and messages show only that. `$${` stands for
-//! a plain `${`. What was put in is not looked at again.
+//! The values may be secret. A text in which one was inserted keeps its original form, and messages
+//! show only that form. `$${` gives a plain `${`. References in inserted values are not replaced.
 
 use std::borrow::Cow;
 
@@ -10,10 +9,10 @@ use super::node::{Node, Value};
 use super::problem::Problems;
 use super::surroundings::Surroundings;
 
-/// All that replacements may add up to, in bytes: an alias repeats them.
+/// The largest sum of all inserted values, in bytes. An alias can insert a value many times.
 const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
 
-/// Replaces in every text of `root`; map keys stay as they are.
+/// Replaces references in every text of `root`, but not in the keys of maps.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
     Expander { around, problems, left_bytes: MAX_TOTAL_BYTES }.node(root);
 }
@@ -34,7 +33,7 @@ impl Expander<'_> {
                 }
                 Err(mistake) => {
                     self.problems.error(node.span, &mistake.message, mistake.advice);
-                    // Marked as a failure, so that nobody judges it as a value.
+                    // No later pass checks it as a value.
                     node.value = Value::Unresolved;
                 }
             },
@@ -71,12 +70,12 @@ impl Expander<'_> {
         Ok(out)
     }
 
-    /// What `NAME`, `NAME:-default` or `file:PATH` stands for.
+    /// The value of `NAME`, `NAME:-default` or `file:PATH`.
     fn reference<'t>(&self, inner: &'t str) -> Result<Cow<'t, str>, Mistake> {
         if let Some(path) = inner.strip_prefix("file:") {
             let mut text =
                 self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
-            // Editors and `echo` end a file with a newline that nobody means.
+            // Editors and `echo` end a file with a newline, which is not part of the value.
             let kept = text.trim_end_matches(['\r', '\n']).len();
             text.truncate(kept);
             return Ok(text.into());
@@ -88,7 +87,7 @@ impl Expander<'_> {
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(valid) {
             return Err(Mistake {
-                message: format!("\"${{{inner}}}\" names no environment variable"),
+                message: format!("\"${{{inner}}}\" is not the name of an environment variable"),
                 advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",
             });
         }

@@ -1,9 +1,7 @@
-//! Files that tell where addresses are: read whole, and not again while they
-//! stay what they are.
+//! Files with databases of locations. A file is read as a whole, and again only after it changed.
 //!
-//! Such a file is large, and it is replaced while the gateway runs. A file that
-//! is written while it is read gives no database; when it is complete, it has
-//! changed once more and is read again.
+//! Such a file is large, and it is replaced while the gateway runs. A file that changes while it is
+//! read gives no database. When it is complete, it has changed again and is read again.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -13,11 +11,10 @@ use std::sync::Arc;
 
 use crate::rules::GeoDatabase;
 
-/// The largest file that is read, in bytes: 1 GiB. Those of cities have about
-/// a tenth of it.
+/// The largest file that is read, in bytes: 1 GiB. A database of cities has about a tenth of it.
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// What tells a file from the one that was there before.
+/// What distinguishes a file from an earlier file with the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileStamp {
     device: u64,
@@ -27,7 +24,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// Of the file behind all links; none if it cannot be seen.
+    /// The stamp of the file behind all links. None if it cannot be read.
     pub fn of(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::new(&file))
     }
@@ -47,26 +44,26 @@ impl FileStamp {
 pub struct GeoFile {
     path: PathBuf,
     stamp: FileStamp,
-    /// What was in it.
+    /// The database.
     pub database: Arc<GeoDatabase>,
 }
 
 impl GeoFile {
-    /// Where the file is.
+    /// The path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file at `path`; one of `known` is taken if it is that file still.
+    /// Reads the file at `path`. If `known` contains the same file, it is not read again.
     ///
     /// # Errors
-    /// Why the file is no database, as the end of a sentence about it.
+    /// The reason, as the end of a sentence about the file.
     pub(super) fn read(path: PathBuf, known: &[Self]) -> Result<Self, String> {
         let unreadable = |error: io::Error| format!("it cannot be read: {error}");
         let seen = fs::metadata(&path).map_err(unreadable)?;
-        // To open anything else might wait, or never end.
+        // Other files could block, or have no end.
         if !seen.is_file() {
-            return Err("it is no regular file".to_owned());
+            return Err("it is not a regular file".to_owned());
         }
         let file = File::open(&path).map_err(unreadable)?;
         let before = FileStamp::new(&file.metadata().map_err(unreadable)?);
@@ -83,7 +80,7 @@ impl GeoFile {
     }
 }
 
-/// The contents of a file of about so many bytes.
+/// The contents of a file with about this size.
 fn whole(file: &File, size_bytes: u64) -> Result<Vec<u8>, String> {
     if size_bytes > MAX_BYTES {
         return Err("it is larger than 1 GiB".to_owned());

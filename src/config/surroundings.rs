@@ -1,6 +1,6 @@
 //! The environment and the files around a configuration file.
 //!
-//! It notes every file that is read, so that the gateway can watch them.
+//! Every file that is read is recorded, so that the gateway can watch it.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -9,30 +9,30 @@ use std::path::{Path, PathBuf};
 
 use super::geo_file::GeoFile;
 
-/// The largest file that a `${file:...}` or a path in the configuration names, in bytes.
+/// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What lies around a configuration file.
+/// The environment and the files around a configuration file.
 pub(super) struct Surroundings<'a> {
-    /// The environment's variables.
+    /// The environment variables.
     pub(super) env: &'a dyn Fn(&str) -> Option<String>,
-    /// Where relative paths begin: the directory of the file itself.
+    /// The directory of the file, where relative paths begin.
     pub(super) directory: &'a Path,
-    /// The files that were read, or are not there to be read, each once.
+    /// The files that were read, or that do not exist, each once.
     pub(super) files: RefCell<Vec<PathBuf>>,
-    /// Databases that are in force, which need not be read again.
+    /// The databases in use, which need not be read again.
     pub(super) databases: &'a [GeoFile],
 }
 
 impl Surroundings<'_> {
-    /// The text of the file at `path`, at most 1 MiB of it being allowed.
+    /// The text of the file at `path`, which may have at most 1 MiB.
     ///
     /// # Errors
-    /// A sentence that names the path, never the contents.
+    /// A sentence with the path, but without the contents.
     pub(super) fn read(&self, path: &str) -> Result<String, String> {
         let place = self.directory.join(path);
         let unreadable = |error: std::io::Error| match error.kind() {
-            ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
+            ErrorKind::InvalidData => format!("the file {path:?} is not UTF-8 text"),
             _ => format!("the file {path:?} cannot be read: {error}"),
         };
         let file = File::open(&place).map_err(unreadable);
@@ -48,20 +48,20 @@ impl Surroundings<'_> {
     /// The database in the file at `path`.
     ///
     /// # Errors
-    /// Why there is none, as the end of a sentence about the file.
+    /// The reason, as the end of a sentence about the file.
     pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
         let place = self.directory.join(path);
         self.note(place.clone());
         GeoFile::read(place, self.databases)
     }
 
-    /// The database in force that was read from `path`.
+    /// The database in use that was read from `path`.
     pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
         let place = self.directory.join(path);
         self.databases.iter().find(|it| it.path() == place).cloned()
     }
 
-    /// Whether there is anything at `path`, readable or not.
+    /// Whether a file exists at `path`, readable or not.
     pub(super) fn has(&self, path: &str) -> bool {
         let place = self.directory.join(path);
         let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);

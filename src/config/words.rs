@@ -1,8 +1,8 @@
 //! Words of the file that stand for a value of another module, such as `round_robin`.
 //!
-//! The modules below know neither serde nor the schema. One table for each of their types
-//! gives the words and their meanings. How a word is read, what a mistake is told, and what
-//! the schema says follow from the table.
+//! The modules below depend neither on serde nor on the schema. One table for each of their types
+//! gives the words with their meanings. The way in which a word is read, the message for a mistake,
+//! and the schema follow from the table.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Keys of one word. Their grammar belongs to the rules; here it meets serde.
+//! Keys of one word. The module `rules` defines their grammar, and this file reads them with serde.
 
 use std::str::FromStr;
 

@@ -1,8 +1,7 @@
-//! Values that are written as one text: limits, durations, sizes, addresses,
-//! keys, names.
+//! Values that are written as one text: limits, durations, sizes, addresses, keys, names.
 //!
-//! Each is read by [`FromStr`](std::str::FromStr), so that the command line
-//! takes the same forms as the file, with the same words for mistakes.
+//! [`FromStr`](std::str::FromStr) reads each of them, so that the command line accepts the same forms
+//! as the file, with the same messages for mistakes.
 
 mod address;
 mod document_url;

@@ -1,4 +1,4 @@
-//! Patterns of routes. Their grammar belongs to the rules; here it meets serde.
+//! Patterns of routes. The module `rules` defines their grammar, and this file reads them with serde.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ pub(in crate::config) struct PathText(pub(in crate::config) PathPattern);
 
 written_as_text!(
     PathText,
-    "A path, exact, with {param} for a segment, or with * for all that follows",
+    "A path, which may contain {param} for a segment, and end with * for any rest",
     "/v1/orders/{id}",
     "/v1/*",
     "/grpc.*"
@@ -33,7 +33,7 @@ pub(in crate::config) struct HostText(pub(in crate::config) HostPattern);
 
 written_as_text!(
     HostText,
-    "A host, or * for all hosts below one",
+    "A host, or all subdomains of a host with *",
     "api.example.com",
     "*.example.com"
 );

@@ -16,7 +16,7 @@ impl FromStr for PlaceCode {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         text.parse().map(Self).map_err(|GeoCodeError::Malformed(text)| {
-            let message = format!("\"{text}\" is no code of a country, region or network");
+            let message = format!("\"{text}\" is not a code of a country, region or network");
             ScalarError::new(message, "like DE, DE-BE or AS64500")
         })
     }

@@ -1,11 +1,11 @@
-//! JSON Pointers. Their grammar belongs to the messages; here it meets serde.
+//! JSON Pointers. The module `message` defines their grammar, and this file reads them with serde.
 
 use std::str::FromStr;
 
 use super::text::{ScalarError, written_as_text};
 use crate::message::Pointer;
 
-/// Which value of a document is meant (RFC 6901).
+/// The position of a value in a document (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct PointerText(pub(in crate::config) Pointer);
 

@@ -27,7 +27,7 @@ impl FromStr for Size {
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
             other => {
-                return Err(ScalarError::new(format!("\"{other}\" is no unit of size"), ADVICE));
+                return Err(ScalarError::new(format!("\"{other}\" is not a unit of size"), ADVICE));
             }
         };
         let bytes = number.checked_mul(factor);

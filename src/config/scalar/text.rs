@@ -1,4 +1,4 @@
-//! How serde reads a value that is written as one text, and what a mistake in it is told.
+//! How serde reads a value that is written as one text, and the error for a mistake in it.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalarError {
     pub(super) message: String,
-    /// Says nothing of the text itself, which may be a secret.
+    /// It does not contain the text itself, which may be secret.
     pub(super) advice: &'static str,
 }
 
@@ -15,7 +15,7 @@ impl ScalarError {
         Self { message: message.into(), advice }
     }
 
-    /// What another module says of a text it refuses, in the quotes of reports.
+    /// The error of another module, with the quotes of reports.
     pub(super) fn of(error: impl fmt::Display, advice: &'static str) -> Self {
         Self::new(error.to_string().replace('`', "\""), advice)
     }

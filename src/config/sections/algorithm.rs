@@ -148,10 +148,10 @@ impl Counting<'_> {
 fn wrong_form(kind: RawAlgorithm, limit: TextSpan, cx: &Context<'_>) {
     let (message, advice) = match kind {
         RawAlgorithm::Concurrency => {
-            ("what is in flight is limited by a bare count", "leave out the time, like 20")
+            ("concurrency is limited by a count without a time", "leave out the time, like 20")
         }
         _ => (
-            "the limit says no time",
+            "the limit has no time",
             "write a count per time, like 100/minute, or choose the algorithm concurrency",
         ),
     };
@@ -206,7 +206,7 @@ pub(super) fn same_window(
     let advice = if own.window().is_zero() {
         "they share their counters: leave out the time, like 20"
     } else {
-        "they share their counters: write the same time behind the count"
+        "they share their counters: write the same time after the count"
     };
     cx.error(span, &message, advice);
     None
@@ -226,7 +226,7 @@ pub(super) fn soft(raw: &Field<Percent>, own: &Algorithm, cx: &Context<'_>) -> O
     let Spanned { value: Percent(percent @ 1..), span, .. } = raw.given()? else { return None };
     let beyond = own.capacity() * u64::from(*percent) / 100;
     if beyond == 0 {
-        let message = "so small a part of the limit is less than one, and admits nothing";
+        let message = "this share of the limit is less than one unit, and admits nothing";
         cx.warning(*span, message, "write a higher percentage, or leave it out");
         return None;
     }

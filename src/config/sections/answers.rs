@@ -83,7 +83,7 @@ impl RawRespond {
         let status = cx.status(&self.status, 200..=599, StatusCode::OK);
         let has_no_body = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
         if let Some(body) = self.body.given().filter(|it| has_no_body && !it.value.is_empty()) {
-            let message = format!("an answer with status {} has no body", status.as_u16());
+            let message = format!("a response with status {} has no body", status.as_u16());
             cx.error(body.span, &message, "leave the body out, or use another status");
         }
         FixedResponse {
@@ -102,12 +102,12 @@ impl RawRedirect {
         path: Option<&PathText>,
         cx: &Context<'_>,
     ) -> Option<Redirect> {
-        let advice = "write where it leads, like to: https://{host}{path}{query}";
+        let advice = "write the new address, like to: https://{host}{path}{query}";
         let to = cx.required(&self.to, span, "the redirect has no \"to\"", advice);
         let status = cx.status(&self.status, 300..=399, StatusCode::PERMANENT_REDIRECT);
         let redirects = [301, 302, 303, 307, 308].contains(&status.as_u16());
         if let Some(given) = self.status.given().filter(|_| !redirects) {
-            let message = format!("{} is no status of a redirect", given.value);
+            let message = format!("{} is not the status of a redirect", given.value);
             cx.error(given.span, &message, "write 301, 302, 303, 307 or 308");
         }
         let known =
@@ -116,7 +116,9 @@ impl RawRedirect {
             && let Some(name) = to.value.0.param_names().find(|name| !known(name))
         {
             let message = match &to.written {
-                Some(written) => format!("what \"{written}\" stands for needs another parameter"),
+                Some(written) => format!(
+                    "the value of \"{written}\" needs a parameter that the path does not have"
+                ),
                 None => format!("the path of the route has no parameter {{{name}}}"),
             };
             let advice = "there are {host}, {path}, {query} and the path's own parameters";
@@ -133,7 +135,7 @@ fn content_type(field: &Field<FieldValue>) -> HeaderValue {
 fn check_placeholders(body: &Spanned<String>, cx: &Context<'_>) {
     for name in placeholders(&body.value).filter(|name| !PLACEHOLDERS.contains(name)) {
         let message = match &body.written {
-            Some(written) => format!("what \"{written}\" stands for has an unknown placeholder"),
+            Some(written) => format!("the value of \"{written}\" has an unknown placeholder"),
             None => format!("there is no placeholder {{{name}}}"),
         };
         let advice = "there are {retry_after}, {limit}, {remaining} and {policy}";

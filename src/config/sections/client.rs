@@ -74,7 +74,7 @@ impl RawClient {
         for block in self.trusted_proxies.items() {
             let block_is_all = block.value.0.prefix_len() == 0;
             if block_is_all {
-                let message = "forwarded headers would be believed from everywhere";
+                let message = "forwarded headers from every address would be trusted";
                 cx.error(block.span, message, "name the addresses of your own proxies only");
             }
             settings.trusted_proxies.push(block.value.0);
@@ -116,7 +116,7 @@ impl RawClient {
         }
         let header = header.given()?;
         if !self.has_trusted_proxies() {
-            let message = "the user's header is believed from trusted proxies only, and there are \
+            let message = "the user's header is accepted from trusted proxies only, and there are \
                            none";
             cx.error(header.span, message, "name your proxies in trusted_proxies");
         }

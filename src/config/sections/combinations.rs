@@ -26,30 +26,31 @@ impl Combination {
         let Self { settled, count, soft, plans, elastic, .. } = *self;
         match self.algorithm {
             Some(RawAlgorithm::Concurrency) => {
-                let why = "what is in flight is given back at its end, whatever came of it";
+                let why = "a request gives its units back when it ends, whatever its outcome";
                 not_with("concurrency", &[settled, count], why, cx);
-                let why = "an upstream bounds what is in flight there by its own \"max_in_flight\"";
+                let why = "an upstream limits its requests in progress with \"max_in_flight\"";
                 not_with("concurrency", &[elastic], why, cx);
             }
             Some(RawAlgorithm::LeakyBucket) => {
-                let why = "the slots that a request took cannot be given back, since later ones are \
-                           held behind them";
+                let why = "the slots of a request cannot be given back, because later requests \
+                           wait behind them";
                 not_with("leaky_bucket", &[settled, count], why, cx);
-                let why = "what goes beyond it would not go at even distances";
+                let why = "requests beyond the limit would not be forwarded at even intervals";
                 not_with("leaky_bucket", &[soft, elastic], why, cx);
             }
             _ => {}
         }
-        not_both(count, settled, "both would correct afterwards what was counted", cx);
-        not_both(elastic, soft, "both admit beyond the limit, and more than either says", cx);
-        not_both(elastic, plans, "it is not clear beyond which limit it goes", cx);
+        not_both(count, settled, "both would correct the count after the response", cx);
+        not_both(elastic, soft, "together they would admit more than either of them allows", cx);
+        not_both(elastic, plans, "it is not clear which limit it raises", cx);
     }
 }
 
 fn not_with(algorithm: &str, fields: &[Written], why: &str, cx: &Context<'_>) {
     for (field, span) in fields {
         if let Some(span) = span {
-            let message = format!("\"{field}\" does not go with the algorithm {algorithm}: {why}");
+            let message =
+                format!("\"{field}\" cannot be combined with the algorithm {algorithm}: {why}");
             cx.error(*span, &message, "leave it out, or choose another algorithm");
         }
     }
@@ -57,7 +58,7 @@ fn not_with(algorithm: &str, fields: &[Written], why: &str, cx: &Context<'_>) {
 
 fn not_both((field, span): Written, (other, there): Written, why: &str, cx: &Context<'_>) {
     if let (Some(span), Some(_)) = (span, there) {
-        let message = format!("\"{field}\" does not go with \"{other}\": {why}");
+        let message = format!("\"{field}\" cannot be combined with \"{other}\": {why}");
         cx.error(span, &message, "leave one of them out, or write two policies");
     }
 }

@@ -124,11 +124,11 @@ impl Context<'_> {
     pub(super) fn check_name(&self, name: &Spanned<String>, of: &str) {
         let good = |c: char| c == ' ' || c.is_ascii_graphic();
         if name.value.is_empty() || name.value.trim() != name.value {
-            let message = format!("a {of} needs a name without blanks around it");
+            let message = format!("a {of} needs a name without leading or trailing blanks");
             self.error(name.span, &message, "");
         } else if name.value.len() > MAX_NAME_CHARS || !name.value.chars().all(good) {
             // Names are sent in header fields, which allow nothing else.
-            let message = format!("the name of a {of} has at most 128 characters, all ASCII");
+            let message = format!("the name of a {of} may have at most 128 characters, all ASCII");
             self.error(name.span, &message, "use letters, digits and -");
         }
     }
@@ -142,7 +142,8 @@ impl Context<'_> {
             match name.value.parse::<FieldName>() {
                 Ok(FieldName(parsed)) => Some((parsed, value.value()?.0.clone())),
                 Err(_) => {
-                    let message = format!("\"{}\" is no name of a header field", name.value);
+                    let message =
+                        format!("\"{}\" is not a valid name of a header field", name.value);
                     self.error(name.span, &message, "use letters, digits and -");
                     None
                 }
@@ -156,7 +157,7 @@ impl Context<'_> {
         let read = self.around.read(&path.value);
         read.map_err(|message| {
             let message = match &path.written {
-                Some(written) => format!("the file that {written:?} stands for cannot be read"),
+                Some(written) => format!("the file that {written:?} names cannot be read"),
                 None => message,
             };
             self.error(path.span, &message, "");

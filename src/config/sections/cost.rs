@@ -127,7 +127,7 @@ impl RawCost {
     ) -> Option<Cost> {
         let name = self.header.given()?;
         if !client.has_trusted_proxies() {
-            let message = "a cost is believed from trusted proxies only, and there are none";
+            let message = "a cost is accepted from trusted proxies only, and there are none";
             let advice = "name your proxies in client.trusted_proxies, or write a fixed cost";
             cx.error(name.span, message, advice);
         }
@@ -147,7 +147,7 @@ impl RawCost {
         // With nothing reserved, a request would be admitted however high the debt is.
         let reserve = cx.number(&self.reserve, "reserve", 1..=MAX_LIMIT);
         let advice = "like settle: { header: x-tokens-used }; a fixed cost is written cost: 4";
-        let message = "what is reserved is never settled, since there is no \"settle\"";
+        let message = "the reserved cost is never settled, because there is no \"settle\"";
         cx.required(&self.settle, span, message, advice);
         let settle = self.settle.given()?;
         let meter = settle.value.compile(settle.span, cx);
@@ -185,7 +185,7 @@ fn unit(raw: &Field<Size>, cx: &Context<'_>) -> Option<NonZeroU64> {
     let given = raw.given()?;
     let unit = NonZeroU64::new(given.value.0);
     if unit.is_none() {
-        let message = "a unit of no bytes cannot be counted";
+        let message = "a unit cannot have 0 bytes";
         cx.error(given.span, message, "write a size, like 1KiB");
     }
     unit
@@ -200,7 +200,7 @@ pub(super) fn warn_never_passes(
 ) {
     if let Some(cost) = least_cost(raw).filter(|cost| cost.value > admitting.capacity()) {
         let message =
-            format!("no request can ever pass: one costs more than {whose} admits at once");
+            format!("no request is ever admitted: one costs more than {whose} admits at once");
         cx.warning(cost.span, &message, "write a smaller cost, or a higher limit");
     }
 }

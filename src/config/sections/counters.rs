@@ -27,11 +27,11 @@ pub(super) fn check(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Conte
             .or_else(|| first_taken(&mut overrides, policy, limits));
         if let Some(other) = other {
             let message = format!(
-                "the policies \"{}\" and \"{}\" would share a counter in Redis: by their names and \
-                 windows it cannot tell them apart",
+                "the policies \"{}\" and \"{}\" would share a counter in Redis: it cannot \
+                 distinguish their names and windows",
                 other.name, policy.name
             );
-            let advice = "give one of them another name; what it has counted starts again";
+            let advice = "give one of them another name; its counters then start again";
             cx.error(span_of(raw, policy), &message, advice);
         }
     }

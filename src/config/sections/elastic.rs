@@ -54,7 +54,7 @@ impl RawElastic {
         let message = "the elastic limit has no \"limit\"";
         cx.required(&self.limit, span, message, "write the higher one, like limit: 300/minute");
         let advice = "like when: { upstream_latency_below: 200ms }";
-        cx.required(&self.when, span, "the elastic limit does not say \"when\"", advice);
+        cx.required(&self.when, span, "the elastic limit has no \"when\"", advice);
         let beyond = own.and_then(|own| self.beyond(own, cx));
         let when = self.when.given()?;
         let RawWhen { upstream_latency_below, upstream_in_flight_below } = &when.value;
@@ -85,7 +85,7 @@ impl RawElastic {
 fn share(raw: &Field<Percent>, cx: &Context<'_>) -> Option<u8> {
     let given = raw.given()?;
     if given.value == Percent(0) {
-        let message = "less than nothing is never in flight";
+        let message = "fewer requests than 0% are never in progress";
         cx.error(given.span, message, "write a percentage above 0%, like 50%");
     }
     Some(given.value.0)

@@ -60,7 +60,7 @@ impl RawExempt {
                     places.push(code.value.0);
                 } else {
                     let shown = code.shown_as(code.value.0.as_str());
-                    let message = format!("{shown} is no {}", geo::noun(&key));
+                    let message = format!("{shown} is not a {}", geo::noun(&key));
                     cx.error(code.span, &message, geo::form_of(&key));
                 }
             }

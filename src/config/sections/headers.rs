@@ -41,7 +41,7 @@ impl RawHeaders {
         for given in self.dialects.items() {
             let Word(dialect) = given.value;
             if headers.dialects.contains(&dialect) {
-                let message = "the dialect stands here a second time";
+                let message = "the dialect appears a second time";
                 cx.error(given.span, message, "remove one of them");
             }
             headers.dialects.push(dialect);

@@ -140,14 +140,15 @@ fn document_url(url: &Spanned<String>, cx: &Context<'_>) -> Option<DocumentUrl> 
     match url.value.parse::<DocumentUrl>() {
         Ok(parsed) => {
             if parsed.is_exposed() {
-                let message = "over http, a machine on the way can put other keys in the set";
+                let message =
+                    "over http, a machine between the gateway and the issuer can replace the keys";
                 cx.warning(url.span, message, "write https://");
             }
             Some(parsed)
         }
         Err(error) => {
             let message = match &url.written {
-                Some(written) => format!("what {written:?} stands for is no such URL"),
+                Some(written) => format!("the value of {written:?} is not a valid URL"),
                 None => error.to_string(),
             };
             cx.error(url.span, &message, "");

@@ -70,7 +70,7 @@ impl RawJwt {
             && claim.value.split('.').any(str::is_empty)
         {
             let advice = "write a name like sub, or org.id for nested ones";
-            cx.error(claim.span, "this is no name of a claim", advice);
+            cx.error(claim.span, "this is not the name of a claim", advice);
         }
         Some(JwtSettings {
             keys: self.verifying_keys(span, cx)?,
@@ -119,7 +119,8 @@ impl RawJwt {
         let (url, raw) = RawJwks::url_of(jwks, cx)?;
         // An issuer publishes no secrets.
         if let Some(hs256) = self.algorithms.items().find(|it| it.value.0 == Algorithm::HS256) {
-            let message = "HS256 needs a secret, and a set that is fetched has none";
+            let message =
+                "HS256 needs a secret, but a set that is fetched contains only public keys";
             let advice = "name the algorithms of the issuer's public keys, like RS256";
             cx.error(hs256.span, message, advice);
         }
@@ -135,7 +136,7 @@ fn accepted(raw: &OneOrMore<String>, name: &str, cx: &Context<'_>) -> Vec<String
     if let Some(Spanned { value: Either::Long(list), span, .. }) = raw.given()
         && list.is_empty()
     {
-        let message = format!("there is no {name} in this list");
+        let message = format!("this list of {name}s is empty");
         cx.error(*span, &message, "write one, or leave the field out");
     }
     raw.one_or_more().cloned().collect()
@@ -155,7 +156,7 @@ fn jwks_file(
     cx: &Context<'_>,
 ) -> Option<TokenKeys> {
     if !cx.around.has(&file.value) {
-        let message = "this file is not there: until it is, no token is valid";
+        let message = "this file does not exist: no token is valid until it does";
         cx.warning(file.span, message, "");
         return Some(TokenKeys::Known(Vec::new()));
     }
@@ -168,7 +169,7 @@ fn checked<T>(span: TextSpan, keys: Result<T, KeyError>, cx: &Context<'_>) -> Op
         let message = match error {
             // The message of the parser could quote a secret key.
             KeyError::Jwks(json) => format!(
-                "this is no JSON Web Key Set: there is a mistake in its line {}, column {}",
+                "this is not a JSON Web Key Set: there is a mistake in its line {}, column {}",
                 json.line(),
                 json.column()
             ),

@@ -67,8 +67,8 @@ impl RawKey {
                 Some(key.clone())
             }
             Either::Long(_) if depth == MAX_DEPTH => {
-                let message = "keys stand in each other more than 8 deep";
-                cx.error(span, message, "a list in a list of the same kind is one");
+                let message = "keys are nested more than 8 deep";
+                cx.error(span, message, "write nested lists of the same kind as one list");
                 None
             }
             Either::Long(list) => list.compile(depth, span, client, cx),
@@ -96,7 +96,7 @@ impl RawKeyList {
             };
         let given = keys.given()?;
         if !(1..=MAX_KEYS).contains(&given.value.len()) {
-            let message = format!("a list of keys has from 1 to {MAX_KEYS} of them");
+            let message = format!("a list of keys must have from 1 to {MAX_KEYS} of them");
             cx.error(given.span, &message, "");
         }
         // This does not stop at the first broken key, so that all are reported.

@@ -97,8 +97,8 @@ fn check_source(raw: &Spanned<RawKey>, client: &RawClient, cx: &Context<'_>) {
         Either::Short(KeyWord(KeyExpr::Header(_) | KeyExpr::Cookie(_) | KeyExpr::Query(_)))
             if !client.has_trusted_proxies() =>
         {
-            let message = "every client can write this itself, and so choose its plan";
-            let advice = "take what is verified, like jwt:plan; or name the proxies that write it \
+            let message = "clients can set this value themselves, and so choose their plan";
+            let advice = "use a verified value, like jwt:plan; or name the proxies that set it \
                           in client.trusted_proxies";
             cx.warning(raw.span, message, advice);
         }
@@ -129,7 +129,7 @@ fn plan_limits(
 ) -> Vec<(Box<str>, Plan)> {
     let Entries(entries) = &limits.value;
     if !(1..=MAX_PLANS).contains(&entries.len()) {
-        let message = format!("a policy has from 1 to {MAX_PLANS} plans");
+        let message = format!("a policy must have from 1 to {MAX_PLANS} plans");
         cx.error(limits.span, &message, "");
     }
     let plans = entries.iter().filter_map(|(name, limit)| {

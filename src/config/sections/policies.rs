@@ -301,7 +301,7 @@ impl RawPolicy {
     ) -> Option<Overridable> {
         let span = self.overrides_span()?;
         if !around.keeps_overrides {
-            let message = "there is no place for overrides";
+            let message = "overrides cannot be kept anywhere";
             let advice = "name a file, like store: { overrides: { path: overrides.redb } }, or \
                           count in Redis";
             cx.error(span, message, advice);

@@ -187,8 +187,8 @@ impl RawRedis {
         };
         let problem = match topology {
             Topology::Sentinel { .. } | Topology::Cluster(_) => return ReadFrom::Replica,
-            Topology::Standalone(_) => "of one server no replicas are known",
-            Topology::Shards(_) => "of shards no replicas are known",
+            Topology::Standalone(_) => "the replicas of a single server are not known",
+            Topology::Shards(_) => "the replicas of shards are not known",
         };
         let advice = "leave it out, or write a URL of redis+sentinel:// or redis+cluster://";
         cx.error(given.span, problem, advice);
@@ -199,7 +199,7 @@ impl RawRedis {
     fn servers(&self, span: TextSpan, cx: &Context<'_>) -> Option<RedisSettings> {
         let Self { url, shards, .. } = self;
         if url.is_absent() == shards.is_absent() {
-            let message = "Redis is found by one of \"url\" and \"shards\"";
+            let message = "Redis needs one of \"url\" and \"shards\"";
             cx.error(span, message, "write exactly one of them");
         }
         cx.not_empty(shards, "there are no shards", "write [redis://host1, redis://host2]");
@@ -256,7 +256,7 @@ fn shards_of(raw: &List<String>, cx: &Context<'_>) -> Option<RedisSettings> {
     let together = RedisSettings::parse_shards(good.iter().map(|url| url.value.as_str()));
     let problem = |error: UrlError| {
         let is_secret = good.iter().any(|url| url.written.is_some());
-        let general = "these servers do not go together".to_owned();
+        let general = "these servers cannot be used together".to_owned();
         let message = if is_secret { general } else { error.problem };
         cx.error(list.span, &message, error.advice);
     };
@@ -265,7 +265,7 @@ fn shards_of(raw: &List<String>, cx: &Context<'_>) -> Option<RedisSettings> {
 
 fn url_problem(url: &Spanned<String>, error: &UrlError, cx: &Context<'_>) {
     let message = match &url.written {
-        Some(written) => format!("what {written:?} stands for is no URL of Redis"),
+        Some(written) => format!("the value of {written:?} is not a URL of Redis"),
         None => error.problem.clone(),
     };
     cx.error(url.span, &message, error.advice);
@@ -281,7 +281,7 @@ fn beside_url(
 ) -> Option<String> {
     let given = field.given().filter(|given| !given.value.is_empty())?;
     if is_in_url {
-        let message = format!("the {name} stands in the URL already");
+        let message = format!("the URL contains the {name} already");
         cx.error(given.span, &message, "write it in one of the two places");
     }
     Some(given.value.clone())
@@ -292,7 +292,7 @@ fn key_prefix(prefix: &Spanned<String>, cx: &Context<'_>) -> String {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     let length = prefix.value.len();
     if length == 0 || length > MAX_PREFIX_CHARS || !prefix.value.chars().all(good) {
-        let message = "the prefix has 1 to 64 letters, digits and signs of -_.:/";
+        let message = "the prefix must have 1 to 64 letters, digits and signs of -_.:/";
         cx.error(prefix.span, message, "like prefix: tollgate");
     }
     prefix.value.clone()
@@ -303,8 +303,8 @@ fn key_secret(secret: &Spanned<String>, cx: &Context<'_>) -> Option<Secret> {
     let digits = digits.filter(|text| text.bytes().all(|digit| digit.is_ascii_hexdigit()));
     let number = digits.and_then(|text| u128::from_str_radix(text, 16).ok());
     if number.is_none() {
-        let message = "the secret has 32 hexadecimal digits";
-        cx.error(secret.span, message, "make one by: openssl rand -hex 16");
+        let message = "the secret must have 32 hexadecimal digits";
+        cx.error(secret.span, message, "make one with: openssl rand -hex 16");
     }
     number.map(|number| Secret::from_bytes(number.to_be_bytes()))
 }

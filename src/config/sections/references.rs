@@ -91,7 +91,7 @@ impl<'a> References<'a> {
         if policies.len() > MAX_POLICIES {
             let span = route.policies.span().unwrap_or(route.span);
             let message = format!("{shown} has more than {MAX_POLICIES} policies");
-            let advice = "all of them are judged at once: remove some";
+            let advice = "one decision covers all of them: remove some";
             cx.error(span, &message, advice);
         }
         policies.into_iter().map(|index| &self.policies[index]).collect()
@@ -170,7 +170,7 @@ pub(super) fn check_params(
                 "the policy \"{}\" needs \"{}\", which the path of {} does not have",
                 policy.name, param.shown, route.shown
             );
-            let advice = "put the parameter into the path, or take another policy";
+            let advice = "put the parameter into the path, or use another policy";
             cx.error(route.span_of(policy), &message, advice);
         }
     }
@@ -186,10 +186,10 @@ fn check_capacity(
     let span = route.span_of(policy);
     let Some((name, upstream)) = upstream else {
         let message = format!(
-            "the policy \"{}\" is elastic, and {} has no upstream that could have room",
+            "the policy \"{}\" is elastic, but {} has no upstream",
             policy.name, route.shown
         );
-        let advice = "give it an upstream, or take another policy";
+        let advice = "give it an upstream, or use another policy";
         cx.error(span, &message, advice);
         return;
     };

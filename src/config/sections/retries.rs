@@ -37,11 +37,19 @@ impl RawRetries {
         let mut retries = RetrySettings::default();
         let attempts = cx.number(&self.attempts, "attempts", ATTEMPTS);
         retries.attempts = attempts.unwrap_or(retries.attempts);
-        cx.not_empty(&self.on, "this route sends nothing again", "leave \"retries\" out");
+        cx.not_empty(
+            &self.on,
+            "the list is empty, so no request is sent again",
+            "leave \"retries\" out",
+        );
         if !self.on.is_absent() {
             retries.on = self.on.items().map(|on| on.value.0).collect();
         }
-        cx.not_empty(&self.methods, "this route sends nothing again", "leave \"retries\" out");
+        cx.not_empty(
+            &self.methods,
+            "the list is empty, so no request is sent again",
+            "leave \"retries\" out",
+        );
         if !self.methods.is_absent() {
             retries.methods = self.methods.items().map(|method| method.value.0.clone()).collect();
         }

@@ -197,7 +197,11 @@ impl RawRoute {
         match (given.next(), given.next()) {
             (None, _) => {
                 let advice = "write upstream: NAME, respond: { ... } or redirect: { ... }";
-                cx.error(route.span, &format!("{shown} leads nowhere"), advice);
+                cx.error(
+                    route.span,
+                    &format!("{shown} has no \"upstream\", \"respond\" or \"redirect\""),
+                    advice,
+                );
                 None
             }
             (Some(one), Some(other)) => {
@@ -286,7 +290,7 @@ pub(super) fn upstream_of(action: &Action) -> Option<usize> {
 
 fn warn_no_upstream<T>(field: &Field<T>, name: &str, shown: &str, cx: &Context<'_>) {
     if let Some(span) = field.span() {
-        let message = format!("\"{name}\" has no effect: {shown} goes to no upstream");
+        let message = format!("\"{name}\" has no effect: {shown} uses no upstream");
         cx.warning(span, &message, "leave it out");
     }
 }

@@ -64,7 +64,7 @@ impl RawStore {
     fn overrides_file(&self, file: &Spanned<RawOverrides>, cx: &Context<'_>) -> Option<PathBuf> {
         let advice = "like overrides: { path: overrides.redb }";
         if !self.redis.is_absent() {
-            let message = "this file has no effect: with Redis, overrides lie there";
+            let message = "this file has no effect: with Redis, overrides are kept there";
             cx.error(file.span, message, "leave it out");
         }
         let message = "the overrides have no \"path\"";

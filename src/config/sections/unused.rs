@@ -27,7 +27,7 @@ pub(super) fn warn_covered(raw: &List<RawRoute>, config: &Config, cx: &Context<'
             continue;
         };
         let message = format!(
-            "route {} can never match: route {} before it takes all that it would",
+            "route {} can never match: route {} before it matches all of its requests",
             name(index),
             name(wider)
         );
@@ -42,7 +42,7 @@ pub(super) fn warn_lone_paths(raw: &List<RawRoute>, config: &Config, cx: &Contex
             continue;
         }
         let (name, path) = (route.value.shown_name(index), &config.routes[index].written.path);
-        let message = format!("route {name} takes {path} alone, and nothing below it");
+        let message = format!("route {name} matches {path} alone, and nothing below it");
         let below = path.trim_end_matches('/');
         let advice = format!("write {below}/*; or name the route's methods, if it is meant so");
         cx.warning(route.value.path_span(), &message, &advice);
@@ -87,7 +87,7 @@ pub(super) fn warn_certificates(
     }
     for policy in config.policies.iter().filter(|it| it.key.asks_for_certificate()) {
         let message = format!(
-            "the policy \"{}\" has the key tls:subject, but no client is asked for a certificate",
+            "the policy \"{}\" has the key tls:subject, but no listener asks clients for a certificate",
             policy.name
         );
         let advice = "name the clients' authority under tls: client_ca of a listener";
@@ -126,7 +126,7 @@ pub(super) fn warn_locations(
         if let Some(key) = missing {
             let kinds: Vec<&str> = databases.iter().map(|it| it.kind()).collect();
             let message = format!(
-                "the policy \"{}\" asks for the {}, which is not in a database of the kind {}",
+                "the policy \"{}\" needs the {}, which is not in a database of the kind {}",
                 policy.name,
                 location_noun(key),
                 kinds.join(" or ")
@@ -139,7 +139,7 @@ pub(super) fn warn_locations(
     let is_used = config.policies.iter().any(|policy| location_keys(policy).next().is_some())
         || affinities.any(|key| !key.places().is_empty());
     if !is_used {
-        let message = "no policy asks where a client is: these databases have no use";
+        let message = "no key needs a location: these databases have no effect";
         cx.warning(geo, message, "leave them out, or use the key country");
     }
 }

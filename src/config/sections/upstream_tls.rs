@@ -58,8 +58,8 @@ impl RawUpstreamTls {
         }
         let not_verified = verify.given().filter(|given| !given.value);
         if let Some(given) = not_verified {
-            let message = "certificates are not looked at: anybody can be the endpoint";
-            cx.warning(given.span, message, "name the authority by \"ca\" instead");
+            let message = "certificates are not verified: any server can pose as the endpoint";
+            cx.warning(given.span, message, "name the authority in \"ca\" instead");
         }
         // All files are read before the first return, so that all mistakes are reported.
         let ca = ca.given().map(|path| cx.certificates_file(path));
