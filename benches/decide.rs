@@ -10,12 +10,11 @@ use std::task::{Context, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate::decision::{RateLimiter, Room};
 use tollgate::digest::{Secret, SharedSecret};
-use tollgate::limiter::{RateLimiter, Room};
-use tollgate::request::RequestView;
-use tollgate::rules::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, PathMatch, Policy, Route, Rules,
-};
+use tollgate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
+use tollgate::request::{PathMatch, RequestView};
+use tollgate::routes::{Route, Rules};
 use tollgate::store::{MemoryStore, Store};
 use tollgate::time::{Span, Timestamp};
 
@@ -72,7 +71,12 @@ fn whole_decisions(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let matched = rules.select(black_box(&request)).expect("every path matches");
                 let subject = rules.subject(&request, matched, NOW);
-                let mut deciding = std::pin::pin!(limiter.decide(&subject, Room::default(), NOW));
+                let mut deciding = std::pin::pin!(limiter.decide(
+                    &rules.route(matched).policies,
+                    &subject,
+                    Room::default(),
+                    NOW
+                ));
                 // The memory store is never waited for.
                 let polled = deciding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 assert!(polled.is_ready());

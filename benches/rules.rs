@@ -10,10 +10,9 @@ use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate::digest::{Secret, SharedSecret};
-use tollgate::request::RequestView;
-use tollgate::rules::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, PathMatch, Policy, Route, Rules,
-};
+use tollgate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, Policy};
+use tollgate::request::{PathMatch, RequestView};
+use tollgate::routes::{Route, Rules};
 use tollgate::time::{Span, Timestamp};
 
 fn main() {

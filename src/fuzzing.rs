@@ -6,9 +6,13 @@
 
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
-pub use crate::rules::fuzzing::{forwarding, hosts, jwt, keys, paths};
+pub use crate::policy::fuzzing::jwt;
+pub use crate::routes::fuzzing::{hosts, paths};
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
 pub use crate::store::redis::fuzzing::redis;
 
+pub use clients::{forwarding, keys};
+
+mod clients;
 #[cfg(test)]
 mod tests;

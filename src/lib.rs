@@ -2,41 +2,38 @@
 //!
 //! # Layout
 //!
-//! A module may use those below it and none beside it; where a row has a
-//! semicolon, what stands behind it may also use what stands before:
+//! All that decides is the crate `tollgate-limiter`; its modules are those of this
+//! crate's root, too. A module may use those below it and none beside it:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 words | [`time`]; [`drain`], [`telemetry`] | integer time and clocks; stopping; logs |
-//! | 1 vocabulary, pure | [`request`], [`digest`], [`algorithm`], [`terms`], [`gradient`]; [`message`] | a request as rules see it; keys; how is counted, and how exactly on many nodes; whether an upstream slows down; what the gateway itself says |
-//! | 2 machines | [`rules`], [`store`], [`server`] | which policies under which keys; where counters live; sockets and connections |
-//! | 3 engines | [`limiter`], [`proxy`] | deciding; forwarding |
+//! | 0 limiter | [`time`]; [`request`], [`digest`], [`algorithm`], [`terms`], [`meter`], [`drain`]; [`policy`], [`store`]; [`decision`] | see `tollgate-limiter` |
+//! | 1 | [`telemetry`], [`gradient`], [`message`], [`routes`] | logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
+//! | 2 | [`server`], [`engine`] | sockets and connections; from a request's view to a decision |
+//! | 3 | [`proxy`] | forwarding |
 //! | 4 | [`snapshot`] | what one request sees |
 //! | 5 | [`gateway`] | the life of a request |
-//! | 6 | [`config`] | from `gateway.yaml` to what is true |
+//! | 6 | [`config`] | from `gateway.yaml` to settings |
 //! | 7 | [`app`] | build, run, reload, stop |
 //! | 8 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.
 
-pub mod algorithm;
 pub mod app;
 pub mod cli;
 pub mod config;
-pub mod digest;
-pub mod drain;
+pub mod engine;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod gateway;
 pub mod gradient;
-pub mod limiter;
 pub mod message;
 pub mod proxy;
-pub mod request;
-pub mod rules;
+pub mod routes;
 pub mod server;
 pub mod snapshot;
-pub mod store;
 pub mod telemetry;
-pub mod terms;
-pub mod time;
+
+pub use tollgate_limiter::{
+    algorithm, decision, digest, drain, meter, policy, request, store, terms, time,
+};

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 
-use crate::limiter::HeaderWriter;
+use crate::decision::HeaderWriter;
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
-use crate::rules::Rules;
+use crate::routes::Rules;
 
 /// What one request sees, and all workers share.
 #[derive(Debug)]

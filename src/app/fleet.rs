@@ -255,7 +255,7 @@ impl Fleet {
 
     /// Whether tokens are verified by any key.
     pub(super) fn verifies_tokens(&self) -> bool {
-        self.snapshot.rules.verifies_tokens()
+        self.snapshot.rules.clients().verifies_tokens()
     }
 
     /// The databases in force, and the files that they were read from.

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::config::{Config, StoreSettings};
+use crate::decision::HeaderWriter;
 use crate::digest::{Secret, SharedSecret};
-use crate::limiter::HeaderWriter;
 use crate::proxy::{UpstreamSettings, UpstreamShared};
-use crate::rules::Rules;
+use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
 use crate::store::overrides::{OverridesFile, SharedOverrides};
 use crate::store::redis::Shared;

@@ -12,9 +12,9 @@ use tracing::{error, warn};
 
 use super::fleet::ListenerId;
 use super::local_runtime;
+use crate::decision::RateLimiter;
 use crate::drain::{self, Drain, Stop};
 use crate::gateway::{CurrentGateway, Gateway};
-use crate::limiter::RateLimiter;
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;

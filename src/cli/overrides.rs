@@ -11,7 +11,7 @@ use super::{Failure, load, rate};
 use crate::algorithm::QuotaError;
 use crate::config::Config;
 use crate::digest::{Key, Secret};
-use crate::rules::{KeyTextError, KeyTexts, Overridable, Policy};
+use crate::policy::{KeyTextError, KeyTexts, Overridable, Policy};
 use crate::store::overrides::{FileError, Override, OverrideError, OverridesFile};
 use crate::store::redis;
 

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use super::rate;
 use crate::config::{Config, Route};
-use crate::rules::{Mode, PathPattern, Policy};
+use crate::policy::{Mode, Policy};
+use crate::request::PathPattern;
 use crate::snapshot::Action;
 
 /// Stands in a cell for "all of them".

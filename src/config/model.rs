@@ -9,14 +9,14 @@ use http::HeaderName;
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
-use crate::limiter::HeaderSettings;
+use crate::decision::HeaderSettings;
+use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::rules::{
-    self, ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, PathMatch, PathPattern, Policy,
-};
+use crate::request::{PathMatch, PathPattern};
+use crate::routes;
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
@@ -66,7 +66,7 @@ impl Config {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Arc::new(Policy::new("limit", key, algorithm).sparing_preflights());
         let route = Route {
-            rule: rules::Route {
+            rule: routes::Route {
                 name: "1".into(),
                 hosts: Vec::new(),
                 path: PathPattern { segments: Vec::new(), tail: true },
@@ -151,7 +151,7 @@ pub struct KeySource {
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Which requests it matches, and which policies apply to them.
-    pub rule: rules::Route,
+    pub rule: routes::Route,
     /// How it handles them.
     pub handling: Handling,
     /// Which requests it matches, as written in the file.

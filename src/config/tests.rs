@@ -14,9 +14,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::Algorithm;
-use crate::limiter::Dialect;
+use crate::decision::Dialect;
+use crate::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
 use crate::proxy::{Balance, Target};
-use crate::rules::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
 use crate::snapshot::Action;
 use crate::telemetry::{Format, Output};
 

@@ -10,8 +10,9 @@ use hyper::body::Body as _;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Client, Exchange, Gateway, Judgement, ResponseBody};
-use crate::limiter::X_RATELIMIT_SOFT;
+use super::{Client, Exchange, Gateway, ResponseBody};
+use crate::decision::X_RATELIMIT_SOFT;
+use crate::engine::Judgement;
 use crate::message::{
     Failure, FieldFilter, Redirect, Via, expects_continue, options, strip_hop_by_hop_of_request,
     switch_to_websocket, take_hop, wants_websocket,
@@ -115,11 +116,11 @@ impl Gateway {
             head.headers.entry(HOST).or_insert(host);
         }
         let rules = &self.snapshot.rules;
-        let is_trusted = client.may_forward && rules.trusts(client.peer);
+        let is_trusted = client.may_forward && rules.clients().trusts(client.peer);
         if !is_trusted {
-            rules.strip_claims(&mut head.headers);
+            rules.clients().strip_claims(&mut head.headers);
         }
-        client.forwarding.write(&mut head.headers, is_trusted, rules.speaks_forwarded());
+        client.forwarding.write(&mut head.headers, is_trusted, rules.clients().speaks_forwarded());
         Via::write(&mut head.headers, head.version);
         if let Some(changes) = &handling.changes {
             changes.rewrite.apply(head)?;

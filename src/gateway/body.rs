@@ -10,7 +10,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::entry::Entry;
-use super::owed::Owed;
+use crate::engine::Settlement;
 use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
 
@@ -23,7 +23,7 @@ pub struct ResponseBody {
     /// When it must have ended, if there is such a time.
     deadline: Option<Pin<Box<Sleep>>>,
     entry: Option<Box<Entry>>,
-    owed: Option<Box<Owed>>,
+    owed: Option<Box<Settlement>>,
 }
 
 #[derive(Debug)]
@@ -59,7 +59,11 @@ impl ResponseBody {
     }
 
     /// The same, with what is done at its end.
-    pub(super) fn followed_by(self, entry: Option<Box<Entry>>, owed: Option<Box<Owed>>) -> Self {
+    pub(super) fn followed_by(
+        self,
+        entry: Option<Box<Entry>>,
+        owed: Option<Box<Settlement>>,
+    ) -> Self {
         Self { entry, owed, ..self }
     }
 }

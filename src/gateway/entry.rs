@@ -8,8 +8,9 @@ use std::time::Instant;
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
 
-use super::{Client, Gateway, Judgement, ResponseBody};
-use crate::limiter::{Outcome, Report};
+use super::{Client, Gateway, ResponseBody};
+use crate::decision::{Outcome, Report};
+use crate::engine::Judgement;
 use crate::message::{Carried, Failure};
 use crate::proxy::BrokenResponse;
 use crate::telemetry::Record;

@@ -2,6 +2,7 @@
 //! answered.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use http::header::ORIGIN;
 use http::request::Parts;
@@ -9,11 +10,12 @@ use http::{HeaderMap, HeaderValue, Response};
 use smallvec::SmallVec;
 
 use super::entry::Entry;
-use super::owed::Owed;
-use super::{Client, Gateway, Judgement, ResponseBody};
+use super::{Client, Gateway, ResponseBody};
 use crate::algorithm::Retry;
-use crate::limiter::Decision;
+use crate::decision::Decision;
+use crate::engine::{Judgement, Settlement};
 use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::policy::Policy;
 use crate::proxy::RequestBody;
 use crate::time::Timestamp;
 
@@ -30,7 +32,7 @@ pub(super) struct Exchange<'g> {
     /// Its line in the access log, if there is one.
     entry: Option<Box<Entry>>,
     /// What it owes its counters, if it owes them anything.
-    owed: Option<Box<Owed>>,
+    owed: Option<Box<Settlement>>,
 }
 
 impl<'g> Exchange<'g> {
@@ -56,7 +58,8 @@ impl<'g> Exchange<'g> {
     /// Notes what rules and limiter say, before anybody acts on it.
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
-        self.owed = Owed::new(self.gateway, std::mem::take(&mut judgement.decision.lease));
+        self.owed =
+            Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(entry) = &mut self.entry {
             entry.judged(judgement);
         }
@@ -65,12 +68,18 @@ impl<'g> Exchange<'g> {
     /// Notes that the request goes to an upstream, with this body.
     pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
         if let Some(owed) = &mut self.owed {
-            owed.forwarded(headers, body.progress());
+            let progress = body.progress();
+            let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
+            owed.forwarded(headers, received);
         }
     }
 
     /// The answer to a request that asked for too much.
-    pub(super) fn refusal(&self, decision: &Decision<'_>, retry: Retry) -> Response<ResponseBody> {
+    pub(super) fn refusal(
+        &self,
+        decision: &Decision<&Arc<Policy>>,
+        retry: Retry,
+    ) -> Response<ResponseBody> {
         let binding = decision.binding();
         let mut names: SmallVec<[&str; 4]> =
             decision.violated().map(|policy| &*policy.name).collect();
@@ -94,7 +103,7 @@ impl<'g> Exchange<'g> {
     pub(super) fn end(
         mut self,
         answer: Result<Response<ResponseBody>, Failure>,
-        decision: Option<&Decision<'_>>,
+        decision: Option<&Decision<&Arc<Policy>>>,
     ) -> Response<ResponseBody> {
         if let Some(entry) = &mut self.entry {
             entry.answered(&answer);

@@ -6,7 +6,6 @@ mod current;
 mod entry;
 mod exchange;
 mod filters;
-mod owed;
 mod queue;
 
 use std::net::IpAddr;
@@ -17,11 +16,11 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body as _;
 
-use crate::limiter::{Decision, Outcome, RateLimiter, Room};
+use crate::decision::{Outcome, RateLimiter, Room};
+use crate::engine::{Engine, Judgement, Undecidable};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::request::{Ambiguity, Malformed, RequestView};
-use crate::rules::Unmatched;
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::WorkerLog;
@@ -40,9 +39,8 @@ use queue::Queue;
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
     filters: Filters,
-    limiter: Rc<RateLimiter>,
+    engine: Engine,
     proxy: Proxy,
-    clock: Clock,
     queue: Rc<Queue>,
     log: Option<Rc<WorkerLog>>,
 }
@@ -62,18 +60,6 @@ struct Client {
     interim: Option<InterimQueue>,
 }
 
-/// What rules and limiter say about a request.
-#[derive(Debug)]
-struct Judgement<'r> {
-    /// The route's index.
-    route: usize,
-    /// Whose request it is.
-    client_ip: IpAddr,
-    /// Which endpoint it would have, where that goes by a key.
-    affinity: Option<u64>,
-    decision: Decision<'r>,
-}
-
 impl Gateway {
     /// A gateway for one worker; without `log` nothing is written down.
     pub fn new(
@@ -83,9 +69,9 @@ impl Gateway {
         clock: Clock,
         log: Option<WorkerLog>,
     ) -> Self {
-        let (limiter, log) = (Rc::new(limiter), log.map(Rc::new));
+        let (engine, log) = (Engine::new(limiter, clock), log.map(Rc::new));
         let filters = Filters::new(&snapshot);
-        Self { snapshot, filters, limiter, proxy, clock, queue: Rc::default(), log }
+        Self { snapshot, filters, engine, proxy, queue: Rc::default(), log }
     }
 
     /// The same worker's gateway under another configuration. Counters, requests
@@ -96,8 +82,7 @@ impl Gateway {
             proxy: self.proxy.renewed(&snapshot.upstreams),
             filters: Filters::new(&snapshot),
             snapshot,
-            limiter: Rc::clone(&self.limiter),
-            clock: self.clock.clone(),
+            engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
             log: self.log.clone(),
         }
@@ -111,12 +96,12 @@ impl Gateway {
             log.flush();
         }
         self.proxy.close_expired();
-        self.limiter.housekeep(self.clock.now());
+        self.engine.housekeep();
     }
 
     /// Ends this worker's part, when its last request has been answered.
     async fn close(&self) {
-        self.limiter.close(self.clock.now()).await;
+        self.engine.close().await;
     }
 
     /// The life of a request: name it, judge it, refuse it or act on it, answer
@@ -126,7 +111,7 @@ impl Gateway {
         client: &Client,
         request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
-        let wall = self.clock.wall();
+        let wall = self.engine.clock().wall();
         let (mut head, body) = request.into_parts();
         let mut exchange = Exchange::begin(self, client, &mut head, wall);
         let has_content = !body.is_end_stream();
@@ -170,25 +155,19 @@ impl Gateway {
         if has_unknown_expectation(head.version, &head.headers) {
             return Err(Failure::Expectation);
         }
-        let rules = &self.snapshot.rules;
-        let tls_subject = client.identity.as_deref();
         let view = RequestView::of(head, client.peer)?;
         let has_content = view.has_content || has_content;
+        let tls_subject = client.identity.as_deref();
         let view =
             RequestView { tls_subject, has_content, may_forward: client.may_forward, ..view };
-        if rules.has_disguised_name(view.headers) {
-            return Err(Malformed::DisguisedName.into());
-        }
-        let matched = rules.select(&view).map_err(|unmatched| match unmatched {
-            Unmatched::NoRoute => Failure::NoRoute,
-            Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
-        })?;
-        let route = matched.index;
-        let subject = rules.subject(&view, matched, wall);
-        let now = self.clock.now();
-        let decision = self.limiter.decide(&subject, self.room(route), now).await;
-        let (client_ip, affinity) = (subject.client_ip(), subject.affinity());
-        Ok(Judgement { route, client_ip, affinity, decision })
+        let headroom = |route| self.room(route);
+        self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await.map_err(
+            |undecidable| match undecidable {
+                Undecidable::NoRoute => Failure::NoRoute,
+                Undecidable::Ambiguous(ambiguity) => ambiguity.into(),
+                Undecidable::Malformed(malformed) => malformed.into(),
+            },
+        )
     }
 
     /// Whether the upstream of a route has room for more than is promised.

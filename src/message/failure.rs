@@ -5,6 +5,7 @@
 
 use http::StatusCode;
 
+use crate::policy::TokenFault;
 use crate::request::{Ambiguity, Malformed};
 
 /// Whose fault a failure is.
@@ -27,18 +28,6 @@ impl Blame {
             Self::Upstream => "upstream",
         }
     }
-}
-
-/// What is wrong with the bearer token that a route asks for (RFC 6750, section 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TokenFault {
-    /// There is none.
-    #[error("this route asks for a bearer token, and the request has none")]
-    Missing,
-    /// There is one, but it is not signed by a known key, has expired, is for others,
-    /// or does not say what is asked for.
-    #[error("the bearer token of this request is not valid here, or not any more")]
-    Invalid,
 }
 
 /// Why a request got no answer from its upstream.

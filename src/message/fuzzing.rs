@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use serde_json::Value;
 
 use super::{
-    Location, Meter, MeterSpec, Pointer, Prefix, Redirect, Rewrite, join_cookies, request_id,
-    strip_hop_by_hop, take_hop,
+    Location, Prefix, Redirect, Rewrite, join_cookies, request_id, strip_hop_by_hop, take_hop,
 };
+use crate::meter::{Meter, MeterSpec, Pointer};
 use crate::request::{RequestView, normal_path};
 
 /// Cuts `bytes` into pieces, whose lengths follow from `seed`: single bytes for 0.

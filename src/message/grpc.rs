@@ -120,7 +120,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::message::TokenFault;
+    use crate::policy::TokenFault;
 
     #[test]
     fn a_call_is_a_post_of_a_grpc_type() {

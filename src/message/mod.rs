@@ -10,7 +10,6 @@ mod forwarded;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod grpc;
-mod meter;
 mod redirect;
 mod respond;
 mod rewrite;
@@ -18,18 +17,16 @@ mod template;
 mod websocket;
 
 pub use edits::FieldEdits;
-pub use failure::{Blame, Failure, TokenFault};
+pub use failure::{Blame, Failure};
 pub use fields::{
     X_REQUEST_ID, expects_continue, has_unknown_expectation, join_cookies, request_id,
     strip_hop_by_hop, strip_hop_by_hop_of_request, take_hop, unite_lengths,
 };
 pub use filter::FieldFilter;
 pub use forwarded::{Forwarding, Via};
-pub use meter::{MAX_POINTER_TOKENS, Meter, MeterSpec, Pointer, PointerError};
 pub use redirect::{Location, LocationError, Redirect};
 pub use respond::{AnswerStyle, Refusal, options};
 pub use rewrite::{Prefix, Rewrite};
-pub use template::Template;
 pub use websocket::{
     Carried, grants_websocket, switch_to_websocket, wants_websocket, websocket_key,
 };

@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
 use super::grpc::{self, Code};
-use super::{Failure, Template, TokenFault};
+use super::{Failure, template};
+use crate::policy::{Template, TokenFault};
 use crate::time::Span;
 
 /// What a client that is refused for an overloaded upstream is told to wait:
@@ -126,7 +127,7 @@ impl AnswerStyle {
         if let Some(template) = refusal.template
             && self != Self::Grpc
         {
-            return template.fill(refusal);
+            return template::fill(template, refusal);
         }
         let detail = match refusal.wait {
             Some(wait) => format!("Try again in {}.", Seconds(wait.as_secs_ceil().max(1))),

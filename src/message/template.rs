@@ -1,59 +1,43 @@
 //! A policy's own answer to those it refuses.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use http::Response;
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
 
 use super::Refusal;
+use crate::policy::Template;
 
-/// A policy's own answer to those it refuses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Template {
-    /// Status of the answer, 400 to 599.
-    pub status: StatusCode,
-    /// `Content-Type` of the body.
-    pub content_type: HeaderValue,
-    /// The body; `{retry_after}`, `{limit}`, `{remaining}` and `{policy}` are filled in.
-    pub body: Arc<str>,
-}
-
-impl Template {
-    /// The names that may stand in braces.
-    pub const PLACEHOLDERS: [&'static str; 4] = ["retry_after", "limit", "remaining", "policy"];
-
-    /// The answer to one refusal. Braces around anything else stay as they are,
-    /// as JSON is full of them. Where waiting does not help, `{retry_after}` is
-    /// `null`, which is valid JSON where a number is.
-    pub(super) fn fill(&self, refusal: &Refusal<'_>) -> Response<Bytes> {
-        let mut body = String::with_capacity(self.body.len() + 16);
-        let mut rest = &*self.body;
-        while let Some(open) = rest.find('{') {
-            body.push_str(&rest[..open]);
-            rest = &rest[open..];
-            let placeholder = rest[1..]
-                .find('}')
-                .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
-            let end = match placeholder {
-                Some((value, end)) => {
-                    value.write(&mut body);
-                    end
-                }
-                None => {
-                    body.push('{');
-                    1
-                }
-            };
-            rest = &rest[end..];
-        }
-        body.push_str(rest);
-        let mut response = Response::new(Bytes::from(body));
-        *response.status_mut() = self.status;
-        response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());
-        response
+/// The answer to one refusal by a template. Braces around anything else than a
+/// placeholder stay as they are, as JSON is full of them. Where waiting does not
+/// help, `{retry_after}` is `null`, which is valid JSON where a number is.
+pub(super) fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
+    let mut body = String::with_capacity(template.body.len() + 16);
+    let mut rest = &*template.body;
+    while let Some(open) = rest.find('{') {
+        body.push_str(&rest[..open]);
+        rest = &rest[open..];
+        let placeholder = rest[1..]
+            .find('}')
+            .and_then(|close| Value::of(&rest[1..=close], refusal).zip(Some(close + 2)));
+        let end = match placeholder {
+            Some((value, end)) => {
+                value.write(&mut body);
+                end
+            }
+            None => {
+                body.push('{');
+                1
+            }
+        };
+        rest = &rest[end..];
     }
+    body.push_str(rest);
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = template.status;
+    response.headers_mut().insert(CONTENT_TYPE, template.content_type.clone());
+    response
 }
 
 enum Value<'a> {
@@ -87,6 +71,8 @@ impl<'a> Value<'a> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderValue, StatusCode};
+
     use super::*;
     use crate::time::Span;
 
@@ -103,7 +89,7 @@ mod tests {
             wait,
             template: Some(&template),
         };
-        let response = template.fill(&refusal);
+        let response = super::fill(&template, &refusal);
         assert_eq!(response.status(), 503);
         String::from_utf8(response.into_body().to_vec()).expect("UTF-8")
     }

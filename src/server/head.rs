@@ -50,6 +50,8 @@ pub(super) enum Framing {
 /// The reading of one head: what has been seen of it so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct HeadReader {
+    /// Where the head begins: behind empty lines.
+    start: usize,
     /// Where the line begins that is being read.
     line: usize,
     /// Up to where that line is known not to end.
@@ -89,7 +91,7 @@ impl HeadReader {
                 }
             }
             let end = memchr(b'\n', &bytes[self.searched..]).map(|at| self.searched + at);
-            if end.unwrap_or(bytes.len()) >= bounds.bytes {
+            if end.unwrap_or(bytes.len()) - self.start >= bounds.bytes {
                 return Err(self.excess());
             }
             let Some(end) = end else {
@@ -102,7 +104,7 @@ impl HeadReader {
             self.searched = self.line;
             match self.version {
                 // RFC 9112, section 2.2: some clients end a body with an empty line too many.
-                None if line.is_empty() => {}
+                None if line.is_empty() => self.start = self.line,
                 None => self.request_line(line, bounds)?,
                 Some(_) if line.is_empty() => return Ok(Some(self.whole())),
                 Some(version) => self.field(line, version, bounds)?,

@@ -117,7 +117,7 @@ fn one_of_several_issuers_and_audiences_suffices(place: Place) {
 
 #[test]
 fn a_key_set_that_comes_later_is_picked_up_and_one_that_goes_is_kept() {
-    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/src/rules/jwt/test_keys/");
+    let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/limiter/src/policy/jwt/test_keys/");
     let private = std::fs::read(Path::new(keys).join("ed25519.private.pem")).expect("a key");
     let key = EncodingKey::from_ed_pem(&private).expect("a key");
     let token = encode(&Header::new(Algorithm::EdDSA), &json!({ "sub": "ann" }), &key);

@@ -4,21 +4,28 @@
 use crate::code::{self, is_name, line_of};
 use crate::tree::{File, Finding, Tree};
 
-/// The top-level modules from the lowest row to the highest. A module may use
-/// those of lower rows, never its neighbours.
-const ROWS: [&[&str]; 11] = [
+/// The top-level modules of both crates from the lowest row to the highest. A
+/// module may use those of lower rows, never its neighbours.
+const ROWS: [&[&str]; 12] = [
+    // tollgate-limiter
     &["time"],
-    &["drain", "telemetry"],
-    &["request", "digest", "algorithm", "terms", "gradient"],
-    &["message"],
-    &["rules", "store", "server"],
-    &["limiter", "proxy"],
+    &["drain", "request", "digest", "algorithm", "terms", "meter"],
+    &["policy", "store"],
+    &["decision"],
+    // tollgate
+    &["telemetry", "gradient", "message", "routes"],
+    &["server", "engine"],
+    &["proxy"],
     &["snapshot"],
     &["gateway", "check", "admin"],
     &["config"],
     &["app", "fuzzing"],
     &["cli"],
 ];
+/// Where the sources of the library are.
+const LIMITER: &str = "limiter/src/";
+/// The first row of the gateway's own modules.
+const GATEWAY: usize = 4;
 
 /// Foreign crates that only some modules may name, and why.
 const CONFINED: [(&str, Place, &str); 4] = [
@@ -27,7 +34,7 @@ const CONFINED: [(&str, Place, &str); 4] = [
     ("serde_yaml", Place::Inside(&["config"]), "only `config` knows the form of the file"),
     ("anyhow", Place::Inside(&["cli"]), "give the module an error of its own"),
 ];
-const DECISIONS: &[&str] = &["rules", "limiter", "algorithm", "store"];
+const DECISIONS: &[&str] = &["policy", "decision", "algorithm", "store", "request"];
 
 enum Place {
     Inside(&'static [&'static str]),
@@ -47,7 +54,8 @@ impl Place {
 pub(crate) fn upward_imports(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, module) in modules(tree) {
-        if row(module).is_none() {
+        let is_of_limiter = file.path.starts_with(LIMITER);
+        if row(module).is_none_or(|row| (row < GATEWAY) != is_of_limiter) {
             findings
                 .push(file.finding(1, format!("give `{module}` a row in tests/tidy/layers.rs")));
             continue;
@@ -104,14 +112,19 @@ fn row(module: &str) -> Option<usize> {
 /// they stand above all rows.
 fn modules(tree: &Tree) -> impl Iterator<Item = (&File, &str)> {
     tree.rust().filter_map(|file| {
-        let path = file.path.strip_prefix("src/")?.strip_suffix(".rs")?;
+        let path = path_in_crate(&file.path)?.strip_suffix(".rs")?;
         let module = path.split('/').next()?;
         (path != "lib" && path != "main").then_some((file, module))
     })
 }
 
+fn path_in_crate(path: &str) -> Option<&str> {
+    path.strip_prefix("src/").or_else(|| path.strip_prefix(LIMITER))
+}
+
 /// How many `super` lead from the module of this file to the crate's root.
 fn depth(path: &str) -> usize {
+    let path = path.strip_prefix("limiter/").unwrap_or(path);
     let inner = path.strip_suffix("/mod.rs").unwrap_or(path);
     inner.split('/').count() - 1
 }
@@ -185,53 +198,59 @@ mod tests {
     #[test]
     fn an_import_from_above_is_found_in_every_form() {
         for source in [
-            "use crate::limiter::Decision;",
-            "use crate::{digest, limiter::{self, Decision}};",
-            "use crate::{\n    digest::{Key, Secret},\n    limiter,\n};",
-            "fn f() -> crate::limiter::Decision {}",
-            "use super::super::limiter;",
-            "use super::super::{digest, limiter};",
+            "use crate::decision::Decision;",
+            "use crate::{digest, decision::{self, Decision}};",
+            "use crate::{\n    digest::{Key, Secret},\n    decision,\n};",
+            "fn f() -> crate::decision::Decision {}",
+            "use super::super::decision;",
+            "use super::super::{digest, decision};",
         ] {
-            let findings = found(upward_imports, "src/rules/key.rs", source);
+            let findings = found(upward_imports, "limiter/src/policy/key.rs", source);
             assert_eq!(findings.len(), 1, "{source}: {findings:?}");
-            assert!(findings[0].contains("`rules` uses `limiter` above it"), "{findings:?}");
+            assert!(findings[0].contains("`policy` uses `decision` above it"), "{findings:?}");
         }
     }
 
     #[test]
     fn a_neighbour_is_found_and_said_to_be_one() {
-        let findings = found(upward_imports, "src/proxy/mod.rs", "\nuse super::limiter;");
+        let findings = found(upward_imports, "src/server/mod.rs", "\nuse super::engine;");
         assert_eq!(findings.len(), 1);
-        assert!(findings[0].starts_with("src/proxy/mod.rs:2: `proxy` uses its neighbour"));
+        assert!(findings[0].starts_with("src/server/mod.rs:2: `server` uses its neighbour"));
     }
 
     #[test]
     fn imports_from_below_and_within_are_fine() {
-        let source = "use super::Policy; use super::*; use crate::rules::key; \
-            use crate::{digest::{Key, limiter}, time}; pub(in crate::rules) struct S; \
-            pub(crate) fn limiter() {} // crate::limiter\n const S: &str = \"crate::limiter\";";
-        assert_eq!(found(upward_imports, "src/rules/key.rs", source), [""; 0]);
+        let source = "use super::Policy; use super::*; use crate::policy::key; \
+            use crate::{digest::{Key, decision}, time}; pub(in crate::policy) struct S; \
+            pub(crate) fn decision() {} // crate::decision\n const S: &str = \"crate::decision\";";
+        assert_eq!(found(upward_imports, "limiter/src/policy/key.rs", source), [""; 0]);
         assert_eq!(found(upward_imports, "src/lib.rs", "use crate::cli;"), [""; 0]);
     }
 
     #[test]
     fn a_module_without_a_row_and_a_name_that_is_no_module_are_found() {
         assert_eq!(found(upward_imports, "src/novel.rs", "").len(), 1);
-        assert_eq!(found(upward_imports, "src/rules/mod.rs", "use crate::{Policy, *};").len(), 2);
+        assert_eq!(
+            found(upward_imports, "limiter/src/policy/mod.rs", "use crate::{Policy, *};").len(),
+            2
+        );
     }
 
     #[test]
     fn a_confined_crate_is_found_where_it_must_not_be() {
         for (path, source) in [
-            ("src/store/memory.rs", "use hyper::Request;"),
-            ("src/limiter/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
-            ("src/rules/mod.rs", "type Y = serde_yaml::Value;"),
+            ("limiter/src/store/memory.rs", "use hyper::Request;"),
+            ("limiter/src/decision/mod.rs", "fn f(b: hyper_util::rt::TokioIo) {}"),
+            ("limiter/src/policy/mod.rs", "type Y = serde_yaml::Value;"),
             ("src/app/mod.rs", "use anyhow::Context;"),
         ] {
             assert_eq!(found(misplaced_crates, path, source).len(), 1, "{path}: {source}");
         }
         assert_eq!(found(misplaced_crates, "src/proxy/mod.rs", "use hyper::body;"), [""; 0]);
         assert_eq!(found(misplaced_crates, "src/cli/mod.rs", "use anyhow::Result;"), [""; 0]);
-        assert_eq!(found(misplaced_crates, "src/store/a.rs", "// hyper\nlet hyperbole;"), [""; 0]);
+        assert_eq!(
+            found(misplaced_crates, "limiter/src/store/a.rs", "// hyper\nlet hyperbole;"),
+            [""; 0]
+        );
     }
 }

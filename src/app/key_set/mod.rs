@@ -19,8 +19,8 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
+use crate::policy::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use crate::proxy::{Document, FetchError, fetch};
-use crate::rules::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
 /// The largest set, in bytes. Those of real servers have a hundredth of it.

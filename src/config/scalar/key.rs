@@ -1,9 +1,9 @@
-//! Keys of one word. The module `rules` defines their grammar, and this file reads them with serde.
+//! Keys of one word. The module `policy` defines their grammar, and this file reads them with serde.
 
 use std::str::FromStr;
 
 use super::text::{ScalarError, written_as_text};
-use crate::rules::{KeyExpr, KeyExprError};
+use crate::policy::{KeyExpr, KeyExprError};
 
 /// A key of one word, such as `ip` or `header:x-tenant`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@ use http::HeaderValue;
 use super::address::port_number;
 use super::text::{ScalarError, written_as_text};
 use crate::message::Location;
-use crate::rules::{HostPattern, PathPattern, Segment};
+use crate::request::{PathPattern, Segment};
+use crate::routes::HostPattern;
 
 /// The target of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,11 @@
-//! Patterns of routes. The module `rules` defines their grammar, and this file reads them with serde.
+//! Patterns of routes. The modules `request` and `routes` define their grammar, and this file reads
+//! them with serde.
 
 use std::str::FromStr;
 
 use super::text::{ScalarError, written_as_text};
-use crate::rules::{HostPattern, PathPattern};
+use crate::request::PathPattern;
+use crate::routes::HostPattern;
 
 /// A path pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::text::{ScalarError, written_as_text};
-use crate::rules::{GeoCode, GeoCodeError};
+use crate::policy::{GeoCode, GeoCodeError};
 
 /// A country, a region or a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

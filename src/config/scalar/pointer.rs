@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::text::{ScalarError, written_as_text};
-use crate::message::Pointer;
+use crate::meter::Pointer;
 
 /// The position of a value in a document (RFC 6901).
 #[derive(Clone, Debug, PartialEq, Eq)]

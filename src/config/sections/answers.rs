@@ -11,7 +11,8 @@ use super::context::Context;
 use crate::config::field::{Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, LocationText, PathText};
-use crate::message::{Redirect, Template};
+use crate::message::Redirect;
+use crate::policy::Template;
 use crate::snapshot::FixedResponse;
 
 /// `Content-Type` of bodies that do not say theirs.

@@ -11,7 +11,7 @@ use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Cidr, FieldName};
-use crate::rules::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 /// How the gateway identifies the client of a request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

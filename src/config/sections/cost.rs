@@ -11,8 +11,8 @@ use crate::algorithm::{Algorithm, MAX_LIMIT};
 use crate::config::field::{Either, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, PointerText, Size};
-use crate::message::MeterSpec;
-use crate::rules::Cost;
+use crate::meter::MeterSpec;
+use crate::policy::Cost;
 
 /// A number of units, or the section with more fields.
 pub(super) type CostForm = Either<u64, RawCost>;

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::context::Context;
 use crate::config::field::{Either, Field, List};
 use crate::config::node::TextSpan;
-use crate::rules::Count;
+use crate::policy::Count;
 
 /// `all`, or the section with more fields.
 pub(super) type CountForm = Either<RawCountAll, RawCount>;

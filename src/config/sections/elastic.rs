@@ -11,7 +11,7 @@ use crate::algorithm::Algorithm;
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Limit, Percent, Period};
-use crate::rules::Elastic;
+use crate::policy::Elastic;
 use crate::time::Span;
 
 /// No upstream answers in less than a millisecond. One that needs more than ten minutes is broken.

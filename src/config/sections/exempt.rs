@@ -8,7 +8,7 @@ use super::context::Context;
 use super::geo;
 use crate::config::field::{Entries, Field, List};
 use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
-use crate::rules::{Exempt, GeoCode, KeyExpr};
+use crate::policy::{Exempt, GeoCode, KeyExpr};
 
 /// Requests that a policy neither counts nor refuses. One matching condition is enough.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::context::Context;
 use crate::config::field::{Field, List};
 use crate::config::words::{Word, words};
-use crate::limiter::{Dialect, HeaderSettings};
+use crate::decision::{Dialect, HeaderSettings};
 
 /// The header fields that tell clients about their limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

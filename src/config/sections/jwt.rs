@@ -12,7 +12,7 @@ use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
 use crate::config::model::KeySource;
 use crate::config::node::TextSpan;
 use crate::config::words::{Word, words};
-use crate::rules::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
+use crate::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
 
 /// How bearer tokens are verified: with exactly one of `secret`, `public_key` and `jwks`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

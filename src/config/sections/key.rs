@@ -9,7 +9,8 @@ use super::geo::check_location;
 use crate::config::field::{Either, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::KeyWord;
-use crate::rules::{KeyExpr, PathPattern};
+use crate::policy::KeyExpr;
+use crate::request::PathPattern;
 
 /// How deep `first` and `all` may be nested.
 const MAX_DEPTH: usize = 8;

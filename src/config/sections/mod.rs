@@ -51,7 +51,7 @@ use super::field::{Entries, Field, List};
 use super::model::{Client, Config, StoreSettings};
 use super::problem::Problems;
 use super::surroundings::Surroundings;
-use crate::rules::ClientSettings;
+use crate::policy::ClientSettings;
 use client::RawClient;
 use context::Context;
 use headers::RawHeaders;

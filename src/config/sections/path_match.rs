@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::context::Context;
 use crate::config::field::{Field, Spanned};
 use crate::config::scalar::PathText;
-use crate::rules::PathMatch;
+use crate::request::PathMatch;
 
 /// How the path of a request is compared with the path of the route.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use crate::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Period, Rate};
-use crate::rules::Penalty;
+use crate::policy::Penalty;
 use crate::time::Span;
 
 const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;

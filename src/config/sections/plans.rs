@@ -13,7 +13,7 @@ use crate::algorithm::Algorithm;
 use crate::config::field::{Either, Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, KeyWord, Limit, Percent};
-use crate::rules::{KeyExpr, Plan, Plans};
+use crate::policy::{KeyExpr, Plan, Plans};
 
 /// The most plans of one policy. Each request with a plan is compared with all of them.
 const MAX_PLANS: usize = 64;

@@ -21,7 +21,7 @@ use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, Limit, Percent, Period};
 use crate::config::words::{Word, words};
-use crate::rules::{
+use crate::policy::{
     ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
 };
 use crate::terms::{OnFailure, StoreMode, Terms};

@@ -6,7 +6,8 @@ use super::policies::{Named, RawPolicy};
 use super::upstreams::{RawUpstream, Upstream};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
-use crate::rules::{Elastic, KeyExpr, PathPattern};
+use crate::policy::{Elastic, KeyExpr};
+use crate::request::PathPattern;
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;

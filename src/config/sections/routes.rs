@@ -17,8 +17,9 @@ use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
+use crate::policy::Policy;
 use crate::proxy::RouteTimeouts;
-use crate::rules::{self, Policy};
+use crate::routes;
 use crate::snapshot::{Action, Changes, Handling};
 
 /// Which requests the route matches, which policies apply to them, and how they are handled.
@@ -166,7 +167,7 @@ impl RawRoute {
             action: action?,
         };
         Some(Route {
-            rule: rules::Route {
+            rule: routes::Route {
                 name: name.into(),
                 hosts: self.hosts.items().map(|host| host.value.0.clone()).collect(),
                 path: path?.0.clone(),

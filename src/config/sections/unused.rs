@@ -11,7 +11,9 @@ use super::routes::{RawRoute, upstream_of};
 use crate::config::field::{Entries, Field, List};
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
-use crate::rules::{self, KeyExpr, PathPattern, Policy, Segment};
+use crate::policy::{KeyExpr, Policy};
+use crate::request::{PathPattern, Segment};
+use crate::routes;
 use crate::server::{ListenerSettings, TlsSettings};
 
 /// Each route is compared with at most this many earlier routes, because the time is quadratic.
@@ -66,7 +68,7 @@ fn is_lone_path(index: usize, routes: &[Route]) -> bool {
     segments.retain(|it| !matches!(it, Segment::Literal(text) if text.is_empty()));
     let is_root = segments.is_empty();
     let path = PathPattern { segments, tail: true };
-    let whole = rules::Route { path: path.clone(), ..route.rule.clone() };
+    let whole = routes::Route { path: path.clone(), ..route.rule.clone() };
     let mut others = routes[..index].iter().chain(&routes[index + 1..]);
     !others.any(|other| {
         let its = upstream_of(&other.handling.action);

@@ -14,8 +14,8 @@ use super::upstream_tls::RawUpstreamTls;
 use crate::config::field::{Either, Entries, Field, List, Spanned};
 use crate::config::scalar::{Endpoint, Period};
 use crate::config::words::{Word, words};
+use crate::policy::KeyExpr;
 use crate::proxy::{Balance, EndpointSettings, Target, UpstreamSettings};
-use crate::rules::KeyExpr;
 use crate::time::Span;
 
 const MAX_WEIGHT: u64 = 65_535;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::*;
-use crate::rules::geo_writer::{Data, MmdbWriter, network, place};
+use crate::policy::geo_writer::{Data, MmdbWriter, network, place};
 
 /// A directory with `gateway.yaml`, in which `geo` stands for `client.geo`.
 struct Directory(tempfile::TempDir);

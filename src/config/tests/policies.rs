@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
-use crate::message::MeterSpec;
-use crate::rules::{Cost, Count, Mode, Plan, Policy};
+use crate::meter::MeterSpec;
+use crate::policy::{Cost, Count, Mode, Plan, Policy};
 use crate::time::Span;
 
 /// The policy of the smallest file with these fields besides its key.

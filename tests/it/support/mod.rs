@@ -12,14 +12,14 @@ pub(crate) mod frames;
 mod gateway;
 pub(crate) mod http;
 pub(crate) mod load;
-#[path = "../../../src/rules/geo/writer.rs"]
-pub(crate) mod mmdb;
 mod origin;
 mod place;
 pub(crate) mod redis;
 mod reserved;
 mod response;
 mod tls;
+
+pub(crate) use tollgate_limiter::policy::geo_writer as mmdb;
 
 pub(crate) use backend::{Backend, Speaks};
 pub(crate) use certificates::Certificates;

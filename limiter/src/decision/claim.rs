@@ -1,0 +1,216 @@
+//! What one policy asks of the store for one request, and what it makes of the
+//! answers. Pure.
+
+use std::borrow::Borrow;
+use std::slice;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::{Report, Room, Ruling};
+use crate::algorithm::{Algorithm, Retry, Verdict};
+use crate::digest::Key;
+use crate::policy::{Beside, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
+use crate::store::{Answer, Charge, HoldingTimes, Source};
+use crate::time::Span;
+
+/// All charges of a request. Most have few, and then none of these lists is
+/// allocated.
+pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
+
+/// One claim for each policy that judges a request, in the route's order.
+pub(super) type ClaimList<P> = SmallVec<[Claim<P>; 4]>;
+
+/// What one policy asks of the store for one request. `P` borrows the policy or
+/// owns it.
+#[derive(Clone, Debug)]
+pub(super) struct Claim<P> {
+    pub(super) policy: P,
+    /// The client's counter under the policy's own window.
+    pub(super) key: Key,
+    /// The client's limit, unless it has an override.
+    pub(super) limit: LimitChoice,
+    /// What holds instead of it.
+    pub(super) instead: Option<Box<OverrideLimit>>,
+    /// The units that the request costs.
+    pub(super) cost: u64,
+}
+
+impl<'r> Claim<&'r Arc<Policy>> {
+    /// What `policy` asks for the subject's request, whose counter is `key`. None
+    /// if the client has no limit. Where single keys may have one, that is not
+    /// known yet: until then the claim stands.
+    pub(super) fn new(
+        subject: &Subject<'_, '_>,
+        policy: &'r Arc<Policy>,
+        key: Key,
+    ) -> Option<Self> {
+        let limit = subject.limit(policy);
+        if limit == LimitChoice::Unlimited && policy.overrides.is_none() {
+            return None;
+        }
+        Some(Self { policy, key, limit, instead: None, cost: subject.cost(policy) })
+    }
+
+    pub(super) fn into_owned(self) -> Claim<Arc<Policy>> {
+        let Self { policy, key, limit, instead, cost } = self;
+        Claim { policy: Arc::clone(policy), key, limit, instead, cost }
+    }
+}
+
+impl<P: Borrow<Arc<Policy>>> Claim<P> {
+    pub(super) fn policy(&self) -> &Arc<Policy> {
+        self.policy.borrow()
+    }
+
+    /// Whether the client has a limit.
+    pub(super) fn has_limit(&self) -> bool {
+        self.instead.is_some() || self.limit != LimitChoice::Unlimited
+    }
+
+    /// The cost, within all that is admitted on the client's counter.
+    pub(super) fn within(&self) -> Charge<'_> {
+        let instead = self.instead.as_deref();
+        Charge {
+            key: instead.map_or(self.key, |it| Key { counter: it.counter, ..self.key }),
+            algorithm: self.widest(),
+            cost: self.cost,
+            binding: self.policy().mode == Mode::Enforce,
+            terms: self.policy().terms,
+        }
+    }
+
+    fn own(&self) -> Limit<'_> {
+        self.policy().limit(self.limit)
+    }
+
+    /// The limit that the client is told.
+    fn algorithm(&self) -> &Algorithm {
+        self.instead.as_deref().map_or(self.own().algorithm, |it| &it.algorithm)
+    }
+
+    /// The limit with all that is admitted.
+    fn widest(&self) -> &Algorithm {
+        self.instead.as_deref().map_or_else(|| self.own().widest(), OverrideLimit::widest)
+    }
+
+    /// The cost, beyond the limit.
+    pub(super) fn beyond(&self) -> Option<Charge<'_>> {
+        let algorithm = &self.policy().elastic.as_ref()?.beyond;
+        Some(Charge { key: Beside::Beyond.key(self.key, algorithm), algorithm, ..self.within() })
+    }
+
+    /// The question whether the client is banned. It consumes nothing.
+    pub(super) fn ban(&self) -> Option<Charge<'_>> {
+        let algorithm = &self.policy().penalty.as_ref()?.ban;
+        let key = Beside::Ban.key(self.key, algorithm);
+        Some(Charge { key, algorithm, cost: 1, ..self.within() })
+    }
+
+    /// One refusal. It binds nothing: the request is refused anyway.
+    pub(super) fn refusal(&self) -> Option<Charge<'_>> {
+        let algorithm = &self.policy().penalty.as_ref()?.after;
+        let key = Beside::Refusals.key(self.key, algorithm);
+        Some(Charge { key, algorithm, cost: 1, binding: false, ..self.within() })
+    }
+
+    /// Adds its charges: the cost, and behind it the question about the ban.
+    pub(super) fn charge<'c>(&'c self, charges: &mut Charges<'c>) {
+        charges.push(self.within());
+        charges.extend(self.ban());
+    }
+
+    /// What the policy says, by the answers to its [charges](Self::charge),
+    /// which are the next ones.
+    pub(super) fn read(
+        &self,
+        answers: &mut slice::Iter<'_, Answer>,
+        holding: &HoldingTimes,
+    ) -> Report<P>
+    where
+        P: Clone,
+    {
+        let mut next = || answers.next().expect("a store gives one answer for each charge");
+        let counted = next();
+        let ban = self.policy().penalty.is_some().then(next);
+        match self.widest() {
+            Algorithm::Concurrency(_) => {
+                let Answer { verdict, source } = *counted;
+                let wait = holding.wait(self.within().key.counter);
+                let verdict = estimated(verdict, wait);
+                self.report(&Answer { verdict, source }, ban)
+            }
+            _ => self.report(counted, ban),
+        }
+    }
+
+    /// Whether the policy lets the request go beyond its limit.
+    pub(super) fn stretches(&self, room: Room) -> bool {
+        self.policy().elastic.as_ref().is_some_and(|elastic| room.suffices(elastic))
+    }
+
+    /// What the policy says, by its counter and by its ban, if it has bans.
+    pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<P>
+    where
+        P: Clone,
+    {
+        let Answer { verdict: ref counted, source } = *counted;
+        let (algorithm, widest) = (self.algorithm(), self.widest());
+        // One counter with two thresholds, so they are always as far apart. A node
+        // that judges alone counts its share of both.
+        let counts = |capacity: u64| match source {
+            Source::Local => share(capacity, counted.limit, widest.limit()),
+            Source::Store | Source::Nobody | Source::Unasked => capacity,
+        };
+        let capacity = counts(widest.capacity());
+        let margin = capacity.saturating_sub(counts(algorithm.capacity()));
+        let verdict = Verdict {
+            limit: algorithm.limit(),
+            remaining: counted.remaining.saturating_sub(margin),
+            ..*counted
+        };
+        let is_over = self.cost > 0 && counted.remaining < margin;
+        let ruling = match (counted.admitted, source) {
+            (false, Source::Nobody) => Ruling::FailedClosed,
+            (true, Source::Nobody) => Ruling::FailedOpen,
+            (false, _) => Ruling::Refused,
+            (true, _) if is_over => Ruling::Soft,
+            (true, _) => Ruling::Admitted,
+        };
+        let used = capacity.saturating_sub(counted.remaining);
+        let mut report = Report {
+            policy: self.policy.clone(),
+            ruling,
+            verdict,
+            source,
+            used,
+            cost: self.cost,
+            window: algorithm.window(),
+            overridden: self.instead.is_some(),
+        };
+        if let Some(ban) = ban
+            && !ban.verdict.admitted
+            && ban.source != Source::Nobody
+        {
+            report.ban(&ban.verdict);
+        }
+        report
+    }
+}
+
+/// A verdict on what is in flight, with the wait that is to be expected. The
+/// algorithm does not know it, because it does not depend on time.
+fn estimated(verdict: Verdict, wait: Span) -> Verdict {
+    let retry = match verdict.retry {
+        Retry::After(_) => Retry::After(wait),
+        other => other,
+    };
+    let reset_after = if verdict.reset_after.is_zero() { Span::ZERO } else { wait };
+    Verdict { retry, reset_after, ..verdict }
+}
+
+/// The part of a capacity that is counted with `part` of a limit of `whole` units.
+fn share(capacity: u64, part: u64, whole: u64) -> u64 {
+    let share = u128::from(capacity) * u128::from(part) / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(capacity).max(1)
+}

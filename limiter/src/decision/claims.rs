@@ -1,0 +1,59 @@
+//! What the policies of a route ask for one request.
+
+use std::sync::Arc;
+
+use super::claim::{Claim, ClaimList};
+use super::decision::RETRY_KEYS;
+use super::{Lacking, Outcome};
+use crate::policy::{KeyFor, Mode, Policy, Subject};
+
+/// What the policies of a route ask of the store for one request: one claim for
+/// each policy that judges it. Nothing in it refers to the request. `P` borrows the
+/// policies or owns them; claims that own them can go to another thread.
+#[derive(Clone, Debug)]
+pub struct Claims<P> {
+    pub(super) list: ClaimList<P>,
+    /// Policies in shadow whose key the request lacks.
+    pub(super) lacking: Lacking<P>,
+}
+
+impl<'r> Claims<&'r Arc<Policy>> {
+    /// What `policies` ask for the subject's request.
+    ///
+    /// # Errors
+    /// The outcome, if the request lacks what an enforcing policy demands, or can be
+    /// read in two ways. Then nothing is counted.
+    pub fn new(
+        policies: &'r [Arc<Policy>],
+        subject: &Subject<'_, '_>,
+    ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
+        let (mut list, mut lacking) = (ClaimList::new(), Lacking::new());
+        for policy in policies {
+            let policy = subject.judging(policy);
+            let outcome = match subject.key(policy) {
+                KeyFor::Key(key) => {
+                    list.extend(Claim::new(subject, policy, key));
+                    continue;
+                }
+                KeyFor::Exempt => continue,
+                KeyFor::Denied => Outcome::Deny(policy),
+                KeyFor::Unverifiable => Outcome::Unverifiable(policy, RETRY_KEYS),
+                KeyFor::Ambiguous => Outcome::Ambiguous(policy),
+                KeyFor::Unauthorized(fault) => Outcome::Unauthorized(policy, fault),
+            };
+            match policy.mode {
+                Mode::Enforce => return Err(outcome),
+                Mode::Shadow => lacking.push(policy),
+            }
+        }
+        Ok(Self { list, lacking })
+    }
+
+    /// The same claims, which own their policies.
+    pub fn into_owned(self) -> Claims<Arc<Policy>> {
+        Claims {
+            list: self.list.into_iter().map(Claim::into_owned).collect(),
+            lacking: self.lacking.into_iter().map(Arc::clone).collect(),
+        }
+    }
+}

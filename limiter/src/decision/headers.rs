@@ -1,0 +1,225 @@
+//! The fields that tell a client about its limits.
+//!
+//! All numbers are integers, none is negative, and no wait is too short: a
+//! client that obeys `Retry-After` passes if nobody else consumes. Names and
+//! numbers of policies are told, never a key.
+//!
+//! What the backend sent is merged, never loosened. Its items of the `ietf`
+//! lists stay, ours follow. Its `X-Ratelimit-*` fields stay if it leaves the
+//! client less than we do, otherwise ours replace them.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Borrow;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_EXPOSE_HEADERS, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{Decision, Dialect, HeaderSettings, Outcome, Report};
+use crate::algorithm::{Retry, Verdict};
+use crate::policy::Policy;
+use crate::store::Source;
+use crate::time::Span;
+
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-after");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+
+/// Says `over` on a response, and on the request to the upstream, that was
+/// admitted softly: beyond the limit.
+pub const X_RATELIMIT_SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
+/// What it says.
+const OVER: HeaderValue = HeaderValue::from_static("over");
+
+/// Says `local` on a response for which this node alone has counted, because
+/// the store that the nodes share is away.
+const X_RATELIMIT_SOURCE: HeaderName = HeaderName::from_static("x-ratelimit-source");
+/// What it says.
+const LOCAL: HeaderValue = HeaderValue::from_static("local");
+
+/// Writes decisions into header fields.
+#[derive(Clone, Debug)]
+pub struct HeaderWriter {
+    dialects: Vec<Dialect>,
+    /// Names of the fields of all dialects, if scripts of other origins may read them.
+    exposed: Option<HeaderValue>,
+}
+
+impl HeaderWriter {
+    /// Writes as the settings say.
+    pub fn new(settings: &HeaderSettings) -> Self {
+        let dialects = settings.dialects.clone();
+        let expose = settings.expose_cors && !dialects.is_empty();
+        let names = dialects.iter().map(|&dialect| names(dialect)).collect::<Vec<_>>().join(", ");
+        let exposed = expose.then(|| HeaderValue::try_from(names).expect("names of fields"));
+        Self { dialects, exposed }
+    }
+
+    /// Adds a decision's fields to those of a response. `cross_origin`: the
+    /// request has an `Origin`. Without a report there is nothing to tell.
+    pub fn write<P: Borrow<Arc<Policy>>>(
+        &self,
+        decision: &Decision<P>,
+        cross_origin: bool,
+        fields: &mut HeaderMap,
+    ) {
+        if let Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) = decision.outcome
+            && self.dialects.contains(&Dialect::RetryAfter)
+        {
+            fields.insert(RETRY_AFTER, wait.as_secs_ceil().into());
+        }
+        let Some(binding) = decision.binding() else { return };
+        let retry_after_s = match decision.outcome {
+            Outcome::Refuse(retry) => wait_secs(retry),
+            Outcome::Admit
+            | Outcome::Unavailable(_)
+            | Outcome::Unverifiable(..)
+            | Outcome::Deny(_)
+            | Outcome::Ambiguous(_)
+            | Outcome::Unauthorized(..) => None,
+        };
+        for dialect in &self.dialects {
+            match dialect {
+                Dialect::XRatelimit => write_x_ratelimit(&binding.verdict, retry_after_s, fields),
+                Dialect::Ietf => write_ietf(decision, fields),
+                Dialect::RetryAfter => {
+                    if let Some(secs) = retry_after_s {
+                        fields.insert(RETRY_AFTER, secs.into());
+                    }
+                }
+            }
+        }
+        let exposed = self.exposed.as_ref().filter(|_| cross_origin);
+        if let Some(exposed) = exposed {
+            fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
+        let mut mark = |name: HeaderName, value| {
+            fields.insert(name.clone(), value);
+            if exposed.is_some() {
+                fields.append(ACCESS_CONTROL_EXPOSE_HEADERS, name.into());
+            }
+        };
+        if decision.is_soft() {
+            mark(X_RATELIMIT_SOFT, OVER);
+        }
+        if decision.told().any(|report| report.source == Source::Local) {
+            mark(X_RATELIMIT_SOURCE, LOCAL);
+        }
+    }
+}
+
+const fn names(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::XRatelimit => {
+            "X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset, X-Ratelimit-Retry-After"
+        }
+        Dialect::Ietf => "RateLimit-Policy, RateLimit",
+        Dialect::RetryAfter => "Retry-After",
+    }
+}
+
+/// Whole seconds to wait, at least one; none if waiting does not help, or is not needed.
+fn wait_secs(retry: Retry) -> Option<u64> {
+    match retry {
+        Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
+        Retry::Now | Retry::Never => None,
+    }
+}
+
+fn write_x_ratelimit(verdict: &Verdict, retry_after_s: Option<u64>, fields: &mut HeaderMap) {
+    let backend = fields.get(&REMAINING).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if backend.is_none_or(|remaining| remaining >= verdict.remaining) {
+        fields.insert(LIMIT, verdict.limit.into());
+        fields.insert(REMAINING, verdict.remaining.into());
+        fields.insert(RESET, verdict.reset_after.as_secs_ceil().into());
+    }
+    if let Some(secs) = retry_after_s {
+        fields.insert(X_RETRY_AFTER, secs.into());
+    }
+}
+
+fn write_ietf<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, fields: &mut HeaderMap) {
+    fields.append(RATELIMIT_POLICY, policies(decision).value());
+    fields.append(RATELIMIT, limits(decision).value());
+}
+
+/// The list of `RateLimit-Policy`: what each policy allows.
+fn policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
+    let mut list = List::default();
+    for Report { policy, verdict, window, .. } in decision.told() {
+        list.add(&policy.borrow().name);
+        list.describe(b'q', verdict.limit);
+        // The field knows whole seconds only. To round a window up is to
+        // promise less; below one second that would be far too little.
+        if *window >= Span::SECOND {
+            list.describe(b'w', window.as_secs_ceil());
+        }
+    }
+    list
+}
+
+/// The list of `RateLimit`: what each policy still allows, and for how long.
+fn limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
+    let mut list = List::default();
+    for Report { policy, verdict, .. } in decision.told() {
+        let wait_s = wait_secs(verdict.retry).filter(|_| verdict.remaining == 0);
+        list.add(&policy.borrow().name);
+        list.describe(b'r', verdict.remaining);
+        list.describe(b't', wait_s.unwrap_or_else(|| verdict.reset_after.as_secs_ceil()));
+    }
+    list
+}
+
+/// A list of structured fields (RFC 9651, section 3.1): strings with numbers as
+/// parameters. It is written by hand: every response has two, and to format them
+/// took a tenth of the instructions of a request.
+struct List(Vec<u8>);
+
+impl Default for List {
+    /// It need not grow for a policy or two.
+    fn default() -> Self {
+        Self(Vec::with_capacity(80))
+    }
+}
+
+impl List {
+    /// Adds a string (section 3.3.3). It can hold printable ASCII only; any other
+    /// byte is written as percent and two digits.
+    fn add(&mut self, text: &str) {
+        let Self(list) = self;
+        list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
+        // Names are plain as a rule, and then written at once.
+        for run in text.as_bytes().split_inclusive(is_special) {
+            let (last, before) = run.split_last().expect("no run is empty");
+            list.extend_from_slice(before);
+            match last {
+                b'"' | b'\\' => list.extend([b'\\', *last]),
+                b' '..=b'~' => list.push(*last),
+                _ => write!(list, "%{last:02X}").expect("memory takes all"),
+            }
+        }
+        list.push(b'"');
+    }
+
+    /// Adds a parameter to the last string.
+    fn describe(&mut self, name: u8, number: u64) {
+        self.0.extend_from_slice(&[b';', name, b'=']);
+        self.0.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    }
+
+    fn value(self) -> HeaderValue {
+        HeaderValue::from_maybe_shared(Bytes::from(self.0)).expect("only printable ASCII")
+    }
+}
+
+/// Whether a string of structured fields cannot hold it as it is.
+const fn is_special(byte: &u8) -> bool {
+    matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~')
+}

@@ -1,0 +1,263 @@
+//! Each field as it goes over the wire.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::algorithm::Verdict;
+use crate::algorithm::tests::cases;
+use crate::decision::tests::{policy, shared};
+use crate::decision::{Lacking, Lease, Reports, Ruling};
+use crate::policy::{Mode, Policy};
+
+fn report(
+    policy: &Arc<Policy>,
+    remaining: u64,
+    retry: Retry,
+    reset_ms: u64,
+) -> Report<&Arc<Policy>> {
+    let verdict = Verdict {
+        admitted: retry == Retry::Now,
+        limit: policy.algorithm.limit(),
+        remaining,
+        retry,
+        reset_after: Span::from_millis(reset_ms),
+        delay: Span::ZERO,
+    };
+    crate::decision::tests::report(policy, verdict, 1)
+}
+
+fn decision<'r>(reports: &[Report<&'r Arc<Policy>>]) -> Decision<&'r Arc<Policy>> {
+    let reports = reports.iter().copied().collect::<Reports<&Arc<Policy>>>();
+    Decision::combine(reports, Lacking::new(), Lease::default())
+}
+
+fn after(ms: u64) -> Retry {
+    Retry::After(Span::from_millis(ms))
+}
+
+/// The fields that a response with `sent` has at the end, one a line, in alphabetical order.
+fn written(reports: &[Report<&Arc<Policy>>], sent: &[(&'static str, &'static str)]) -> Vec<String> {
+    let mut fields = HeaderMap::new();
+    for (name, value) in sent {
+        fields.append(*name, HeaderValue::from_static(value));
+    }
+    let settings = HeaderSettings { expose_cors: false, ..HeaderSettings::default() };
+    HeaderWriter::new(&settings).write(&decision(reports), true, &mut fields);
+    let mut lines: Vec<_> =
+        fields.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
+    lines.sort_by(|a, b| a.split(':').next().cmp(&b.split(':').next()));
+    lines
+}
+
+#[test]
+fn an_admitted_request_is_told_what_remains() {
+    let minute = shared("per-client", 100, Span::from_secs(60));
+    let day = shared("daily", 10_000, Span::DAY);
+    let reports = [report(&minute, 50, Retry::Now, 29_001), report(&day, 0, Retry::Now, 3_600_000)];
+    assert_eq!(
+        written(&reports, &[]),
+        [
+            "ratelimit: \"per-client\";r=50;t=30, \"daily\";r=0;t=3600",
+            "ratelimit-policy: \"per-client\";q=100;w=60, \"daily\";q=10000;w=86400",
+            "x-ratelimit-limit: 10000",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 3600",
+        ]
+    );
+}
+
+#[test]
+fn a_refused_request_is_told_when_to_come_back() {
+    let minute = shared("per-client", 100, Span::from_secs(60));
+    let other = shared("other", 100, Span::from_secs(60));
+    let reports = [report(&minute, 0, after(1), 60_000), report(&other, 7, Retry::Now, 60_000)];
+    assert_eq!(
+        written(&reports, &[]),
+        [
+            "ratelimit: \"per-client\";r=0;t=1, \"other\";r=7;t=60",
+            "ratelimit-policy: \"per-client\";q=100;w=60, \"other\";q=100;w=60",
+            "retry-after: 1",
+            "x-ratelimit-limit: 100",
+            "x-ratelimit-remaining: 0",
+            "x-ratelimit-reset: 60",
+            "x-ratelimit-retry-after: 1",
+        ]
+    );
+}
+
+#[test]
+fn a_wait_is_rounded_up_and_told_twice_alike() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let lines = written(&[report(&minute, 3, after(12_000), 60_000)], &[]);
+    assert!(lines.contains(&"retry-after: 12".into()), "{lines:?}");
+    let lines = written(&[report(&minute, 3, after(12_001), 60_000)], &[]);
+    assert!(lines.contains(&"retry-after: 13".into()), "{lines:?}");
+    assert!(lines.contains(&"x-ratelimit-retry-after: 13".into()), "{lines:?}");
+    let lines_at_once = written(&[report(&minute, 0, after(0), 60_000)], &[]);
+    assert!(lines_at_once.contains(&"retry-after: 1".into()), "{lines_at_once:?}");
+    // Units remain, so the draft's effective window is not the wait.
+    assert!(lines.contains(&"ratelimit: \"p\";r=3;t=60".into()), "{lines:?}");
+}
+
+#[test]
+fn what_can_never_pass_is_not_told_to_come_back() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let lines = written(&[report(&minute, 100, Retry::Never, 0)], &[]);
+    assert!(!lines.iter().any(|line| line.contains("retry-after")), "{lines:?}");
+}
+
+#[test]
+fn windows_are_told_in_whole_seconds_or_not_at_all() {
+    let cases = [(1000, ";w=1"), (1500, ";w=2"), (999, "")];
+    for (window_ms, expected) in cases {
+        let policy = shared("p", 5, Span::from_millis(window_ms));
+        let lines = written(&[report(&policy, 5, Retry::Now, 0)], &[]);
+        assert_eq!(lines[1], format!("ratelimit-policy: \"p\";q=5{expected}"));
+    }
+}
+
+#[test]
+fn without_a_report_nothing_is_told() {
+    assert_eq!(written(&[], &[]), [""; 0]);
+}
+
+#[test]
+fn the_fields_of_the_backend_stay_where_they_are_stricter() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let reports = [report(&minute, 50, Retry::Now, 30_000)];
+    let sent = |remaining| {
+        [
+            ("x-ratelimit-limit", "60"),
+            ("x-ratelimit-remaining", remaining),
+            ("ratelimit", "\"b\";r=1"),
+        ]
+    };
+    let remaining = |remaining| {
+        let lines = written(&reports, &sent(remaining));
+        assert_eq!(lines[..2], ["ratelimit: \"b\";r=1", "ratelimit: \"p\";r=50;t=30"]);
+        lines[3..5].join(", ")
+    };
+    let theirs = "x-ratelimit-limit: 60, x-ratelimit-remaining: 49";
+    let ours = "x-ratelimit-limit: 100, x-ratelimit-remaining: 50";
+    assert_eq!(remaining("49"), theirs);
+    assert_eq!(remaining("50"), ours);
+    assert_eq!(remaining("51"), ours);
+    assert_eq!(remaining("-1"), ours);
+}
+
+#[test]
+fn scripts_of_other_origins_may_read_what_is_written() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let within = report(&minute, 50, Retry::Now, 30_000);
+    let exposed = |report, expose_cors, cross_origin| {
+        let dialects = vec![Dialect::Ietf, Dialect::RetryAfter];
+        let writer = HeaderWriter::new(&HeaderSettings { dialects, expose_cors });
+        let mut fields = HeaderMap::new();
+        fields.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("ETag"));
+        writer.write(&decision(&[report]), cross_origin, &mut fields);
+        let lines = fields.get_all(ACCESS_CONTROL_EXPOSE_HEADERS).iter();
+        lines.map(|line| line.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let ours = ["ETag", "RateLimit-Policy, RateLimit, Retry-After", "x-ratelimit-soft"];
+    assert_eq!(exposed(within, true, true), ours[..2]);
+    let soft = Report { ruling: Ruling::Soft, ..within };
+    assert_eq!(exposed(soft, true, true), ours);
+    assert_eq!(exposed(soft, true, false), ["ETag"]);
+    assert_eq!(exposed(soft, false, true), ["ETag"]);
+}
+
+#[test]
+fn a_request_beyond_its_limit_is_marked_if_it_is_admitted() {
+    let [one, other] = ["a", "b"].map(|name| shared(name, 100, Span::from_secs(60)));
+    let soft = Report { ruling: Ruling::Soft, ..report(&one, 0, Retry::Now, 0) };
+    let is_marked =
+        |other| written(&[soft, other], &[]).contains(&"x-ratelimit-soft: over".to_owned());
+    assert!(is_marked(report(&other, 7, Retry::Now, 0)));
+    assert!(!is_marked(report(&other, 0, after(1000), 0)));
+    assert!(!written(&[report(&one, 0, Retry::Now, 0)], &[]).iter().any(|it| it.contains("soft")));
+}
+
+#[test]
+fn clients_are_not_told_of_policies_in_shadow() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let shadow = Arc::new(Policy { mode: Mode::Shadow, ..policy("s", 5, Span::from_secs(60)) });
+    let told = report(&minute, 50, Retry::Now, 30_000);
+    let refused = report(&shadow, 0, after(1000), 30_000);
+    assert_eq!(written(&[refused, told], &[]), written(&[told], &[]));
+    assert_eq!(written(&[refused], &[]), [""; 0]);
+}
+
+#[test]
+fn only_the_dialects_that_are_set_are_written() {
+    let minute = shared("p", 100, Span::from_secs(60));
+    let decision = decision(&[report(&minute, 0, after(500), 500)]);
+    let names = |dialect| {
+        let settings = HeaderSettings { dialects: vec![dialect], expose_cors: false };
+        let mut fields = HeaderMap::new();
+        HeaderWriter::new(&settings).write(&decision, false, &mut fields);
+        fields.keys().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(Dialect::RetryAfter), "retry-after");
+    assert_eq!(names(Dialect::Ietf), "ratelimit-policy ratelimit");
+    assert!(names(Dialect::XRatelimit).split(' ').all(|name| name.starts_with("x-ratelimit-")));
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    /// By the grammar of RFC 9651: printable ASCII, in which only a quote or a
+    /// backslash is escaped, and none stands alone.
+    #[test]
+    fn any_name_becomes_a_valid_string(name in any::<String>()) {
+        let mut list = List::default();
+        list.add(&name);
+        let written = String::from_utf8(list.0).expect("ASCII");
+        let inner = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap();
+        let mut bytes = inner.bytes();
+        while let Some(byte) = bytes.next() {
+            match byte {
+                b'\\' => prop_assert!(matches!(bytes.next(), Some(b'"' | b'\\'))),
+                _ => prop_assert!(byte != b'"' && (b' '..=b'~').contains(&byte)),
+            }
+        }
+    }
+
+    /// A parser of RFC 9651 that is not ours reads what we write, and reads the same.
+    #[test]
+    fn an_independent_parser_reads_what_is_meant(
+        name in "[ -~]{1,20}",
+        limit in 1_u64..1 << 39,
+        remaining in any::<u32>().prop_map(u64::from),
+        window_s in 1_u64..86_400,
+        wait_ms in prop::option::of(1_u64..100_000_000),
+    ) {
+        let first = shared(&name, limit, Span::from_secs(window_s));
+        let second = shared("second", 5, Span::DAY);
+        let retry = wait_ms.map_or(Retry::Now, after);
+        let reports =
+            [report(&first, remaining, retry, 1500), report(&second, 3, Retry::Now, 60_000)];
+        let lines = written(&reports, &[]);
+        let field = |wanted: &str| {
+            let value = lines.iter().find_map(|line| line.strip_prefix(wanted)).unwrap();
+            sfv::Parser::new(value).parse::<sfv::List>().unwrap()
+        };
+        let item = |list: &sfv::List, index: usize| match &list[index] {
+            sfv::ListEntry::Item(item) => item.clone(),
+            other => panic!("not an item: {other:?}"),
+        };
+        let number = |item: &sfv::Item, name: &str| {
+            let value = item.params.get(name).and_then(|value| value.as_integer()).unwrap();
+            u64::try_from(i64::from(value)).unwrap()
+        };
+        let (policies, limits) = (field("ratelimit-policy: "), field("ratelimit: "));
+        prop_assert_eq!((policies.len(), limits.len()), (2, 2));
+        let (policy, limit_item) = (item(&policies, 0), item(&limits, 0));
+        for item in [&policy, &limit_item] {
+            prop_assert_eq!(item.bare_item.as_string().unwrap().as_str(), &*name);
+        }
+        prop_assert_eq!((number(&policy, "q"), number(&policy, "w")), (limit, window_s));
+        prop_assert_eq!(number(&limit_item, "r"), remaining);
+        let waits = wait_ms.filter(|_| remaining == 0).map(|ms| ms.div_ceil(1000));
+        prop_assert_eq!(number(&limit_item, "t"), waits.unwrap_or(2));
+    }
+}

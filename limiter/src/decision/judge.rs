@@ -1,0 +1,188 @@
+//! The judgement over claims: asks the store, and asks again where room upstream or
+//! a penalty makes a difference.
+
+use std::borrow::Borrow;
+use std::mem;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::claim::{Charges, Claim};
+use super::lease::Undecided;
+use super::overrides::{self, Misfits};
+use super::{Claims, Decision, Ending, Lease, MAX_POLICIES, Moment, Report, Reports, Room, Ruling};
+use crate::algorithm::{Op, Retry};
+use crate::policy::Policy;
+use crate::store::overrides::Overrides;
+use crate::store::{Answer, Charge, Correction, StoreRef};
+use crate::time::Timestamp;
+
+/// Judges claims by the counters of one store.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<'s> {
+    store: StoreRef<'s>,
+    overrides: Option<(&'s Overrides, &'s Misfits)>,
+}
+
+impl<'s> Judge<'s> {
+    pub(super) const fn new(
+        store: StoreRef<'s>,
+        overrides: Option<(&'s Overrides, &'s Misfits)>,
+    ) -> Self {
+        Self { store, overrides }
+    }
+
+    /// Judges by counters in memory, where no key has a limit of its own. Such a
+    /// judgement is there when its future is first polled.
+    pub const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
+        Self { store: StoreRef::Memory(memory), overrides: None }
+    }
+
+    /// What becomes of the request with these claims. If it is admitted, every
+    /// policy that enforces its limit has counted it; if it is refused, none has.
+    ///
+    /// The lease of an admitted request must be [ended](Self::end). Where the future
+    /// is dropped before, nothing stays in flight.
+    pub async fn judge<P: Borrow<Arc<Policy>> + Clone>(
+        self,
+        claims: Claims<P>,
+        headroom: Room,
+        now: Timestamp,
+    ) -> Decision<P> {
+        // Of all that is asked for one request, nothing is waited for after that.
+        let deadline = self.store.deadline();
+        let Claims { mut list, lacking } = claims;
+        if let Some((overrides, misfits)) = self.overrides {
+            overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
+        }
+        let mut reports = Reports::new();
+        let lease = self.reports(&list, &mut reports, headroom, (now, deadline)).await;
+        Decision::combine(reports, lacking, lease)
+    }
+
+    /// What becomes of the claims, one report for each, and what the request owes.
+    /// Into a list of the caller's, because to return it would copy it on the way.
+    pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
+        self,
+        claims: &[Claim<P>],
+        reports: &mut Reports<P>,
+        headroom: Room,
+        (now, deadline): Moment,
+    ) -> Lease {
+        debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
+        if claims.is_empty() {
+            return Lease::default();
+        }
+        let mut charges = Charges::new();
+        claims.iter().for_each(|claim| claim.charge(&mut charges));
+        let decided = self.store.apply_by(&charges, now, deadline).await;
+        let mut answers = decided.answers.iter();
+        let holding = self.store.holding();
+        reports.extend(claims.iter().map(|claim| claim.read(&mut answers, holding)));
+        if reports.iter().all(|report| report.verdict.admitted) {
+            return Lease::new(claims, reports, decided.at, now);
+        }
+        let at = match may_stretch(claims, reports, headroom) {
+            true => self.stretch(claims, reports, (now, deadline)).await,
+            false => decided.at,
+        };
+        let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
+        self.punish(claims, reports, (now, deadline)).await;
+        mem::take(&mut undecided.lease)
+    }
+
+    /// Asks once more, with the costs that are refused counted beyond the limits.
+    async fn stretch<P: Borrow<Arc<Policy>> + Clone>(
+        self,
+        claims: &[Claim<P>],
+        reports: &mut [Report<P>],
+        (now, deadline): Moment,
+    ) -> Timestamp {
+        let mut charges = Charges::new();
+        for (claim, report) in claims.iter().zip(&*reports) {
+            let within = charges.len();
+            claim.charge(&mut charges);
+            if report.refuses()
+                && let Some(beyond) = claim.beyond()
+            {
+                charges[within] = beyond;
+            }
+        }
+        let decided = self.store.apply_by(&charges, now, deadline).await;
+        let is_refused =
+            |(charge, it): (&Charge<'_>, &Answer)| charge.binding && !it.verdict.admitted;
+        let is_stretched = !charges.iter().zip(&decided.answers).any(is_refused);
+        let mut answers = decided.answers.iter();
+        for (claim, report) in claims.iter().zip(reports) {
+            let again = claim.read(&mut answers, self.store.holding());
+            if !report.refuses() {
+                *report = again;
+            } else if is_stretched {
+                // What the client is promised is the limit: its numbers stay.
+                report.ruling = Ruling::Elastic;
+                report.verdict.admitted = true;
+                report.verdict.retry = Retry::Now;
+                report.verdict.delay = again.verdict.delay;
+                report.source = again.source;
+            }
+        }
+        decided.at
+    }
+
+    /// Counts refusals where they have a penalty, and bans clients with too many.
+    async fn punish<P: Borrow<Arc<Policy>> + Clone>(
+        self,
+        claims: &[Claim<P>],
+        reports: &mut [Report<P>],
+        (now, deadline): Moment,
+    ) {
+        let (mut punished, mut refusals) = (SmallVec::<[_; 1]>::new(), SmallVec::<[_; 1]>::new());
+        for (claim, report) in claims.iter().zip(reports) {
+            if report.ruling == Ruling::Refused
+                && let Some(refusal) = claim.refusal()
+            {
+                punished.push((claim, report));
+                refusals.push(refusal);
+            }
+        }
+        if refusals.is_empty() {
+            return;
+        }
+        let counted = self.store.apply_by(&refusals, now, deadline).await;
+        for ((claim, report), it) in punished.into_iter().zip(counted.answers) {
+            if it.verdict.remaining == 0
+                && let Some(charge) = claim.ban()
+            {
+                let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
+                self.store.correct(&[Correction { charge, source: it.source, op }], now);
+                // A client that obeyed the wait of the limit would meet the ban.
+                let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
+                answers.iter().for_each(|ban| report.ban(&ban.verdict));
+            }
+        }
+    }
+
+    /// Settles what a request owes now that its response has ended: releases what
+    /// it had in flight, corrects what it has cost, and gives back what was not
+    /// to be counted. What the ending does not tell stays charged.
+    pub fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+        lease.measure(self.store.holding(), now);
+        self.settle(lease, ending, now);
+    }
+
+    pub(super) fn settle(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+        self.store.correct(&lease.due(ending), now);
+    }
+}
+
+/// Whether room upstream makes up for all that is refused, if anything is.
+fn may_stretch<P: Borrow<Arc<Policy>> + Clone>(
+    claims: &[Claim<P>],
+    reports: &[Report<P>],
+    headroom: Room,
+) -> bool {
+    let may = |(claim, report): (&Claim<P>, &Report<P>)| {
+        !report.refuses() || report.ruling == Ruling::Refused && claim.stretches(headroom)
+    };
+    reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
+}

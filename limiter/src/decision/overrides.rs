@@ -1,0 +1,74 @@
+//! Limits of single keys: what is kept of them somewhere comes before plans and
+//! the policy's own limit.
+
+use std::borrow::Borrow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tracing::warn;
+
+use super::Moment;
+use super::claim::{Claim, ClaimList};
+use crate::algorithm::QuotaError;
+use crate::digest::Key;
+use crate::policy::Policy;
+use crate::store::overrides::{Override, Overrides};
+
+/// Policies that cannot count what is kept for one of their keys. Each is told
+/// to the log once by each worker, however many keys and requests there are.
+#[derive(Debug, Default)]
+pub(super) struct Misfits(RefCell<HashSet<Arc<str>>>);
+
+impl Misfits {
+    /// Tells of the policy, but not of the key.
+    fn tell(&self, policy: &Policy, error: &QuotaError) {
+        if self.0.borrow_mut().insert(Arc::clone(&policy.name)) {
+            let policy = &policy.name;
+            warn!(%policy, %error, "the limit of a key does not fit its policy any more and is \
+                ignored; `tollgate override get` shows it: set it again, or unset it");
+        }
+    }
+}
+
+/// Gives each claim the limit of its key, if it has one. Those of keys without
+/// any limit fall away.
+pub(super) async fn apply<P: Borrow<Arc<Policy>>>(
+    overrides: &Overrides,
+    misfits: &Misfits,
+    claims: &mut ClaimList<P>,
+    (now, deadline): Moment,
+) {
+    let kept_as = |(index, claim): (usize, &Claim<P>)| {
+        let counter = claim.policy().overrides?.kept_as;
+        Some((index, Key { counter, ..claim.key }))
+    };
+    let kept: SmallVec<[(usize, Key); 4]> = claims.iter().enumerate().filter_map(kept_as).collect();
+    if kept.is_empty() {
+        return;
+    }
+    let keys: SmallVec<[Key; 4]> = kept.iter().map(|(_, key)| *key).collect();
+    let found = overrides.look_up(&keys, now, deadline).await;
+    // From the end, so that what falls away moves no claim that is still to come.
+    for (&(index, _), found) in kept.iter().zip(found).rev() {
+        let claim = &mut claims[index];
+        let is_limited = match found {
+            Some(Override::Unlimited) => false,
+            Some(Override::Limited { units, window }) => {
+                let instead = claim.policy().override_limit(units, window);
+                // What the policy cannot count, since it was changed, is no limit of its own.
+                let instead = instead.map_err(|error| misfits.tell(claim.policy(), &error));
+                claim.instead = instead.ok().map(Box::new);
+                claim.has_limit()
+            }
+            None => claim.has_limit(),
+        };
+        if !is_limited {
+            claims.remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

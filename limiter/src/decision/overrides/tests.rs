@@ -1,0 +1,170 @@
+//! The limits of single keys in decisions: a real file, real rules.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Method};
+
+use super::super::{Outcome, RateLimiter, Room};
+use super::*;
+use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::digest::SharedSecret;
+use crate::policy::{
+    ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyTexts, Overridable, Plan,
+    Plans, Policy,
+};
+use crate::request::RequestView;
+use crate::store::overrides::{OverridesFile, SharedOverrides};
+use crate::store::{MemoryStore, Store};
+use crate::time::{Clock, Span};
+
+const MINUTE: Span = Span::from_secs(60);
+
+fn window(limit: u64) -> Algorithm {
+    Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(limit, MINUTE).unwrap()))
+}
+
+/// One by `X-Who`, with a plan without a limit for who has `X-Plan: free`.
+fn policy(limit: u64) -> Policy {
+    let from = KeyExpr::Header("x-plan".parse().unwrap());
+    let plans = Plans { from, limits: vec![("free".into(), Plan::Unlimited)] };
+    Policy {
+        plans: Some(plans),
+        overrides: Some(Overridable::new("each", 0)),
+        ..Policy::new("each", KeyExpr::Header("x-who".parse().unwrap()), window(limit))
+    }
+}
+
+fn client() -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: vec![],
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
+        user: None,
+        geo: vec![],
+    }
+}
+
+/// A limiter, and the file behind it.
+struct Gate {
+    clients: Clients,
+    limiter: RateLimiter,
+    file: OverridesFile,
+    policy: Arc<Policy>,
+}
+
+impl Gate {
+    fn new(directory: &Path, policy: Policy) -> Self {
+        let file = OverridesFile::open(&directory.join("overrides.redb")).unwrap();
+        let secret = Arc::new(SharedSecret::new(file.secret()));
+        let store = Store::Memory(Arc::new(MemoryStore::new(100)));
+        let shared = SharedOverrides::in_file(file.clone()).unwrap();
+        let overrides = shared.open(&store);
+        let clients = Clients::new(client(), policy.keys(), secret);
+        let limiter = RateLimiter::new(store).with_overrides(overrides);
+        Self { clients, limiter, file, policy: Arc::new(policy) }
+    }
+    fn put(&self, who: &str, what: Option<Override>) {
+        let (client, secret) = (client(), self.file.secret());
+        let texts = KeyTexts { client: &client, secret, is_route: &|_| false };
+        let principal = texts.principal(&self.policy.key, who).unwrap();
+        let counter = self.policy.overrides.unwrap().kept_as;
+        self.file.put(Key { principal, counter }, what).unwrap();
+    }
+
+    /// Decides, when what was put is known: the outcome and the report in words.
+    async fn decide(&self, who: &'static str, plan: &'static str, at_ms: u64) -> (bool, String) {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-who", HeaderValue::from_static(who));
+        headers.insert("x-plan", HeaderValue::from_static(plan));
+        let request = RequestView {
+            method: &Method::GET,
+            host: Cow::Borrowed("a.test"),
+            path: Cow::Borrowed("/"),
+            query: None,
+            headers: &headers,
+            peer: [192, 0, 2, 1].into(),
+            has_content: false,
+            may_forward: true,
+            tls_subject: None,
+        };
+        let now = Clock::System.now().plus(Span::from_millis(at_ms));
+        let subject = self.clients.subject(&request, None, now);
+        let policies = std::slice::from_ref(&self.policy);
+        let decision = self.limiter.decide(policies, &subject, Room::default(), now).await;
+        let report = decision.reports.first().map(ToString::to_string).unwrap_or_default();
+        (matches!(decision.outcome, Outcome::Admit), report)
+    }
+}
+
+/// Nothing is believed for so long without news, and the last day is another window.
+const LATER_MS: u64 = 86_400_000;
+
+fn limit(units: u64, window: Option<Span>) -> Option<Override> {
+    Some(Override::Limited { units, window })
+}
+
+fn run(test: impl AsyncFn(&Path)) {
+    let directory = tempfile::tempdir().unwrap();
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build_local(Default::default()).unwrap();
+    runtime.block_on(test(directory.path()));
+}
+
+/// Decides until `holds`: the thread that reads the file may not have opened it yet.
+async fn until(gate: &Gate, who: &'static str, plan: &'static str, holds: impl Fn(&str) -> bool) {
+    for attempt in 0..1000 {
+        let (_, report) = gate.decide(who, plan, attempt * LATER_MS).await;
+        if holds(&report) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    panic!("it never held for {who}");
+}
+
+#[test]
+fn an_override_comes_before_the_plan_and_the_policys_own_limit() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(3));
+        gate.put("ann", limit(7, None));
+        gate.put("bob", limit(5, Some(Span::from_secs(3600))));
+        gate.put("eve", Some(Override::Unlimited));
+        until(&gate, "ann", "free", |it| it.contains("used of 7 (override), costs 1")).await;
+        until(&gate, "bob", "free", |it| it.contains("used of 5 (override)")).await;
+        until(&gate, "eve", "", str::is_empty).await;
+        assert!(gate.decide("zoe", "", 0).await.1.contains("1 used of 3, costs 1"));
+        assert!(gate.decide("zoe", "free", 0).await.1.is_empty());
+    });
+}
+
+#[test]
+fn a_raised_limit_keeps_the_counter_and_admits_at_once() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(3));
+        gate.put("ann", limit(4, None));
+        until(&gate, "ann", "", |it| it.contains("of 4 (override)")).await;
+        let late = 2000 * LATER_MS;
+        while gate.decide("ann", "", late).await.0 {}
+        gate.put("ann", limit(6, None));
+        let mut admitted = 0;
+        while gate.decide("ann", "", late + 5000).await.0 {
+            admitted += 1;
+        }
+        assert_eq!(admitted, 2);
+    });
+}
+
+#[test]
+fn what_the_policy_cannot_count_any_more_is_no_limit() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(3));
+        gate.put("ann", limit(u64::MAX, None));
+        gate.put("bob", limit(7, None));
+        until(&gate, "bob", "", |it| it.contains("of 7 (override)")).await;
+        assert!(gate.decide("ann", "", 0).await.1.contains("used of 3, costs 1"));
+    });
+}

@@ -1,0 +1,56 @@
+//! Whether an upstream has room for more than its clients are promised.
+
+use crate::policy::Elastic;
+use crate::time::Span;
+
+/// How the upstream of a request is doing. What is not known is no room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// How long it takes to answer, of late.
+    pub latency: Option<Span>,
+    /// What it has in flight, in percent of the most that it may have.
+    pub in_flight_percent: Option<u8>,
+    /// Whether it takes longer and longer.
+    pub slowing: bool,
+}
+
+impl Room {
+    /// Whether there is room by what `elastic` asks for.
+    pub fn suffices(&self, elastic: &Elastic) -> bool {
+        let Elastic { latency_below, in_flight_below_percent, .. } = elastic;
+        !self.slowing
+            && is_below(self.latency, *latency_below)
+            && is_below(self.in_flight_percent, *in_flight_below_percent)
+    }
+}
+
+fn is_below<T: Ord>(value: Option<T>, bound: Option<T>) -> bool {
+    bound.is_none_or(|bound| value.is_some_and(|value| value < bound))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::tests::policy;
+
+    #[test]
+    fn there_is_room_while_all_that_is_asked_for_is_known_and_below() {
+        let elastic = |latency_ms: Option<u64>, in_flight_below_percent| Elastic {
+            beyond: policy("p", 1, Span::SECOND).algorithm,
+            latency_below: latency_ms.map(Span::from_millis),
+            in_flight_below_percent,
+        };
+        let room = Room {
+            latency: Some(Span::from_millis(200)),
+            in_flight_percent: Some(50),
+            slowing: false,
+        };
+        assert!(room.suffices(&elastic(Some(201), Some(51))));
+        assert!(room.suffices(&elastic(Some(201), None)));
+        assert!(!room.suffices(&elastic(Some(200), Some(51))));
+        assert!(!room.suffices(&elastic(Some(201), Some(50))));
+        assert!(!Room { slowing: true, ..room }.suffices(&elastic(Some(201), Some(51))));
+        assert!(!Room::default().suffices(&elastic(Some(201), None)));
+        assert!(!Room::default().suffices(&elastic(None, Some(51))));
+    }
+}

@@ -1,0 +1,85 @@
+//! Beyond a limit, as long as there is room.
+
+use super::*;
+use crate::policy::Elastic;
+
+const SOME_ROOM: Room = Room { latency: Some(Span::ZERO), in_flight_percent: None, slowing: false };
+
+fn elastic(name: &str, limit: u64, beyond: u64) -> Policy {
+    let elastic = Elastic {
+        beyond: fixed(beyond, DAY),
+        latency_below: Some(Span::SECOND),
+        in_flight_below_percent: None,
+    };
+    Policy { elastic: Some(elastic), ..policy(name, limit, DAY) }
+}
+
+#[tokio::test]
+async fn the_limit_is_strict_without_room_and_wider_with_it() {
+    let mut gate = Gate::new([elastic("e", 2, 3)]);
+    for _ in 0..2 {
+        assert_eq!(outcomes(&gate.decide(0).await), ["admitted"]);
+    }
+    assert_eq!(outcomes(&gate.decide(0).await), ["refused"]);
+    gate.room = SOME_ROOM;
+    for _ in 0..3 {
+        let decision = gate.decide(0).await;
+        assert!(is_admitted(&decision) && !decision.is_soft());
+        assert_eq!(outcomes(&decision), ["elastic"]);
+        assert_eq!((decision.reports[0].verdict.limit, remaining(&decision)), (2, vec![0]));
+    }
+    let refused = gate.decide(0).await;
+    assert_eq!((outcomes(&refused), wait(&refused)), (vec!["refused"], DAY));
+    assert_eq!(gate.remaining().await, [0]);
+}
+
+#[tokio::test]
+async fn within_the_limit_nothing_counts_as_beyond_it() {
+    let mut gate = Gate::new([elastic("e", 2, 1)]);
+    gate.room = SOME_ROOM;
+    let decided = [gate.decide(0).await, gate.decide(0).await, gate.decide(0).await];
+    assert_eq!(decided.each_ref().map(|it| outcomes(it)[0]), ["admitted", "admitted", "elastic"]);
+    assert!(!is_admitted(&gate.decide(0).await));
+}
+
+#[tokio::test]
+async fn who_refuses_and_is_not_elastic_leaves_what_lies_beyond_untouched() {
+    let mut gate = Gate::new([elastic("e", 1, 1), policy("strict", 2, Span::SECOND)]);
+    gate.room = SOME_ROOM;
+    assert!(is_admitted(&gate.decide(0).await));
+    assert!(!is_admitted(&gate.decide_at_costs(&[1, 2], 0).await));
+    // A second later only the elastic policy would refuse, and has kept its unit.
+    let decision = gate.decide(1_000_000).await;
+    assert_eq!(outcomes(&decision), ["elastic", "admitted"]);
+}
+
+#[tokio::test]
+async fn if_one_has_nothing_left_beyond_its_limit_none_consumes() {
+    let mut gate = Gate::new([elastic("a", 1, 2), elastic("b", 1, 1), policy("strict", 9, DAY)]);
+    gate.room = SOME_ROOM;
+    assert_eq!(outcomes(&gate.decide(0).await), ["admitted", "admitted", "admitted"]);
+    assert_eq!(outcomes(&gate.decide(0).await), ["elastic", "elastic", "admitted"]);
+    let refused = gate.decide(0).await;
+    assert_eq!(outcomes(&refused), ["refused", "refused", "admitted"]);
+    assert_eq!(gate.remaining().await, [0, 0, 7]);
+    // What is left beyond the first one's limit is still there.
+    let alone = gate.decide_at_costs(&[1, 0, 1], 0).await;
+    assert_eq!(outcomes(&alone), ["elastic", "admitted", "admitted"]);
+}
+
+#[tokio::test]
+async fn what_went_beyond_is_given_back_beyond() {
+    let counted = Policy {
+        count: crate::policy::Count::Statuses(vec![http::StatusCode::UNAUTHORIZED]),
+        ..elastic("e", 1, 1)
+    };
+    let mut gate = Gate::new([counted]);
+    gate.room = SOME_ROOM;
+    let first = gate.decide(0).await;
+    let second = gate.decide(0).await;
+    assert_eq!((outcomes(&first), outcomes(&second)), (vec!["admitted"], vec!["elastic"]));
+    let fine = Ending { status: Some(http::StatusCode::OK), ..Ending::default() };
+    gate.end(second.lease, &fine);
+    assert_eq!(gate.remaining().await, [0]);
+    assert_eq!(outcomes(&gate.decide(0).await), ["elastic"]);
+}

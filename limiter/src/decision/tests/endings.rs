@@ -1,0 +1,125 @@
+//! What is settled, given back and released when a response has ended.
+
+use std::num::NonZeroU64;
+
+use http::{HeaderName, StatusCode};
+
+use super::*;
+use crate::algorithm::Concurrency;
+use crate::meter::MeterSpec;
+use crate::policy::Count;
+
+fn metered(reserve: u64) -> Cost {
+    Cost::Metered { reserve, meter: MeterSpec::Header(HeaderName::from_static("x-used")) }
+}
+
+fn ended(status: u16) -> Ending<'static> {
+    Ending { status: Some(StatusCode::from_u16(status).unwrap()), ..Ending::default() }
+}
+
+/// What remains of a limit of 100 after one request with this ending.
+async fn left(policy: Policy, ending: &Ending<'_>) -> u64 {
+    let gate = Gate::new([policy]);
+    let decision = gate.decide(0).await;
+    gate.end(decision.lease, ending);
+    gate.remaining().await[0]
+}
+
+#[tokio::test]
+async fn plain_policies_are_owed_nothing() {
+    let gate = Gate::new([policy("a", 9, DAY), policy("b", 9, DAY)]);
+    let lease = gate.decide(0).await.lease;
+    assert!(lease.is_empty() && lease.meters().next().is_none());
+}
+
+#[tokio::test]
+async fn a_refused_request_owes_nothing() {
+    let costly = Policy { cost: metered(101), ..policy("p", 100, DAY) };
+    assert!(Gate::new([costly]).decide(0).await.lease.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_reserved_is_settled_by_what_the_response_says() {
+    let left = async |reading: &[Option<u64>]| {
+        let ending = Ending { metered: reading, ..ended(200) };
+        left(Policy { cost: metered(20), ..policy("p", 100, DAY) }, &ending).await
+    };
+    assert_eq!(left(&[Some(5)]).await, 95);
+    assert_eq!(left(&[Some(0)]).await, 100);
+    assert_eq!(left(&[Some(30)]).await, 70);
+    assert_eq!(left(&[Some(u64::MAX)]).await, 0);
+    // What the response does not say stays charged.
+    assert_eq!(left(&[None]).await, 80);
+    assert_eq!(left(&[]).await, 80);
+}
+
+#[tokio::test]
+async fn a_body_costs_what_came_of_it_also_when_nobody_answered() {
+    let cost = || Cost::Body { unit_bytes: NonZeroU64::new(1000).unwrap() };
+    let left = async |status: Option<StatusCode>, request_bytes| {
+        let ending = Ending { status, request_bytes, metered: &[] };
+        left(Policy { cost: cost(), ..policy("p", 100, DAY) }, &ending).await
+    };
+    assert_eq!(left(Some(StatusCode::OK), 0).await, 100);
+    assert_eq!(left(Some(StatusCode::OK), 1000).await, 99);
+    assert_eq!(left(Some(StatusCode::OK), 4001).await, 95);
+    assert_eq!(left(None, 4001).await, 95);
+}
+
+#[tokio::test]
+async fn outcomes_that_are_not_counted_are_given_back_and_unknown_ones_are_not() {
+    let counted = || {
+        let count = Count::Statuses(vec![StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN]);
+        Policy { count, ..policy("p", 100, DAY) }
+    };
+    assert_eq!(left(counted(), &ended(200)).await, 100);
+    assert_eq!(left(counted(), &ended(401)).await, 99);
+    assert_eq!(left(counted(), &ended(403)).await, 99);
+    assert_eq!(left(counted(), &Ending::default()).await, 99);
+    let both = || Policy { cost: metered(20), ..counted() };
+    let metered = |status| Ending { metered: &[Some(7)], ..ended(status) };
+    assert_eq!(left(both(), &metered(401)).await, 93);
+    assert_eq!(left(both(), &metered(200)).await, 100);
+}
+
+#[tokio::test]
+async fn what_is_in_flight_is_released_at_any_end() {
+    let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
+    let gate = Gate::new([Policy::new("c", KeyExpr::Global, in_flight), policy("p", 9, DAY)]);
+    for ending in [ended(200), ended(502), Ending::default()] {
+        let decision = gate.decide(0).await;
+        assert!(is_admitted(&decision));
+        assert_eq!(outcomes(&gate.decide(0).await), ["refused", "admitted"]);
+        gate.end(decision.lease, &ending);
+    }
+    assert_eq!(gate.remaining().await, [1, 6]);
+}
+
+#[tokio::test]
+async fn readings_belong_to_meters_in_their_order() {
+    let [a, b] = ["a", "b"].map(|name| Policy { cost: metered(20), ..policy(name, 100, DAY) });
+    let plain = policy("plain", 100, DAY);
+    let counted = Policy {
+        count: Count::Statuses(vec![StatusCode::NOT_FOUND]),
+        ..policy("counted", 100, DAY)
+    };
+    let gate = Gate::new([a, plain, counted, b]);
+    let decision = gate.decide(0).await;
+    assert_eq!(decision.lease.meters().count(), 2);
+    let ending = Ending { metered: &[Some(1), Some(2)], ..ended(200) };
+    gate.end(decision.lease, &ending);
+    assert_eq!(gate.remaining().await, [99, 99, 100, 98]);
+}
+
+#[tokio::test]
+async fn what_a_policy_in_shadow_refused_is_not_given_back_to_it() {
+    let count = Count::Statuses(vec![StatusCode::UNAUTHORIZED]);
+    let shadow = Policy { mode: Mode::Shadow, count, ..policy("s", 1, DAY) };
+    let gate = Gate::new([shadow]);
+    let [first, second] = [gate.decide(0).await, gate.decide(0).await];
+    assert_eq!(outcomes(&second), ["shadow_refused"]);
+    gate.end(second.lease, &ended(200));
+    assert_eq!(gate.remaining().await, [0]);
+    gate.end(first.lease, &ended(200));
+    assert_eq!(gate.remaining().await, [1]);
+}

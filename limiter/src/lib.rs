@@ -1,0 +1,32 @@
+//! Rate limits that are true: algorithms, policies, stores, and decisions over them.
+//!
+//! This crate has all that decides in Tollgate. It knows the types of [`http`] and
+//! nothing of connections, configuration files or a command line.
+//!
+//! # Layout
+//!
+//! A module may use those below it and none beside it:
+//!
+//! | layer | modules | what they are |
+//! |---|---|---|
+//! | 0 | [`time`] | integer time and clocks |
+//! | 1, pure | [`request`], [`digest`], [`algorithm`], [`terms`], [`meter`]; [`drain`] | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |
+//! | 2 | [`policy`], [`store`] | which counters a request uses under which limits; where counters live |
+//! | 3 | [`decision`] | what all policies say of a request, what its client is told, and what is settled at its end |
+//!
+//! # A decision
+//!
+//! [`decision::Claims`] say what policies ask for a request. They are computed at
+//! once and refer to nothing of the request. A [`decision::Judge`] judges them by the
+//! counters of a store, and the lease of the decision is ended with the response.
+
+pub mod algorithm;
+pub mod decision;
+pub mod digest;
+pub mod drain;
+pub mod meter;
+pub mod policy;
+pub mod request;
+pub mod store;
+pub mod terms;
+pub mod time;

@@ -1,0 +1,165 @@
+//! What is kept of a verified token: the claims that keys are made of, and how
+//! long it holds.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::time::{Span, Timestamp};
+
+/// The longest value of a claim that is kept, in bytes. A longer one is no
+/// identifier, and cutting it would make two users one.
+const MAX_VALUE: usize = 256;
+
+/// The claims of a verified token that keys are made of.
+pub(in crate::policy) struct Claims {
+    /// Sorted.
+    names: Arc<[Box<str>]>,
+    /// In the order of `names`.
+    values: Box<[Option<Box<str>>]>,
+    not_before: Timestamp,
+    expires: Option<Timestamp>,
+}
+
+/// Never the values: they say who somebody is.
+impl fmt::Debug for Claims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claims")
+            .field("not_before", &self.not_before)
+            .field("expires", &self.expires)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Claims {
+    /// The claims with these names, which are sorted. None if the token's times
+    /// make no sense.
+    pub(super) fn of(payload: &Value, names: &Arc<[Box<str>]>) -> Option<Self> {
+        Some(Self {
+            names: names.clone(),
+            values: names.iter().map(|name| text_of(find(payload, name)?)).collect(),
+            not_before: payload.get("nbf").map_or(Some(Timestamp::default()), date)?,
+            expires: match payload.get("exp") {
+                Some(value) => Some(date(value)?),
+                None => None,
+            },
+        })
+    }
+
+    /// Whether the token holds at `now` (RFC 7519, sections 4.1.4 and 4.1.5).
+    ///
+    /// Without leeway: whoever comes a second too late or too early is counted
+    /// as one who has no token, which harms nobody. A token need not expire, for
+    /// it opens nothing here; whether it does is the backend's to demand.
+    pub(super) fn hold_at(&self, now: Timestamp) -> bool {
+        self.not_before <= now && self.expires.is_none_or(|expires| now < expires)
+    }
+
+    /// The value of a claim.
+    pub(in crate::policy) fn get(&self, name: &str) -> Option<&str> {
+        let at = self.names.binary_search_by(|known| (**known).cmp(name)).ok()?;
+        self.values[at].as_deref()
+    }
+}
+
+/// The claim of this name; a dot leads into a nested one, unless the whole
+/// name is there, as in `https://example.com/plan`.
+fn find<'v>(within: &'v Value, name: &str) -> Option<&'v Value> {
+    within.get(name).or_else(|| {
+        let (outer, inner) = name.split_once('.')?;
+        find(within.get(outer)?, inner)
+    })
+}
+
+/// Text, integers and booleans are identifiers; nothing else is.
+fn text_of(value: &Value) -> Option<Box<str>> {
+    let text = match value {
+        Value::String(text) => text.as_str().into(),
+        Value::Bool(yes) => yes.to_string().into_boxed_str(),
+        Value::Number(number) if !number.is_f64() => number.to_string().into_boxed_str(),
+        _ => return None,
+    };
+    (1..=MAX_VALUE).contains(&text.len()).then_some(text)
+}
+
+/// `NumericDate`: seconds since the epoch, maybe with a fraction (RFC 7519, section 2).
+fn date(value: &Value) -> Option<Timestamp> {
+    let since_epoch = match value.as_u64() {
+        Some(seconds) => Span::from_secs(seconds),
+        None => Duration::try_from_secs_f64(value.as_f64()?).ok()?.into(),
+    };
+    Some(Timestamp::default().plus(since_epoch))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn claims(payload: &Value, names: &[&str]) -> Option<Claims> {
+        Claims::of(payload, &names.iter().map(|&name| name.into()).collect())
+    }
+
+    #[test]
+    fn text_integers_and_booleans_are_kept_as_text() {
+        let payload = json!({
+            "a": "text", "b": 42, "c": -7, "d": true, "e": 1.5, "f": null, "g": [1], "h": {},
+            "i": "", "j": "x".repeat(MAX_VALUE), "k": "x".repeat(MAX_VALUE + 1),
+        });
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "missing"];
+        let claims = claims(&payload, &names).unwrap();
+        let kept: Vec<_> = names.iter().map(|name| claims.get(name)).collect();
+        let long = "x".repeat(MAX_VALUE);
+        let mut wanted = vec![Some("text"), Some("42"), Some("-7"), Some("true")];
+        wanted.extend([None; 5]);
+        wanted.extend([Some(&*long), None, None]);
+        assert_eq!(kept, wanted);
+    }
+
+    #[test]
+    fn dots_lead_into_nested_claims_unless_the_whole_name_is_there() {
+        let payload = json!({
+            "org": { "id": "nested", "a.b": "dotted" }, "org.name": "flat",
+            "https://example.com/plan": "pro",
+        });
+        let names = ["https://example.com/plan", "org.a.b", "org.id", "org.name", "org.x"];
+        let claims = claims(&payload, &names).unwrap();
+        let wanted = [Some("pro"), Some("dotted"), Some("nested"), Some("flat"), None];
+        for (name, value) in names.iter().zip(wanted) {
+            assert_eq!(claims.get(name), value, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_token_holds_from_nbf_until_just_before_exp() {
+        let at = |us| Timestamp::from_micros(us);
+        let whole = claims(&json!({ "nbf": 10, "exp": 20 }), &[]).unwrap();
+        let fraction = claims(&json!({ "nbf": 9.5, "exp": 20.25 }), &[]).unwrap();
+        let forever = claims(&json!({}), &[]).unwrap();
+        let cases = [
+            (&whole, 9_999_999, false),
+            (&whole, 10_000_000, true),
+            (&whole, 19_999_999, true),
+            (&whole, 20_000_000, false),
+            (&fraction, 9_500_000, true),
+            (&fraction, 20_249_999, true),
+            (&fraction, 20_250_000, false),
+            (&forever, 0, true),
+            (&forever, u64::MAX, true),
+        ];
+        for (claims, us, holds) in cases {
+            assert_eq!(claims.hold_at(at(us)), holds, "{claims:?} at {us}");
+        }
+    }
+
+    #[test]
+    fn times_that_make_no_sense_make_no_token() {
+        for value in [json!("soon"), json!(null), json!(-1), json!(1e300), json!([1])] {
+            assert!(claims(&json!({ "exp": value }), &[]).is_none(), "exp {value}");
+            assert!(claims(&json!({ "nbf": value }), &[]).is_none(), "nbf {value}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Why a text is not a token that holds (RFC 7515, section 7.1).
+//!
+//! Base64url writes each value in one way (RFC 4648, sections 3.2 and 3.5).
+//! Lenient decoders take padding, `+` and `/`, and ignore the unused bits of the
+//! last character. A token in such a form fails here and may hold at the
+//! backend, so it is neither a good token nor a bad one.
+
+use base64::Engine as _;
+use base64::alphabet::URL_SAFE;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+
+/// Why a text is not a token that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::policy) enum Fault {
+    /// No backend takes it for a signed token.
+    Opaque,
+    /// It is a signed token, and it is forged, expired or not yet valid.
+    Invalid,
+    /// It is a signed token, and the keys to verify it with have not come yet.
+    Unverifiable,
+    /// Its encoding is not the canonical one, and lenient backends may take it.
+    Ambiguous,
+}
+
+/// Takes what lenient decoders take.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// Why `token`, whose signature could not be verified, does not hold.
+pub(super) fn fault_of(token: &[u8]) -> Fault {
+    let mut parts = token.split(|&byte| byte == b'.');
+    let (Some(header), Some(payload), Some(signature), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return Fault::Opaque;
+    };
+    if !decode(header).is_some_and(|text| text.trim_ascii_start().starts_with(b"{")) {
+        return Fault::Opaque;
+    }
+    if [header, payload, signature].into_iter().all(is_canonical) {
+        Fault::Invalid
+    } else {
+        Fault::Ambiguous
+    }
+}
+
+/// What a lenient decoder makes of a part. Some take the standard alphabet, and
+/// some skip what is in neither.
+fn decode(part: &[u8]) -> Option<Vec<u8>> {
+    let letters = part.iter().filter_map(|&byte| match byte {
+        b'+' => Some(b'-'),
+        b'/' => Some(b'_'),
+        byte => (byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')).then_some(byte),
+    });
+    LENIENT.decode(letters.collect::<Vec<u8>>()).ok()
+}
+
+/// Whether a strict encoder writes the part so.
+fn is_canonical(part: &[u8]) -> bool {
+    decode(part).is_some_and(|bytes| {
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes).as_bytes() == part
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "eyJhbGciOiJIUzI1NiJ9";
+
+    #[test]
+    fn a_token_that_lenient_backends_may_take_is_ambiguous() {
+        for bad in ["e30.QQ==", "e30.QR", "e30.+_8", "e30=.QQ", "e3\"0.QQ"] {
+            assert_eq!(fault_of(format!("{HEADER}.{bad}").as_bytes()), Fault::Ambiguous, "{bad}");
+        }
+        assert_eq!(fault_of(format!("{HEADER}=.e30.QQ").as_bytes()), Fault::Ambiguous);
+    }
+
+    #[test]
+    fn a_token_in_its_one_form_is_invalid() {
+        for token in ["e30.QQ", "e30.", "e30.-_8"] {
+            assert_eq!(fault_of(format!("{HEADER}.{token}").as_bytes()), Fault::Invalid, "{token}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_token_is_opaque() {
+        for text in ["", "key", "a.b", "x.y.z", "1.2.3", "e30.e30.e30.e30", "W10.e30.QQ"] {
+            assert_eq!(fault_of(text.as_bytes()), Fault::Opaque, "{text}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Keys that are fetched: what holds before they come, and when they change.
+
+use std::task::{Context, Poll, Waker};
+
+use super::*;
+use crate::policy::jwt::{KeySet, PublishedKeys, RefreshRequest};
+
+/// A verifier by a set that has not come yet.
+fn awaiting() -> (Arc<KeySet>, TokenVerifier) {
+    let set = Arc::new(KeySet::new());
+    let keys = TokenKeys::Fetched(Arc::clone(&set));
+    (set, verifier(|settings| settings.keys = keys))
+}
+
+/// The key for this algorithm under this name.
+fn named(algorithm: Algorithm, id: &str) -> VerifyingKey {
+    VerifyingKey { id: Some(id.into()), ..verifying_key(algorithm) }
+}
+
+/// A token that names its key.
+fn token(algorithm: Algorithm, kid: &str, user: &str) -> String {
+    let header = Header { kid: Some(kid.into()), ..Header::new(algorithm) };
+    encode(&header, &json!({ "sub": user }), &signing_key(algorithm)).unwrap()
+}
+
+fn fault(verifier: &TokenVerifier, token: &str) -> Option<Fault> {
+    verifier.verify(token.as_bytes(), NOW).err()
+}
+
+/// Whether an early refresh is requested, without waiting for it.
+fn is_requested(refresh: &RefreshRequest) -> bool {
+    let requested = std::pin::pin!(refresh.requested());
+    requested.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+}
+
+#[test]
+fn before_the_first_set_a_token_is_neither_good_nor_bad() {
+    let (set, verifier) = awaiting();
+    let ann = token(Algorithm::ES256, "a", "ann");
+    assert!(!set.has_come());
+    assert_eq!(fault(&verifier, &ann), Some(Fault::Unverifiable));
+    for text in ["key", "a.b.c"] {
+        assert_eq!(fault(&verifier, text), Some(Fault::Opaque), "{text}");
+    }
+    assert_eq!(fault(&verifier, &format!("{ann}=")), Some(Fault::Ambiguous));
+    assert_eq!(fault(&verifier, &"x".repeat(MAX_TOKEN + 1)), Some(Fault::Invalid));
+    set.replace(vec![named(Algorithm::ES256, "a")]);
+    assert!(set.has_come());
+    assert_eq!(user(&verifier, &ann, NOW).as_deref(), Some("ann"));
+    assert_eq!(
+        fault(&verifier, &token(Algorithm::ES256, "b", "ann")),
+        Some(Fault::Invalid),
+        "a set has come, and this key is not in it"
+    );
+}
+
+/// Also if the token was good a moment ago, and is remembered.
+#[test]
+fn a_key_that_is_gone_verifies_nothing_any_more() {
+    let (set, verifier) = awaiting();
+    let (old, new) = (token(Algorithm::ES256, "a", "ann"), token(Algorithm::EdDSA, "b", "bob"));
+    let holds = || [&old, &new].map(|token| user(&verifier, token, NOW).is_some());
+    let keys = || [named(Algorithm::ES256, "a"), named(Algorithm::EdDSA, "b")];
+    let [a, _] = keys();
+    set.replace(vec![a]);
+    assert_eq!(holds(), [true, false]);
+    set.replace(keys().into());
+    assert_eq!(holds(), [true, true]);
+    let [_, b] = keys();
+    set.replace(vec![b]);
+    assert_eq!(holds(), [false, true]);
+    // Another key under the name of the old one.
+    set.replace(vec![named(Algorithm::RS256, "a"), named(Algorithm::EdDSA, "b")]);
+    assert_eq!(holds(), [false, true]);
+    set.replace(keys().into());
+    assert_eq!(holds(), [true, true]);
+}
+
+#[test]
+fn only_a_key_that_is_not_there_is_missed() {
+    let (set, verifier) = awaiting();
+    let refresh = set.refresh();
+    set.replace(vec![named(Algorithm::ES256, "a"), verifying_key(Algorithm::EdDSA)]);
+    let forged = token(Algorithm::ES256, "a", "ann").replace("eyJzdWIi", "eyJzdWJi");
+    let nameless = signed(Algorithm::RS256, &json!({ "sub": "ann" }));
+    let strange = encode(
+        &Header { kid: Some("b".into()), ..Header::new(Algorithm::HS512) },
+        &json!({ "sub": "ann" }),
+        &signing_key(Algorithm::HS512),
+    );
+    for token in [
+        &token(Algorithm::ES256, "a", "ann"),
+        &token(Algorithm::RS256, "a", "ann"),
+        &forged,
+        &nameless,
+        &strange.unwrap(),
+        "a.b.c",
+    ] {
+        let _ = verifier.verify(token.as_bytes(), NOW);
+        assert!(!is_requested(&refresh), "{token}");
+    }
+    let _ = verifier.verify(token(Algorithm::ES256, "b", "ann").as_bytes(), NOW);
+    assert!(is_requested(&refresh));
+}
+
+#[test]
+fn a_flood_of_unknown_keys_is_one_request() {
+    let (set, verifier) = awaiting();
+    set.replace(vec![named(Algorithm::ES256, "a")]);
+    let refresh = set.refresh();
+    for kid in 0..100 {
+        let token = token(Algorithm::ES256, &kid.to_string(), "ann");
+        assert_eq!(fault(&verifier, &token), Some(Fault::Invalid));
+    }
+    assert!(is_requested(&refresh));
+    assert!(!is_requested(&refresh), "it is told once");
+    refresh.clear();
+    assert!(!is_requested(&refresh));
+    assert_eq!(fault(&verifier, &token(Algorithm::ES256, "b", "ann")), Some(Fault::Invalid));
+    refresh.clear();
+    assert!(!is_requested(&refresh), "what was missed has come");
+    assert_eq!(verifier.verified.len(), 0, "failures are not remembered");
+}
+
+#[test]
+fn a_task_that_waits_learns_that_a_set_is_gone() {
+    let (set, verifier) = awaiting();
+    let refresh = set.refresh();
+    drop((set, verifier));
+    assert!(is_requested(&refresh));
+}
+
+const SET: &str = include_str!("../test_keys/set.json");
+const PUBLIC: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
+
+#[test]
+fn of_a_published_set_everything_is_taken_that_can_be_used() {
+    let read = |set: &Value| VerifyingKey::from_published(set.to_string().as_bytes(), &PUBLIC);
+    let mut set: Value = serde_json::from_str(SET).unwrap();
+    let members = set["keys"].as_array_mut().unwrap();
+    let all = members.len();
+    let broken = [
+        json!({ "kty": "EC", "kid": "short", "crv": "P-256", "x": "AA", "y": "AA" }),
+        json!({ "kty": "RSA", "kid": "weak", "n": "AQAB", "e": "AQAB" }),
+        json!({ "kty": "RSA", "kid": 7, "n": "AQAB", "e": "AQAB" }),
+        json!({ "kty": "oct", "kid": "published-secret", "k": "A".repeat(64) }),
+        json!("no map"),
+        Value::Null,
+    ];
+    members.extend(broken.clone());
+    let PublishedKeys { keys, passed_over } = read(&set).unwrap();
+    let ids: Vec<_> = keys.iter().filter_map(|key| key.id.as_deref()).collect();
+    assert_eq!(ids, ["rsa", "p256", "ed25519"]);
+    assert_eq!(passed_over, all + broken.len() - 3);
+    assert!(matches!(read(&json!({ "keys": broken })), Err(KeyError::NoKey(_))));
+    assert!(matches!(read(&json!({ "keys": [] })), Err(KeyError::NoKey(_))));
+    for garbage in [json!([]), json!({}), json!({ "keys": {} }), json!("keys")] {
+        assert!(matches!(read(&garbage), Err(KeyError::Jwks(_))), "{garbage}");
+    }
+    let many = vec![json!({ "kty": "OKP", "crv": "Ed25519", "x": "A".repeat(43) }); 33];
+    assert!(matches!(read(&json!({ "keys": many })), Err(KeyError::TooManyKeys)));
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_of_an_issuer_make_it_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        at in any::<proptest::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let _ = VerifyingKey::from_published(&bytes, &PUBLIC);
+        let mut changed = SET.as_bytes().to_vec();
+        let at = at.index(changed.len());
+        changed[at] = byte;
+        let _ = VerifyingKey::from_published(&changed, &PUBLIC);
+    }
+}

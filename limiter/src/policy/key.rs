@@ -1,0 +1,295 @@
+//! Keys: what one counter belongs to.
+
+use std::str::FromStr;
+
+use http::HeaderName;
+
+use super::{ClientSettings, UserSource};
+use crate::request::is_parameter_name;
+
+/// From which parts of a request a policy's key is made.
+///
+/// A value that is there but empty counts as absent, everywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyExpr {
+    /// `ip`: the client's address, cut to its prefix.
+    Ip,
+    /// `api_key`: one and the same key, wherever the request carries it.
+    ApiKey,
+    /// `user`: the user's id.
+    User,
+    /// `cookie:NAME`: the first such cookie, without quotes.
+    Cookie(Box<str>),
+    /// `header:NAME`: the field's value. A field with several lines that differ
+    /// names nobody: it is absent, and never skipped.
+    Header(HeaderName),
+    /// `query:NAME`: the first such parameter, decoded.
+    Query(Box<str>),
+    /// `jwt:CLAIM`: a claim of the verified token, dots between nested names.
+    Jwt(Box<str>),
+    /// `tls:subject`: who the client is, by the certificate that it has shown.
+    TlsSubject,
+    /// `param:NAME`: a parameter of the route's path.
+    Param(Box<str>),
+    /// `path`
+    Path,
+    /// `method`
+    Method,
+    /// `host`
+    Host,
+    /// `route`: the route's name.
+    Route,
+    /// `country`: the country that the client's address is in, as `DE`.
+    Country,
+    /// `region`: the region, with its country, as `DE-BE`.
+    Region,
+    /// `asn`: the network (autonomous system) that the address belongs to, as `AS64500`.
+    Asn,
+    /// `global`: one counter for all.
+    Global,
+    /// `{ first: [...] }`: the first that the request has.
+    First(Vec<KeyExpr>),
+    /// `{ all: [...] }`: all of them together; absent if one is.
+    All(Vec<KeyExpr>),
+}
+
+/// Why a text is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyExprError {
+    /// `ipp`
+    #[error(
+        "there is no key `{0}`: keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
+         jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn and global"
+    )]
+    Unknown(String),
+    /// `cookie`
+    #[error("`{0}` needs a name: `{0}:NAME`")]
+    NoName(String),
+    /// `ip:x`
+    #[error("`{0}` takes no name")]
+    Name(String),
+    /// `header:a b`
+    #[error("`{0}` is no name of a header field")]
+    Header(String),
+    /// `cookie:a=b`
+    #[error("`{0}` is no name of a cookie")]
+    Cookie(String),
+    /// `jwt:org..id`
+    #[error("`{0}` is no claim: names of nested claims have one dot between them, as in `org.id`")]
+    Claim(String),
+    /// `tls:issuer`
+    #[error("`tls:{0}` is no key: of a client's certificate there is tls:subject")]
+    Tls(String),
+    /// `param:{id}`
+    #[error("`{0}` is no name of a path parameter: these are letters, digits and `_`")]
+    Param(String),
+}
+
+/// The forms of a single word; lists are the configuration's.
+impl FromStr for KeyExpr {
+    type Err = KeyExprError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            Some((kind, name)) => named(kind, name),
+            None => plain(text),
+        }
+    }
+}
+
+fn plain(word: &str) -> Result<KeyExpr, KeyExprError> {
+    Ok(match word {
+        "ip" => KeyExpr::Ip,
+        "api_key" => KeyExpr::ApiKey,
+        "user" => KeyExpr::User,
+        "path" => KeyExpr::Path,
+        "method" => KeyExpr::Method,
+        "host" => KeyExpr::Host,
+        "route" => KeyExpr::Route,
+        "country" => KeyExpr::Country,
+        "region" => KeyExpr::Region,
+        "asn" => KeyExpr::Asn,
+        "global" => KeyExpr::Global,
+        "cookie" | "header" | "query" | "jwt" | "tls" | "param" => {
+            return Err(KeyExprError::NoName(word.into()));
+        }
+        _ => return Err(KeyExprError::Unknown(word.into())),
+    })
+}
+
+fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
+    let takes_name = matches!(plain(kind), Err(KeyExprError::NoName(_)));
+    if !takes_name {
+        plain(kind)?;
+        return Err(KeyExprError::Name(kind.into()));
+    }
+    if name.is_empty() {
+        return Err(KeyExprError::NoName(kind.into()));
+    }
+    match kind {
+        "cookie" if name.bytes().any(|b| b <= b' ' || b >= 0x7f || b"=;,\"".contains(&b)) => {
+            Err(KeyExprError::Cookie(name.into()))
+        }
+        "cookie" => Ok(KeyExpr::Cookie(name.into())),
+        "header" => name
+            .parse()
+            .map(KeyExpr::Header)
+            .map_err(|_: http::header::InvalidHeaderName| KeyExprError::Header(name.into())),
+        "jwt" if name.split('.').any(str::is_empty) => Err(KeyExprError::Claim(name.into())),
+        "jwt" => Ok(KeyExpr::Jwt(name.into())),
+        "tls" if name == "subject" => Ok(KeyExpr::TlsSubject),
+        "tls" => Err(KeyExprError::Tls(name.into())),
+        "param" if !is_parameter_name(name) => Err(KeyExprError::Param(name.into())),
+        "param" => Ok(KeyExpr::Param(name.into())),
+        _ => Ok(KeyExpr::Query(name.into())),
+    }
+}
+
+impl KeyExpr {
+    /// Whether some of it comes from the certificate that a client shows.
+    pub fn asks_for_certificate(&self) -> bool {
+        let mut asks = false;
+        self.visit(&mut |key| asks |= *key == Self::TlsSubject);
+        asks
+    }
+
+    /// What of it comes from where the client's address is.
+    pub fn places(&self) -> Vec<&Self> {
+        let mut places = Vec::new();
+        self.visit(&mut |key| {
+            if key.is_place() {
+                places.push(key);
+            }
+        });
+        places
+    }
+
+    /// Whether it is the country, the region or the network.
+    pub fn is_place(&self) -> bool {
+        matches!(self, Self::Country | Self::Region | Self::Asn)
+    }
+
+    /// Whether a client whose request lacks this key can be asked for a bearer token:
+    /// whether that is all that can be missing.
+    pub fn comes_by_token(&self, client: &ClientSettings) -> bool {
+        match self {
+            Self::ApiKey => client.api_key.bearer,
+            Self::User => !matches!(client.user, Some(UserSource::Header(_))),
+            Self::Jwt(_) => true,
+            Self::First(keys) => keys.iter().any(|key| key.comes_by_token(client)),
+            Self::All(keys) => {
+                let mut others = keys.iter().filter(|key| !key.comes_by_token(client));
+                keys.len() > others.clone().count() && others.all(Self::is_never_missing)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether every request on a route that may use it has this key.
+    fn is_never_missing(&self) -> bool {
+        match self {
+            Self::First(keys) => keys.iter().any(Self::is_never_missing),
+            Self::All(keys) => keys.iter().all(Self::is_never_missing),
+            Self::Ip
+            | Self::Param(_)
+            | Self::Path
+            | Self::Method
+            | Self::Host
+            | Self::Route
+            | Self::Global => true,
+            _ => false,
+        }
+    }
+
+    /// Calls `see` with this key and all that it is made of.
+    pub fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
+        see(self);
+        if let Self::First(keys) | Self::All(keys) = self {
+            for key in keys {
+                key.visit(see);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_one_word_is_read() {
+        let cases = [
+            ("ip", KeyExpr::Ip),
+            ("api_key", KeyExpr::ApiKey),
+            ("user", KeyExpr::User),
+            ("cookie:session", KeyExpr::Cookie("session".into())),
+            ("header:X-Tenant", KeyExpr::Header(HeaderName::from_static("x-tenant"))),
+            ("query:token", KeyExpr::Query("token".into())),
+            ("jwt:org.id", KeyExpr::Jwt("org.id".into())),
+            ("jwt:https://example.com/plan", KeyExpr::Jwt("https://example.com/plan".into())),
+            ("tls:subject", KeyExpr::TlsSubject),
+            ("param:tenant", KeyExpr::Param("tenant".into())),
+            ("path", KeyExpr::Path),
+            ("method", KeyExpr::Method),
+            ("host", KeyExpr::Host),
+            ("route", KeyExpr::Route),
+            ("country", KeyExpr::Country),
+            ("region", KeyExpr::Region),
+            ("asn", KeyExpr::Asn),
+            ("global", KeyExpr::Global),
+        ];
+        for (text, key) in cases {
+            assert_eq!(text.parse(), Ok(key), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_gives_a_key_if_it_is_all_that_can_be_missing() {
+        let mut client = crate::policy::tests::with(&[]).client;
+        client.user = None;
+        let key = |text: &str| text.parse::<KeyExpr>().unwrap();
+        let first = |keys: &[&str]| KeyExpr::First(keys.iter().map(|text| key(text)).collect());
+        let all = |keys: &[&str]| KeyExpr::All(keys.iter().map(|text| key(text)).collect());
+        let cases = [
+            (key("user"), true),
+            (key("jwt:org"), true),
+            (key("api_key"), true),
+            (first(&["cookie:a", "user"]), true),
+            (all(&["user", "path", "param:id"]), true),
+            (all(&["user", "jwt:org"]), true),
+            (all(&["user", "cookie:a"]), false),
+            (all(&["path", "ip"]), false),
+            (first(&["cookie:a", "header:authorization"]), false),
+            (key("ip"), false),
+            (key("country"), false),
+            (all(&["user", "country"]), false),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(key.comes_by_token(&client), expected, "{key:?}");
+        }
+        client.api_key.bearer = false;
+        client.user = Some(UserSource::Header(HeaderName::from_static("x-user")));
+        assert!(!key("api_key").comes_by_token(&client) && !key("user").comes_by_token(&client));
+    }
+
+    #[test]
+    fn what_is_no_key_is_refused_with_advice() {
+        use KeyExprError as Error;
+        let cases = [
+            ("", Error::Unknown(String::new())),
+            ("ipp", Error::Unknown("ipp".into())),
+            ("heder:x", Error::Unknown("heder".into())),
+            ("cookie", Error::NoName("cookie".into())),
+            ("jwt:", Error::NoName("jwt".into())),
+            ("ip:24", Error::Name("ip".into())),
+            ("header:a b", Error::Header("a b".into())),
+            ("cookie:a=b", Error::Cookie("a=b".into())),
+            ("tls:issuer", Error::Tls("issuer".into())),
+            ("jwt:org..id", Error::Claim("org..id".into())),
+            ("param:{id}", Error::Param("{id}".into())),
+        ];
+        for (text, error) in cases {
+            assert_eq!(text.parse::<KeyExpr>(), Err(error), "{text}");
+        }
+    }
+}

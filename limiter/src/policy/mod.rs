@@ -1,0 +1,57 @@
+//! Which policies judge a request, and under which keys. Pure: nothing in here
+//! does I/O or reads a clock.
+//!
+//! [`Rules::select`] finds the route, [`Rules::subject`] says who asks, and
+//! [`Subject::key`], [`Subject::limit`] and [`Subject::cost`] which counter each
+//! policy of the route uses for them, up to which limit, and how much. What a
+//! client sends is believed only as far as it can do no harm: forwarding fields
+//! and user fields from trusted peers, tokens with a good signature, and values
+//! only if no backend could read another one.
+
+mod cidr;
+mod client;
+mod client_ip;
+mod cost;
+mod counter;
+mod fields;
+mod forwarded;
+#[cfg(any(test, fuzzing, feature = "testing"))]
+pub mod fuzzing;
+mod geo;
+mod jwt;
+mod key;
+mod key_text;
+mod override_limit;
+mod pairs;
+mod partition;
+mod plan;
+mod policy;
+mod preflight;
+mod subject;
+mod template;
+#[cfg(test)]
+mod tests;
+mod token_fault;
+mod value;
+
+pub use client::{
+    ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, TokenKeys, UserSource,
+    VerifyingKey,
+};
+pub use counter::Beside;
+#[cfg(any(test, feature = "testing"))]
+pub use geo::writer as geo_writer;
+pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
+pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest};
+pub use key::{KeyExpr, KeyExprError};
+pub use key_text::{KeyTextError, KeyTexts};
+pub use override_limit::OverrideLimit;
+pub use partition::KeyFor;
+pub use plan::{Limit, LimitChoice};
+pub use policy::{
+    Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
+};
+pub use preflight::Preflights;
+pub use subject::{Clients, RouteView, Subject};
+pub use template::Template;
+pub use token_fault::TokenFault;

@@ -1,0 +1,138 @@
+//! Preflights: what a browser asks before a request of another origin (Fetch
+//! Standard, section 3.2.2).
+//!
+//! A preflight carries no credentials, so most policies would find no key in it,
+//! and no person decided to send it. By default it is therefore not counted with
+//! the client's requests. It is still bounded: it counts with the other
+//! preflights from its address, under a limit that is a multiple of the policy's.
+
+use std::sync::Arc;
+
+use http::Method;
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
+
+use super::{KeyExpr, Policy, Subject, counter};
+
+/// How many preflights one address may send for each request that the policy
+/// allows: behind one address there may be many clients, and each request has one
+/// preflight at the most.
+const PREFLIGHTS_FOR_A_REQUEST: u64 = 10;
+
+/// What a policy does with preflights.
+#[derive(Clone, Debug, Default)]
+pub enum Preflights {
+    /// They are requests like any other.
+    Counted,
+    /// They are counted by address under this policy instead.
+    Bounded(Arc<Policy>),
+    /// They are left alone: the policy has no limit that could bound them.
+    #[default]
+    Exempt,
+}
+
+impl Policy {
+    /// The same policy, whose preflights are not counted with other requests.
+    #[must_use]
+    pub fn sparing_preflights(self) -> Self {
+        if self.is_unlimited {
+            return Self { preflights: Preflights::Exempt, ..self };
+        }
+        let limit = self.algorithm.limit().saturating_mul(PREFLIGHTS_FOR_A_REQUEST);
+        let larger = self.algorithm.with_limit(limit);
+        let algorithm = larger.unwrap_or_else(|_| self.algorithm.clone());
+        let bounding = Self {
+            counter: counter::preflights_of(&self.name, &algorithm),
+            exempt: self.exempt.clone(),
+            response: self.response.clone(),
+            terms: self.terms,
+            mode: self.mode,
+            preflights: Preflights::Counted,
+            ..Self::new(&self.name, KeyExpr::Ip, algorithm)
+        };
+        Self { preflights: Preflights::Bounded(Arc::new(bounding)), ..self }
+    }
+}
+
+impl Subject<'_, '_> {
+    /// The policy that judges this request in the name of `policy`.
+    pub fn judging<'p>(&self, policy: &'p Arc<Policy>) -> &'p Arc<Policy> {
+        match &policy.preflights {
+            Preflights::Bounded(bounding) if self.is_preflight() => bounding,
+            _ => policy,
+        }
+    }
+
+    /// Whether this is a preflight, for any backend: it has no content, and no field
+    /// gives it another method.
+    pub(super) fn is_preflight(&self) -> bool {
+        let request = self.request;
+        *request.method == Method::OPTIONS
+            && request.headers.contains_key(ORIGIN)
+            && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+            && !request.has_content
+            && request.overriding_method() == Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::KeyFor;
+    use crate::policy::tests::{Case, policy, with};
+
+    const ASKS: [(&str, &str); 2] =
+        [("origin", "https://a.test"), ("access-control-request-method", "PUT")];
+
+    fn preflight() -> Case {
+        Case { method: Method::OPTIONS, ..with(&ASKS) }
+    }
+
+    fn judging(case: &Case, policy: Policy) -> (u64, KeyFor) {
+        let policy = Arc::new(policy);
+        case.ask(&policy, |subject| {
+            let judging = subject.judging(&policy);
+            (judging.algorithm.limit(), subject.key(judging))
+        })
+    }
+
+    #[test]
+    fn preflights_are_counted_by_address_and_apart() {
+        let by_user = || policy("header:x-user").sparing_preflights();
+        let (limit, key) = judging(&preflight(), by_user());
+        assert_eq!(limit, 1000, "ten times the limit of the policy");
+        let KeyFor::Key(key) = key else { panic!("{key:?}") };
+        let by_address = policy("ip");
+        let KeyFor::Key(own) =
+            preflight().key(&Policy { preflights: Preflights::Counted, ..by_address })
+        else {
+            panic!("every request has an address")
+        };
+        assert_eq!(key.principal, own.principal);
+        assert_ne!(key.counter, own.counter);
+        assert_eq!(judging(&with(&[("x-user", "ann")]), by_user()).0, 100);
+    }
+
+    #[test]
+    fn what_a_backend_may_take_for_another_request_is_no_preflight() {
+        let overriding = [ASKS[0], ASKS[1], ("x-http-method-override", "POST")];
+        let cases = [
+            Case { method: Method::OPTIONS, ..with(&overriding) },
+            Case { has_content: true, ..preflight() },
+            Case { method: Method::OPTIONS, ..with(&ASKS[..1]) },
+            Case { method: Method::OPTIONS, ..with(&ASKS[1..]) },
+            with(&ASKS),
+        ];
+        for case in cases {
+            assert_eq!(judging(&case, policy("ip").sparing_preflights()).0, 100);
+            assert!(matches!(case.key(&policy("ip")), KeyFor::Key(_)));
+        }
+    }
+
+    #[test]
+    fn a_policy_may_count_preflights_or_have_no_limit_for_them() {
+        let counting = Policy { preflights: Preflights::Counted, ..policy("ip") };
+        assert_eq!(judging(&preflight(), counting).0, 100);
+        let unlimited = Policy::unlimited("p", KeyExpr::Ip).sparing_preflights();
+        assert_eq!(judging(&preflight(), unlimited).1, KeyFor::Exempt);
+    }
+}

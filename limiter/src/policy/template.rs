@@ -1,0 +1,21 @@
+//! A policy's own answer to requests that it refuses.
+
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode};
+
+/// A policy's own answer to requests that it refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Status of the answer, 400 to 599.
+    pub status: StatusCode,
+    /// `Content-Type` of the body.
+    pub content_type: HeaderValue,
+    /// The body; `{retry_after}`, `{limit}`, `{remaining}` and `{policy}` are filled in.
+    pub body: Arc<str>,
+}
+
+impl Template {
+    /// The names that may stand in braces.
+    pub const PLACEHOLDERS: [&'static str; 4] = ["retry_after", "limit", "remaining", "policy"];
+}

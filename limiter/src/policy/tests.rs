@@ -1,0 +1,114 @@
+//! Requests to ask the rules about.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::*;
+use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::digest::{Secret, SharedSecret};
+use crate::request::{PathMatch, PathPattern, RequestView};
+use crate::time::{Span, Timestamp};
+
+/// A request's parts, owned, and the settings that it meets.
+pub(super) struct Case {
+    pub(super) peer: IpAddr,
+    pub(super) method: Method,
+    pub(super) host: &'static str,
+    pub(super) path: &'static str,
+    pub(super) query: Option<&'static str>,
+    pub(super) headers: HeaderMap,
+    pub(super) has_content: bool,
+    pub(super) client: ClientSettings,
+}
+
+/// A request from 192.0.2.1 with these header fields.
+pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
+    let value = |text: &str| HeaderValue::from_str(text).unwrap();
+    Case {
+        peer: [192, 0, 2, 1].into(),
+        method: Method::GET,
+        host: "a.test",
+        path: "/t/acme",
+        query: None,
+        headers: headers
+            .iter()
+            .map(|(name, text)| (HeaderName::from_static(name), value(text)))
+            .collect(),
+        has_content: false,
+        client: ClientSettings {
+            trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
+            forwarded_header: ForwardedHeader::XForwardedFor,
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            api_key: ApiKeySettings {
+                headers: vec![HeaderName::from_static("x-api-key")],
+                bearer: true,
+                query: Some("api_key".into()),
+            },
+            user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
+            geo: vec![],
+        },
+    }
+}
+
+pub(super) fn from(peer: &str) -> Case {
+    Case { peer: peer.parse().unwrap(), ..with(&[]) }
+}
+
+pub(super) fn policy(key: &str) -> Policy {
+    policy_of(key.parse().unwrap())
+}
+
+pub(super) fn policy_of(key: KeyExpr) -> Policy {
+    let quota = Quota::new(100, Span::from_secs(60)).unwrap();
+    let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+    Policy { missing_key: MissingKey::Deny, ..Policy::new("p", key, algorithm) }
+}
+
+impl Case {
+    /// What is answered about the client of this request, on a route with this policy.
+    pub(super) fn ask<T>(&self, policy: &Policy, question: impl Fn(&Subject<'_, '_>) -> T) -> T {
+        let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
+        let clients = Clients::new(self.client.clone(), policy.keys(), secret);
+        let pattern: PathPattern = "/t/{tenant}".parse().unwrap();
+        let route = RouteView { name: "r", path: &pattern, path_match: PathMatch::default() };
+        let request = RequestView {
+            method: &self.method,
+            host: Cow::Borrowed(self.host),
+            path: Cow::Borrowed(self.path),
+            query: self.query,
+            headers: &self.headers,
+            peer: self.peer,
+            has_content: self.has_content,
+            may_forward: true,
+            tls_subject: None,
+        };
+        question(&clients.subject(&request, Some(route), Timestamp::default()))
+    }
+
+    pub(super) fn key(&self, policy: &Policy) -> KeyFor {
+        self.ask(policy, |subject| subject.key(policy))
+    }
+}
+
+/// An `Authorization` field with a token of these claims, signed with this secret.
+pub(super) fn bearer(secret: &[u8], claims: &serde_json::Value) -> String {
+    let key = jsonwebtoken::EncodingKey::from_secret(secret);
+    format!("Bearer {}", jsonwebtoken::encode(&Default::default(), claims, &key).unwrap())
+}
+
+/// Users by the claim `sub` of tokens that are signed with this secret.
+pub(super) fn users_by_token(secret: &[u8]) -> UserSource {
+    UserSource::Jwt(JwtSettings {
+        keys: TokenKeys::Known(vec![
+            VerifyingKey::from_secret(secret, &[jsonwebtoken::Algorithm::HS256]).unwrap(),
+        ]),
+        algorithms: vec![jsonwebtoken::Algorithm::HS256],
+        issuers: vec![],
+        audiences: vec![],
+        claim: "sub".into(),
+    })
+}

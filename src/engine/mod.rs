@@ -1,0 +1,108 @@
+//! The engine behind all front doors: from a request's view to a decision, and from
+//! the end of its response to a settlement.
+//!
+//! A front door describes a request as a [`RequestView`] and carries out the
+//! decision. It decides nothing itself.
+
+mod settlement;
+
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::decision::{Decision, Ending, Lease, RateLimiter, Room};
+use crate::policy::Policy;
+use crate::request::{Ambiguity, Malformed, RequestView};
+use crate::routes::{Rules, Unmatched};
+use crate::time::{Clock, Timestamp};
+
+pub use settlement::Settlement;
+
+/// One worker's limiter and the clock that it goes by.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    limiter: Rc<RateLimiter>,
+    clock: Clock,
+}
+
+/// The decision on a request, and what else its view says.
+#[derive(Debug)]
+pub struct Judgement<'r> {
+    /// The route's index.
+    pub route: usize,
+    /// The client's address.
+    pub client_ip: IpAddr,
+    /// The key by which its upstream chooses an endpoint, if it does so by one.
+    pub affinity: Option<u64>,
+    /// What its policies say.
+    pub decision: Decision<&'r Arc<Policy>>,
+}
+
+/// Why a request has no decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undecidable {
+    /// No route matches.
+    #[error("no route matches")]
+    NoRoute,
+    /// The request can be read in two ways.
+    #[error(transparent)]
+    Ambiguous(#[from] Ambiguity),
+    /// A field has a name that some backends take for the name of another field.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+}
+
+impl Engine {
+    /// Decides by this limiter.
+    pub fn new(limiter: RateLimiter, clock: Clock) -> Self {
+        Self { limiter: Rc::new(limiter), clock }
+    }
+
+    /// The clock that decisions go by.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Finds the route of a request under `rules`, and lets its policies judge it.
+    /// Tokens expire by `wall`, the wall clock's time. `headroom` tells what the
+    /// upstream of a route has to spare.
+    ///
+    /// # Errors
+    /// If no route matches, or if the request can be read in two ways.
+    pub async fn judge<'r>(
+        &self,
+        rules: &'r Rules,
+        request: &RequestView<'_>,
+        wall: Timestamp,
+        headroom: impl FnOnce(usize) -> Room,
+    ) -> Result<Judgement<'r>, Undecidable> {
+        if rules.has_disguised_name(request.headers) {
+            return Err(Malformed::DisguisedName.into());
+        }
+        let index = rules.select(request).map_err(|unmatched| match unmatched {
+            Unmatched::NoRoute => Undecidable::NoRoute,
+            Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
+        })?;
+        let route = rules.route(index);
+        let subject = rules.subject(request, index, wall);
+        let (headroom, now) = (headroom(index), self.clock.now());
+        let decision = self.limiter.decide(&route.policies, &subject, headroom, now).await;
+        let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
+        Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
+    }
+
+    /// Settles what a request owes, by how it has ended.
+    fn end(&self, lease: &Lease, ending: &Ending<'_>) {
+        self.limiter.end(lease, ending, self.clock.now());
+    }
+
+    /// Does the upkeep of the store, whether requests come or not.
+    pub fn housekeep(&self) {
+        self.limiter.housekeep(self.clock.now());
+    }
+
+    /// Ends this worker's part, when its last request has been answered.
+    pub async fn close(&self) {
+        self.limiter.close(self.clock.now()).await;
+    }
+}

@@ -1,0 +1,82 @@
+//! What an admitted request owes its counters until its response has ended, and
+//! what its response says it cost.
+
+use std::fmt;
+
+use http::header::ACCEPT_ENCODING;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use smallvec::SmallVec;
+
+use super::Engine;
+use crate::decision::{Ending, Lease};
+use crate::meter::{Meter, MeterSpec};
+
+/// What an admitted request owes its counters. It is settled when this is
+/// dropped, which happens however the request ends: also when its client goes
+/// before there is any answer.
+pub struct Settlement {
+    engine: Engine,
+    lease: Lease,
+    /// Tells how many bytes of the request's body have come.
+    received: Option<Box<dyn Fn() -> u64>>,
+    status: Option<StatusCode>,
+    meters: SmallVec<[Meter; 1]>,
+}
+
+impl Settlement {
+    /// What `lease` says is owed; most requests owe nothing.
+    pub fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
+        (!lease.is_empty()).then(|| {
+            Box::new(Self {
+                engine: engine.clone(),
+                lease,
+                received: None,
+                status: None,
+                meters: SmallVec::new(),
+            })
+        })
+    }
+
+    /// The request goes to an upstream with these fields; `received` tells how many
+    /// bytes of its body have come. What a meter must read in the response must
+    /// not come compressed.
+    pub fn forwarded(&mut self, headers: &mut HeaderMap, received: Option<Box<dyn Fn() -> u64>>) {
+        self.received = received;
+        let reads = |meter: &MeterSpec| matches!(meter, MeterSpec::Json(_) | MeterSpec::SseJson(_));
+        if self.lease.meters().any(reads) {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+    }
+
+    /// There is a response, whose body comes next.
+    pub fn answered<B>(&mut self, response: &Response<B>) {
+        self.status = Some(response.status());
+        let headers = response.headers();
+        self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
+    }
+
+    /// A piece of the response's body goes out.
+    pub fn observe(&mut self, bytes: &[u8]) {
+        self.meters.iter_mut().for_each(|meter| meter.observe(bytes));
+    }
+}
+
+impl fmt::Debug for Settlement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settlement").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        let lease = std::mem::take(&mut self.lease);
+        let metered: SmallVec<[Option<u64>; 1]> =
+            std::mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
+        let ending = Ending {
+            status: self.status,
+            request_bytes: self.received.as_ref().map_or(0, |received| received()),
+            metered: &metered,
+        };
+        self.engine.end(&lease, &ending);
+    }
+}

@@ -1,0 +1,156 @@
+//! Fuzz targets of what a request says about its client.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
+
+use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::digest::{Secret, SharedSecret};
+use crate::message::fuzzing::fields;
+use crate::message::{Forwarding, Via};
+use crate::policy::{
+    ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyFor, MissingKey, Policy,
+    RouteView, UserSource,
+};
+use crate::request::{PathMatch, PathPattern, RequestView};
+use crate::time::{Span, Timestamp};
+
+const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+fn clients(forwarded_header: ForwardedHeader) -> Clients {
+    let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
+    Clients::new(client(forwarded_header), [], secret)
+}
+
+fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
+        forwarded_header,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings {
+            headers: vec!["x-api-key".parse().expect("a name")],
+            bearer: true,
+            query: Some("api_key".into()),
+        },
+        user: Some(UserSource::Header("x-user".parse().expect("a name"))),
+        geo: vec![],
+    }
+}
+
+fn view<'a>(path: &'a str, query: Option<&'a str>, headers: &'a HeaderMap) -> RequestView<'a> {
+    RequestView {
+        method: &Method::GET,
+        host: Cow::Borrowed("a.test"),
+        path: Cow::Borrowed(path),
+        query,
+        headers,
+        peer: STRANGER,
+        has_content: false,
+        may_forward: true,
+        tls_subject: None,
+    }
+}
+
+/// One of each kind, and several together.
+fn every_key() -> Vec<KeyExpr> {
+    let words = [
+        "ip",
+        "api_key",
+        "user",
+        "cookie:sid",
+        "header:x-tenant",
+        "query:key",
+        "param:tenant",
+        "path",
+        "method",
+        "host",
+        "route",
+    ];
+    let mut keys: Vec<KeyExpr> = words.map(|word| word.parse().expect("a key")).into();
+    let several = [KeyExpr::First(keys[1..6].to_vec()), KeyExpr::All(keys[3..6].to_vec())];
+    keys.extend(several);
+    keys
+}
+
+/// What a request is counted by: its cookies, its query, its API key, its token.
+pub fn keys(input: &[u8]) {
+    let Some((&flags, rest)) = input.split_first() else { return };
+    let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+    let target = [b"/t/acme?", &rest[..end]].concat();
+    let Ok(uri) = Uri::try_from(&target[..]) else { return };
+    let mut headers = fields(&rest[end..]);
+    static KEYS: LazyLock<Vec<KeyExpr>> = LazyLock::new(every_key);
+    static CLIENTS: LazyLock<Clients> = LazyLock::new(|| clients(ForwardedHeader::XForwardedFor));
+    static PATTERN: LazyLock<PathPattern> =
+        LazyLock::new(|| "/t/{tenant}".parse().expect("a path"));
+    let find = |headers: &HeaderMap, missing_key| {
+        let peer = if flags & 1 == 1 { PROXY } else { STRANGER };
+        let request = RequestView { peer, ..view("/t/acme", uri.query(), headers) };
+        let route = RouteView { name: "r", path: &PATTERN, path_match: PathMatch::default() };
+        let subject = CLIENTS.subject(&request, Some(route), Timestamp::default());
+        let key = |key: &KeyExpr| {
+            let quota = Quota::new(100, Span::SECOND).expect("a quota");
+            let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
+            let policy = Policy { missing_key, ..Policy::new("p", key.clone(), algorithm) };
+            subject.key(&policy)
+        };
+        KEYS.iter().map(key).collect::<Vec<_>>()
+    };
+    let denying = find(&headers, MissingKey::Deny);
+    let counting = find(&headers, MissingKey::Ip);
+    for (denied, counted) in denying.iter().zip(&counting) {
+        assert!(!matches!(counted, KeyFor::Denied), "what is counted by address is not denied");
+        let is_ambiguous = |key: &KeyFor| matches!(key, KeyFor::Ambiguous);
+        assert_eq!(is_ambiguous(denied), is_ambiguous(counted), "ambiguous is not missing");
+        if let KeyFor::Key(_) = denied {
+            assert_eq!(denied, counted, "a key depends on what is done without one");
+        }
+    }
+    headers.append("x-unrelated", HeaderValue::from_static("1"));
+    assert_eq!(find(&headers, MissingKey::Deny), denying, "another field changes a key");
+}
+
+/// What proxies say of a client, and what backends are told of it.
+pub fn forwarding(input: &[u8]) {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.headers = fields(input);
+    // Others are refused before anything is forwarded.
+    if RequestView::of(&head, PROXY).is_err() {
+        return;
+    }
+    let headers = head.headers;
+    let find = |headers: &HeaderMap, peer, header: &ForwardedHeader| {
+        let request = RequestView { peer, ..view("/", None, headers) };
+        clients(header.clone()).subject(&request, None, Timestamp::default()).client_ip()
+    };
+    let own: IpAddr = [198, 51, 100, 1].into();
+    for (header, name, element) in [
+        (ForwardedHeader::XForwardedFor, "x-forwarded-for", "198.51.100.1"),
+        (ForwardedHeader::Forwarded, "forwarded", "for=198.51.100.1"),
+    ] {
+        assert_eq!(find(&headers, STRANGER, &header), STRANGER, "a stranger is believed");
+        find(&headers, PROXY, &header);
+        let mut more = headers.clone();
+        let last = more.get_all(name).iter().next_back().cloned();
+        let last = last.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+        let line = [last, b", ", element.as_bytes()].concat();
+        more.append(name, HeaderValue::from_bytes(&line).expect("made of values"));
+        assert_eq!(find(&more, PROXY, &header), own, "what stands to the left changes the client");
+    }
+    let peer = (own, 4711).into();
+    let forwarding = Forwarding::new(peer, ([10, 0, 0, 9], 443).into(), true);
+    for is_trusted in [false, true] {
+        let mut told = headers.clone();
+        forwarding.write(&mut told, is_trusted, true);
+        Via::write(&mut told, Version::HTTP_11);
+        let mut lines = told.get_all("x-forwarded-for").iter();
+        assert_eq!(lines.next_back().map(HeaderValue::as_bytes), Some(&b"198.51.100.1"[..]));
+        assert!(is_trusted || lines.next().is_none(), "a stranger's word is passed on");
+        assert_eq!(find(&told, PROXY, &ForwardedHeader::XForwardedFor), own);
+        assert_eq!(find(&told, PROXY, &ForwardedHeader::Forwarded), own);
+    }
+}

@@ -1,0 +1,171 @@
+//! Fuzz targets of which route a request takes.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
+
+use super::router::{Reading, Router};
+use super::{HostPattern, Route};
+use crate::request::{
+    Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
+    segments, without_parameters,
+};
+
+const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+fn route(hosts: Vec<HostPattern>, path: PathPattern) -> Route {
+    let (methods, headers, policies) = (Vec::new(), Vec::new(), Vec::new());
+    let path_match = PathMatch::default();
+    Route { name: "r".into(), hosts, path, path_match, methods, headers, policies, affinity: None }
+}
+
+fn view<'a>(path: &'a str, query: Option<&'a str>, headers: &'a HeaderMap) -> RequestView<'a> {
+    RequestView {
+        method: &Method::GET,
+        host: Cow::Borrowed("a.test"),
+        path: Cow::Borrowed(path),
+        query,
+        headers,
+        peer: STRANGER,
+        has_content: false,
+        may_forward: true,
+        tls_subject: None,
+    }
+}
+
+/// Routes by path: patterns, a line each, and the path behind them.
+pub fn paths(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let (patterns, path) = text.rsplit_once('\n').unwrap_or(("", text));
+    let Ok(normal) = normal_path(path) else { return };
+    assert_eq!(normal_path(&normal).as_ref(), Ok(&normal), "the normal form is another one");
+    if !path.starts_with('/') {
+        return;
+    }
+    assert!(!normal.contains("//") && !normal.split('/').any(|it| matches!(it, "." | "..")));
+    assert_eq!(normal_path(&escaped(path)).as_ref(), Ok(&normal), "escapes make a difference");
+    let patterns = patterns.split('\n').take(8).filter_map(|pattern| pattern.parse().ok());
+    let routes: Vec<Route> = patterns.map(|pattern| route(Vec::new(), pattern)).collect();
+    for route in &routes {
+        assert!(route.covers(route), "a route covers itself");
+    }
+    let headers = HeaderMap::new();
+    let request = view(&normal, None, &headers);
+    let first = routes.iter().position(|route| matches(route, &request));
+    let router = Router::new(&routes);
+    assert_eq!(selected(&router, &routes, &request), first, "another route is first");
+    for spelling in spellings(&normal) {
+        let request = view(&spelling, None, &headers);
+        assert_eq!(selected(&router, &routes, &request), first, "{spelling} has another route");
+    }
+    if let Some(first) = first {
+        let later = &routes[first];
+        assert!(!routes[..first].iter().any(|earlier| earlier.covers(later)));
+        let params = Params::new(&later.path, later.path_match, &normal);
+        assert_eq!(params.iter().count(), later.path.param_names().count());
+        assert!(params.iter().all(|(_, value)| !value.is_empty() && !value.contains(['/', ';'])));
+    }
+}
+
+fn selected(router: &Router, routes: &[Route], request: &RequestView<'_>) -> Option<usize> {
+    router.select(routes, &Reading { request, path: &request.path, method: request.method })
+}
+
+/// Other spellings, in normal form, of a path that some backend takes for the same.
+fn spellings(normal: &str) -> Vec<String> {
+    if normal == "/" || normal == "*" {
+        return Vec::new();
+    }
+    let loose = loose_path(normal);
+    // A path in upper case has the same escapes.
+    let whole = normal.trim_end_matches('/');
+    let parameter = if whole.is_empty() { String::new() } else { format!("{whole};a=b") };
+    vec![format!("{loose}/"), loose.to_ascii_uppercase(), parameter]
+        .into_iter()
+        .filter(|spelling| !spelling.is_empty())
+        .collect()
+}
+
+/// `path` with every other character escaped that is no slash.
+fn escaped(path: &str) -> String {
+    let mut escaped = String::new();
+    // The two digits behind a `%` are part of an escape.
+    let (mut digits, mut is_second) = (0, false);
+    for character in path.chars() {
+        is_second = !is_second;
+        if !"/%".contains(character) && digits == 0 && is_second {
+            for byte in character.to_string().bytes() {
+                escaped.push_str(&format!("%{byte:02x}"));
+            }
+        } else {
+            escaped.push(character);
+        }
+        digits = if character == '%' { 2 } else { u8::saturating_sub(digits, 1) };
+    }
+    escaped
+}
+
+/// The host of a request, and patterns of hosts.
+pub fn hosts(input: &[u8]) {
+    let mut lines = input.splitn(3, |byte| *byte == b'\n');
+    let (Some(host), target) = (lines.next(), lines.next().unwrap_or(b"/")) else { return };
+    let pattern = lines.next().unwrap_or_default();
+    let (Ok(value), Ok(uri)) = (HeaderValue::from_bytes(host), Uri::try_from(target)) else {
+        return;
+    };
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.uri = uri;
+    head.headers.insert(HOST, value);
+    let pattern = std::str::from_utf8(pattern).ok().and_then(|it| it.parse::<HostPattern>().ok());
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        head.version = version;
+        let Ok(request) = RequestView::of(&head, STRANGER) else { continue };
+        let host = &*request.host;
+        assert!(!host.contains(['@', '/', '\\', '"', ' ']) && !host.contains(char::is_uppercase));
+        assert!(host.is_empty() || host.starts_with('[') || !host.contains(':'), "it has a port");
+        if !host.is_empty() {
+            assert_eq!(normal_host(host).as_deref(), Ok(host), "the normal form is another one");
+        }
+        if let Some(pattern) = &pattern {
+            let routes = [route(vec![pattern.clone()], "/*".parse().expect("a path"))];
+            let expected = matches(&routes[0], &request).then_some(0);
+            assert_eq!(selected(&Router::new(&routes), &routes, &request), expected, "{host}");
+        }
+    }
+}
+
+/// What the documentation of routes says, word by word.
+pub(super) fn matches(route: &Route, request: &RequestView<'_>) -> bool {
+    let host = route.hosts.is_empty()
+        || route.hosts.iter().any(|pattern| match pattern {
+            HostPattern::Exact(name) => *request.host == **name,
+            HostPattern::Below(name) => request.host.ends_with(&format!(".{name}")),
+        });
+    let method = route.methods.is_empty() || route.methods.contains(request.method);
+    let headers = route
+        .headers
+        .iter()
+        .all(|(name, value)| request.headers.get_all(name).iter().any(|line| line == value));
+    let how = route.path_match;
+    let compared = |text: &str| {
+        let text = if how.exact_parameters { text } else { without_parameters(text) };
+        if how.exact_case { text.to_owned() } else { text.to_ascii_lowercase() }
+    };
+    let mut segments: Vec<_> = segments(&request.path).map(compared).collect();
+    let mut wanted = &*route.path.segments;
+    if !how.exact_trailing_slash {
+        segments.pop_if(|last| last.is_empty());
+        wanted = &wanted[..wanted.len() - usize::from(route.path.ends_in_slash())];
+    }
+    let is_path = request.path.starts_with('/');
+    let length = is_path && segments.len() == wanted.len()
+        || route.path.tail && segments.len() >= wanted.len();
+    let same = wanted.iter().zip(&segments).all(|(pattern, segment)| match pattern {
+        Segment::Literal(text) => compared(text) == **segment,
+        Segment::Param(_) => !without_parameters(segment).is_empty(),
+        Segment::Prefix(start) => segment.starts_with(&compared(start)),
+    });
+    host && method && headers && length && same
+}

@@ -1,0 +1,112 @@
+//! Fields that the rules go by, or that a route edits, and other names for them.
+
+use std::collections::HashMap;
+
+use http::{HeaderMap, HeaderName};
+
+use super::Route;
+use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
+use crate::request::{folded_name, is_plain_name};
+
+/// Names of fields that must come as they are, and under no name that some
+/// backends take for theirs.
+#[derive(Debug)]
+pub(super) struct GuardedNames {
+    by_form: HashMap<Box<str>, Vec<HeaderName>>,
+    /// Whether all of them are plain, so that only names that are not can be theirs.
+    are_plain: bool,
+}
+
+impl GuardedNames {
+    pub(super) fn new(names: impl IntoIterator<Item = HeaderName>) -> Self {
+        let mut guarded = Self { by_form: HashMap::new(), are_plain: true };
+        names.into_iter().for_each(|name| guarded.add(name));
+        guarded
+    }
+
+    pub(super) fn add(&mut self, name: HeaderName) {
+        self.are_plain &= is_plain_name(name.as_str().as_bytes());
+        self.by_form.entry(folded_name(name.as_str()).into()).or_default().push(name);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &HeaderName> {
+        self.by_form.values().flatten()
+    }
+
+    /// Whether a field has a name that some backends take for a guarded one.
+    pub(super) fn is_disguised_in(&self, headers: &HeaderMap) -> bool {
+        !self.by_form.is_empty() && headers.keys().any(|name| self.is_disguised(name))
+    }
+
+    fn is_disguised(&self, name: &HeaderName) -> bool {
+        if self.are_plain && is_plain_name(name.as_str().as_bytes()) {
+            return false;
+        }
+        let same = self.by_form.get(&*folded_name(name.as_str()));
+        same.is_some_and(|guarded| !guarded.contains(name))
+    }
+}
+
+/// The fields by which clients and routes are told apart.
+pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName> {
+    let mut names = client.api_key.headers.clone();
+    if let ForwardedHeader::Single(name) = &client.forwarded_header {
+        names.push(name.clone());
+    }
+    if let Some(UserSource::Header(name)) = &client.user {
+        names.push(name.clone());
+    }
+    for route in routes {
+        names.extend(route.headers.iter().map(|(name, _)| name.clone()));
+        let key = route.affinity.as_ref();
+        key.into_iter().for_each(|key| add_key(key, &mut names));
+        route.policies.iter().for_each(|policy| add_policy(policy, &mut names));
+    }
+    names
+}
+
+fn add_policy(policy: &Policy, names: &mut Vec<HeaderName>) {
+    add_key(&policy.key, names);
+    if let Some(plans) = &policy.plans {
+        add_key(&plans.from, names);
+    }
+    if let Cost::Field { name, .. } = &policy.cost {
+        names.push(name.clone());
+    }
+    names.extend(policy.exempt.headers.iter().map(|(name, _)| name.clone()));
+}
+
+fn add_key(key: &KeyExpr, names: &mut Vec<HeaderName>) {
+    key.visit(&mut |key| {
+        if let KeyExpr::Header(name) = key {
+            names.push(name.clone());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn is_disguised(guarded: &[&'static str], name: &'static str) -> bool {
+        let guarded = GuardedNames::new(guarded.iter().map(|it| HeaderName::from_static(it)));
+        let line = (HeaderName::from_static(name), HeaderValue::from_static("x"));
+        guarded.is_disguised_in(&HeaderMap::from_iter([line]))
+    }
+
+    #[test]
+    fn a_guarded_field_has_one_name() {
+        for name in ["x_api_key", "x-api_key", "x.api.key"] {
+            assert!(is_disguised(&["x-api-key"], name), "{name}");
+        }
+        for name in ["x-api-key", "x-api-keys", "my_field"] {
+            assert!(!is_disguised(&["x-api-key"], name), "{name}");
+        }
+        assert!(is_disguised(&["api_key"], "api-key"));
+        assert!(!is_disguised(&["api_key"], "api_key"));
+        assert!(!is_disguised(&["api_key", "api-key"], "api-key"));
+        assert!(!is_disguised(&[], "x_api_key"));
+    }
+}
