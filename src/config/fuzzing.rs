@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Config;
+use super::model::Config;
 
 /// A report must not contain it.
 const SECRET: &str = "hunter2-is-not-a-good-secret-at-all";

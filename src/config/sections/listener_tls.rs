@@ -14,7 +14,7 @@ use crate::server::{Certificate, TlsError, TlsSettings, TlsVersion, certificates
 /// The certificates of a listener, and whether clients need one. Paths name files in PEM format.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "listener tls", default)]
-#[schemars(deny_unknown_fields)]
+#[schemars(deny_unknown_fields, extend("required" = ["certificates"]))]
 pub(super) struct RawListenerTls {
     /// The certificates. A client gets the one for the name that it asks for, or else the first.
     certificates: List<RawCertificate>,

@@ -10,8 +10,7 @@ use super::answers::RawResponse;
 use super::client::RawClient;
 use super::combinations::{Combination, without_effect};
 use super::context::Context;
-use super::cost::{self, CostForm};
-use super::count::{self, CountForm};
+use super::cost::{self, CostForm, CountForm};
 use super::elastic::RawElastic;
 use super::exempt::RawExempt;
 use super::key::{NeededParam, RawKey, needed_params};
@@ -223,7 +222,7 @@ impl RawPolicy {
         let exempt = self.exempt.value().map(|exempt| exempt.compile(client, cx));
         let response = self.response.value().map(|response| response.compile(cx));
         let cost = cost::compile(&self.cost, own, client, cx);
-        let count = count::compile(&self.count, cx);
+        let count = cost::compile_count(&self.count, cx);
         let base = if self.is_unlimited() && self.counted_limit().is_none() {
             Policy::unlimited(&name.value, key?)
         } else {
@@ -261,7 +260,7 @@ impl RawPolicy {
         Combination {
             algorithm: RawAlgorithm::of(&self.algorithm),
             settled: cost::settled_field(&self.cost),
-            count: ("count", count::by_status(&self.count)),
+            count: ("count", cost::by_status(&self.count)),
             soft: ("soft", soft.map(|soft| soft.span)),
             plans: ("plans", self.plans.span()),
             elastic: ("elastic", self.elastic.span()),

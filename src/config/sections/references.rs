@@ -1,16 +1,61 @@
 //! The policies and upstreams that a route names, and whether they go with the route.
 
+use std::collections::HashMap;
+
 use super::context::Context;
-use super::names::Names;
 use super::policies::{Named, RawPolicy};
 use super::upstreams::{RawUpstream, Upstream};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
+use crate::config::suggest;
 use crate::policy::{Elastic, KeyExpr};
 use crate::request::PathPattern;
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;
+
+/// The names that a section defines, and the index of each in the section.
+struct Names<'a> {
+    kind: &'static str,
+    /// The beginning of a list of all names, in messages.
+    listed: &'static str,
+    known: Vec<&'a str>,
+    index: HashMap<&'a str, usize>,
+    /// The section is broken, so its names are not known.
+    is_broken: bool,
+}
+
+impl<'a> Names<'a> {
+    /// The names under `policies`.
+    fn of_policies<T>(section: &'a Field<Entries<T>>) -> Self {
+        Self::of("policy", "the policies are", section)
+    }
+
+    /// The names under `upstreams`.
+    fn of_upstreams<T>(section: &'a Field<Entries<T>>) -> Self {
+        Self::of("upstream", "the upstreams are", section)
+    }
+
+    fn of<T>(kind: &'static str, listed: &'static str, section: &'a Field<Entries<T>>) -> Self {
+        let known: Vec<&str> =
+            section.entries().iter().map(|(name, _)| name.value.as_str()).collect();
+        let index = known.iter().enumerate().map(|(index, name)| (*name, index)).collect();
+        Self { kind, listed, known, index, is_broken: section.is_broken() }
+    }
+
+    /// The index of the entry that `owner` names. There is an error if it does not exist.
+    fn find(&self, name: &Spanned<String>, owner: &str, cx: &Context<'_>) -> Option<usize> {
+        let index = self.index.get(name.value.as_str());
+        if index.is_none() && !self.is_broken {
+            let (kind, shown) = (self.kind, name.shown());
+            let message = format!("{owner} names the {kind} \"{shown}\", which does not exist");
+            let known = self.known.iter().copied();
+            let advice = suggest::advice(shown, known, self.listed, cx.problems);
+            cx.error(name.span, &message, &advice);
+        }
+        index.copied()
+    }
+}
 
 /// The policies and upstreams that routes can name.
 pub(super) struct References<'a> {

@@ -137,7 +137,7 @@ fn missing_locations_and_unused_databases_are_reported() {
     let idle = Directory::new("{ database: geo.mmdb }", "key: ip");
     idle.put("geo.mmdb", &german());
     let warnings = idle.load(&[]).unwrap().warnings.to_string();
-    assert!(warnings.contains("no policy asks where a client is"), "{warnings}");
+    assert!(warnings.contains("no key needs a location"), "{warnings}");
     for used in [
         "plans: { from: country, limits: { \"NO\": 5/minute } }, key: ip",
         "exempt: { regions: [DE-BE] }, key: ip",
