@@ -3,6 +3,7 @@
 //! With `UPDATE_GOLDEN=1` in the environment the page is written anew. Read the difference before
 //! you commit it.
 
+mod defaults;
 mod page;
 mod schema;
 

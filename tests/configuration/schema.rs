@@ -182,13 +182,15 @@ impl<'s> Section<'s> {
         std::ptr::eq(self.value, value)
     }
 
+    /// The required fields.
+    pub(crate) fn required_example(&self) -> Map<String, Value> {
+        self.fields().filter(|field| field.is_required).filter_map(Field::named_example).collect()
+    }
+
     /// The required fields, or else one field.
     fn shortest_example(&self) -> Value {
-        let example =
-            |field: Field<'s>| field.example().map(|example| (field.name.to_owned(), example));
-        let required: Map<String, Value> =
-            self.fields().filter(|field| field.is_required).filter_map(example).collect();
-        let one = || self.fields().find_map(example).into_iter().collect();
+        let required = self.required_example();
+        let one = || self.fields().find_map(Field::named_example).into_iter().collect();
         Value::Object(if required.is_empty() { one() } else { required })
     }
 
@@ -227,6 +229,10 @@ impl<'s> Field<'s> {
         let text = text(self.value);
         let (start, end) = default_in(&text)?;
         Some(text[start..end].trim_start_matches("Default: ").trim_end_matches('.').to_owned())
+    }
+
+    fn named_example(self) -> Option<(String, Value)> {
+        Some((self.name.to_owned(), self.example()?))
     }
 
     /// A value that may be written.
