@@ -42,10 +42,15 @@ pub static SCRIPT: LazyLock<Script> =
 /// defined when the first of them comes.
 const SOURCE: &str = concat!(
     include_str!("lua/numbers.lua"),
+    include_str!("lua/state.lua"),
+    include_str!("lua/slide.lua"),
+    "local function define_field(read, end_of, live_until)\n",
     include_str!("lua/field.lua"),
+    "end\n",
+    "local function define_decide(",
+    "field, read, write, product_over, end_of, begin_state, slide)\n",
+    include_str!("lua/arithmetic.lua"),
     include_str!("lua/sliding_window.lua"),
-    include_str!("lua/plain.lua"),
-    "local function define_decide()\n",
     include_str!("lua/sub_windows.lua"),
     include_str!("lua/fixed_window.lua"),
     include_str!("lua/sliding_log.lua"),
