@@ -77,8 +77,13 @@ fn links_in_documents_lead_to_files() {
 }
 
 #[test]
-fn what_is_said_of_http_is_tested() {
+fn tests_that_documents_name_are_there() {
     hold(documents::missing_tests);
+}
+
+#[test]
+fn every_promise_of_a_table_names_its_test() {
+    hold(documents::untested_promises);
 }
 
 #[test]

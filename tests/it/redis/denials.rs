@@ -145,11 +145,11 @@ fn what_was_given_back_before_an_outage_is_free_in_it() {
             let [here, beside] = open_workers(&settings).await;
             let there = open(&settings).await;
             let policy = day(10);
-            let [nine, one] = [9, 1].map(|cost| charge(1, 0, &policy, cost));
+            let [four, six, one] = [4, 6, 1].map(|cost| charge(1, 0, &policy, cost));
             let giver = if gives_itself { &beside } else { &there };
-            let decided = giver.apply(&[nine], Clock::System.now()).await;
-            assert!(is_admitted(&here, &[one]).await && !is_admitted(&here, &[one]).await);
-            give_back(giver, nine, decided.at);
+            let decided = giver.apply(&[four], Clock::System.now()).await;
+            assert!(is_admitted(&here, &[six]).await && !is_admitted(&here, &[one]).await);
+            give_back(giver, four, decided.at);
             sleep(Duration::from_millis(200)).await;
             if !gives_itself {
                 until_admitted(&here, &[one]).await;

@@ -1,12 +1,14 @@
 -- All bodies of a call, one after the other, by one clock. The answer to a body
--- is one byte, whether it was refused; the time; and the values that it found.
+-- is one byte, whether it was refused; the time; and the values that it found. Where
+-- something goes wrong, as with a key that is no hash, it is the error, and the other
+-- bodies have their answers.
 --
 -- The commonest body is decided here, without a table and without a function of its
 -- own: one field, and units taken from the sliding windows that are all it has, or
 -- will be. It may also ask for bans, as long as there are none. Whatever else a body
 -- asks or a field holds is left to the decision that knows everything.
 
-local call, byte, char, sub = redis.call, string.byte, string.char, string.sub
+local call, try, byte, char, sub = redis.call, redis.pcall, string.byte, string.char, string.sub
 local unpack_bytes, pack_bytes = struct.unpack, struct.pack
 
 -- The head of a window or a ban, without a third of the exponent.
@@ -22,17 +24,21 @@ end
 local time = pack_bytes('<I7', now)
 local admits, refuses = '\0' .. time, '\1' .. time
 
-local keys, field, shared = KEYS, nil, nil
+local fetch, keep, find, skip, clean, share, store_shared
+local keys, shared = KEYS, nil
 if #keys > 1 then
   local seen = {}
   for i = 1, #keys do
     local key = keys[i]
     if seen[key] then
-      field = field or define_field(read, end_of, live_until)
-      shared = field.shared
-      field.share(key)
+      shared = shared or {}
+      shared[key] = {}
     end
     seen[key] = true
+  end
+  if shared then
+    fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
+    share(shared)
   end
 end
 
@@ -40,14 +46,21 @@ local answers, before, decide, finish = {}, 0, nil, nil
 for i = 2, #ARGV do
   local body, key = ARGV[i], keys[before + 1]
   local fields, head, found, refused, is_decided = byte(body), byte(body, 13), nil, false, false
-  if fields == 1 and head < 32 and not (shared and shared[key]) then
+  if fields == 1 and head < 32 then
+    local is_shared = shared and shared[key]
     local name, charges, at = unpack_bytes('<c7B', body, 2)
     local value, latest, ended, from = '', 0, 0, 1
-    found = call('HGET', key, name) or ''
-    local size = #found
-    if byte(found, -1) == 255 then
+    local is_read = true
+    if is_shared then
+      is_read, found = pcall(fetch, key, name)
+    else
+      found = try('HGET', key, name) or ''
+      is_read = not found.err and byte(found, -1) ~= 255
+    end
+    if not is_read then
       found, charges = nil, 0
     end
+    local size = found and #found
     for left = charges, 1, -1 do
       local prefix, op, binding, cost = unpack_bytes('<c4BBI6', body, at)
       head = byte(prefix, 4)
@@ -98,33 +111,45 @@ for i = 2, #ARGV do
       is_decided = left == 1 and from > size
     end
     if is_decided and not refused then
-      if #value > 64 then
-        field = field or define_field(read, end_of, live_until)
-        field.keep(key, name, value, found, latest, ended, now)
+      if is_shared or #value > 64 then
+        if not keep then
+          fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
+        end
+        keep(key, name, value, found, latest, ended, now)
       else
         call('HSET', key, name, value)
         if latest - latest % 900000000 > ended then
           live_until(key, latest, now)
         end
         if (now + byte(name)) % 32 == 0 then
-          field = field or define_field(read, end_of, live_until)
-          field.clean(key, name, ended, now)
+          if not clean then
+            fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
+          end
+          clean(key, name, ended, now)
         end
       end
     end
   end
   if not is_decided then
     if not decide then
-      field = field or define_field(read, end_of, live_until)
-      decide, finish =
-        define_decide(field, read, write, product_over, end_of, begin_state, slide)
+      if not fetch then
+        fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
+      end
+      decide, finish = define_decide(
+        read, write, product_over, end_of, begin_state, slide, fetch, keep, find, skip
+      )
     end
-    found, refused = decide(body, before, now, found)
+    local is_done
+    is_done, found, refused = pcall(decide, body, before, now, found)
+    if not is_done then
+      answers[i - 1] = type(found) == 'table' and found or { err = found }
+    end
   end
-  answers[i - 1], before = (refused and refuses or admits) .. found, before + fields
+  answers[i - 1] = answers[i - 1] or (refused and refuses or admits) .. found
+  before = before + fields
 end
 if shared then
-  field.finish(now)
+  store_shared(now)
 end
 if finish then
   finish(now)

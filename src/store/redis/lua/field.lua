@@ -7,9 +7,6 @@
 --
 -- What several bodies of a call share is read once, and written once at its end.
 
-local call, byte, char, sub, concat = redis.call, string.byte, string.char, string.sub, table.concat
-local ceil, min, max = math.ceil, math.min, math.max
-
 -- What ends later is said to end here.
 local LATEST = 2861589506580480
 -- A clock that is set back by less than this finds nothing forgotten.
@@ -26,10 +23,8 @@ local TRIES, TOO_MANY = 8, 2
 -- read more would take too long, so the last one has all the rest.
 local COMPACT, MOST_PIECES = 64, 10
 
--- By kind, how many numbers a state has after its end.
-local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2, 3 }
--- The kinds of which the last number is the length of a block.
-local HAS_BLOCK = { [2] = true, [4] = true, [7] = true, [9] = true }
+-- By kind, how many numbers a state has after its end, in one byte for each.
+local NUMBERS = '\2\2\1\4\3\3\1\2\3'
 
 -- When the state at `from` ends, and where the next one begins. What cannot be
 -- read, or ends when no state does, has ended, and nothing comes after it.
@@ -37,7 +32,8 @@ local function skip(value, from)
   local head = byte(value, from + 3) or 0
   local third = head % 16
   local kind = (head - third) / 16
-  if not NUMBERS[kind] then
+  local numbers = kind > 0 and byte(NUMBERS, kind)
+  if not numbers then
     return 0, #value + 1
   end
   local ends, at = end_of(value, from, third)
@@ -45,10 +41,11 @@ local function skip(value, from)
     return 0, #value + 1
   end
   local number
-  for _ = 1, NUMBERS[kind] do
+  for _ = 1, numbers do
     number, at = read(value, at)
   end
-  return ends, HAS_BLOCK[kind] and at + number or at
+  -- Of these kinds the last number is the length of a block.
+  return ends, (kind == 2 or kind == 4 or kind == 7 or kind == 9) and at + number or at
 end
 
 -- Where the state with this id and head begins, if there is one. It is looked
@@ -67,8 +64,8 @@ local function find(value, prefix, expected)
   end
 end
 
--- The fields that several bodies of this call may need, by key and name.
-local shared = {}
+-- The fields that several bodies of this call may need, by key and name, if a key is.
+local shared
 
 -- What few calls need: to define functions takes time.
 local rare
@@ -203,15 +200,9 @@ local function rarely()
   return rare
 end
 
--- Fields of this key are stored at the end of the call.
-local function share(key)
-  rarely()
-  shared[key] = {}
-end
-
 -- A field's value from now on, by what this call has done so far.
 local function fetch(key, name)
-  local fields = shared[key]
+  local fields = shared and shared[key]
   if fields then
     return rare.fetch_shared(fields, key, name)
   end
@@ -230,9 +221,18 @@ local function clean(key, name, ended, now)
   end
 end
 
--- Stores a field in place of another, as `keep` has them.
-local function store(key, name, value, before, ends, ended, now)
-  if value == before then
+-- Keeps a field from now on, whose states end at `ends` now and ended at `ended`
+-- before: at once, or at the end of the call if other bodies may need it.
+local function keep(key, name, value, before, ends, ended, now)
+  local fields = shared and shared[key]
+  if fields then
+    local field = fields[name]
+    if field.value == field.before then
+      field.ended = ended
+    end
+    field.value, field.ends = value, ends
+    return
+  elseif value == before then
     return
   elseif value == '' or #value > COMPACT or #before > COMPACT then
     rarely().store(key, name, value, before)
@@ -247,31 +247,21 @@ local function store(key, name, value, before, ends, ended, now)
   end
 end
 
--- Keeps a field from now on, whose states end at `ends` now and ended at `ended`
--- before: at once, or at the end of the call if other bodies may need it.
-local function keep(key, name, value, before, ends, ended, now)
-  local fields = shared[key]
-  if not fields then
-    store(key, name, value, before, ends, ended, now)
-    return
-  end
-  local field = fields[name]
-  if field.value == field.before then
-    field.ended = ended
-  end
-  field.value, field.ends = value, ends
+-- The fields of these keys are kept at the end of the call.
+local function share(keys)
+  rarely()
+  shared = keys
 end
 
--- Stores what the bodies of the call shared.
+-- It is the end.
 local function finish(now)
-  for key, fields in pairs(shared) do
+  local keys = shared
+  shared = nil
+  for key, fields in pairs(keys) do
     for name, it in pairs(fields) do
-      store(key, name, it.value, it.before, it.ends, it.ended, now)
+      keep(key, name, it.value, it.before, it.ends, it.ended, now)
     end
   end
 end
 
-return {
-  fetch = fetch, keep = keep, find = find, skip = skip, share = share, shared = shared,
-  clean = clean, finish = finish,
-}
+return fetch, keep, find, skip, clean, share, finish
