@@ -114,10 +114,10 @@ async fn send(
             Err(StoreError::Refused(Refusal::NoScript, _)) if round == Round::First => {
                 unknown.push(group);
             }
-            Ok(strings) => {
-                for (call, string) in group.into_iter().zip(strings) {
-                    tally.add(string.as_ref().err());
-                    call.answer.keep(string);
+            Ok(answers) => {
+                tally.add(refusal(&answers));
+                for (call, answer) in group.into_iter().zip(answers) {
+                    call.answer.keep(answer);
                 }
             }
             Err(error) => {
@@ -171,6 +171,13 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Answer>, StoreError> {
         _ => Err(StoreError::Garbage("the list does not hold strings")),
     };
     Ok(items.into_iter().map(string).collect())
+}
+
+/// What the answers say against the server. What the script meets at one call alone
+/// says nothing against it.
+fn refusal(answers: &[Answer]) -> Option<&StoreError> {
+    let is_of_call = |it: &StoreError| matches!(it, StoreError::Refused(Refusal::Other, _));
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| !is_of_call(it))
 }
 
 /// Tells all calls of a group that they have no answer.

@@ -15,6 +15,8 @@ local unpack_bytes, pack_bytes = struct.unpack, struct.pack
 local TAKE, SLIDING, BAN = 1, 16, 128
 -- What passes when no ban lasts is not counted.
 local UNLIMITED = 549755813887
+-- As `field.lua` has them.
+local COMPACT, STEP, CLEAN_EVERY = 64, 900000000, 32
 
 local now = tonumber(ARGV[1])
 if now == 0 then
@@ -111,17 +113,17 @@ for i = 2, #ARGV do
       is_decided = left == 1 and from > size
     end
     if is_decided and not refused then
-      if is_shared or #value > 64 then
+      if is_shared or #value > COMPACT then
         if not keep then
           fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
         end
         keep(key, name, value, found, latest, ended, now)
       else
         call('HSET', key, name, value)
-        if latest - latest % 900000000 > ended then
+        if latest - latest % STEP > ended then
           live_until(key, latest, now)
         end
-        if (now + byte(name)) % 32 == 0 then
+        if (now + byte(name)) % CLEAN_EVERY == 0 then
           if not clean then
             fetch, keep, find, skip, clean, share, store_shared = define_field(read, end_of, live_until)
           end
