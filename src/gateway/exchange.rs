@@ -2,7 +2,6 @@
 //! completed.
 
 use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::ORIGIN;
@@ -24,7 +23,7 @@ use crate::time::Timestamp;
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
 pub(super) struct Exchange<'g> {
-    gateway: &'g Rc<Gateway>,
+    gateway: &'g Gateway,
     request_id: HeaderValue,
     error_format: ErrorFormat,
     /// Whether a script of another origin has sent it.
@@ -41,7 +40,7 @@ impl<'g> Exchange<'g> {
     /// Gives an id to a request whose head has just arrived, at this time by the wall
     /// clock.
     pub(super) fn begin(
-        gateway: &'g Rc<Gateway>,
+        gateway: &'g Gateway,
         client: &Client,
         head: &mut Parts,
         wall: Timestamp,

@@ -103,7 +103,7 @@ impl Gateway {
     /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
     /// its response. The exchange adds the fields about limits and makes the record.
     async fn handle(
-        self: &Rc<Self>,
+        &self,
         client: &Client,
         request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
@@ -116,7 +116,7 @@ impl Gateway {
             Err(failure) => return exchange.end(Err(failure), None),
         };
         exchange.judged(&mut judgement);
-        let answer = match judgement.decision.outcome {
+        let result = match judgement.decision.outcome {
             Outcome::Admit => {
                 let request = Request::from_parts(head, body);
                 self.dispatch(client, &judgement, request, &mut exchange).await
@@ -128,7 +128,7 @@ impl Gateway {
             Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
             Outcome::Unauthorized(_, fault) => Err(fault.into()),
         };
-        exchange.end(answer, Some(&judgement.decision))
+        exchange.end(result, Some(&judgement.decision))
     }
 
     /// Finds the route of a request, and judges the request under its policies. Tokens
