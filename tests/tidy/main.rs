@@ -5,9 +5,12 @@
 //! a small tree with a fault that it must find.
 
 mod code;
+mod cycles;
 mod documents;
 mod layers;
+mod modules;
 mod names;
+mod portability;
 mod prose;
 mod text;
 mod tree;
@@ -62,6 +65,16 @@ fn no_path_of_one_machine_is_written_down() {
 #[test]
 fn imports_point_down() {
     hold(layers::upward_imports);
+}
+
+#[test]
+fn no_files_import_each_other() {
+    hold(cycles::import_cycles);
+}
+
+#[test]
+fn linux_is_used_in_one_place() {
+    hold(portability::linux_outside_platform);
 }
 
 #[test]

@@ -44,6 +44,13 @@ impl fmt::Display for Finding {
     }
 }
 
+impl Finding {
+    /// A fault of the folder at `path`.
+    pub(crate) fn at(path: &str, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: 1, what: what.into() }
+    }
+}
+
 /// All files, ordered by path.
 pub(crate) struct Tree {
     files: Vec<File>,
