@@ -109,7 +109,8 @@ impl Gateway {
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
         let (mut head, body) = request.into_parts();
-        let mut exchange = Exchange::begin(self, client, &mut head, wall);
+        let Self { snapshot, engine, sinks, .. } = self;
+        let mut exchange = Exchange::begin(snapshot, engine, sinks, client.peer, &mut head, wall);
         let has_content = !body.is_end_stream();
         let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
