@@ -8,7 +8,8 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tower::Service;
 
-use super::{Client, Gateway, ResponseBody};
+use super::body::ResponseBody;
+use super::{Client, Gateway};
 use crate::message::Forwarding;
 use crate::server::{ClientBody, Demand, Peer};
 use crate::snapshot::Snapshot;

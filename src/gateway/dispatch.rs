@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Client, Exchange, Gateway, ResponseBody};
+use super::body::ResponseBody;
+use super::exchange::Exchange;
+use super::{Client, Gateway};
 use crate::decision::X_RATELIMIT_SOFT;
 use crate::engine::Judgement;
 use crate::message::{
@@ -132,22 +134,6 @@ impl Gateway {
             changes.request.apply(&mut head.headers);
         }
         Ok(())
-    }
-
-    /// Applies the edits of a route to the head of a response. `is_local` is whether the
-    /// gateway itself has made the response.
-    pub(super) fn edit_response(
-        &self,
-        route: Option<usize>,
-        is_local: bool,
-        headers: &mut HeaderMap,
-    ) {
-        let handling = route.map(|route| &self.snapshot.routes[route]);
-        match handling.and_then(|handling| handling.changes.as_ref()) {
-            Some(changes) if is_local => changes.response.complete(headers),
-            Some(changes) => changes.response.apply(headers),
-            None => {}
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! completed.
 
 use std::cell::Cell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,21 +11,23 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
+use super::body::ResponseBody;
 use super::record::record_decision;
-use super::{Client, Gateway, ResponseBody};
 use crate::algorithm::Retry;
 use crate::decision::Decision;
-use crate::engine::{Judgement, Settlement};
+use crate::engine::{Engine, Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::policy::Policy;
 use crate::proxy::RequestBody;
-use crate::telemetry::{Record, Recording, TunnelBytes};
+use crate::snapshot::Snapshot;
+use crate::telemetry::{Record, Recording, Sinks, TunnelBytes};
 use crate::time::Timestamp;
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
 pub(super) struct Exchange<'g> {
-    gateway: &'g Rc<Gateway>,
+    snapshot: &'g Snapshot,
+    engine: &'g Engine,
     request_id: HeaderValue,
     error_format: ErrorFormat,
     /// Whether a script of another origin has sent it.
@@ -38,23 +41,25 @@ pub(super) struct Exchange<'g> {
 }
 
 impl<'g> Exchange<'g> {
-    /// Gives an id to a request whose head has just arrived, at this time by the wall
-    /// clock.
+    /// Gives an id to a request of `peer` whose head has just arrived, at this time by the
+    /// wall clock.
     pub(super) fn begin(
-        gateway: &'g Rc<Gateway>,
-        client: &Client,
+        snapshot: &'g Snapshot,
+        engine: &'g Engine,
+        sinks: &Rc<Sinks>,
+        peer: IpAddr,
         head: &mut Parts,
         wall: Timestamp,
     ) -> Self {
         let request_id = request_id(&mut head.headers);
-        let recording = (!gateway.sinks.is_empty()).then(|| {
-            let record = Record::new(head, client.peer, wall, request_id.clone());
-            Box::new(Recording::new(record, &gateway.sinks))
+        let recording = (!sinks.is_empty()).then(|| {
+            let record = Record::new(head, peer, wall, request_id.clone());
+            Box::new(Recording::new(record, sinks))
         });
-        let problem_json = gateway.snapshot.problem_json;
         Self {
-            gateway,
-            error_format: ErrorFormat::choose(problem_json, &head.method, &head.headers),
+            snapshot,
+            engine,
+            error_format: ErrorFormat::choose(snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
             recording,
@@ -67,9 +72,9 @@ impl<'g> Exchange<'g> {
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
         self.settlement =
-            Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
+            Settlement::new(self.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(recording) = &mut self.recording {
-            let route = self.gateway.snapshot.rules.route(judgement.route);
+            let route = self.snapshot.rules.route(judgement.route);
             record_decision(&mut recording.record, route, judgement);
         }
     }
@@ -131,10 +136,10 @@ impl<'g> Exchange<'g> {
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
-        self.gateway.edit_response(self.route, is_local, headers);
+        edit_response(self.snapshot, self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
         if let Some(decision) = decision {
-            self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
+            self.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
         response.map(|body| body.followed_by(self.recording, self.settlement))
     }
@@ -155,5 +160,21 @@ fn record_response(
         let tunnel = TunnelBytes::default();
         response.extensions_mut().insert(tunnel.clone());
         record.tunnel = Some(tunnel);
+    }
+}
+
+/// Applies the edits of a route to the head of a response. `is_local` is whether the
+/// gateway itself has made the response.
+fn edit_response(
+    snapshot: &Snapshot,
+    route: Option<usize>,
+    is_local: bool,
+    headers: &mut HeaderMap,
+) {
+    let handling = route.map(|route| &snapshot.routes[route]);
+    match handling.and_then(|handling| handling.changes.as_ref()) {
+        Some(changes) if is_local => changes.response.complete(headers),
+        Some(changes) => changes.response.apply(headers),
+        None => {}
     }
 }

@@ -103,20 +103,21 @@ impl Gateway {
     /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
     /// its response. The exchange adds the fields about limits and makes the record.
     async fn handle(
-        self: &Rc<Self>,
+        &self,
         client: &Client,
         request: Request<ClientBody>,
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
         let (mut head, body) = request.into_parts();
-        let mut exchange = Exchange::begin(self, client, &mut head, wall);
+        let Self { snapshot, engine, sinks, .. } = self;
+        let mut exchange = Exchange::begin(snapshot, engine, sinks, client.peer, &mut head, wall);
         let has_content = !body.is_end_stream();
         let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
             Err(failure) => return exchange.end(Err(failure), None),
         };
         exchange.judged(&mut judgement);
-        let answer = match judgement.decision.outcome {
+        let result = match judgement.decision.outcome {
             Outcome::Admit => {
                 let request = Request::from_parts(head, body);
                 self.dispatch(client, &judgement, request, &mut exchange).await
@@ -128,7 +129,7 @@ impl Gateway {
             Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
             Outcome::Unauthorized(_, fault) => Err(fault.into()),
         };
-        exchange.end(answer, Some(&judgement.decision))
+        exchange.end(result, Some(&judgement.decision))
     }
 
     /// Finds the route of a request, and judges the request under its policies. Tokens

@@ -2,10 +2,12 @@
 //! arguments.
 
 mod affinity;
+mod candidate;
 
 use fastrand::Rng;
 
 use super::settings::Balance;
+pub(super) use candidate::Candidate;
 
 /// Chooses among endpoints by weight. Each worker has one for each upstream, and makes
 /// a new one whenever the endpoints or their health change.
@@ -17,15 +19,6 @@ pub(super) struct Balancer {
     sums: Vec<u64>,
     /// How far each endpoint is behind its share. Only round robin uses it.
     credits: Vec<i64>,
-}
-
-/// An endpoint for the balancer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    /// Equal on every gateway and after every restart, so that keys stay with it.
-    pub(super) identity: u64,
-    /// Its share relative to the others. With 0 it gets no requests.
-    pub(super) weight: u32,
 }
 
 impl Balancer {

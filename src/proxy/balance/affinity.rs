@@ -11,7 +11,7 @@
 //! several endpoints (V. Mirrokni, M. Thorup and M. Zadimoghaddam, "Consistent hashing
 //! with bounded loads").
 
-use super::Candidate;
+use super::candidate::Candidate;
 
 /// With fewer requests in flight no endpoint is overloaded, and a key does not move.
 const FEW: u128 = 8;

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::SendError;
+use super::send_error::SendError;
 use crate::proxy::body::RequestBody;
 use crate::time::monotonic;
 

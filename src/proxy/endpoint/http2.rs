@@ -1,5 +1,6 @@
 //! HTTP/2: a connection carries many requests at once, each on its own stream.
 
+mod bounds;
 mod cancels;
 mod pool;
 mod upload;
@@ -19,28 +20,17 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::SendError;
+use super::send_error::SendError;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
 use crate::time::monotonic;
+use bounds::{
+    CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_RESET_STREAMS, MAX_SEND_BYTES, STREAM_WINDOW_BYTES,
+};
 use cancels::CancelCount;
 pub(super) use pool::Pool;
 use upload::{LocalExecutor, StreamedBody, UploadTask};
 
-/// The most requests on one connection. Further requests open another connection.
-const MAX_STREAMS: u32 = 100;
-/// Bytes that an endpoint may send on one stream before the client has read them.
-const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
-/// Bytes that it may send on all streams of a connection. It is the sum of all stream
-/// windows, so that clients that do not read cannot block the streams of others.
-const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
-/// Bytes of an upload that are buffered while the endpoint does not read.
-const MAX_SEND_BYTES: usize = 64 * 1024;
-/// The largest head of a response, and the largest trailers, in bytes.
-const MAX_HEAD_BYTES: u32 = 64 * 1024;
-/// Streams that are remembered after a reset: frames that the endpoint has sent before
-/// it received the reset are ignored.
-const MAX_RESET_STREAMS: usize = 1000;
 /// Silence after which an endpoint that owes a response is sent a PING.
 const PING_AFTER: Duration = Duration::from_secs(20);
 /// How long the answer to a PING may take.

@@ -3,6 +3,7 @@
 mod connect;
 mod http1;
 mod http2;
+mod send_error;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -18,6 +19,7 @@ use tokio::task::spawn_local;
 
 use connect::connect_http1;
 pub(super) use connect::{NewConnection, connect};
+pub(super) use send_error::SendError;
 
 use super::body::RequestBody;
 use super::endpoint_shared::{EndpointShared, Protocol};
@@ -88,14 +90,6 @@ impl Connection {
             (fault, _) => fault,
         }
     }
-}
-
-/// A request has got no response.
-#[derive(Debug)]
-pub(super) struct SendError {
-    pub(super) error: hyper::Error,
-    /// The request, if no byte of it was sent.
-    pub(super) request: Option<Request<RequestBody>>,
 }
 
 /// One endpoint as one worker sees it.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::MAX_STREAMS;
+use super::bounds::MAX_STREAMS;
 
 /// Resets within [`WINDOW`] that an endpoint may take for an attack. The strictest
 /// known bound is that of Netty.

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::{Connection, MAX_STREAMS, Stream};
+use super::bounds::MAX_STREAMS;
+use super::{Connection, Stream};
 
 /// The most connections of one worker to one endpoint.
 const MAX_CONNECTIONS: usize = 64;
