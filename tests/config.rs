@@ -68,7 +68,7 @@ fn every_golden_file_has_something_to_report() {
 }
 
 #[test]
-fn no_report_shows_what_a_reference_stands_for() {
+fn no_report_shows_the_value_of_a_reference() {
     let mut shown = 0;
     for (path, report) in &*REPORTS {
         assert!(!report.contains(SECRET), "{}:\n{report}", path.display());

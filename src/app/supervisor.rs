@@ -293,7 +293,7 @@ impl Supervisor {
 /// Resolves the names of upstreams, and checks their health for as long as they are used.
 async fn start_upstreams(upstreams: &[Arc<UpstreamShared>]) {
     proxy::resolve(upstreams).await;
-    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::look_after(upstream))));
+    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::maintain(upstream))));
 }
 
 fn cores() -> usize {

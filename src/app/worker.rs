@@ -19,7 +19,7 @@ use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
 use crate::store::SharedStore;
 use crate::store::overrides::SharedOverrides;
-use crate::telemetry::WorkerLog;
+use crate::telemetry::{Sinks, WorkerLog};
 use crate::time::Clock;
 
 /// The longest time for which a line of the access log is buffered, and the longest delay
@@ -73,7 +73,8 @@ impl Worker {
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
+        let sinks = Sinks { access_log: self.log };
+        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut listeners = Listeners::new(&gateway);
         listeners.open(self.listeners);

@@ -1,8 +1,8 @@
-//! From [`Node`]s to the raw types, by serde, and with all mistakes recorded.
+//! Reads [`Node`]s into the types of sections with serde, and records all mistakes.
 //!
-//! serde stops at the first error. Here an error stops only the [`Field`] that
-//! it is in: the field is recorded as broken, and reading goes on behind it.
-//! Unknown fields are recorded without being an error at all.
+//! serde stops at the first error. Here, an error stops only the [`Field`] that contains it. The
+//! field becomes broken, and reading continues after it. Unknown fields are recorded without
+//! stopping anything.
 //!
 //! [`Field`]: super::field::Field
 
@@ -20,7 +20,7 @@ use super::planned;
 use super::problem::Problems;
 use super::suggest;
 
-/// Reads a `T` out of `node`; none if it is something else, which is recorded.
+/// Reads a `T` from `node`. None with a recorded mistake if `node` is not a `T`.
 pub(super) fn read<'de, T: Deserialize<'de>>(
     node: &'de Node,
     problems: &'de Problems,
@@ -29,8 +29,8 @@ pub(super) fn read<'de, T: Deserialize<'de>>(
     T::deserialize(reader).map_err(|mistake| reader.record(mistake)).ok()
 }
 
-/// Why a value is refused: what is wrong, and what would be right. Messages
-/// that come through serde hold both, parted by a newline.
+/// Why a value is refused: what is wrong, and what would be right. A message that passes through
+/// serde contains both, separated by a newline.
 #[derive(Debug)]
 pub(super) struct Mistake {
     message: String,
@@ -71,11 +71,11 @@ impl<'de> Reader<'de> {
         Self { node, ..self }
     }
 
-    /// Messages quote what they refuse. If that may be a secret, only its
-    /// writing is named; the advice is general and may stay.
+    /// Messages quote the value that they refuse. If the value may be secret, the message shows
+    /// only how it was written. The advice is general and does not change.
     fn record(self, mistake: Mistake) {
         let message = match self.node.written() {
-            Some(written) => format!("what {written:?} stands for cannot stand here"),
+            Some(written) => format!("the value of {written:?} is not valid here"),
             None => mistake.message,
         };
         self.problems.error(self.node.span, &message, &mistake.advice);
@@ -126,20 +126,20 @@ impl<'de> Reader<'de> {
         if self.node.scalar().is_none() {
             return self.expected("a single word", &format!("one of: {}", variants.join(", ")));
         }
-        // A guess from a secret would tell something of it.
+        // A suggestion for a secret value would reveal a part of it.
         let advice = if self.node.written().is_some() {
             format!("one of: {}", variants.join(", "))
         } else {
             suggest::advice(written, variants.iter().copied(), "one of", self.problems)
         };
-        Mistake::new(format!("\"{written}\" is no {name}"), advice)
+        Mistake::new(format!("\"{written}\" is not a valid {name}"), advice)
     }
 }
 
 impl<'de> de::Deserializer<'de> for Reader<'de> {
     type Error = Mistake;
 
-    /// All raw types say what they are, so this is for texts of any kind.
+    /// All types of sections request their own kind of value, so this is called for texts only.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         visitor.visit_borrowed_str(self.scalar()?)
     }
@@ -147,7 +147,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         match (self.node.scalar(), &self.node.value) {
             (_, Value::Bool(value)) => visitor.visit_bool(*value),
-            // From the environment all values are texts.
+            // Values from the environment are always texts.
             (Some("true"), _) if self.node.written().is_some() => visitor.visit_bool(true),
             (Some("false"), _) if self.node.written().is_some() => visitor.visit_bool(false),
             _ => Err(self.expected("true or false", "write true or false, without quotes")),
@@ -159,7 +159,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
         let digits: String = text.chars().filter(|c| *c != '_').collect();
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let advice = "write digits only, like 10000 or 10_000";
-            return Err(Mistake::new(format!("\"{text}\" is no whole number"), advice));
+            return Err(Mistake::new(format!("\"{text}\" is not a whole number"), advice));
         }
         match digits.parse() {
             Ok(number) => visitor.visit_u64(number),
@@ -187,7 +187,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        let rest = self.entries("a map", "write NAME: and what it stands for")?.iter();
+        let rest = self.entries("a map", "write NAME: and its value")?.iter();
         visitor.visit_map(Fields { reader: self, rest, known: None, value: None })
     }
 
@@ -228,7 +228,7 @@ impl<'de> de::Deserializer<'de> for Reader<'de> {
     }
 }
 
-/// A field as three parts: its value, unless broken; its place; its writing.
+/// A field in three parts: its value if it is not broken, its position, and how it was written.
 struct FieldParts<'de> {
     reader: Reader<'de>,
     part: u8,
@@ -285,7 +285,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// The entries of a map; of a struct, only those that it knows.
+/// The entries of a map. For a struct, only the entries that are fields of it.
 struct Fields<'de> {
     reader: Reader<'de>,
     rest: std::slice::Iter<'de, Entry>,

@@ -1,90 +1,18 @@
 //! `${NAME}`, `${NAME:-default}` and `${file:PATH}` in any text of the file.
 //!
-//! What they stand for may be secret, so a text in which one was replaced
-//! remembers how it was written, and messages show only that. `$${` stands for
-//! a plain `${`. What was put in is not looked at again.
+//! The values may be secret. A text in which one was inserted keeps its original form, and messages
+//! show only that form. `$${` gives a plain `${`. References in inserted values are not replaced.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
-use std::path::{Path, PathBuf};
 
-use super::geo::GeoFile;
 use super::node::{Node, Value};
 use super::problem::Problems;
+use super::surroundings::Surroundings;
 
-/// The largest file that a `${file:...}` or a path in the configuration names, in bytes.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
-/// All that replacements may add up to, in bytes: an alias repeats them.
+/// The largest sum of all inserted values, in bytes. An alias can insert a value many times.
 const MAX_TOTAL_BYTES: usize = 8 * 1024 * 1024;
 
-/// What lies around a configuration file.
-pub(super) struct Surroundings<'a> {
-    /// The environment's variables.
-    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
-    /// Where relative paths begin: the directory of the file itself.
-    pub(super) directory: &'a Path,
-    /// The files that were read, or are not there to be read, each once.
-    pub(super) files: RefCell<Vec<PathBuf>>,
-    /// Databases that are in force, which need not be read again.
-    pub(super) databases: &'a [GeoFile],
-}
-
-impl Surroundings<'_> {
-    /// The text of the file at `path`, at most 1 MiB of it being allowed.
-    ///
-    /// # Errors
-    /// A sentence that names the path, never the contents.
-    pub(super) fn read(&self, path: &str) -> Result<String, String> {
-        let place = self.directory.join(path);
-        let unreadable = |error: std::io::Error| match error.kind() {
-            ErrorKind::InvalidData => format!("the file {path:?} is no UTF-8 text"),
-            _ => format!("the file {path:?} cannot be read: {error}"),
-        };
-        let file = File::open(&place).map_err(unreadable);
-        self.note(place);
-        let mut text = String::new();
-        file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
-        if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
-            return Err(format!("the file {path:?} is larger than 1 MiB"));
-        }
-        Ok(text)
-    }
-
-    /// The database in the file at `path`.
-    ///
-    /// # Errors
-    /// Why there is none, as the end of a sentence about the file.
-    pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
-        let place = self.directory.join(path);
-        self.note(place.clone());
-        GeoFile::read(place, self.databases)
-    }
-
-    /// The database in force that was read from `path`.
-    pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
-        let place = self.directory.join(path);
-        self.databases.iter().find(|it| it.path() == place).cloned()
-    }
-
-    /// Whether there is anything at `path`, readable or not.
-    pub(super) fn has(&self, path: &str) -> bool {
-        let place = self.directory.join(path);
-        let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);
-        self.note(place);
-        !is_missing
-    }
-
-    fn note(&self, file: PathBuf) {
-        let mut files = self.files.borrow_mut();
-        if !files.contains(&file) {
-            files.push(file);
-        }
-    }
-}
-
-/// Replaces in every text of `root`; map keys stay as they are.
+/// Replaces references in every text of `root`, but not in the keys of maps.
 pub(super) fn expand(root: &mut Node, around: &Surroundings<'_>, problems: &Problems) {
     Expander { around, problems, left_bytes: MAX_TOTAL_BYTES }.node(root);
 }
@@ -105,7 +33,7 @@ impl Expander<'_> {
                 }
                 Err(mistake) => {
                     self.problems.error(node.span, &mistake.message, mistake.advice);
-                    // Marked as a failure, so that nobody judges it as a value.
+                    // No later pass checks it as a value.
                     node.value = Value::Unresolved;
                 }
             },
@@ -142,12 +70,12 @@ impl Expander<'_> {
         Ok(out)
     }
 
-    /// What `NAME`, `NAME:-default` or `file:PATH` stands for.
+    /// The value of `NAME`, `NAME:-default` or `file:PATH`.
     fn reference<'t>(&self, inner: &'t str) -> Result<Cow<'t, str>, Mistake> {
         if let Some(path) = inner.strip_prefix("file:") {
             let mut text =
                 self.around.read(path).map_err(|message| Mistake { message, advice: "" })?;
-            // Editors and `echo` end a file with a newline that nobody means.
+            // Editors and `echo` end a file with a newline, which is not part of the value.
             let kept = text.trim_end_matches(['\r', '\n']).len();
             text.truncate(kept);
             return Ok(text.into());
@@ -159,7 +87,7 @@ impl Expander<'_> {
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.is_empty() || !name.chars().all(valid) {
             return Err(Mistake {
-                message: format!("\"${{{inner}}}\" names no environment variable"),
+                message: format!("\"${{{inner}}}\" is not the name of an environment variable"),
                 advice: "write ${NAME}, ${NAME:-default} or ${file:/path}",
             });
         }

@@ -1,8 +1,7 @@
-//! The building blocks of the raw types: values that remember their place.
+//! The parts of the types that mirror sections: values with their positions in the file.
 //!
-//! Reading one never fails. What is wrong is recorded by the deserializer and
-//! the field becomes [`Field::Broken`], so that all other mistakes of the file
-//! surface too.
+//! Reading a field never fails. The deserializer records the mistake, and the field becomes
+//! [`Field::Broken`], so that all other mistakes of the file are found too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,31 +10,38 @@ use std::marker::PhantomData;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::node::Span;
+use super::node::TextSpan;
+use super::words::Word;
 
-/// By this name a [`Field`] asks the deserializer for value, place and writing.
+/// With this name, a [`Field`] asks the deserializer for the value, the position and the original
+/// text.
 pub(super) const FIELD: &str = "$field";
-/// By this name an [`Either`] asks the deserializer for its variant.
+/// With this name, an [`Either`] asks the deserializer for its variant.
 pub(super) const EITHER: &str = "$either";
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Spanned<T> {
     pub(super) value: T,
-    pub(super) span: Span,
-    /// How it was written, if a `${...}` was replaced in it.
+    pub(super) span: TextSpan,
+    /// The original text, if a `${...}` was replaced in it.
     pub(super) written: Option<String>,
 }
 
 impl Spanned<String> {
-    /// The text as messages may show it: never what a `${...}` stood for.
+    /// The text in a form that messages may show: with `${...}`, never with its value.
     pub(super) fn shown(&self) -> &str {
         self.written.as_deref().unwrap_or(&self.value)
     }
 }
 
 impl<T> Spanned<T> {
-    /// How messages may show it, if `text` is what it means.
+    /// Another value that is written in the same place.
+    pub(super) fn with<U>(&self, value: U) -> Spanned<U> {
+        Spanned { value, span: self.span, written: self.written.clone() }
+    }
+
+    /// The form that messages may show, if `text` is the value.
     pub(super) fn shown_as(&self, text: impl fmt::Display) -> String {
         self.written.clone().unwrap_or_else(|| text.to_string())
     }
@@ -44,17 +50,17 @@ impl<T> Spanned<T> {
 /// A field of the file.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Field<T> {
-    /// Not there.
+    /// The field is not in the file.
     #[default]
     Absent,
-    /// There, but wrong; already reported.
+    /// The field has a mistake, which is already reported.
     Broken,
-    /// There.
+    /// The field has this value.
     Given(Spanned<T>),
 }
 
 impl<T> Field<T> {
-    /// The value and its place, if it is there and right.
+    /// The value and its position, if it is given and not broken.
     pub(super) fn given(&self) -> Option<&Spanned<T>> {
         match self {
             Self::Given(spanned) => Some(spanned),
@@ -62,31 +68,59 @@ impl<T> Field<T> {
         }
     }
 
-    /// The value, if it is there and right.
+    /// The value, if it is given and not broken.
     pub(super) fn value(&self) -> Option<&T> {
         self.given().map(|spanned| &spanned.value)
     }
 
-    /// Whether it is there but wrong.
+    /// Whether it has a mistake.
     pub(super) fn is_broken(&self) -> bool {
         matches!(self, Self::Broken)
     }
 
-    /// Whether it was left out.
+    /// Whether it is not in the file.
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent)
     }
 }
 
-impl<T> Field<Vec<Field<T>>> {
-    /// The right ones of a list; none if there is no list.
+impl<T> Field<T> {
+    /// Where it is written, if it is given and not broken.
+    pub(super) fn span(&self) -> Option<TextSpan> {
+        self.given().map(|given| given.span)
+    }
+}
+
+impl<T: Copy> Field<T> {
+    /// A copy of the value, if it is given and not broken.
+    pub(super) fn copied(&self) -> Option<T> {
+        self.value().copied()
+    }
+}
+
+impl<T: Copy> Field<Word<T>> {
+    /// The value of the word, if it is given and not broken.
+    pub(super) fn word(&self) -> Option<T> {
+        self.value().map(|Word(value)| *value)
+    }
+}
+
+impl<T> Field<Entries<T>> {
+    /// The named values. Empty if there is no map.
+    pub(super) fn entries(&self) -> &[(Spanned<String>, Field<T>)] {
+        self.value().map_or(&[], |entries| &entries.0)
+    }
+}
+
+impl<T> List<T> {
+    /// The items of a list that are not broken. Empty if there is no list.
     pub(super) fn items(&self) -> impl Iterator<Item = &Spanned<T>> {
         self.value().into_iter().flatten().filter_map(Field::given)
     }
 }
 
-impl<T> Field<Either<T, Vec<Field<T>>>> {
-    /// The right ones of a list, or the single value.
+impl<T> OneOrMore<T> {
+    /// The items of a list that are not broken, or the single value.
     pub(super) fn one_or_more(&self) -> impl Iterator<Item = &T> {
         let (one, more) = match self.value() {
             Some(Either::Short(one)) => (Some(one), None),
@@ -96,6 +130,12 @@ impl<T> Field<Either<T, Vec<Field<T>>>> {
         one.into_iter().chain(more.into_iter().flatten().filter_map(Field::value))
     }
 }
+
+/// A list in which each item may be broken independently of the others.
+pub(super) type List<T> = Field<Vec<Field<T>>>;
+
+/// A single value, or a list of them.
+pub(super) type OneOrMore<T> = Field<Either<T, Vec<Field<T>>>>;
 
 /// Named values in the order of the file.
 #[derive(Clone, Debug)]
@@ -111,7 +151,7 @@ pub(super) enum Either<S, L> {
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Field<T> {
-    /// By way of an option, since that is how serde fills in what is missing.
+    /// It is read as an option, because serde gives a missing field to options only.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_option(FieldVisitor(PhantomData))
     }
@@ -138,7 +178,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for FieldVisitor<T> {
         let Some(value) = parts.next_element()? else { return Ok(Field::Broken) };
         let [line, column, length] = parts.next_element()?.unwrap_or_default();
         let written = parts.next_element()?;
-        Ok(Field::Given(Spanned { value, span: Span { line, column, length }, written }))
+        Ok(Field::Given(Spanned { value, span: TextSpan { line, column, length }, written }))
     }
 }
 

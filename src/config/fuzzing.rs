@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Config;
+use super::model::Config;
 
-/// It must not be seen in what is said about a file.
+/// A report must not contain it.
 const SECRET: &str = "hunter2-is-not-a-good-secret-at-all";
-/// No file of a few KiB takes more processor time, on any machine.
+/// A file of a few KiB takes less processor time than this on any machine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The text of a configuration.
 pub fn config(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    // To open these could wait for ever.
+    // Opening one of these could block for ever.
     if ["/dev", "/proc", "/sys", "/run", SECRET].iter().any(|it| text.contains(it)) {
         return;
     }
@@ -23,16 +23,16 @@ pub fn config(input: &[u8]) {
     let report = match Config::parse(text, "/nonexistent/gateway.yaml", &env) {
         Ok(compiled) => compiled.warnings.to_string(),
         Err(report) => {
-            assert!(!report.is_empty(), "nothing is said about what is wrong");
+            assert!(!report.is_empty(), "the report of a refused file is empty");
             report.to_string()
         }
     };
-    assert!(!report.contains(SECRET), "the report tells a secret:\n{report}");
+    assert!(!report.contains(SECRET), "the report contains a secret:\n{report}");
     let taken = processor_time().saturating_sub(start);
     assert!(taken < PATIENCE, "it took {taken:?} of processor time");
 }
 
-/// What this thread has had of a processor. A busy machine does not make it longer.
+/// The processor time of this thread, which does not depend on the load of the machine.
 fn processor_time() -> Duration {
     let taken = clock_gettime(ClockId::ThreadCPUTime);
     let (secs, nanos) = (u64::try_from(taken.tv_sec), u32::try_from(taken.tv_nsec));

@@ -1,15 +1,16 @@
-//! The compiled configuration: what is true, with every name resolved.
+//! The compiled configuration, in which all names are resolved and all values are checked.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::defaults;
-use super::geo::GeoFile;
+use http::HeaderName;
+
+use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::decision::HeaderSettings;
-use crate::policy::{ClientSettings, KeyExpr, Policy};
+use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
@@ -21,26 +22,26 @@ use crate::snapshot::{Action, Handling};
 use crate::store::redis::RedisSettings;
 use crate::telemetry::TelemetrySettings;
 
-/// A whole configuration that holds together.
+/// A configuration without mistakes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// At least one.
+    /// The listeners, at least one.
     pub listeners: Vec<ListenerSettings>,
-    /// Who is asking.
+    /// How clients are identified.
     pub client: ClientSettings,
-    /// The files of its databases.
+    /// The files of the databases in `client`.
     pub geo_files: Vec<GeoFile>,
-    /// Where the keys of tokens are fetched from, if they are.
+    /// Where the keys for tokens are fetched from, if they are fetched.
     pub key_source: Option<KeySource>,
-    /// Where the counters live.
+    /// Where the counters are kept.
     pub store: StoreSettings,
-    /// All policies that are not off, in the order of the file.
+    /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
-    /// All routes, in the order of the file: the first match wins.
+    /// All routes, in the order of the file. The first match applies.
     pub routes: Vec<Route>,
     /// All upstreams, in the order of the file.
     pub upstreams: Vec<UpstreamSettings>,
-    /// What clients are told about their limits.
+    /// The header fields that tell clients about their limits.
     pub headers: HeaderSettings,
     /// Whether the gateway's own errors are problem+json (RFC 9457) or plain text.
     pub problem_json: bool,
@@ -51,11 +52,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// One listener, one upstream and one policy for all requests: what
-    /// `tollgate run --to` runs without a file.
+    /// One listener, one upstream and one policy for all requests. `tollgate run --to` uses it
+    /// instead of a file.
     ///
     /// # Errors
-    /// If `to` is reached by `https`, and the system knows no authorities.
+    /// If `to` needs TLS, and the system has no list of trusted authorities.
     pub fn single(
         listen: ListenAddress,
         to: Target,
@@ -92,7 +93,7 @@ impl Config {
         }
         Ok(Self {
             listeners: vec![ListenerSettings::new(listen)],
-            client: defaults::client(),
+            client: default_client(),
             geo_files: Vec::new(),
             key_source: None,
             store: StoreSettings::default(),
@@ -107,47 +108,73 @@ impl Config {
     }
 }
 
+/// The section `client`, compiled.
+pub(super) struct Client {
+    /// How clients are identified, without the databases of `geo_files`.
+    pub(super) settings: ClientSettings,
+    pub(super) geo_files: Vec<GeoFile>,
+    pub(super) key_source: Option<KeySource>,
+}
+
+/// How clients are identified if the file does not say it. Forwarded headers are not believed. An
+/// IPv6 client is a /64, which is what one customer of a provider has.
+pub(super) fn default_client() -> ClientSettings {
+    ClientSettings {
+        trusted_proxies: Vec::new(),
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings {
+            headers: vec![HeaderName::from_static("x-api-key")],
+            bearer: true,
+            query: None,
+        },
+        user: None,
+        geo: Vec::new(),
+    }
+}
+
 /// Where a set of keys is fetched from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
-    /// The set.
+    /// The document with the set.
     pub document: DocumentSource,
-    /// The algorithms of keys that are taken from it.
+    /// The algorithms of the keys that are used. Other keys are ignored.
     pub algorithms: Vec<jsonwebtoken::Algorithm>,
     /// The longest time between two attempts to fetch it.
     pub refresh: Duration,
-    /// Its URL as logs may show it.
+    /// The URL in a form that logs may show.
     pub shown: String,
 }
 
-/// A route: which requests, and what becomes of them.
+/// A route: which requests it matches, and how it handles them.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Which requests, and by which policies they are judged.
+    /// Which requests it matches, and which policies apply to them.
     pub rule: routes::Route,
-    /// What becomes of them.
+    /// How it handles them.
     pub handling: Handling,
-    /// Which requests, as the file says it.
+    /// Which requests it matches, as written in the file.
     pub written: Written,
 }
 
-/// What a route matches, as the file says it: a `${...}` in it may stand for a secret.
+/// What a route matches, as written in the file, because the value of a `${...}` may be secret.
 #[derive(Clone, Debug)]
 pub struct Written {
-    /// Its hosts; none: every host.
+    /// Its hosts. An empty list means every host.
     pub hosts: Vec<String>,
     /// Its path.
     pub path: String,
 }
 
-/// Where the counters live.
+/// Where the counters are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
-    /// Keys that the memory of this process may hold.
+    /// How many keys are kept in the memory of this process.
     pub max_keys: usize,
-    /// The servers that all nodes share. None: this is the only node.
+    /// The servers that all nodes share. None if there is only one node.
     pub redis: Option<RedisSettings>,
-    /// The file in which limits of single keys are kept without Redis.
+    /// The file for the limits of single keys, if there is no Redis.
     pub overrides: Option<PathBuf>,
 }
 
@@ -160,9 +187,9 @@ impl Default for StoreSettings {
 /// The process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeSettings {
-    /// Worker threads; none: one for each core.
+    /// The number of worker threads. None means one for each core.
     pub workers: Option<usize>,
-    /// How long requests under way may take to finish after the signal to stop.
+    /// How long requests in progress may take after the signal to stop.
     pub drain: Duration,
 }
 

@@ -1,32 +1,32 @@
-//! The tree of a configuration file: what was written, and where.
+//! The tree of a configuration file: the values with their positions.
 //!
-//! It knows nothing of YAML and nothing of gateways. Every node keeps its
-//! place, so that each later mistake can point at the text it is about.
+//! It does not depend on YAML or on the sections. Every node keeps its position, so that a report
+//! can show the text that a mistake is about.
 
-/// A place in the file, counted in characters from 1.
+/// A position in the file, counted in characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Span {
-    /// The line; 0 stands for the file as a whole.
+pub(super) struct TextSpan {
+    /// The line. 0 means the whole file.
     pub(super) line: u64,
     /// The column of the first character.
     pub(super) column: u64,
-    /// How many characters; they may go beyond the end of the line.
+    /// The number of characters, which may exceed the line.
     pub(super) length: u64,
 }
 
-impl Span {
-    /// The file as a whole: a mistake that no line shows.
+impl TextSpan {
+    /// The whole file, for mistakes that do not belong to a line.
     pub(super) const FILE: Self = Self { line: 0, column: 0, length: 0 };
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) value: Value,
-    pub(super) span: Span,
+    pub(super) span: TextSpan,
 }
 
-/// What a node holds.
+/// The value of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     /// Nothing, as after `key:`.
@@ -37,7 +37,7 @@ pub(super) enum Value {
     Number(String),
     /// Any other scalar.
     Text(Text),
-    /// A text with a `${...}` that stands for nothing: already reported.
+    /// A text with a `${...}` that has no value. The mistake is already reported.
     Unresolved,
     /// A list.
     List(Vec<Node>),
@@ -45,13 +45,13 @@ pub(super) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A string, possibly one that stands for something outside of the file.
+/// A text, possibly with values from outside of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Text {
-    /// What it means.
+    /// The value.
     pub(super) value: String,
-    /// How it was written, if a `${...}` was replaced in it: then `value` may
-    /// be a secret, and this is what messages show.
+    /// The original text, if a `${...}` was replaced in it. Then `value` may be secret, and messages
+    /// show the original text instead.
     pub(super) written: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Entry {
 }
 
 impl Node {
-    /// The text of a scalar; none for lists, maps and nothing.
+    /// The text of a scalar. None for other values.
     pub(super) fn scalar(&self) -> Option<&str> {
         match &self.value {
             Value::Bool(true) => Some("true"),
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// How a text was written, if a `${...}` was replaced in it.
+    /// The original text, if a `${...}` was replaced in it.
     pub(super) fn written(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => text.written.as_deref(),
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Whether it is a map only because a text begins with a brace: `{id}`, or JSON.
+    /// Whether it is most likely a text that begins with a brace, such as `{id}` or JSON.
     pub(super) fn is_text_in_braces(&self) -> bool {
         let Value::Map(entries) = &self.value else { return false };
         entries.first().is_some_and(|Entry { key, value }| {

@@ -1,7 +1,7 @@
-//! Names of the contract that do not work yet.
+//! Fields that are planned but not supported yet.
 //!
-//! A limit that is silently ignored is worse than none, so each of these is
-//! refused where it stands. They are no part of the schema.
+//! A limit that is silently ignored is worse than no limit, so these fields are refused. The
+//! schema does not contain them.
 
 /// Whether the field is planned for that section.
 pub(super) fn is_field(section: &str, field: &str) -> bool {

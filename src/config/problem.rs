@@ -1,24 +1,24 @@
 //! Mistakes, and the report that shows them.
 //!
-//! All mistakes of a file are shown at once, in the order of the file, each
-//! with its line. A report stays readable and bounded: it keeps the first
-//! [`MAX_PROBLEMS`] and counts the rest, and shows long lines in part.
+//! A report shows all mistakes of a file at once, in the order of the file, each with its line. Its
+//! size has a bound: it shows the first [`MAX_PROBLEMS`] and counts the others, and it shows only a
+//! part of a long line.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use super::node::Span;
+use super::node::TextSpan;
 
-/// So many problems are kept; a file with more is broken in some other way.
+/// The most problems that are kept. A file with more of them has some general mistake.
 const MAX_PROBLEMS: usize = 1000;
-/// So many characters of a line are shown.
+/// The most characters of a line that are shown.
 const MAX_SHOWN_CHARS: usize = 160;
-/// How many of them stand before the place itself, if the line is longer.
+/// The characters before the mistake that are shown of a longer line.
 const SHOWN_BEFORE_CHARS: usize = 60;
-/// So many characters of a message are kept: it may quote what was written.
+/// The most characters of a message, which may quote a value of the file.
 const MAX_MESSAGE_CHARS: usize = 400;
 
-/// How bad a problem is.
+/// Whether a problem is a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Severity {
     Error,
@@ -36,7 +36,7 @@ impl fmt::Display for Severity {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Problem {
-    span: Span,
+    span: TextSpan,
     severity: Severity,
     message: String,
     advice: String,
@@ -51,14 +51,14 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    /// Records what is wrong, and after the carets what would be right.
-    pub(super) fn error(&self, span: Span, message: &str, advice: &str) {
+    /// Records a mistake, and the advice that is shown after the carets.
+    pub(super) fn error(&self, span: TextSpan, message: &str, advice: &str) {
         self.errors.set(self.errors.get() + 1);
         self.record(Severity::Error, span, message, advice);
     }
 
-    /// Records what is most likely not meant.
-    pub(super) fn warning(&self, span: Span, message: &str, advice: &str) {
+    /// Records something that is most likely not intended.
+    pub(super) fn warning(&self, span: TextSpan, message: &str, advice: &str) {
         self.record(Severity::Warning, span, message, advice);
     }
 
@@ -67,12 +67,12 @@ impl Problems {
         self.errors.get() > 0
     }
 
-    /// Whether more problems would only be counted: time to stop costly advice.
+    /// Whether more problems are only counted, so that they need no advice.
     pub(super) fn is_full(&self) -> bool {
         self.kept.borrow().len() >= MAX_PROBLEMS
     }
 
-    fn record(&self, severity: Severity, span: Span, message: &str, advice: &str) {
+    fn record(&self, severity: Severity, span: TextSpan, message: &str, advice: &str) {
         if self.is_full() {
             self.left_out.set(self.left_out.get() + 1);
             return;
@@ -84,7 +84,7 @@ impl Problems {
     /// The report on the file `name` with this `text`.
     pub(super) fn report(self, name: &str, text: &str) -> Report {
         let mut problems = self.kept.into_inner();
-        // What stands behind an alias is seen once for each use.
+        // A mistake in an alias is recorded once for each use.
         problems.sort();
         problems.dedup();
         let mut lines = text.lines();
@@ -101,8 +101,7 @@ impl Problems {
     }
 }
 
-/// What messages quote may be long, and may have characters that move the
-/// reader's cursor.
+/// A value in a message may be long, and may contain characters that control a terminal.
 fn shortened(message: &str) -> String {
     let mut kept: String = message.chars().take(MAX_MESSAGE_CHARS).map(printable).collect();
     if kept.len() < message.len() {
@@ -115,10 +114,10 @@ fn printable(c: char) -> char {
     if c.is_control() { ' ' } else { c }
 }
 
-/// The problems of one file, ready to be shown to whoever wrote it.
+/// The problems of one file, in the form that users see.
 ///
-/// [`fmt::Display`] gives, for each problem, its place, what is wrong, the line
-/// itself, and after the carets what would be right.
+/// [`fmt::Display`] writes for each problem its position, the message, the line, and the advice after
+/// the carets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     name: String,
@@ -127,7 +126,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether there is nothing to report.
+    /// Whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()
     }
@@ -180,7 +179,7 @@ impl Shown {
     }
 }
 
-/// The part of a line that is shown, and where in it the carets stand.
+/// The part of a line that is shown, and the position of the carets in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Excerpt {
     text: String,
@@ -189,13 +188,13 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    fn new(line: &str, span: Span) -> Self {
+    fn new(line: &str, span: TextSpan) -> Self {
         let column = usize::try_from(span.column.saturating_sub(1)).unwrap_or(usize::MAX);
         let length = usize::try_from(span.length).unwrap_or(usize::MAX);
         let chars = line.chars().count();
         let first =
             if chars > MAX_SHOWN_CHARS { column.saturating_sub(SHOWN_BEFORE_CHARS) } else { 0 };
-        // Control characters would move the carets, or the reader's terminal.
+        // Control characters would move the carets, or change the terminal.
         let text: String = line.chars().skip(first).take(MAX_SHOWN_CHARS).map(printable).collect();
         let indent = column.saturating_sub(first).min(MAX_SHOWN_CHARS);
         let visible = text.trim_end().chars().count().saturating_sub(indent);
@@ -207,7 +206,7 @@ impl Excerpt {
 mod tests {
     use super::*;
 
-    fn report(text: &str, spans: &[Span]) -> String {
+    fn report(text: &str, spans: &[TextSpan]) -> String {
         let problems = Problems::default();
         for span in spans {
             problems.error(*span, "wrong", "right");
@@ -216,43 +215,43 @@ mod tests {
     }
 
     #[test]
-    fn problems_stand_in_the_order_of_the_file_and_each_once() {
-        let first = Span { line: 1, column: 1, length: 3 };
-        let second = Span { line: 2, column: 2, length: 1 };
+    fn problems_appear_once_and_in_the_order_of_the_file() {
+        let first = TextSpan { line: 1, column: 1, length: 3 };
+        let second = TextSpan { line: 2, column: 2, length: 1 };
         let expected = "a.yaml:1:1: error: wrong\n    1 | one\n      | ^^^ right\n\
                         a.yaml:2:2: error: wrong\n    2 | two\n      |  ^ right";
         assert_eq!(report("one\ntwo\n", &[second, first, second]), expected);
     }
 
     #[test]
-    fn carets_end_with_the_line_and_there_is_always_one() {
-        let long = Span { line: 1, column: 3, length: 99 };
+    fn carets_end_with_the_line_and_at_least_one_is_shown() {
+        let long = TextSpan { line: 1, column: 3, length: 99 };
         assert!(report("ab cd  \nef", &[long]).ends_with("    1 | ab cd\n      |   ^^^ right"));
-        let behind = Span { line: 1, column: 4, length: 0 };
+        let behind = TextSpan { line: 1, column: 4, length: 0 };
         assert!(report("ab", &[behind]).ends_with("    1 | ab\n      |    ^ right"));
-        let no_line = Span { line: 9, column: 1, length: 1 };
+        let no_line = TextSpan { line: 9, column: 1, length: 1 };
         assert!(report("ab", &[no_line]).ends_with("    9 | \n      | ^ right"));
     }
 
     #[test]
-    fn a_long_line_is_shown_in_part() {
+    fn a_part_of_a_long_line_is_shown() {
         let line = format!("{}bad{}", "x".repeat(5000), "y".repeat(5000));
-        let report = report(&line, &[Span { line: 1, column: 5001, length: 3 }]);
+        let report = report(&line, &[TextSpan { line: 1, column: 5001, length: 3 }]);
         let lines: Vec<&str> = report.lines().collect();
         assert_eq!(lines[1].chars().count(), "    1 | ".len() + MAX_SHOWN_CHARS);
         assert_eq!(lines[1].find("bad"), lines[2].find("^^^"));
     }
 
     #[test]
-    fn characters_are_counted_not_bytes_and_none_can_reach_the_terminal() {
-        let report = report("ä\u{1b}\tü: bad", &[Span { line: 1, column: 7, length: 3 }]);
+    fn columns_count_characters_and_control_characters_are_removed() {
+        let report = report("ä\u{1b}\tü: bad", &[TextSpan { line: 1, column: 7, length: 3 }]);
         assert!(report.ends_with("    1 | ä  ü: bad\n      |       ^^^ right"), "{report}");
     }
 
     #[test]
     fn a_message_has_a_bound_and_no_control_characters() {
         let problems = Problems::default();
-        problems.error(Span::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
+        problems.error(TextSpan::FILE, &format!("\u{1b}[2J{}", "x".repeat(10_000)), "a\nb");
         let expected = format!("a.yaml: error:  [2J{}...\n      | a b", "x".repeat(396));
         assert_eq!(problems.report("a.yaml", "").to_string(), expected);
     }

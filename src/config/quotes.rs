@@ -1,20 +1,20 @@
-//! Advice to put a value in quotes, where YAML reads something else than the text
-//! that was most likely meant.
+//! Advice to put a value in quotes, if YAML does not read it as the text that was most likely
+//! intended.
 //!
-//! A comma ends a value between braces, `{` begins a map, `*` an alias and `#` a
-//! comment. The parser's own words tell only what it met there.
+//! Between braces, a comma ends a value. `{` begins a map, `*` begins an alias, and `#` begins a
+//! comment. The message of the parser says only what it found in that position.
 
-use super::node::{Entry, Node, Span, Value};
+use super::node::{Entry, Node, TextSpan, Value};
 use super::problem::Problems;
 
-/// Longer lines are not looked at: advice is not worth quadratic time.
+/// Longer lines get no advice, because the search takes quadratic time.
 const MAX_LINE_BYTES: usize = 2000;
-/// With these no text begins that is not in quotes.
+/// A text that begins with one of these characters must be in quotes.
 const INDICATORS: [char; 6] = ['*', '&', '!', '%', '@', '`'];
 
-/// Advice for a mistake that the YAML parser has met at `place` of `text`; empty if
-/// quotes would not mend it.
-pub(super) fn advice(text: &str, place: Span) -> &'static str {
+/// Advice for a mistake that the YAML parser found at `place` in `text`. Empty if quotes would not
+/// correct it.
+pub(super) fn advice(text: &str, place: TextSpan) -> &'static str {
     let (before, here) = around(line(text, place.line), place.column);
     let last = before.chars().last().unwrap_or(' ');
     if here.starts_with(INDICATORS) {
@@ -24,14 +24,14 @@ pub(super) fn advice(text: &str, place: Span) -> &'static str {
     } else if here.starts_with(':') && before.contains(": ") {
         "put the whole value in quotes: a colon before a blank begins another one"
     } else if (place.line.saturating_sub(1)..=place.line).any(|at| swallows(line(text, at))) {
-        "put a value with # in quotes: what follows a blank and # is a comment"
+        "put a value with # in quotes: text after a blank and # is a comment"
     } else {
         ""
     }
 }
 
-/// Reports values of `root`, which was read from `text`, that end too early for the
-/// lack of quotes.
+/// Reports values of `root`, which was read from `text`, that end too early because they are not in
+/// quotes.
 pub(super) fn check(root: &mut Node, text: &str, problems: &Problems) {
     Checker { lines: text.lines().collect(), problems }.node(root);
 }
@@ -53,8 +53,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Takes names without a value for the rest of the value before them, if a
-    /// comma is all that parts them.
+    /// Joins names without a value to the value before them, if only a comma separates them.
     fn join(&self, entries: &mut Vec<Entry>) {
         let mut index = 1;
         while index < entries.len() {
@@ -69,7 +68,7 @@ impl Checker<'_> {
             let parts = parts.count();
             if parts > 0 && entries[index - 1].value.scalar().is_some() {
                 let length = end.column + end.length - start.column;
-                let whole = Span { length, ..start };
+                let whole = TextSpan { length, ..start };
                 let advice = format!("put the whole value in quotes: {:?}", self.written(whole));
                 self.problems.error(whole, "between braces a comma ends a value", &advice);
                 entries[index - 1].value.value = Value::Unresolved;
@@ -79,16 +78,16 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether `part` is most likely more of the value that ends with `before`,
-    /// and no field of which the value was forgotten.
-    fn is_part(&self, before: Span, part: &Entry) -> bool {
+    /// Whether `part` most likely continues the value that ends with `before`, and is not a field
+    /// without a value.
+    fn is_part(&self, before: TextSpan, part: &Entry) -> bool {
         let key = part.key.span;
         let end = before.column + before.length;
         let is_near = key.line == before.line && (end..=end + 2).contains(&key.column);
         if !matches!(part.value.value, Value::Null) || !is_near {
             return false;
         }
-        let between = self.written(Span { column: end, length: key.column - end, ..key });
+        let between = self.written(TextSpan { column: end, length: key.column - end, ..key });
         let is_quoted = self.written(before).starts_with(['"', '\'']);
         let has_colon = self.written(part.value.span).starts_with(':');
         let may_be_field =
@@ -105,22 +104,22 @@ impl Checker<'_> {
         if let Value::Null = entry.value.value
             && self.begins_with_indicator(entry.key.span)
         {
-            let message = "there is no value here: YAML takes what follows for something else";
+            let message = "there is no value here: YAML reads the following text as something else";
             self.problems.error(entry.value.span, message, "if it is a text, put it in quotes");
             entry.value.value = Value::Unresolved;
         }
         self.node(&mut entry.value);
     }
 
-    /// Whether something stands behind the name at `key` that is no value to YAML.
-    fn begins_with_indicator(&self, key: Span) -> bool {
+    /// Whether the text after the name at `key` begins with a character that begins no value.
+    fn begins_with_indicator(&self, key: TextSpan) -> bool {
         let (_, rest) = around(self.line(key.line), key.column + key.length);
         let mut rest = rest.trim_start_matches(':').trim_start().chars();
         let begins = rest.next().is_some_and(|c| c == '#' || INDICATORS.contains(&c));
         begins && rest.next().is_some_and(|c| !c.is_whitespace())
     }
 
-    fn written(&self, span: Span) -> &str {
+    fn written(&self, span: TextSpan) -> &str {
         let (_, rest) = around(self.line(span.line), span.column);
         around(rest, span.length + 1).0
     }
@@ -132,13 +131,13 @@ impl Checker<'_> {
     }
 }
 
-/// The line of this number, counted from 1.
+/// The line with this number, counted from 1.
 fn line(text: &str, number: u64) -> &str {
     let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
     index.and_then(|index| text.lines().nth(index)).unwrap_or_default()
 }
 
-/// What stands before the character of this column, and what from there on.
+/// The text before this column, and the rest of the line.
 fn around(line: &str, column: u64) -> (&str, &str) {
     let index = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
     let at = line.char_indices().nth(index).map_or(line.len(), |(at, _)| at);
@@ -149,7 +148,7 @@ fn is_separator(c: char) -> bool {
     c.is_whitespace() || "[{,".contains(c)
 }
 
-/// Whether a comment has the brackets that close those before it.
+/// Whether a comment contains the brackets that close the ones before it.
 fn swallows(line: &str) -> bool {
     let Some((before, comment)) = line.split_once(" #") else { return false };
     let open = |text: &str| {
@@ -166,7 +165,7 @@ mod tests {
 
     #[test]
     fn quotes_are_advised_only_where_they_help() {
-        let at = |text: &str, line, column| advice(text, Span { line, column, length: 1 });
+        let at = |text: &str, line, column| advice(text, TextSpan { line, column, length: 1 });
         let cases = [
             ("hosts: [*.example.com]", 9, "text"),
             ("secret: @abc", 9, "text"),
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_counted_in_characters_and_may_be_behind_the_end() {
+    fn a_column_counts_characters_and_may_be_after_the_end() {
         assert_eq!(around("äöü", 2), ("ä", "öü"));
         assert_eq!(around("äöü", 9), ("äöü", ""));
         assert_eq!(around("", 1), ("", ""));

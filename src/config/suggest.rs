@@ -1,17 +1,21 @@
-//! "Did you mean": the known name that is closest to one that is not known.
+//! "Did you mean": the known name that is most similar to an unknown one.
 
 use std::cmp::Reverse;
 
+use strsim::osa_distance;
+
 use super::problem::Problems;
 
-/// Names longer than this are compared with nothing.
+/// Longer names get no suggestion, because the comparison takes quadratic time.
 const MAX_CHARS: usize = 64;
-/// So many known names are looked at: advice is not worth quadratic time.
+/// A name is compared with at most this many known names.
 const MAX_KNOWN: usize = 500;
+/// A list in an advice has at most this many names.
+const MAX_LISTED: usize = 24;
 
-/// Advice for someone who wrote `name` where one of `known` was expected:
-/// the closest of them, or all of them if `listed` and there are any. Of several
-/// that are as close it is the first, which is the default where there is one.
+/// The advice for an unknown `name`: the most similar of the `known` names, or a list of them that
+/// begins with `listed`. If several are equally similar, the first is suggested. Where there is a
+/// default, it comes first.
 pub(super) fn advice<'a>(
     name: &str,
     known: impl Iterator<Item = &'a str> + Clone,
@@ -27,27 +31,30 @@ pub(super) fn advice<'a>(
     let names: Vec<&str> = known.take(MAX_KNOWN).collect();
     match names.len() {
         0 => String::new(),
-        1..=24 => format!("{listed}: {}", names.join(", ")),
-        _ => format!("{listed}: {}, ...", names[..24].join(", ")),
+        1..=MAX_LISTED => format!("{listed}: {}", names.join(", ")),
+        _ => format!("{listed}: {}, ...", names[..MAX_LISTED].join(", ")),
     }
 }
 
-/// The known name with the fewest edits, if they are few for its length.
+/// The known name with the smallest edit distance, if that is small for its length.
 fn closest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let chars = name.chars().count();
     if chars > MAX_CHARS {
         return None;
     }
+    // Case does not count, nor does `-` in place of `_`.
+    let folded = |text: &str| text.replace('-', "_").to_ascii_lowercase();
+    let name = folded(name);
     known
         .take(MAX_KNOWN)
         .filter(|other| other.chars().count().abs_diff(chars) <= allowed_edits(chars))
-        .map(|other| (edits(name, other), other))
+        .map(|other| (osa_distance(&name, &folded(other)), other))
         .filter(|(distance, other)| *distance <= allowed_edits(chars.min(other.chars().count())))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, other)| other)
 }
 
-/// The known name that begins most like `name`, if at least half of it is the same.
+/// The known name with the longest common beginning, if that is at least half of `name`.
 fn same_start<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let half = name.chars().count().div_ceil(2).max(3);
     known
@@ -58,33 +65,9 @@ fn same_start<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'
         .map(|(_, other)| other)
 }
 
-/// A third of the characters may differ, and one in short names.
+/// A third of the characters may differ. In a short name, one character may differ.
 fn allowed_edits(chars: usize) -> usize {
     (chars / 3).max(1)
-}
-
-/// Insertions, deletions, substitutions and swaps of neighbours (optimal
-/// string alignment), in lower case and with `-` as `_`.
-fn edits(one: &str, other: &str) -> usize {
-    let fold = |text: &str| -> Vec<char> {
-        text.chars().map(|c| if c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
-    };
-    let (one, other) = (fold(one), fold(other));
-    let mut before: Vec<usize> = Vec::new();
-    let mut above: Vec<usize> = (0..=other.len()).collect();
-    for i in 1..=one.len() {
-        let mut row = vec![i];
-        for j in 1..=other.len() {
-            let differs = usize::from(one[i - 1] != other[j - 1]);
-            let mut best = (above[j] + 1).min(row[j - 1] + 1).min(above[j - 1] + differs);
-            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
-                best = best.min(before[j - 2] + 1);
-            }
-            row.push(best);
-        }
-        before = std::mem::replace(&mut above, row);
-    }
-    above[other.len()]
 }
 
 #[cfg(test)]
@@ -92,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closest_name_is_suggested_and_a_far_one_is_not() {
+    fn the_most_similar_name_is_suggested_but_no_different_one() {
         let known = ["per-client", "global", "limit", "hosts"];
         let cases = [
             ("per-clent", Some("per-client")),
@@ -108,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_close_name_one_that_begins_alike_is_suggested() {
+    fn without_a_similar_name_one_with_the_same_beginning_is_suggested() {
         let known = ["global", "per-client"];
         assert_eq!(same_start("per-usr", known.into_iter()), Some("per-client"));
         assert_eq!(same_start("pe", known.into_iter()), None);
     }
 
     #[test]
-    fn of_several_names_that_are_as_close_the_first_is_suggested() {
+    fn of_several_equally_similar_names_the_first_is_suggested() {
         let known = ["sliding_window", "sliding_log", "token_bucket"];
         assert_eq!(same_start("sliding", known.into_iter()), Some("sliding_window"));
         assert_eq!(same_start("sliding_l", known.into_iter()), Some("sliding_log"));

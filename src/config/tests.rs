@@ -45,7 +45,7 @@ fn compile(text: &str) -> Config {
 }
 
 #[test]
-fn the_smallest_file_has_safe_defaults_for_all_else() {
+fn the_smallest_file_has_safe_defaults() {
     let Compiled { config, warnings, .. } = parse(SMALLEST).unwrap();
     assert!(warnings.is_empty(), "{warnings}");
     assert_eq!(config.listeners[0].max_head_bytes, 32 * 1024);
@@ -61,7 +61,7 @@ fn the_smallest_file_has_safe_defaults_for_all_else() {
 }
 
 #[test]
-fn without_a_file_the_same_holds_as_with_the_smallest_one() {
+fn running_without_a_file_equals_the_smallest_file() {
     let Endpoint(to) = "http://127.0.0.1:9000".parse().unwrap();
     let ListenAddress(listen) = ":8080".parse().unwrap();
     let single = Config::single(listen, to, "100/minute".parse().unwrap(), KeyExpr::Ip).unwrap();
@@ -167,7 +167,7 @@ fn references_are_replaced_in_any_text() {
     let name = directory.path().join("gateway.yaml");
     let env = |variable: &str| (variable == "PORT").then(|| "81".to_owned());
     let error = Config::parse(&text, &name.to_string_lossy(), &env).unwrap_err().to_string();
-    assert!(error.contains("a route needs a name without blanks"), "{error}");
+    assert!(error.contains("a route needs a name without leading or trailing blanks"), "{error}");
     let text = text.replace(" ${HOST:-}", "${HOST:-}");
     let Compiled { config, files, .. } =
         Config::parse(&text, &name.to_string_lossy(), &env).unwrap();
@@ -229,7 +229,7 @@ fn files_above_8_mib_are_refused_and_those_below_are_not() {
 }
 
 #[test]
-fn nothing_makes_a_small_file_large_or_deep() {
+fn a_small_file_cannot_become_large_or_deep() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let wide = format!("a: &a {}\nb: [{}]", "x".repeat(100_000), "*a,".repeat(10_000));
     let merged = format!("a: &a {{ x: 1 }}\nb: {{ {} }}", "<<: *a, ".repeat(20_000));
@@ -240,7 +240,7 @@ fn nothing_makes_a_small_file_large_or_deep() {
 }
 
 #[test]
-fn a_file_that_many_references_repeat_is_read_into_a_bound() {
+fn inserted_files_have_a_total_bound() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("large"), "x".repeat(1024 * 1024)).unwrap();
     let text = format!("listeners: [{}]", "\"${file:large}\", ".repeat(100));
@@ -259,7 +259,7 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn the_schema_knows_what_works_and_nothing_else() {
+fn the_schema_contains_only_supported_fields() {
     let schema = schema();
     let text = schema.to_string();
     let policy = &schema["$defs"]["policy"];
@@ -314,7 +314,7 @@ fn a_file_that_is_no_text_is_refused() {
     let path = directory.path().join("gateway.yaml");
     std::fs::write(&path, b"a: \xff").unwrap();
     let error = load(&path).unwrap_err().to_string();
-    assert!(error.ends_with("gateway.yaml: it is no UTF-8 text"), "{error}");
+    assert!(error.ends_with("gateway.yaml: it is not UTF-8 text"), "{error}");
     std::fs::write(&path, SMALLEST).unwrap();
     assert_eq!(load(&path).unwrap().config.routes.len(), 1);
 }
@@ -336,6 +336,6 @@ fn a_name_that_is_a_number_must_be_quoted_since_it_could_hide_a_duplicate() {
         compile(&policies(&format!("  {name}: {one}\n  p: {one}")));
         let report =
             parse(&policies(&format!("  {name}: {one}\n  p: {one}\n  p: {one}"))).unwrap_err();
-        assert!(report.to_string().contains("\"p\" stands here a second time"), "{report}");
+        assert!(report.to_string().contains("\"p\" appears a second time"), "{report}");
     }
 }

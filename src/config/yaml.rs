@@ -1,8 +1,8 @@
-//! From YAML to [`Node`]s: the only file that knows the YAML crate.
+//! Parses YAML into [`Node`]s. Only this file uses the YAML crate.
 //!
-//! Syntax errors, YAML bombs (by the parser's budget of nodes, depth, aliases
-//! and bytes) and files above [`MAX_BYTES`] end it at once. Duplicate keys are
-//! recorded and do not, so that they are reported together with all else.
+//! Parsing stops at a syntax error, at a YAML bomb (the parser has a budget of nodes, depth, aliases
+//! and bytes) and at a file above [`MAX_BYTES`]. It does not stop at duplicate keys, so that they
+//! are reported together with other mistakes.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,34 +10,34 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_yaml::{DuplicateKeyPolicy, NonFiniteFloatPolicy, RenderOptions, Spanned};
 
-use super::node::{Entry, Node, Span, Text, Value};
+use super::node::{Entry, Node, Text, TextSpan, Value};
 use super::problem::Problems;
 use super::quotes;
 
 /// The largest file that is read, in bytes.
 pub(super) const MAX_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The tree of `text`, or none if that is no YAML; mistakes go to `problems`.
+/// The tree of `text`. None if `text` is not YAML. Mistakes go to `problems`.
 pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_BYTES) {
-        problems.error(Span::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
+        problems.error(TextSpan::FILE, "the file is larger than 8 MiB", "split it, or shorten it");
         return None;
     }
     let options = serde_yaml::options! {
         strict_booleans: true,
-        // Both of the pairs are handed to the visitor below, which reports them.
+        // The visitor below gets both entries, and reports them.
         duplicate_keys: DuplicateKeyPolicy::LastWins,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     };
     match serde_yaml::from_str_with_options::<Spanned<Untyped>>(text, options) {
         Ok(Spanned { value: Untyped::Null, .. }) => {
             let advice = "write at least listeners, routes and upstreams";
-            problems.error(Span::FILE, "the file is empty", advice);
+            problems.error(TextSpan::FILE, "the file is empty", advice);
             None
         }
         Ok(tree) => Some(Source { text, problems }.node(tree)),
         Err(error) => {
-            let span = error.location().map_or(Span::FILE, span);
+            let span = error.location().map_or(TextSpan::FILE, span);
             let (message, advice) = reason(&error, text, span);
             problems.error(span, &message, advice);
             None
@@ -45,8 +45,8 @@ pub(super) fn parse(text: &str, problems: &Problems) -> Option<Node> {
     }
 }
 
-/// The parser's words without its own rendering of the place, and advice.
-fn reason(error: &serde_yaml::Error, text: &str, span: Span) -> (String, &'static str) {
+/// The message of the parser without its position, and advice.
+fn reason(error: &serde_yaml::Error, text: &str, span: TextSpan) -> (String, &'static str) {
     if is_budget(error) {
         let advice = "write less, or repeat less by aliases";
         return ("from here on the file is too large or too deep".to_owned(), advice);
@@ -55,10 +55,10 @@ fn reason(error: &serde_yaml::Error, text: &str, span: Span) -> (String, &'stati
     let words = error.without_snippet().render_with_options(RenderOptions::new(&formatter));
     let first = words.lines().next().unwrap_or_default();
     let first = first.split(" at line ").next().unwrap_or(first);
-    (format!("this is no valid YAML: {first}"), quotes::advice(text, span))
+    (format!("this is not valid YAML: {first}"), quotes::advice(text, span))
 }
 
-/// Whether the parser's bound on work was reached, in the file or behind an alias.
+/// Whether the budget of the parser was exceeded, in the file or in an alias.
 fn is_budget(error: &serde_yaml::Error) -> bool {
     match error.without_snippet() {
         serde_yaml::Error::Budget { .. } => true,
@@ -67,11 +67,11 @@ fn is_budget(error: &serde_yaml::Error) -> bool {
     }
 }
 
-fn span(location: serde_yaml::Location) -> Span {
-    Span { line: location.line(), column: location.column(), length: location.span().len() }
+fn span(location: serde_yaml::Location) -> TextSpan {
+    TextSpan { line: location.line(), column: location.column(), length: location.span().len() }
 }
 
-/// What the parser hands over, before places are attached.
+/// A value from the parser, before it gets its position.
 enum Untyped {
     Null,
     Bool(bool),
@@ -81,15 +81,15 @@ enum Untyped {
     Map(Vec<(Spanned<String>, Spanned<Untyped>)>),
 }
 
-/// The text that a tree came from.
+/// The text of a tree.
 struct Source<'a> {
     text: &'a str,
     problems: &'a Problems,
 }
 
 impl Source<'_> {
-    /// Places are those of the definition: what an alias repeats is wrong
-    /// where it is written, not where it is used.
+    /// Positions are those of the definition, because a mistake in an alias must be corrected where
+    /// its value is written, not where it is used.
     fn node(&self, tree: Spanned<Untyped>) -> Node {
         let value = match tree.value {
             Untyped::Null => Value::Null,
@@ -111,13 +111,13 @@ impl Source<'_> {
         let mut entries = Vec::with_capacity(pairs.len());
         for (key, value) in pairs {
             let place = span(key.defined);
-            // The parser keeps only the last of equal keys once a map has a
-            // number as a key, so such a map could hide a duplicate.
+            // If a map has a number as a key, the parser keeps only the last of equal keys, so a
+            // duplicate could be hidden.
             if self.written(key.defined).is_some_and(is_number) {
                 let message = format!("the name {} is a number", key.value);
                 self.problems.error(place, &message, "put it in quotes");
             } else if !seen.insert(key.value.clone()) {
-                let message = format!("{:?} stands here a second time", key.value);
+                let message = format!("{:?} appears a second time", key.value);
                 self.problems.error(place, &message, "remove or rename one of them");
                 continue;
             }
@@ -134,7 +134,7 @@ impl Source<'_> {
     }
 }
 
-/// Whether the parser takes a key that is written so for an integer.
+/// Whether the parser reads a key with this text as an integer.
 fn is_number(written: &str) -> bool {
     let unsigned = written.trim_start_matches(['-', '+']);
     let all = |digits: &str, radix: u32| {

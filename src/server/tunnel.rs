@@ -20,7 +20,7 @@ use tokio::time::sleep_until;
 use tokio_util::io::InspectReader;
 
 use crate::drain::Drain;
-use crate::message::Carried;
+use crate::telemetry::TunnelBytes;
 use crate::time::monotonic;
 
 /// A tunnel that a response opens.
@@ -28,7 +28,7 @@ use crate::time::monotonic;
 pub(super) struct Tunnel<B> {
     backend: OnUpgrade,
     /// Counts the bytes from the backend, if the service asks for that.
-    carried: Option<Carried>,
+    carried: Option<TunnelBytes>,
     /// Held while the tunnel lasts.
     _body: B,
 }

@@ -128,7 +128,7 @@ fn what_cannot_be_is_refused_with_advice() {
         (&["get", "both", "10.0.0.1"], "write it as ip=...&path=..."),
         (&["set", "each", "ann", "lots"], "write a count per time"),
         (&["set", "each", "ann", "0"], "a limit of 0 would let nothing pass"),
-        (&["set", "each", "ann", "5/fortnight"], "is no unit of time"),
+        (&["set", "each", "ann", "5/fortnight"], "is not a unit of time"),
     ];
     for (arguments, said) in cases {
         let output = gateway.overrides(arguments);

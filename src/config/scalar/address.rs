@@ -1,4 +1,4 @@
-//! Addresses: where to listen, and blocks of addresses.
+//! Addresses to listen on, and blocks of addresses.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::server;
 
 const ADVICE: &str = "write an IP address and a port, like 0.0.0.0:8080 or \"[::]:8080\", or a \
                       Unix socket, like unix:/run/tollgate.sock";
-/// What the kernel takes, with room for what a socket is called until it is in its place.
+/// The bound of the kernel, minus space for the temporary name of a socket.
 const MAX_SOCKET_PATH_BYTES: usize = 96;
 
-/// Where to listen: `127.0.0.1:8080`, `[::]:8080`, `:8080` for all IPv4
+/// An address to listen on: `127.0.0.1:8080`, `[::]:8080`, `:8080` for all IPv4
 /// addresses, or `unix:/run/tollgate.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress(pub server::ListenAddress);
@@ -46,10 +46,10 @@ impl FromStr for ListenAddress {
             return Ok(Self(server::ListenAddress::Tcp((Ipv4Addr::UNSPECIFIED, port).into())));
         }
         let (host, port) = text.rsplit_once(':').ok_or_else(|| {
-            ScalarError::new(format!("\"{text}\" is no address to listen on"), ADVICE)
+            ScalarError::new(format!("\"{text}\" is not an address to listen on"), ADVICE)
         })?;
         port_number(port)?;
-        Err(ScalarError::new(format!("\"{host}\" is no IP address"), ADVICE))
+        Err(ScalarError::new(format!("\"{host}\" is not an IP address"), ADVICE))
     }
 }
 
@@ -57,7 +57,7 @@ impl FromStr for ListenAddress {
 fn socket_path(path: &str) -> Result<PathBuf, ScalarError> {
     let advice = "write an absolute path, like unix:/run/tollgate.sock";
     if !path.starts_with('/') || path.ends_with('/') {
-        return Err(ScalarError::new(format!("\"{path}\" is no path of a socket"), advice));
+        return Err(ScalarError::new(format!("\"{path}\" is not the path of a socket"), advice));
     }
     if path.len() > MAX_SOCKET_PATH_BYTES {
         let message = format!("a socket's path has at most {MAX_SOCKET_PATH_BYTES} bytes");
@@ -66,11 +66,11 @@ fn socket_path(path: &str) -> Result<PathBuf, ScalarError> {
     Ok(PathBuf::from(path))
 }
 
-/// A port, also 0.
+/// A port, which may be 0.
 pub(super) fn port_number(text: &str) -> Result<u16, ScalarError> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits).ok_or_else(|| {
-        ScalarError::new(format!("\"{text}\" is no port"), "a port is a number up to 65535")
+        ScalarError::new(format!("\"{text}\" is not a port"), "a port is a number up to 65535")
     })
 }
 
@@ -89,12 +89,12 @@ impl FromStr for Cidr {
         }
         let advice = "write a block like 10.0.0.0/8 or 2001:db8::/32, or one address";
         let block: IpNet = text.parse().map_err(|_| {
-            ScalarError::new(format!("\"{text}\" is no block of addresses"), advice)
+            ScalarError::new(format!("\"{text}\" is not a block of addresses"), advice)
         })?;
-        // 10.0.0.1/8 is most often a slip: was the address meant, or the block?
+        // 10.0.0.1/8 is usually a mistake: it is not clear whether the address or the block is meant.
         if block.trunc() != block {
-            let message = format!("\"{text}\" has bits set behind its prefix");
-            return Err(ScalarError::new(message, "set the bits behind the prefix to zero"));
+            let message = format!("\"{text}\" has bits set after its prefix");
+            return Err(ScalarError::new(message, "set the bits after the prefix to zero"));
         }
         Ok(Self(block))
     }

@@ -4,12 +4,14 @@ use std::str::FromStr;
 
 use http::uri::PathAndQuery;
 
-use super::{Endpoint, ScalarError, TargetText};
+use super::endpoint::Endpoint;
+use super::target::TargetText;
+use super::text::ScalarError;
 use crate::proxy::Target;
 
 const ADVICE: &str = "write the whole URL, like https://issuer.example/.well-known/jwks.json";
 
-/// A document on a server of HTTP.
+/// A document on an HTTP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct DocumentUrl {
     pub(in crate::config) target: Target,
@@ -17,12 +19,12 @@ pub(in crate::config) struct DocumentUrl {
 }
 
 impl DocumentUrl {
-    /// Whether a text is meant to be a URL, and not a path.
+    /// Whether a text is a URL, and not a path.
     pub(in crate::config) fn is_url(text: &str) -> bool {
         text.contains("://")
     }
 
-    /// Whether a machine on the way to the server can change what it says.
+    /// Whether a machine between the gateway and the server could change the document.
     pub(in crate::config) fn is_exposed(&self) -> bool {
         match &self.target {
             Target::Http(authority) => !is_loopback(authority.host()),
@@ -85,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_document_is_refused() {
+    fn other_texts_are_refused() {
         for text in [
             "keys.json",
             "ftp://a.test/keys",

@@ -4,17 +4,23 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::number::leading;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 const ADVICE: &str = "write a number and a unit (ms, s, m, h, d), like 30s or 1m30s";
-/// The longest duration in microseconds: ten years, so that sums of several stay far from overflow.
+/// The longest duration in microseconds: ten years. Sums of several durations do not overflow.
 const MAX_US: u64 = 3653 * 86_400_000_000;
 
-/// A duration, never a bare number.
+/// A duration, which always has a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Period(pub(in crate::config) Duration);
 
-written_as_text!(Period, "A number and a unit, several of them in a row", "250ms", "5s", "1m30s");
+written_as_text!(
+    Period,
+    "A number with a unit, or several of them in sequence",
+    "250ms",
+    "5s",
+    "1m30s"
+);
 
 impl FromStr for Period {
     type Err = ScalarError;
@@ -24,7 +30,7 @@ impl FromStr for Period {
     }
 }
 
-/// The sum of all `number unit` pairs in microseconds; `whole` is for messages.
+/// The sum of all `number unit` pairs in microseconds. `whole` is for messages.
 pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
     let mut total_us: u64 = 0;
     let mut rest = text;
@@ -37,7 +43,7 @@ pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
             return Err(ScalarError::new(message, ADVICE));
         }
         let unit_us = unit_us(unit).ok_or_else(|| {
-            ScalarError::new(format!("\"{unit}\" is no unit of time"), "use ms, s, m, h, d or w")
+            ScalarError::new(format!("\"{unit}\" is not a unit of time"), "use ms, s, m, h, d or w")
         })?;
         total_us = number
             .checked_mul(unit_us)
@@ -51,7 +57,7 @@ pub(super) fn micros(text: &str, whole: &str) -> Result<u64, ScalarError> {
     }
 }
 
-/// A unit of time, short or as a word, in microseconds.
+/// A unit of time, as an abbreviation or a word, in microseconds.
 pub(super) fn unit_us(unit: &str) -> Option<u64> {
     Some(match unit {
         "ms" | "millisecond" | "milliseconds" => 1000,

@@ -7,12 +7,12 @@ use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
 use super::address::port_number;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::proxy::Target;
 
 const ADVICE: &str = "write http://host:port, https://host, h2c://host:port or unix:/path";
 
-/// Where requests go.
+/// The address of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(pub Target);
 
@@ -50,7 +50,7 @@ impl FromStr for Endpoint {
                 Target::Https(authority, host)
             }
             _ => {
-                let message = format!("\"{scheme}\" is no scheme of an endpoint");
+                let message = format!("\"{scheme}\" is not a scheme of an endpoint");
                 return Err(ScalarError::new(message, ADVICE));
             }
         };
@@ -59,25 +59,25 @@ impl FromStr for Endpoint {
 }
 
 fn unix(path: &str) -> Result<Endpoint, ScalarError> {
-    // `unix:///run/app.sock` is the same, written as a URL.
+    // `unix:///run/app.sock` is the same as a URL.
     let path = path.strip_prefix("//").unwrap_or(path);
     if path.starts_with('/') {
         return Ok(Endpoint(Target::Unix(PathBuf::from(path))));
     }
-    let message = format!("\"unix:{path}\" names no socket");
+    let message = format!("\"unix:{path}\" is not the path of a socket");
     Err(ScalarError::new(message, "write the whole path, like unix:/run/app.sock"))
 }
 
-/// The host as a certificate names it.
+/// The host in the form that certificates contain.
 fn server_name(host: &str) -> Result<ServerName<'static>, ScalarError> {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(bare.to_owned()).map_err(|_| {
-        let message = format!("no certificate can be for \"{host}\"");
+        let message = format!("\"{host}\" cannot be the name in a certificate");
         ScalarError::new(message, "write a host, like https://api.example.com")
     })
 }
 
-/// The authority with its port written, `usual` if none was.
+/// The authority with a port, which is `usual` if none is written.
 fn authority(rest: &str, usual: u16) -> Result<Authority, ScalarError> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains(['/', '?', '#']) {
@@ -88,7 +88,7 @@ fn authority(rest: &str, usual: u16) -> Result<Authority, ScalarError> {
         let message = "an endpoint has no user or password";
         return Err(ScalarError::new(message, ADVICE));
     }
-    let invalid = || ScalarError::new(format!("\"{rest}\" is no host with a port"), ADVICE);
+    let invalid = || ScalarError::new(format!("\"{rest}\" is not a host with a port"), ADVICE);
     let parsed: Authority = rest.parse().map_err(|_| invalid())?;
     let port = match rest.get(parsed.host().len()..).and_then(|tail| tail.strip_prefix(':')) {
         Some(port) => port_number(port)?,

@@ -1,25 +1,25 @@
-//! Words of HTTP: methods, names and values of header fields.
+//! Elements of HTTP: methods, and the names and values of header fields.
 
 use std::str::FromStr;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 /// A method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct MethodName(pub(in crate::config) Method);
 
-written_as_text!(MethodName, "A method, in capitals", "GET", "POST");
+written_as_text!(MethodName, "A method, in capital letters", "GET", "POST");
 
 impl FromStr for MethodName {
     type Err = ScalarError;
 
-    /// Methods are case-sensitive (RFC 9110, section 9.1), so `get` would
-    /// never match what clients send.
+    /// Methods are case-sensitive (RFC 9110, section 9.1), so `get` would never match the method of a
+    /// request.
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let advice = "methods are written in capitals: GET, POST, ...";
-        let invalid = || ScalarError::new(format!("\"{text}\" is no method"), advice);
+        let invalid = || ScalarError::new(format!("\"{text}\" is not a method"), advice);
         if text.bytes().any(|byte| byte.is_ascii_lowercase()) {
             return Err(invalid());
         }
@@ -39,7 +39,7 @@ impl FromStr for FieldName {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         text.parse().map(Self).map_err(|_| {
             let advice = "use letters, digits and -, like x-api-key";
-            ScalarError::new(format!("\"{text}\" is no name of a header field"), advice)
+            ScalarError::new(format!("\"{text}\" is not a valid name of a header field"), advice)
         })
     }
 }
@@ -53,11 +53,11 @@ written_as_text!(FieldValue, "The value of a header field", "2");
 impl FromStr for FieldValue {
     type Err = ScalarError;
 
-    /// Without blanks around it: those never reach a comparison (RFC 9110, section 5.5).
+    /// The value has no blanks around it, because parsers remove them (RFC 9110, section 5.5).
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let invalid = || {
-            let advice = "use one line of visible characters, without blanks around it";
-            ScalarError::new(format!("{text:?} is no value of a header field"), advice)
+            let advice = "use one line of visible characters, without leading or trailing blanks";
+            ScalarError::new(format!("{text:?} is not a valid value of a header field"), advice)
         };
         if text.trim() != text {
             return Err(invalid());

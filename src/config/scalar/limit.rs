@@ -1,9 +1,10 @@
-//! Limits: a rate, or a bare count where time does not matter.
+//! Limits: a rate, or a count without a time.
 
 use std::str::FromStr;
 
+use super::rate::Rate;
 use super::rate::count;
-use super::{Rate, ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::algorithm::Quota;
 use crate::store::overrides::Override;
 use crate::time::Span;
@@ -11,15 +12,15 @@ use crate::time::Span;
 /// How much a policy admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) enum Limit {
-    /// So much in so long a time.
+    /// A number of units in a window of time.
     Rate(Quota),
-    /// So much at the same time.
+    /// A number of units at the same time.
     Count(u64),
 }
 
 written_as_text!(
     Limit,
-    "A count per window of time; or a bare count of what may be in flight at once",
+    "A count per window of time, or a count without a time for requests in progress",
     "100/minute",
     "5/s",
     "1_000/15m",
@@ -27,7 +28,7 @@ written_as_text!(
 );
 
 impl Limit {
-    /// Units.
+    /// The number of units.
     pub(in crate::config) const fn units(self) -> u64 {
         match self {
             Self::Rate(quota) => quota.limit(),
@@ -35,7 +36,7 @@ impl Limit {
         }
     }
 
-    /// In which time they count; zero if it does not matter.
+    /// The window of time. Zero for a count.
     pub(in crate::config) const fn window(self) -> Span {
         match self {
             Self::Rate(quota) => quota.window(),
@@ -47,25 +48,25 @@ impl Limit {
 impl FromStr for Limit {
     type Err = ScalarError;
 
-    /// What is neither is most likely meant to be a rate.
+    /// A text that is neither gets the error of a rate, which is most likely intended.
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let bare = count(text.trim()).map(Self::Count);
         bare.or_else(|_| text.parse().map(|Rate(quota)| Self::Rate(quota)))
     }
 }
 
-/// What a policy or a plan admits.
+/// The limit of a policy or a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) enum Allowance {
-    /// Everything.
+    /// No limit.
     Unlimited,
-    /// This much.
+    /// This limit.
     Limited(Limit),
 }
 
 written_as_text!(
     Allowance,
-    "A count per window of time; a bare count of what may be in flight at once; or unlimited",
+    "A count per window of time, a count without a time for requests in progress, or unlimited",
     "1000/minute",
     "20",
     "unlimited"
@@ -80,14 +81,13 @@ impl FromStr for Allowance {
         }
         if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
             let advice = "write a count per time, like 1000/minute, or unlimited";
-            return Err(ScalarError::new(format!("\"{text}\" is no limit"), advice));
+            return Err(ScalarError::new(format!("\"{text}\" is not a limit"), advice));
         }
         text.parse().map(Self::Limited)
     }
 }
 
-/// The limit of a single key: `unlimited`, a rate, or a bare count in its
-/// policy's own window.
+/// The limit of a single key: `unlimited`, a rate, or a count in the window of its policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyLimit(pub Override);
 

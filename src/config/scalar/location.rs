@@ -1,23 +1,22 @@
-//! Where requests are led: targets of redirects, prefixes of paths, and hosts
-//! with their ports.
+//! Targets of redirects, prefixes of paths, and hosts with their ports.
 
 use std::str::FromStr;
 
 use http::HeaderValue;
 
 use super::address::port_number;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::message::Location;
 use crate::request::{PathPattern, Segment};
 use crate::routes::HostPattern;
 
-/// Where a redirect leads.
+/// The target of a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct LocationText(pub(in crate::config) Location);
 
 written_as_text!(
     LocationText,
-    "A path or an address, filled in with {host}, {path}, {query} and parameters",
+    "A path or a URL, which may contain {host}, {path}, {query} and parameters",
     "https://{host}{path}{query}",
     "/orders/{id}"
 );
@@ -32,11 +31,11 @@ impl FromStr for LocationText {
     }
 }
 
-/// Whole segments at the start of a path: `/v1`, `/shop/api`.
+/// Whole segments at the beginning of a path: `/v1`, `/shop/api`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct PrefixText(pub(in crate::config) PathPattern);
 
-written_as_text!(PrefixText, "Whole segments at the start of a path", "/v1", "/shop/api");
+written_as_text!(PrefixText, "Whole segments at the beginning of a path", "/v1", "/shop/api");
 
 impl FromStr for PrefixText {
     type Err = ScalarError;
@@ -56,19 +55,19 @@ impl FromStr for PrefixText {
 }
 
 impl PrefixText {
-    /// The text, which neither is empty nor ends with a slash.
+    /// The text, which is not empty and does not end with a slash.
     pub(in crate::config) fn text(&self) -> String {
         self.0.to_string()
     }
 }
 
-/// The value of a Host field.
+/// The value of a `Host` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct HostAndPort(pub(in crate::config) HeaderValue);
 
 written_as_text!(
     HostAndPort,
-    "A host, with its port if that is not the usual one",
+    "A host, with a port if that is not the default of the scheme",
     "internal.example",
     "internal.example:8080"
 );
@@ -83,7 +82,7 @@ impl FromStr for HostAndPort {
             _ => (text, None),
         };
         port.map(port_number).transpose()?;
-        let invalid = || ScalarError::new(format!("\"{text}\" is no host"), ADVICE);
+        let invalid = || ScalarError::new(format!("\"{text}\" is not a host"), ADVICE);
         match host.parse() {
             Ok(HostPattern::Exact(_)) => text.parse().map(Self).map_err(|_| invalid()),
             Ok(HostPattern::Below(_)) => Err(invalid()),

@@ -1,9 +1,8 @@
-//! Whole numbers with digit separators: what rates, sizes and durations share.
+//! Whole numbers with digit separators, which rates, sizes and durations contain.
 
-use super::ScalarError;
+use super::text::ScalarError;
 
-/// The number at the start of `text`, and what follows it. `_` may stand
-/// between digits.
+/// The number at the beginning of `text`, and the rest. There may be `_` between digits.
 pub(super) fn leading<'t>(
     text: &'t str,
     what: &str,
@@ -21,7 +20,7 @@ pub(super) fn leading<'t>(
         return Err(ScalarError::new(message, advice));
     }
     if rest.starts_with(['.', ',']) {
-        let message = format!("{what} \"{text}\" is no whole number");
+        let message = format!("{what} \"{text}\" is not a whole number");
         return Err(ScalarError::new(message, "use a smaller unit instead of a fraction"));
     }
     let number = digits

@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use super::number::leading;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 const ADVICE: &str = "write a number from 0 to 100 and %, like 10%";
 
-/// From 0 to 100 percent.
+/// A percentage from 0 to 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Percent(pub(in crate::config) u8);
 
@@ -19,11 +19,11 @@ impl FromStr for Percent {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let (number, unit) = leading(text, "the percentage", ADVICE)?;
         if unit.trim_start() != "%" {
-            return Err(ScalarError::new(format!("\"{text}\" is no percentage"), ADVICE));
+            return Err(ScalarError::new(format!("\"{text}\" is not a percentage"), ADVICE));
         }
         match u8::try_from(number) {
             Ok(percent @ 0..=100) => Ok(Self(percent)),
-            _ => Err(ScalarError::new(format!("{text} is more than all of it"), ADVICE)),
+            _ => Err(ScalarError::new(format!("{text} is more than 100%"), ADVICE)),
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::str::FromStr;
 
+use super::duration;
 use super::number::leading;
-use super::{ScalarError, duration, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::algorithm::{MAX_LIMIT, Quota};
 use crate::time::Span;
 
 const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m";
 
-/// So many requests in so long a time.
+/// A number of units in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate(pub Quota);
 
@@ -21,7 +22,7 @@ impl FromStr for Rate {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let (count, window) = text
             .split_once('/')
-            .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" says no time"), ADVICE))?;
+            .ok_or_else(|| ScalarError::new(format!("the rate \"{text}\" has no time"), ADVICE))?;
         let limit = self::count(count.trim())?;
         let window = Span::from_micros(window_us(window.trim(), text)?);
         Quota::new(limit, window)
@@ -38,7 +39,7 @@ pub(super) fn count(count: &str) -> Result<u64, ScalarError> {
         "k" => 1000,
         "M" => 1_000_000,
         _ => {
-            let message = format!("the count \"{count}\" is no whole number");
+            let message = format!("the count \"{count}\" is not a whole number");
             return Err(ScalarError::new(message, ADVICE));
         }
     };
@@ -49,16 +50,16 @@ fn too_large() -> ScalarError {
     ScalarError::new(format!("the count is above {MAX_LIMIT}"), "use a smaller count and window")
 }
 
-/// One unit, or a duration.
+/// The window: one unit of time, or a duration.
 fn window_us(window: &str, rate: &str) -> Result<u64, ScalarError> {
     if window.is_empty() {
-        return Err(ScalarError::new(format!("the rate \"{rate}\" says no time"), ADVICE));
+        return Err(ScalarError::new(format!("the rate \"{rate}\" has no time"), ADVICE));
     }
     if window.starts_with(|first: char| first.is_ascii_digit()) {
         return duration::micros(window, window);
     }
     duration::unit_us(window).ok_or_else(|| {
-        let message = format!("\"{window}\" is no unit of time");
+        let message = format!("\"{window}\" is not a unit of time");
         ScalarError::new(message, "use ms, s, m, h, d, w or second, minute, hour, day, week")
     })
 }

@@ -1,11 +1,11 @@
-//! After what a request is sent again: `connect`, `reset`, `502`, `503`, `504`.
+//! The failures after which a request is sent again: `connect`, `reset`, `502`, `503`, `504`.
 
 use std::str::FromStr;
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 use crate::proxy::RetryCause;
 
-/// After what a request is sent again.
+/// A failure after which a request is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct RetryOn(pub(in crate::config) RetryCause);
 
@@ -22,7 +22,7 @@ impl FromStr for RetryOn {
             "503" => RetryCause::Unavailable,
             "504" => RetryCause::GatewayTimeout,
             _ => {
-                let message = format!("\"{text}\" is nothing after which requests are sent again");
+                let message = format!("\"{text}\" is not a reason to send a request again");
                 return Err(ScalarError::new(message, "one of: connect, reset, 502, 503, 504"));
             }
         }))

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::number::leading;
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB";
 
@@ -27,7 +27,7 @@ impl FromStr for Size {
             "MiB" => 1 << 20,
             "GiB" => 1 << 30,
             other => {
-                return Err(ScalarError::new(format!("\"{other}\" is no unit of size"), ADVICE));
+                return Err(ScalarError::new(format!("\"{other}\" is not a unit of size"), ADVICE));
             }
         };
         let bytes = number.checked_mul(factor);

@@ -1,17 +1,17 @@
-//! What is asked for, and of whom: `/healthz?deep=1`, `api.example.com`.
+//! Targets of requests and names of servers: `/healthz?deep=1`, `api.example.com`.
 
 use std::str::FromStr;
 
 use http::uri::PathAndQuery;
 use rustls::pki_types::ServerName;
 
-use super::{ScalarError, written_as_text};
+use super::text::{ScalarError, written_as_text};
 
 /// A path with or without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct TargetText(pub(in crate::config) PathAndQuery);
 
-written_as_text!(TargetText, "A path, maybe with a query", "/healthz");
+written_as_text!(TargetText, "A path, which may have a query", "/healthz");
 
 impl FromStr for TargetText {
     type Err = ScalarError;
@@ -19,12 +19,12 @@ impl FromStr for TargetText {
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let parsed = text.parse().ok().filter(|_| text.starts_with('/'));
         let whole = parsed.filter(|it: &PathAndQuery| it.as_str() == text);
-        let invalid = || ScalarError::new(format!("\"{text}\" is no path"), "like /healthz");
+        let invalid = || ScalarError::new(format!("\"{text}\" is not a path"), "like /healthz");
         whole.map(Self).ok_or_else(invalid)
     }
 }
 
-/// The name, or the address, that a certificate is for.
+/// The name or the address in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct ServerNameText(pub(in crate::config) ServerName<'static>);
 
@@ -35,7 +35,7 @@ impl FromStr for ServerNameText {
 
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let invalid = |_| {
-            let message = format!("no certificate can be for \"{text}\"");
+            let message = format!("\"{text}\" cannot be the name in a certificate");
             ScalarError::new(message, "write a host, like api.example.com")
         };
         ServerName::try_from(text.to_owned()).map(Self).map_err(invalid)

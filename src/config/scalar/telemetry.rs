@@ -1,14 +1,14 @@
-//! Words of the sections `telemetry` and `runtime`.
+//! Values of the sections `telemetry` and `runtime`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
 
-use super::{ScalarError, read_as_text, written_as_text};
+use super::text::{ScalarError, read_as_text, written_as_text};
 use crate::telemetry::Output;
 
-/// The least severe level that is logged.
+/// The lowest level that is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Level(pub(in crate::config) LevelFilter);
 
@@ -27,13 +27,13 @@ impl FromStr for Level {
             "trace" => LevelFilter::TRACE,
             _ => {
                 let advice = "one of: off, error, warn, info, debug, trace";
-                return Err(ScalarError::new(format!("\"{text}\" is no log level"), advice));
+                return Err(ScalarError::new(format!("\"{text}\" is not a log level"), advice));
             }
         }))
     }
 }
 
-/// Where lines go: `stdout`, `stderr` or a file.
+/// The destination of a log: `stdout`, `stderr` or a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::config) struct OutputPath(pub(in crate::config) Output);
 
@@ -52,7 +52,7 @@ impl FromStr for OutputPath {
     }
 }
 
-/// `false`, where the long form would say more.
+/// The word `false` in place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Off;
 
@@ -76,7 +76,7 @@ impl FromStr for Off {
             "false" => Ok(Self),
             _ => {
                 let advice = "write false, or a map like { path: stdout, format: json }";
-                Err(ScalarError::new(format!("\"{text}\" cannot stand here"), advice))
+                Err(ScalarError::new(format!("\"{text}\" is not valid here"), advice))
             }
         }
     }
@@ -86,7 +86,7 @@ impl FromStr for Off {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Workers(pub(in crate::config) Option<usize>);
 
-/// More threads than any machine has cores: a slip, not a wish.
+/// No machine has more cores, so a larger number is a mistake.
 const MAX_WORKERS: usize = 1024;
 
 written_as_text!(Workers, "auto (one for each core), or a number", "auto", "4");
@@ -102,7 +102,10 @@ impl FromStr for Workers {
             Ok(workers @ 1..=MAX_WORKERS) => Ok(Self(Some(workers))),
             _ => {
                 let advice = "write auto, or a number from 1 to 1024";
-                Err(ScalarError::new(format!("\"{text}\" is no number of workers"), advice))
+                Err(ScalarError::new(
+                    format!("\"{text}\" is not a valid number of workers"),
+                    advice,
+                ))
             }
         }
     }

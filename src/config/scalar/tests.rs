@@ -1,4 +1,4 @@
-//! Tables and properties of the scalars.
+//! Tables and properties of the values that are written as one text.
 
 use std::str::FromStr;
 
@@ -39,7 +39,7 @@ fn a_rate_is_a_count_and_a_time() {
 #[test]
 fn a_mistake_in_a_rate_says_what_would_be_right_in_one_line() {
     let error = "100".parse::<Rate>().unwrap_err().to_string();
-    let expected = "the rate \"100\" says no time; \
+    let expected = "the rate \"100\" has no time; \
                     write a count per time, like 100/minute, 5/s or 1_000/15m";
     assert_eq!(error, expected);
 }
@@ -128,7 +128,7 @@ fn one_address_is_a_block_of_its_own() {
     assert_eq!("::1".parse(), Ok(Cidr("::1/128".parse().unwrap())));
 }
 
-/// Reads `text` as everything there is; only a panic can fail.
+/// Reads `text` as each of the types. The test fails only if this panics.
 fn read_as_everything(text: &str) {
     fn read<T: FromStr<Err = ScalarError>>(text: &str) {
         if let Err(error) = text.parse::<T>() {

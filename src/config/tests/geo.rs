@@ -56,7 +56,7 @@ fn databases_are_read_and_their_files_are_watched() {
 }
 
 #[test]
-fn a_missing_or_broken_file_is_an_error_at_a_start() {
+fn a_missing_or_broken_database_is_an_error_at_a_start() {
     let directory = Directory::new("{ database: geo.mmdb }", "key: country");
     let missing = directory.load(&[]).unwrap_err();
     assert!(
@@ -70,12 +70,12 @@ fn a_missing_or_broken_file_is_an_error_at_a_start() {
     std::fs::remove_file(directory.at("geo.mmdb")).unwrap();
     std::fs::create_dir(directory.at("geo.mmdb")).unwrap();
     let other = directory.load(&[]).unwrap_err();
-    assert!(other.contains("cannot be used: it is no regular file"), "{other}");
+    assert!(other.contains("cannot be used: it is not a regular file"), "{other}");
 }
 
 /// What runs keeps the database that it has, and takes the rest of the file.
 #[test]
-fn a_missing_or_broken_file_is_passed_over_at_a_reload() {
+fn a_missing_or_broken_database_is_ignored_at_a_reload() {
     let directory = Directory::new("{ database: geo.mmdb }", "key: country");
     directory.put("geo.mmdb", &german());
     let first = directory.load(&[]).unwrap().config.geo_files;
@@ -123,13 +123,13 @@ fn a_file_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn what_no_database_has_and_what_no_policy_asks_for_is_said() {
+fn missing_locations_and_unused_databases_are_reported() {
     let directory = Directory::new("{ database: geo.mmdb }", "key: asn");
     directory.put("geo.mmdb", &german());
     let warnings = directory.load(&[]).unwrap().warnings.to_string();
     assert!(
         warnings.contains(
-            "the policy \"per-client\" asks for the network (asn), which is not in a database of \
+            "the policy \"per-client\" needs the network (asn), which is not in a database of \
              the kind GeoLite2-City"
         ),
         "{warnings}"
@@ -137,7 +137,7 @@ fn what_no_database_has_and_what_no_policy_asks_for_is_said() {
     let idle = Directory::new("{ database: geo.mmdb }", "key: ip");
     idle.put("geo.mmdb", &german());
     let warnings = idle.load(&[]).unwrap().warnings.to_string();
-    assert!(warnings.contains("no policy asks where a client is"), "{warnings}");
+    assert!(warnings.contains("no key needs a location"), "{warnings}");
     for used in [
         "plans: { from: country, limits: { \"NO\": 5/minute } }, key: ip",
         "exempt: { regions: [DE-BE] }, key: ip",

@@ -113,7 +113,7 @@ fn a_cost_is_settled_by_what_is_written() {
 }
 
 #[test]
-fn a_cost_by_header_is_one_without_it_and_never_more_than_can_pass() {
+fn a_cost_by_header_is_one_by_default_and_at_most_what_is_admitted_at_once() {
     let cost = |fields: &str| match &policy(fields).cost {
         Cost::Field { default, max, .. } => (*default, *max),
         other => panic!("{other:?}"),
@@ -161,7 +161,7 @@ fn plans_of_what_is_in_flight_are_counts_without_time() {
 }
 
 #[test]
-fn a_policy_that_is_off_judges_nothing_and_causes_no_warning() {
+fn a_policy_that_is_off_has_no_effect_and_no_warning() {
     let text = SMALLEST.replace("limit: 100/minute", "limit: 100/minute, mode: off");
     let Compiled { config, warnings, .. } = parse(&text).unwrap();
     assert!(warnings.is_empty(), "{warnings}");
@@ -169,13 +169,13 @@ fn a_policy_that_is_off_judges_nothing_and_causes_no_warning() {
 }
 
 #[test]
-fn a_plan_from_a_field_is_no_surprise_behind_a_proxy() {
+fn behind_a_proxy_a_plan_from_a_field_has_no_warning() {
     policy("limit: 5/s, plans: { from: header:x-plan, limits: { pro: unlimited } }");
 }
 
 /// Three bytes of a digest tell counters apart in Redis.
 #[test]
-fn policies_whose_counters_redis_would_take_for_one_are_refused_there() {
+fn policies_whose_counters_redis_cannot_distinguish_are_refused() {
     let quota = Quota::new(100, Span::from_secs(60)).unwrap();
     let counted = Algorithm::SlidingWindow(SlidingWindow::new(quota));
     let mut known = HashMap::new();

@@ -19,7 +19,7 @@ fn warns(routes: &str) -> bool {
 }
 
 #[test]
-fn the_root_alone_is_warned_of_unless_more_goes_to_its_upstream() {
+fn a_lone_root_has_a_warning_unless_other_routes_use_its_upstream() {
     for routes in [
         "{ path: /, upstream: app }",
         "{ path: /, upstream: app }, { path: /health, respond: {} }",
@@ -42,7 +42,7 @@ fn the_root_alone_is_warned_of_unless_more_goes_to_its_upstream() {
 }
 
 #[test]
-fn other_paths_alone_are_warned_of_only_if_no_other_route_has_an_upstream() {
+fn other_lone_paths_have_a_warning_only_if_no_other_route_has_an_upstream() {
     // The route of `api` is there.
     assert!(!warns("{ path: /graphql, upstream: app }"));
     let alone = |routes: &str| {

@@ -91,7 +91,7 @@ fn a_policy_has_the_terms_of_the_store_or_its_own() {
 }
 
 #[test]
-fn overrides_lie_in_a_file_beside_the_configuration_or_in_redis() {
+fn overrides_are_kept_in_a_file_beside_the_configuration_or_in_redis() {
     let overridable = "policies: { p: { key: ip, limit: 5/s, soft: 20%, overrides: true } }\n";
     let of = |store: &str| {
         let text = "listeners: [{ address: \"127.0.0.1:0\" }]\n\

@@ -28,7 +28,7 @@ fn health_is_as_it_was_written() {
 }
 
 #[test]
-fn endpoints_are_reached_as_their_scheme_says() {
+fn the_scheme_of_an_endpoint_decides_how_it_is_reached() {
     let secure = &compile(LARGEST).upstreams[1];
     let targets: Vec<_> = secure.endpoints.iter().map(|it| it.target.clone()).collect();
     let name = |name: &'static str| ServerName::try_from(name).unwrap();

@@ -1,0 +1,104 @@
+//! Values whose grammar another module defines: keys, patterns of routes, locations and JSON Pointers.
+
+use std::str::FromStr;
+
+use super::text::{ScalarError, written_as_text};
+use crate::meter::Pointer;
+use crate::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
+use crate::request::PathPattern;
+use crate::routes::HostPattern;
+
+/// A key of one word, such as `ip` or `header:x-tenant`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWord(pub KeyExpr);
+
+written_as_text!(KeyWord, "What one counter belongs to", "ip", "api_key", "header:x-tenant");
+
+impl FromStr for KeyWord {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse().map(Self).map_err(|error| match error {
+            KeyExprError::Unknown(word) => ScalarError::new(
+                format!("there is no key \"{word}\""),
+                "keys are ip, api_key, user, cookie:NAME, header:NAME, query:NAME, jwt:CLAIM, tls:subject, \
+                 param:NAME, path, method, host, route, country, region, asn and global",
+            ),
+            other => ScalarError::of(other, "like ip, cookie:session or header:x-tenant"),
+        })
+    }
+}
+
+/// A path pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct PathText(pub(in crate::config) PathPattern);
+
+written_as_text!(
+    PathText,
+    "A path, which may contain {param} for a segment, and end with * for any rest",
+    "/v1/orders/{id}",
+    "/v1/*",
+    "/grpc.*"
+);
+
+impl FromStr for PathText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse()
+            .map(Self)
+            .map_err(|error| ScalarError::of(error, "like /v1/orders/{id} or /v1/*"))
+    }
+}
+
+/// A host pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct HostText(pub(in crate::config) HostPattern);
+
+written_as_text!(
+    HostText,
+    "A host, or all subdomains of a host with *",
+    "api.example.com",
+    "*.example.com"
+);
+
+impl FromStr for HostText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse()
+            .map(Self)
+            .map_err(|error| ScalarError::of(error, "like api.example.com or *.example.com"))
+    }
+}
+
+/// A country, a region or a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::config) struct PlaceCode(pub(in crate::config) GeoCode);
+
+written_as_text!(PlaceCode, "A country, region or network", "DE", "DE-BE", "AS64500");
+
+impl FromStr for PlaceCode {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse().map(Self).map_err(|GeoCodeError::Malformed(text)| {
+            let message = format!("\"{text}\" is not a code of a country, region or network");
+            ScalarError::new(message, "like DE, DE-BE or AS64500")
+        })
+    }
+}
+
+/// The position of a value in a document (RFC 6901).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) struct PointerText(pub(in crate::config) Pointer);
+
+written_as_text!(PointerText, "A JSON Pointer (RFC 6901)", "/usage/total_tokens");
+
+impl FromStr for PointerText {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        text.parse().map(Self).map_err(|error| ScalarError::of(error, "like /usage/total_tokens"))
+    }
+}

@@ -1,0 +1,195 @@
+//! What every section is compiled with: the problems found so far, the files around the
+//! configuration, and the checks that several sections share.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::config::field::{Entries, Field, List, Spanned};
+use crate::config::node::TextSpan;
+use crate::config::problem::Problems;
+use crate::config::scalar::{FieldName, FieldValue, Period};
+use crate::config::surroundings::Surroundings;
+use crate::time::Span;
+
+/// The shortest and the longest time limit.
+pub(super) const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);
+/// Names appear in log lines and header fields.
+const MAX_NAME_CHARS: usize = 128;
+
+/// What every section is compiled with.
+pub(in crate::config) struct Context<'a> {
+    /// The problems found so far.
+    pub(in crate::config) problems: &'a Problems,
+    /// The environment and the files around the configuration.
+    pub(in crate::config) around: &'a Surroundings<'a>,
+}
+
+impl Context<'_> {
+    /// Records a mistake.
+    pub(super) fn error(&self, span: TextSpan, message: &str, advice: &str) {
+        self.problems.error(span, message, advice);
+    }
+
+    /// Records something that is most likely not intended.
+    pub(super) fn warning(&self, span: TextSpan, message: &str, advice: &str) {
+        self.problems.warning(span, message, advice);
+    }
+
+    /// The value of the field. If the field is absent, there is an error at `owner`.
+    pub(super) fn required<'f, T>(
+        &self,
+        field: &'f Field<T>,
+        owner: TextSpan,
+        message: &str,
+        advice: &str,
+    ) -> Option<&'f T> {
+        if field.is_absent() {
+            self.error(owner, message, advice);
+        }
+        field.value()
+    }
+
+    /// Reports a list that is given but empty.
+    pub(super) fn not_empty<T>(&self, list: &List<T>, message: &str, advice: &str) {
+        if let Some(given) = list.given().filter(|given| given.value.is_empty()) {
+            self.error(given.span, message, advice);
+        }
+    }
+
+    /// A number, if it is given and within `range`.
+    pub(super) fn number<N: TryFrom<u64>>(
+        &self,
+        field: &Field<u64>,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<N> {
+        let given = field.given()?;
+        N::try_from(self.within(given.value, given.span, name, range)?).ok()
+    }
+
+    /// A number that is written at `span`, if it is within `range`.
+    pub(super) fn within(
+        &self,
+        number: u64,
+        span: TextSpan,
+        name: &str,
+        range: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        if range.contains(&number) {
+            return Some(number);
+        }
+        let advice = format!("write a number from {} to {}", range.start(), range.end());
+        self.error(span, &format!("\"{name}\" is out of range"), &advice);
+        None
+    }
+
+    /// A time limit, or `default`.
+    pub(super) fn timeout(&self, field: &Field<Period>, name: &str, default: Duration) -> Duration {
+        self.duration(field, name, TIMEOUT).map_or(default, Duration::from)
+    }
+
+    /// A duration, if it is given and within `range`.
+    pub(super) fn duration(
+        &self,
+        field: &Field<Period>,
+        name: &str,
+        range: RangeInclusive<Span>,
+    ) -> Option<Span> {
+        let given = field.given()?;
+        let duration = Span::from(given.value.0);
+        if range.contains(&duration) {
+            return Some(duration);
+        }
+        let advice = format!("write a duration from {} to {}", range.start(), range.end());
+        self.error(given.span, &format!("\"{name}\" is out of range"), &advice);
+        None
+    }
+
+    /// A status within `range`, or `default`.
+    pub(super) fn status(
+        &self,
+        field: &Field<u64>,
+        range: RangeInclusive<u64>,
+        default: StatusCode,
+    ) -> StatusCode {
+        let status = self.number(field, "status", range);
+        status.and_then(|status: u16| StatusCode::from_u16(status).ok()).unwrap_or(default)
+    }
+
+    /// Checks the name of a policy, a route, an upstream or a plan; `of` says which.
+    pub(super) fn check_name(&self, name: &Spanned<String>, of: &str) {
+        let good = |c: char| c == ' ' || c.is_ascii_graphic();
+        if name.value.is_empty() || name.value.trim() != name.value {
+            let message = format!("a {of} needs a name without leading or trailing blanks");
+            self.error(name.span, &message, "");
+        } else if name.value.len() > MAX_NAME_CHARS || !name.value.chars().all(good) {
+            // Names are sent in header fields, which allow nothing else.
+            let message = format!("the name of a {of} may have at most 128 characters, all ASCII");
+            self.error(name.span, &message, "use letters, digits and -");
+        }
+    }
+
+    /// Header fields with their values. Each name is checked.
+    pub(super) fn header_values(
+        &self,
+        field: &Field<Entries<FieldValue>>,
+    ) -> Vec<(HeaderName, HeaderValue)> {
+        let checked = field.entries().iter().filter_map(|(name, value)| {
+            match name.value.parse::<FieldName>() {
+                Ok(FieldName(parsed)) => Some((parsed, value.value()?.0.clone())),
+                Err(_) => {
+                    let message =
+                        format!("\"{}\" is not a valid name of a header field", name.value);
+                    self.error(name.span, &message, "use letters, digits and -");
+                    None
+                }
+            }
+        });
+        checked.collect()
+    }
+
+    /// The text of the file at `path`. There is an error if the file cannot be read.
+    pub(super) fn file(&self, path: &Spanned<String>) -> Option<String> {
+        let read = self.around.read(&path.value);
+        read.map_err(|message| {
+            let message = match &path.written {
+                Some(written) => format!("the file that {written:?} names cannot be read"),
+                None => message,
+            };
+            self.error(path.span, &message, "");
+        })
+        .ok()
+    }
+
+    /// A file of certificates in PEM, at least one, all of which can be read.
+    pub(super) fn certificates_file(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
+        self.pem_file(path, "no certificate", |pem| {
+            let mut found = CertificateDer::pem_slice_iter(pem).peekable();
+            found.peek().is_some() && found.all(|certificate| certificate.is_ok())
+        })
+    }
+
+    /// A file with a private key in PEM.
+    pub(super) fn private_key_file(&self, path: &Spanned<String>) -> Option<Vec<u8>> {
+        self.pem_file(path, "no private key", |pem| PrivateKeyDer::from_pem_slice(pem).is_ok())
+    }
+
+    fn pem_file(
+        &self,
+        path: &Spanned<String>,
+        lack: &str,
+        is_good: impl Fn(&[u8]) -> bool,
+    ) -> Option<Vec<u8>> {
+        let pem = self.file(path)?.into_bytes();
+        if !is_good(&pem) {
+            let message = format!("the file {:?} holds {lack} in PEM", path.shown());
+            self.error(path.span, &message, "");
+            return None;
+        }
+        Some(pem)
+    }
+}

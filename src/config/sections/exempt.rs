@@ -1,0 +1,70 @@
+//! `exempt` of a policy: requests that it does not count.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::client::RawClient;
+use super::context::Context;
+use super::geo;
+use crate::config::field::{Entries, Field, List};
+use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
+use crate::policy::{Exempt, GeoCode, KeyExpr};
+
+/// Requests that a policy neither counts nor refuses. One matching condition is enough.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "exempt", default)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawExempt {
+    /// Clients with these addresses. Default: none.
+    ips: List<Cidr>,
+    /// Clients in these countries, such as DE (ISO 3166-1). Default: none.
+    #[schemars(example = ["DE"])]
+    countries: List<PlaceCode>,
+    /// Clients in these regions, such as DE-BE (ISO 3166-2). Default: none.
+    #[schemars(example = ["DE-BE"])]
+    regions: List<PlaceCode>,
+    /// Clients in these networks (autonomous systems), such as AS64500. Default: none.
+    #[schemars(example = ["AS64500"])]
+    asns: List<PlaceCode>,
+    /// Requests with these methods. Default: none.
+    #[schemars(example = ["OPTIONS"])]
+    methods: List<MethodName>,
+    /// Requests with one of these header fields and exactly its value. Default: none.
+    #[schemars(example = serde_json::json!({ "x-internal": "1" }))]
+    headers: Field<Entries<FieldValue>>,
+}
+
+impl RawExempt {
+    pub(super) fn compile(&self, client: &RawClient, cx: &Context<'_>) -> Exempt {
+        Exempt {
+            ips: self.ips.items().map(|block| block.value.0).collect(),
+            places: self.places(client, cx),
+            methods: self.methods.items().map(|method| method.value.0.clone()).collect(),
+            headers: cx.header_values(&self.headers),
+        }
+    }
+
+    fn places(&self, client: &RawClient, cx: &Context<'_>) -> Vec<GeoCode> {
+        let lists = [
+            (&self.countries, KeyExpr::Country),
+            (&self.regions, KeyExpr::Region),
+            (&self.asns, KeyExpr::Asn),
+        ];
+        let mut places = Vec::new();
+        for (list, key) in lists {
+            if let Some(given) = list.given() {
+                geo::check_location(given.span, &key, client.geo(), cx);
+            }
+            for code in list.items() {
+                if geo::is_of(&code.value.0, &key) {
+                    places.push(code.value.0);
+                } else {
+                    let shown = code.shown_as(code.value.0.as_str());
+                    let message = format!("{shown} is not a {}", geo::noun(&key));
+                    cx.error(code.span, &message, geo::form_of(&key));
+                }
+            }
+        }
+        places
+    }
+}

@@ -1,0 +1,181 @@
+//! `client.user.jwt`: the keys that bearer tokens are verified with.
+
+use std::sync::Arc;
+
+use jsonwebtoken::Algorithm;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::context::Context;
+use super::jwks::{JwksForm, RawJwks};
+use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
+use crate::config::model::KeySource;
+use crate::config::node::TextSpan;
+use crate::config::words::{Word, words};
+use crate::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
+
+/// How bearer tokens are verified: with exactly one of `secret`, `public_key` and `jwks`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "jwt", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["algorithms"]))]
+pub(super) struct RawJwt {
+    /// The shared secret of HS256, at least 32 bytes. Default: none.
+    #[schemars(example = &"${JWT_SECRET}")]
+    secret: Field<String>,
+    /// A public key, as PEM text or as the path of a PEM file. Default: none.
+    #[schemars(example = &"certs/issuer.pem")]
+    public_key: Field<String>,
+    /// A set of public keys: the URL that the gateway fetches it from, or the path of a file.
+    /// Default: none.
+    #[schemars(example = &"https://issuer.example/.well-known/jwks.json")]
+    jwks: Field<JwksForm>,
+    /// The algorithms that tokens may be signed with. There is no default, because the sender of
+    /// a token must not choose.
+    #[schemars(example = ["RS256"])]
+    algorithms: List<Word<Algorithm>>,
+    /// The accepted values of the claim `iss`: one, or a list. Default: any.
+    #[schemars(example = &"https://issuer.example")]
+    issuer: OneOrMore<String>,
+    /// The accepted values of the claim `aud`: one, or a list. A token needs one of them.
+    /// Default: any.
+    #[schemars(example = &"api.example.com")]
+    audience: OneOrMore<String>,
+    /// The claim that contains the ID of the user. Default: sub.
+    #[schemars(example = &"org.id")]
+    claim: Field<String>,
+}
+
+words! {
+    /// An algorithm for signed tokens (RFC 7518, RFC 8037).
+    Algorithm as "algorithm of tokens" {
+        /// HMAC with SHA-256.
+        "HS256" => Algorithm::HS256,
+        /// RSA PKCS #1 v1.5 with SHA-256.
+        "RS256" => Algorithm::RS256,
+        /// ECDSA on P-256 with SHA-256.
+        "ES256" => Algorithm::ES256,
+        /// Ed25519.
+        "EdDSA" => Algorithm::EdDSA,
+    }
+}
+
+impl RawJwt {
+    /// The settings of the section, which is written at `span`.
+    pub(super) fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<JwtSettings> {
+        let advice = "like algorithms: [RS256]; a token must not choose its own";
+        let message = "tokens need \"algorithms\"";
+        cx.required(&self.algorithms, span, message, advice);
+        cx.not_empty(&self.algorithms, message, advice);
+        if let Some(claim) = self.claim.given()
+            && claim.value.split('.').any(str::is_empty)
+        {
+            let advice = "write a name like sub, or org.id for nested ones";
+            cx.error(claim.span, "this is not the name of a claim", advice);
+        }
+        Some(JwtSettings {
+            keys: self.verifying_keys(span, cx)?,
+            algorithms: self.algorithms(),
+            issuers: accepted(&self.issuer, "issuer", cx),
+            audiences: accepted(&self.audience, "audience", cx),
+            claim: self.claim.value().map_or_else(|| "sub".to_owned(), Clone::clone),
+        })
+    }
+
+    fn algorithms(&self) -> Vec<Algorithm> {
+        self.algorithms.items().map(|algorithm| algorithm.value.0).collect()
+    }
+
+    /// The keys of the one source that is given.
+    fn verifying_keys(&self, span: TextSpan, cx: &Context<'_>) -> Option<TokenKeys> {
+        let Self { secret, public_key, jwks, .. } = self;
+        let sources = [secret.is_absent(), public_key.is_absent(), jwks.is_absent()];
+        if sources.iter().filter(|absent| !**absent).count() != 1 {
+            let message = "tokens are verified with one of \"secret\", \"public_key\" and \"jwks\"";
+            cx.error(span, message, "write exactly one of them");
+            return None;
+        }
+        let algorithms = self.algorithms();
+        if algorithms.is_empty() {
+            return None;
+        }
+        if let Some(secret) = secret.given() {
+            let key = VerifyingKey::from_secret(secret.value.as_bytes(), &algorithms);
+            return checked(secret.span, key, cx).map(|key| TokenKeys::Known(vec![key]));
+        }
+        if let Some(key) = public_key.given() {
+            let pem = pem(key, cx)?;
+            let parsed = VerifyingKey::from_pem(&pem, &algorithms);
+            return checked(key.span, parsed, cx).map(|key| TokenKeys::Known(vec![key]));
+        }
+        match RawJwks::file_of(jwks.given()?) {
+            Some(file) => jwks_file(&file, &algorithms, cx),
+            None => Some(TokenKeys::Fetched(Arc::new(KeySet::new()))),
+        }
+    }
+
+    /// The URL that the set of keys is fetched from, if there is one.
+    pub(super) fn key_source(&self, cx: &Context<'_>) -> Option<KeySource> {
+        let jwks = self.jwks.given()?;
+        let (url, raw) = RawJwks::url_of(jwks, cx)?;
+        // An issuer publishes no secrets.
+        if let Some(hs256) = self.algorithms.items().find(|it| it.value.0 == Algorithm::HS256) {
+            let message =
+                "HS256 needs a secret, but a set that is fetched contains only public keys";
+            let advice = "name the algorithms of the issuer's public keys, like RS256";
+            cx.error(hs256.span, message, advice);
+        }
+        let (document, refresh) = raw.document(&url, cx)?;
+        // The query of a URL may contain a secret too.
+        let shown = url.shown().split('?').next().unwrap_or_default().to_owned();
+        Some(KeySource { document, algorithms: self.algorithms(), refresh, shown })
+    }
+}
+
+/// The accepted values of a claim. An empty list is a mistake, because it would allow any value.
+fn accepted(raw: &OneOrMore<String>, name: &str, cx: &Context<'_>) -> Vec<String> {
+    if let Some(Spanned { value: Either::Long(list), span, .. }) = raw.given()
+        && list.is_empty()
+    {
+        let message = format!("this list of {name}s is empty");
+        cx.error(*span, &message, "write one, or leave the field out");
+    }
+    raw.one_or_more().cloned().collect()
+}
+
+/// The text itself if it is PEM, or else the text of the file with this path.
+fn pem(key: &Spanned<String>, cx: &Context<'_>) -> Option<String> {
+    if key.value.contains("-----BEGIN") {
+        return Some(key.value.clone());
+    }
+    cx.file(key)
+}
+
+fn jwks_file(
+    file: &Spanned<String>,
+    algorithms: &[Algorithm],
+    cx: &Context<'_>,
+) -> Option<TokenKeys> {
+    if !cx.around.has(&file.value) {
+        let message = "this file does not exist: no token is valid until it does";
+        cx.warning(file.span, message, "");
+        return Some(TokenKeys::Known(Vec::new()));
+    }
+    let keys = VerifyingKey::from_jwks(&cx.file(file)?, algorithms);
+    checked(file.span, keys, cx).map(TokenKeys::Known)
+}
+
+fn checked<T>(span: TextSpan, keys: Result<T, KeyError>, cx: &Context<'_>) -> Option<T> {
+    keys.map_err(|error| {
+        let message = match error {
+            // The message of the parser could quote a secret key.
+            KeyError::Jwks(json) => format!(
+                "this is not a JSON Web Key Set: there is a mistake in its line {}, column {}",
+                json.line(),
+                json.column()
+            ),
+            other => other.to_string().replace('`', "\""),
+        };
+        cx.error(span, &message, "");
+    })
+    .ok()
+}

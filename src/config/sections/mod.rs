@@ -1,0 +1,178 @@
+//! The sections of the file: what may be written in each of them, and how it is compiled.
+//!
+//! A `Raw` type mirrors its section, field by field. The comments on its fields are for users:
+//! editors show them by way of the JSON Schema, and docs/configuration.md is made from them. Names
+//! in `rename` are those of sections in messages. The functions beside a type compile it into the
+//! settings of the module that uses them.
+//!
+//! Every section is compiled, whether the others have mistakes or not, so that all mistakes are
+//! found. A broken part compiles to nothing or to its default. That has no consequences, because a
+//! configuration with any mistake is refused.
+
+mod algorithm;
+mod answers;
+mod changes;
+mod client;
+mod combinations;
+mod context;
+mod cost;
+mod counters;
+mod elastic;
+mod exempt;
+mod geo;
+mod headers;
+mod health;
+mod jwks;
+mod jwt;
+mod key;
+mod listener_tls;
+mod listeners;
+mod path_match;
+mod penalty;
+mod plans;
+mod policies;
+mod redis;
+mod references;
+mod retries;
+mod routes;
+mod runtime;
+mod store;
+mod telemetry;
+mod unused;
+mod upstream_tls;
+mod upstreams;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::field::{Entries, Field, List};
+use super::model::{Client, Config, StoreSettings};
+use super::problem::Problems;
+use super::surroundings::Surroundings;
+use crate::policy::ClientSettings;
+use client::RawClient;
+use context::Context;
+use headers::RawHeaders;
+use listeners::RawListener;
+use policies::RawPolicy;
+use references::References;
+use routes::RawRoute;
+use runtime::RawRuntime;
+use store::RawStore;
+use telemetry::RawTelemetry;
+use upstreams::RawUpstream;
+
+/// The configuration of the gateway.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "configuration", default)]
+#[schemars(deny_unknown_fields, extend("required" = ["listeners", "routes"]))]
+pub(super) struct RawConfig {
+    /// The addresses that the gateway listens on. At least one is needed.
+    listeners: List<RawListener>,
+    /// How the gateway identifies the client of a request.
+    client: Field<RawClient>,
+    /// Where the counters are kept.
+    store: Field<RawStore>,
+    /// Limits by name. Default: none.
+    policies: Field<Entries<RawPolicy>>,
+    /// Policies for all routes.
+    defaults: Field<RawDefaults>,
+    /// Which requests are handled how. The first route that matches a request applies. At least
+    /// one is needed.
+    routes: List<RawRoute>,
+    /// Groups of endpoints by name. Default: none.
+    upstreams: Field<Entries<RawUpstream>>,
+    /// The header fields that tell clients about their limits.
+    headers: Field<RawHeaders>,
+    /// Whether error responses of the gateway are problem+json (RFC 9457) or plain text. Default:
+    /// true.
+    problem_json: Field<bool>,
+    /// The logs of the gateway.
+    telemetry: Field<RawTelemetry>,
+    /// The process.
+    runtime: Field<RawRuntime>,
+}
+
+/// Policies for all routes that do not have `defaults: false`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "defaults", default)]
+#[schemars(deny_unknown_fields)]
+struct RawDefaults {
+    /// The policies that apply to every request, besides those of its route. Default: none.
+    #[schemars(example = ["per-client"])]
+    policies: List<String>,
+}
+
+impl RawConfig {
+    /// The configuration, unless there are errors. Errors and warnings go to `problems`.
+    pub(super) fn compile(&self, around: &Surroundings<'_>, problems: &Problems) -> Option<Config> {
+        let cx = Context { problems, around };
+        let absent = RawClient::default();
+        let raw_client = self.client.value().unwrap_or(&absent);
+        let Client { settings: mut client, geo_files, key_source } = raw_client.compile(&cx);
+        client.geo = geo_files.iter().map(|file| file.database.clone()).collect();
+        let store = self.store.value().map(|store| store.compile(&cx)).unwrap_or_default();
+        let dependencies = self.dependencies(raw_client, &client, &store);
+        let policies = policies::compile(&self.policies, &dependencies, &cx);
+        let upstreams = upstreams::compile(&self.upstreams, raw_client, &cx);
+        let mut known = References::new(&self.policies, &policies, &self.upstreams, &upstreams);
+        if let Some(defaults) = self.defaults.value() {
+            known.set_defaults(&defaults.policies, &cx);
+        }
+        let routes = routes::compile(&self.routes, &known, &cx);
+        let config = Config {
+            listeners: listeners::compile(&self.listeners, &client.trusted_proxies, &cx),
+            client,
+            geo_files,
+            key_source,
+            store,
+            headers: self.headers.value().map(|it| it.compile(&cx)).unwrap_or_default(),
+            problem_json: self.problem_json.copied().unwrap_or(true),
+            telemetry: self.telemetry.value().map(|it| it.compile(&cx)).unwrap_or_default(),
+            runtime: self.runtime.value().map(|it| it.compile(&cx)).unwrap_or_default(),
+            policies: policies
+                .into_iter()
+                .filter(|policy| !policy.is_off)
+                .filter_map(|policy| policy.compiled)
+                .collect(),
+            routes: routes.into_iter().flatten().collect(),
+            upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
+        };
+        counters::check(&self.policies, &config, &cx);
+        if problems.any_errors() {
+            return None;
+        }
+        self.warn_unused(&config, &cx);
+        Some(config)
+    }
+
+    fn dependencies<'a>(
+        &self,
+        client: &'a RawClient,
+        settings: &'a ClientSettings,
+        store: &StoreSettings,
+    ) -> policies::Dependencies<'a> {
+        let raw = self.store.value();
+        let is_broken = self.store.is_broken();
+        policies::Dependencies {
+            client,
+            settings,
+            shares_store: is_broken || raw.is_some_and(RawStore::is_shared),
+            keeps_overrides: is_broken || raw.is_some_and(RawStore::keeps_overrides),
+            usual_mode: store.redis.as_ref().map(|redis| redis.mode).unwrap_or_default(),
+        }
+    }
+
+    /// There must be no errors, so that `config` contains all that was written.
+    fn warn_unused(&self, config: &Config, cx: &Context<'_>) {
+        unused::warn_covered(&self.routes, config, cx);
+        unused::warn_lone_paths(&self.routes, config, cx);
+        let overrides = self.store.value().and_then(RawStore::overrides_span);
+        unused::warn_overrides(overrides, &self.policies, cx);
+        let geo = self.client.value().and_then(|client| client.geo().span());
+        unused::warn_locations(geo, &self.policies, config, cx);
+        unused::warn_certificates(&self.policies, config, cx);
+        unused::warn_policies(&self.policies, config, cx);
+        unused::warn_upstreams(&self.upstreams, config, cx);
+    }
+}

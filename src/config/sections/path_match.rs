@@ -1,0 +1,62 @@
+//! `path_match` of a route: which differences between two paths count.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::context::Context;
+use crate::config::field::{Field, Spanned};
+use crate::config::scalar::PathText;
+use crate::request::PathMatch;
+
+/// How the path of a request is compared with the path of the route.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "path_match", default)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawPathMatch {
+    /// Whether /Login differs from /login. Default: ignore.
+    case: Field<RawComparison>,
+    /// Whether /login/ differs from /login. Default: ignore.
+    trailing_slash: Field<RawComparison>,
+    /// Whether /login;x differs from /login. Default: ignore.
+    parameters: Field<RawComparison>,
+    /// Whether /a%2Fb differs from /a/b. With ignore, a request is refused if the second reading
+    /// would give it another route or key. Default: ignore.
+    escaped_slash: Field<RawComparison>,
+}
+
+/// Whether a difference between two paths counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "comparison", rename_all = "snake_case")]
+enum RawComparison {
+    /// The paths are equal. This is safe for every backend.
+    Ignore,
+    /// The paths are different. This is for backends that distinguish them.
+    Exact,
+}
+
+impl RawPathMatch {
+    /// How paths are compared with `path`.
+    pub(super) fn compile(
+        raw: &Field<Self>,
+        path: Option<&Spanned<PathText>>,
+        cx: &Context<'_>,
+    ) -> PathMatch {
+        let is_exact = |field: fn(&Self) -> &Field<RawComparison>| {
+            raw.value().and_then(|raw| field(raw).copied()) == Some(RawComparison::Exact)
+        };
+        let settings = PathMatch {
+            exact_case: is_exact(|raw| &raw.case),
+            exact_trailing_slash: is_exact(|raw| &raw.trailing_slash),
+            exact_parameters: is_exact(|raw| &raw.parameters),
+            exact_escaped_slash: is_exact(|raw| &raw.escaped_slash),
+        };
+        if let Some(path) = path.filter(|path| path.value.0.has_parameters())
+            && !settings.exact_parameters
+        {
+            let message = "the path has a parameter, and paths are compared without theirs";
+            let advice = "remove it, or write path_match: { parameters: exact }";
+            cx.error(path.span, message, advice);
+        }
+        settings
+    }
+}

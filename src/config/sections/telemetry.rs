@@ -1,0 +1,84 @@
+//! `telemetry`: the logs of the gateway.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::context::Context;
+use crate::config::field::{Either, Field};
+use crate::config::scalar::{Level, Off, OutputPath};
+use crate::config::words::{Word, words};
+use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
+
+/// The logs of the gateway.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "telemetry", default)]
+#[schemars(deny_unknown_fields)]
+pub(super) struct RawTelemetry {
+    /// The log of the process, on standard error.
+    log: Field<RawLog>,
+    /// A log with one line for each request, or false for no such log. Default: on standard
+    /// output, as JSON.
+    access_log: Field<Either<Off, RawAccessLog>>,
+}
+
+/// The log of the process, on standard error.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "log", default)]
+#[schemars(deny_unknown_fields)]
+struct RawLog {
+    /// The lowest level of lines from the gateway itself. Lines from libraries are errors only.
+    /// The environment variable TOLLGATE_LOG has precedence. Default: info.
+    #[schemars(example = &"debug")]
+    level: Field<Level>,
+    /// The format of the lines. Default: text.
+    format: Field<Word<Format>>,
+}
+
+/// A log with one line for each request.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "access_log", default)]
+#[schemars(deny_unknown_fields)]
+struct RawAccessLog {
+    /// stdout, stderr, or the path of a file. Default: stdout.
+    #[schemars(example = &"access.log")]
+    path: Field<OutputPath>,
+    /// The format of the lines. Default: json.
+    format: Field<Word<Format>>,
+}
+
+words! {
+    /// The format of a log.
+    Format as "format" {
+        /// For people.
+        "text" => Format::Text,
+        /// One JSON object for each line.
+        "json" => Format::Json,
+    }
+}
+
+impl RawTelemetry {
+    pub(super) fn compile(&self, cx: &Context<'_>) -> TelemetrySettings {
+        let mut telemetry = TelemetrySettings::default();
+        if let Some(log) = self.log.value() {
+            telemetry.level = log.level.value().map_or(telemetry.level, |Level(level)| *level);
+            telemetry.format = log.format.word().unwrap_or(telemetry.format);
+        }
+        telemetry.access_log = match self.access_log.value() {
+            None => telemetry.access_log,
+            Some(Either::Short(_)) => None,
+            Some(Either::Long(long)) => Some(long.compile(cx)),
+        };
+        telemetry
+    }
+}
+
+impl RawAccessLog {
+    fn compile(&self, cx: &Context<'_>) -> AccessLogSettings {
+        let output = match self.path.value() {
+            None => Output::Stdout,
+            Some(OutputPath(Output::File(path))) => Output::File(cx.around.directory.join(path)),
+            Some(OutputPath(output)) => output.clone(),
+        };
+        AccessLogSettings { output, format: self.format.word().unwrap_or(Format::Json) }
+    }
+}

@@ -1,0 +1,92 @@
+//! `tls` of an upstream: the certificates for connections to its endpoints.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::context::Context;
+use crate::config::field::{Field, Spanned};
+use crate::config::node::TextSpan;
+use crate::config::scalar::ServerNameText;
+use crate::proxy::{TlsError, TlsParts, TlsSettings};
+
+/// The certificates for connections to endpoints. Paths name files in PEM format.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "tls", default)]
+#[schemars(rename = "tls of upstreams", deny_unknown_fields)]
+pub(super) struct RawUpstreamTls {
+    /// The authorities that may have signed the certificates of the endpoints. Default: the
+    /// authorities that the system trusts.
+    #[schemars(example = &"certs/ca.pem")]
+    ca: Field<String>,
+    /// The certificate of the gateway, for endpoints that ask for one. Default: none.
+    #[schemars(example = &"certs/client.pem")]
+    cert: Field<String>,
+    /// The private key of that certificate. Default: none.
+    #[schemars(example = &"certs/client.key")]
+    key: Field<String>,
+    /// The name that the certificates must be for. Default: the host of each endpoint.
+    server_name: Field<ServerNameText>,
+    /// Whether the certificates of the endpoints are verified. If false, any server can pose as an
+    /// endpoint. Default: true.
+    verify: Field<bool>,
+}
+
+impl RawUpstreamTls {
+    /// The settings of the upstream that is written at `upstream`. None if no endpoint needs TLS.
+    pub(super) fn compile(
+        raw: &Field<Self>,
+        is_needed: bool,
+        upstream: TextSpan,
+        cx: &Context<'_>,
+    ) -> Option<TlsSettings> {
+        let given = raw.given();
+        if let Some(given) = given.filter(|_| !is_needed) {
+            let message = "these settings have no effect: no endpoint is reached over TLS";
+            cx.error(given.span, message, "write https:// in place of http://");
+        }
+        let parts =
+            given.map_or_else(|| Some(TlsParts::default()), |it| it.value.parts(it.span, cx));
+        let made = TlsSettings::new(parts.filter(|_| is_needed)?);
+        made.map_err(|error| report(error, raw.value(), upstream, cx)).ok()
+    }
+
+    fn parts(&self, span: TextSpan, cx: &Context<'_>) -> Option<TlsParts> {
+        let Self { ca, cert, key, server_name, verify } = self;
+        if cert.is_absent() != key.is_absent() {
+            let message = "\"cert\" and \"key\" belong together";
+            cx.error(span, message, "write both of them, or neither");
+        }
+        let not_verified = verify.given().filter(|given| !given.value);
+        if let Some(given) = not_verified {
+            let message = "certificates are not verified: any server can pose as the endpoint";
+            cx.warning(given.span, message, "name the authority in \"ca\" instead");
+        }
+        // All files are read before the first return, so that all mistakes are reported.
+        let ca = ca.given().map(|path| cx.certificates_file(path));
+        let cert = cert.given().map(|path| cx.certificates_file(path));
+        let key = key.given().map(|path| cx.private_key_file(path));
+        let is_whole = [&ca, &cert, &key].iter().all(|file| !matches!(file, Some(None)));
+        is_whole.then(|| TlsParts {
+            ca: ca.flatten(),
+            identity: cert.flatten().zip(key.flatten()),
+            server_name: server_name.value().map(|name| name.0.clone()),
+            verify: not_verified.is_none(),
+        })
+    }
+}
+
+fn report(error: TlsError, tls: Option<&RawUpstreamTls>, upstream: TextSpan, cx: &Context<'_>) {
+    let (field, advice): (Option<&Field<String>>, _) = match error {
+        TlsError::NoAuthorities => (None, "name a file, like tls: { ca: ca.pem }"),
+        TlsError::Authority => (tls.map(|tls| &tls.ca), ""),
+        TlsError::Certificate => (tls.map(|tls| &tls.cert), ""),
+        TlsError::Key => (tls.map(|tls| &tls.key), ""),
+        TlsError::Mismatch => (tls.map(|tls| &tls.key), "name the key of \"cert\""),
+    };
+    let file: Option<&Spanned<String>> = field.and_then(Field::given);
+    let message = match file {
+        None => error.to_string(),
+        Some(file) => format!("the file {:?} cannot be used: {error}", file.shown()),
+    };
+    cx.error(file.map_or(upstream, |file| file.span), &message, advice);
+}

@@ -1,0 +1,78 @@
+//! The environment and the files around a configuration file.
+//!
+//! Every file that is read is recorded, so that the gateway can watch it.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use super::geo_file::GeoFile;
+
+/// The largest file in a `${file:...}` or in a field of the configuration, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
+/// The environment and the files around a configuration file.
+pub(super) struct Surroundings<'a> {
+    /// The environment variables.
+    pub(super) env: &'a dyn Fn(&str) -> Option<String>,
+    /// The directory of the file, where relative paths begin.
+    pub(super) directory: &'a Path,
+    /// The files that were read, or that do not exist, each once.
+    pub(super) files: RefCell<Vec<PathBuf>>,
+    /// The databases in use, which need not be read again.
+    pub(super) databases: &'a [GeoFile],
+}
+
+impl Surroundings<'_> {
+    /// The text of the file at `path`, which may have at most 1 MiB.
+    ///
+    /// # Errors
+    /// A sentence with the path, but without the contents.
+    pub(super) fn read(&self, path: &str) -> Result<String, String> {
+        let place = self.directory.join(path);
+        let unreadable = |error: std::io::Error| match error.kind() {
+            ErrorKind::InvalidData => format!("the file {path:?} is not UTF-8 text"),
+            _ => format!("the file {path:?} cannot be read: {error}"),
+        };
+        let file = File::open(&place).map_err(unreadable);
+        self.note(place);
+        let mut text = String::new();
+        file?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if u64::try_from(text.len()).map_or(true, |bytes| bytes > MAX_FILE_BYTES) {
+            return Err(format!("the file {path:?} is larger than 1 MiB"));
+        }
+        Ok(text)
+    }
+
+    /// The database in the file at `path`.
+    ///
+    /// # Errors
+    /// The reason, as the end of a sentence about the file.
+    pub(super) fn database(&self, path: &str) -> Result<GeoFile, String> {
+        let place = self.directory.join(path);
+        self.note(place.clone());
+        GeoFile::read(place, self.databases)
+    }
+
+    /// The database in use that was read from `path`.
+    pub(super) fn database_before(&self, path: &str) -> Option<GeoFile> {
+        let place = self.directory.join(path);
+        self.databases.iter().find(|it| it.path() == place).cloned()
+    }
+
+    /// Whether a file exists at `path`, readable or not.
+    pub(super) fn has(&self, path: &str) -> bool {
+        let place = self.directory.join(path);
+        let is_missing = fs::metadata(&place).is_err_and(|it| it.kind() == ErrorKind::NotFound);
+        self.note(place);
+        !is_missing
+    }
+
+    fn note(&self, file: PathBuf) {
+        let mut files = self.files.borrow_mut();
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `docs/configuration.md` is made from the JSON Schema of the configuration.
+//!
+//! With `UPDATE_GOLDEN=1` in the environment the page is written anew. Read the difference before
+//! you commit it.
+
+mod defaults;
+mod page;
+mod schema;
+
+use std::fs;
+use std::path::Path;
+
+use schema::{Kind, Schema};
+use tollgate::config::{self, Config};
+
+/// The value of every variable in the examples: long enough for HS256 and of hexadecimal digits.
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+#[test]
+fn the_page_says_what_the_schema_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
+    let schema = config::schema();
+    let made = page::write(&Schema::new(&schema));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &made).expect("the directory docs is writable");
+    }
+    let page = fs::read_to_string(&path).expect("docs/configuration.md is part of the project");
+    let differing = made.lines().zip(page.lines()).find(|(made, page)| made != page);
+    assert!(
+        made == page,
+        "docs/configuration.md differs from the schema: UPDATE_GOLDEN=1 writes it anew\n{differing:#?}"
+    );
+}
+
+#[test]
+fn every_field_has_a_meaning_a_default_and_an_example() {
+    let schema = config::schema();
+    let sections = Schema::new(&schema).sections();
+    assert!(sections.len() > 40, "only {} sections", sections.len());
+    for section in sections {
+        for field in section.fields() {
+            let name = format!("{}: {}", section.path, field.name);
+            assert!(field.meaning().len() > 5, "{name} has no meaning");
+            let has_fields = matches!(field.kind(), Kind::Section(_));
+            assert!(has_fields || field.default().is_some(), "{name} has no default");
+            assert!(field.example().is_some(), "{name} has no example");
+        }
+    }
+}
+
+/// Mistakes that examples have only because all fields of all sections are written together.
+const TOGETHER: [&str; 14] = [
+    "a cost is one of",
+    "a cost is settled by one of",
+    "a key is one of",
+    "a key set is in a file, or is fetched from a URL",
+    "a user comes from one source",
+    "Redis needs one of",
+    "belongs to the algorithm",
+    "cannot be combined with",
+    "cannot be read",
+    "has no effect",
+    "have no effect",
+    "are not known",
+    "has both \"upstream\" and \"respond\"",
+    "cannot be used: it cannot be read",
+];
+
+#[test]
+fn examples_are_valid() {
+    let schema = config::schema();
+    for prefers_sections in [false, true] {
+        let text = Schema::new(&schema).example(prefers_sections);
+        let report = match Config::parse(&text, "gateway.yaml", &|_| Some(SECRET.to_owned())) {
+            Ok(_) => continue,
+            Err(report) => report.to_string(),
+        };
+        let errors = report.lines().filter(|line| line.contains(": error: "));
+        let wrong: Vec<&str> =
+            errors.filter(|line| !TOGETHER.iter().any(|known| line.contains(known))).collect();
+        assert!(wrong.is_empty(), "{}\nin:\n{text}", wrong.join("\n"));
+    }
+}
