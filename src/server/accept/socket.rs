@@ -79,7 +79,7 @@ pub(super) struct WorkerSocket {
 
 /// What owns a socket, and closes it.
 #[derive(Clone, Debug)]
-pub(super) enum Owner {
+enum Owner {
     /// This process.
     Process,
     /// This process; the name of the socket is removed with the last handle.
@@ -144,15 +144,11 @@ impl WorkerSocket {
 
     /// Registers the socket with this worker's runtime.
     pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
-        let owner = self.owner;
-        Ok(match self.socket {
-            OpenSocket::Tcp(socket) => {
-                Acceptor::Tcp { socket: tokio::net::TcpListener::from_std(socket)?, owner }
-            }
-            OpenSocket::Unix(socket) => {
-                Acceptor::Unix { socket: tokio::net::UnixListener::from_std(socket)?, owner }
-            }
-        })
+        let socket = match self.socket {
+            OpenSocket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
+            OpenSocket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
+        };
+        Ok(Acceptor { socket, owner: self.owner })
     }
 }
 
@@ -194,7 +190,7 @@ fn is_socket(metadata: &fs::Metadata) -> bool {
 /// The name of a Unix socket. It is removed when the last handle of the socket closes,
 /// unless another process has replaced it.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+struct SocketFile {
     path: PathBuf,
     inode: u64,
 }
@@ -216,9 +212,9 @@ impl Drop for SocketFile {
 
 /// A socket that is registered with a worker's runtime.
 #[derive(Debug)]
-pub(super) enum Acceptor {
-    Tcp { socket: tokio::net::TcpListener, owner: Owner },
-    Unix { socket: tokio::net::UnixListener, owner: Owner },
+pub(super) struct Acceptor {
+    socket: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+    owner: Owner,
 }
 
 impl Acceptor {
@@ -226,21 +222,16 @@ impl Acceptor {
     /// completed. Returns false if the socket is not owned by this process: later
     /// connections are then left to the next process.
     pub(super) fn refuse_new_connections(&self) -> bool {
-        match self {
-            Self::Tcp { owner: Owner::ServiceManager, .. }
-            | Self::Unix { owner: Owner::ServiceManager, .. } => false,
-            Self::Tcp { socket, .. } => {
+        match (&self.owner, &self.socket) {
+            (Owner::ServiceManager, _) => return false,
+            (Owner::NamedByProcess(file), _) => file.remove(),
+            (Owner::Process, Either::Left(socket)) => {
                 // If this fails, a client that connects at the last moment is reset.
                 let _ = platform::refuse_new_connections(&SockRef::from(socket));
-                true
             }
-            Self::Unix { owner, .. } => {
-                if let Owner::NamedByProcess(file) = owner {
-                    file.remove();
-                }
-                true
-            }
+            (Owner::Process, Either::Right(_)) => {}
         }
+        true
     }
 
     /// Accepts the next connection.
@@ -248,15 +239,15 @@ impl Acceptor {
     /// # Errors
     /// If the connection broke, or the process or the system has no resources left.
     pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
-        match self {
-            Self::Tcp { socket, .. } => {
+        match &self.socket {
+            Either::Left(socket) => {
                 let (stream, address) = socket.accept().await?;
                 // With Nagle's algorithm a response could wait for an acknowledgement.
                 let _ = stream.set_nodelay(true);
                 let local = stream.local_addr()?;
                 Ok((Either::Left(stream), Peer::new(address, local)))
             }
-            Self::Unix { socket, .. } => {
+            Either::Right(socket) => {
                 let (stream, _) = socket.accept().await?;
                 Ok((Either::Right(stream), Peer::new(LOCAL_PEER, LOCAL_PEER)))
             }
