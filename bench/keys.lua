@@ -1,10 +1,10 @@
--- wrk: requests of many clients, and a report for a program to read.
+-- For wrk: requests of many clients, and a machine-readable report.
 --
 --   turns N      N clients in turn
---   sessions N   N clients at a time, each of whom sends 5 to 60 requests and
---                then makes room for another
+--   sessions N   N clients at a time; each sends 5 to 60 requests and is then
+--                replaced by another client
 
-local SESSION_CLIENTS = 50000 -- so that who comes again has long been away
+local SESSION_CLIENTS = 50000 -- so many that a client that returns was absent for a long time
 local next_request
 
 local function request_of(client)

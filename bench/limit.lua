@@ -1,14 +1,15 @@
--- nginx with Lua doing what Tollgate does with Redis: a limit for each API key,
--- counted in Redis by one EVALSHA a request over a pooled connection, and told
--- to the client in the same fields. See nginx-lua.conf.
+-- nginx with Lua does the same work as Tollgate with Redis: a limit for each API
+-- key, counted in Redis by one EVALSHA per request over a pooled connection. The
+-- response has the same fields. See nginx-lua.conf.
 
 local redis = require "resty.redis"
 
 local LIMIT, WINDOW_S, PORT = 100000000, 60, tonumber(os.getenv("REDIS_PORT"))
 local POOL_IDLE_MS, POOL_SIZE = 60000, 256
 
--- A sliding window of two counters, the older one fading. It answers with what
--- remains, or -1, and the seconds until all of it is forgotten.
+-- A sliding window with two counters; the weight of the older one decreases with
+-- time. Returns the remaining units, or -1, and the seconds until the counters are
+-- empty.
 local SCRIPT = [[
 local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')

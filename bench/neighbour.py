@@ -1,4 +1,4 @@
-"""Programs of this directory, which have no ending, as modules of each other."""
+"""Imports programs of this directory, whose names have no extension, as modules."""
 
 import importlib.machinery
 import importlib.util

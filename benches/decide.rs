@@ -1,6 +1,6 @@
-//! What a whole decision costs, from the request on: the route is chosen, the
-//! keys are made, and the policies are asked. Every time the same client asks,
-//! so this is the work, and `benches/limiter.rs` the memory.
+//! The time of a whole decision: the route is selected, the keys are computed, and
+//! the policies decide. The same client sends all requests, so this measures the
+//! computation; `benches/limiter.rs` measures the access to memory.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -24,7 +24,7 @@ fn per_minute() -> Quota {
     Quota::new(1_000_000_000, Span::from_secs(60)).expect("a valid quota")
 }
 
-/// Rules with one route, which these policies judge.
+/// Rules with one route, which has these policies.
 fn rules(policies: Vec<Arc<Policy>>) -> Rules {
     let route = Route {
         name: "all".into(),
@@ -48,7 +48,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
 }
 
-/// All that the limiter does for a request of a client who is not refused.
+/// All work of the limiter for an admitted request.
 fn whole_decisions(criterion: &mut Criterion) {
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
     let plain = |name: &str| Arc::new(Policy::new(name, KeyExpr::Ip, sliding.clone()));
@@ -77,7 +77,7 @@ fn whole_decisions(criterion: &mut Criterion) {
                     Room::default(),
                     NOW
                 ));
-                // The memory store is never waited for.
+                // A decision in memory never waits.
                 let polled = deciding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 assert!(polled.is_ready());
             });

@@ -1,9 +1,9 @@
-//! What a decision on the memory store costs with a million live keys, in time
-//! and in memory.
+//! The time of a decision in the memory store with a million live keys, and the
+//! memory per key.
 //!
-//! The aims: under 250 ns with one policy, at most 50 bytes a key. A key that no
-//! cache knows costs two reads of memory, the second of which depends on the
-//! first, so what the machine's memory takes for that is measured beside it.
+//! The aims are less than 250 ns with one policy, and at most 50 bytes per key. A key
+//! that is in no CPU cache needs two reads of memory, and the second depends on the
+//! first. The time of two such reads on this machine is therefore measured, too.
 
 use std::hint::black_box;
 
@@ -20,7 +20,7 @@ use tollgate::time::{Span, Timestamp};
 const KEYS: usize = 1_000_000;
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
-/// Pages that the process has touched, in bytes.
+/// The resident memory of the process, in bytes.
 fn resident_bytes() -> usize {
     const PAGE_BYTES: usize = 4096;
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
@@ -28,7 +28,7 @@ fn resident_bytes() -> usize {
     pages.unwrap_or_default() * PAGE_BYTES
 }
 
-/// A million keys in no order that a cache could know.
+/// A million keys in random order, which no cache can predict.
 fn keys() -> Vec<Key> {
     let secret = Secret::random();
     let digest = |number: usize| {
@@ -40,7 +40,7 @@ fn keys() -> Vec<Key> {
     (0..KEYS).map(digest).collect()
 }
 
-/// A limit that nobody reaches, so that every decision writes.
+/// A limit that no key reaches, so that every decision writes.
 fn per_minute() -> Quota {
     Quota::new(1_000_000_000, Span::from_secs(60)).expect("a valid quota")
 }
@@ -57,8 +57,8 @@ fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
     store
 }
 
-/// Says how much memory a store takes. Only the first stores are weighed: later
-/// ones get memory that was touched before.
+/// Prints the memory of a store. This works for the first stores only, because later
+/// ones reuse resident memory.
 #[expect(clippy::print_stderr, reason = "the result of a measurement")]
 fn weighed(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
     let before = resident_bytes();
@@ -76,8 +76,8 @@ fn weighed(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {
     store
 }
 
-/// One policy with each of the other algorithms. Their states take more, or
-/// their times are harder to come by.
+/// One policy with each of the other algorithms. Their states are larger, or their
+/// times are harder to compute.
 fn others() -> Result<[Algorithm; 5], QuotaError> {
     let minute = Quota::new(100, Span::from_secs(60))?;
     let day = Quota::new(1_000_000_000, Span::DAY)?;
@@ -110,7 +110,7 @@ fn decisions(criterion: &mut Criterion) {
     }
 }
 
-/// Every decision at a time of its own, so that logs have entries.
+/// Every decision has a different time, so that logs have entries.
 fn other_decisions(criterion: &mut Criterion) {
     let keys = keys();
     let mut now = NOW;
@@ -127,8 +127,8 @@ fn other_decisions(criterion: &mut Criterion) {
     }
 }
 
-/// What two reads take that no cache knows, each at a place that the one before
-/// tells, in as much memory as a store of a million keys has.
+/// The time of two reads that are in no cache. Each position depends on the read
+/// before. The memory is as large as that of a store of a million keys.
 fn memory(criterion: &mut Criterion) {
     const PLACES: u32 = 45_000_000 / 4;
     let mut random = fastrand::Rng::with_seed(1);
@@ -137,7 +137,7 @@ fn memory(criterion: &mut Criterion) {
     let mut place = 0;
     criterion.bench_function("memory, two dependent reads", |bencher| {
         bencher.iter(|| {
-            // With chance added, since a chain by itself soon runs in a circle.
+            // A random number is added, because a chain without it soon becomes a cycle.
             place = read(read(place).wrapping_add(random.u32(..)));
         });
     });

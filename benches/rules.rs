@@ -1,6 +1,6 @@
-//! What the rules cost: choosing one of many routes, and making a key.
+//! The time to select one of many routes, and to compute a key.
 //!
-//! The curve over the number of routes has to be flat.
+//! The time to select must not grow with the number of routes.
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -22,7 +22,7 @@ fn main() {
     criterion.final_summary();
 }
 
-/// A mixture: literals, parameters and tails, on one host in four of a hundred.
+/// A mixture of literals, parameters and tails. One route in four is for one host.
 fn route(number: usize) -> Route {
     let path = match number % 3 {
         0 => format!("/v1/service-{number}/orders"),
@@ -81,8 +81,8 @@ fn select(criterion: &mut Criterion) {
     let headers = HeaderMap::new();
     for count in [10, 100, 1_000, 10_000] {
         let rules = rules((0..count).map(route).collect());
-        // The last route that has a parameter and any host, so that one who
-        // read from the top would read all.
+        // The last route that has a parameter and any host, so that a linear search would
+        // read all routes.
         let last = (0..count).rev().find(|number| number % 12 == 1).expect("one in twelve");
         let path = format!("/v1/service-{last}/orders/4711");
         for (name, path) in [("last", &*path), ("none", "/v2/service-1/orders")] {

@@ -8,7 +8,7 @@
 //! | layer | modules | what they are |
 //! |---|---|---|
 //! | 0 limiter | [`time`]; [`request`], [`digest`], [`algorithm`], [`terms`], [`meter`], [`drain`]; [`policy`], [`store`]; [`decision`] | see `tollgate-limiter` |
-//! | 1 | [`telemetry`], [`gradient`], [`message`], [`routes`] | logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
+//! | 1 | `platform`, [`telemetry`], [`gradient`], [`message`], [`routes`] | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
 //! | 2 | [`server`], [`engine`] | sockets and connections; from a request's view to a decision |
 //! | 3 | [`proxy`] | forwarding |
 //! | 4 | [`snapshot`] | what one request sees |
@@ -28,6 +28,7 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod gradient;
 pub mod message;
+mod platform;
 pub mod proxy;
 pub mod routes;
 pub mod server;

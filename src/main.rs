@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-/// Threads free what others allocated all the time here, which this allocator
-/// does without a lock.
+/// Workers often free memory that another thread has allocated. This allocator does that
+/// without a lock.
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

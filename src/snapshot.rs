@@ -1,4 +1,5 @@
-//! What one request sees: everything that a reload replaces, in one piece.
+//! The snapshot of the configuration that one request uses. A reload replaces it as a
+//! whole.
 
 use std::sync::Arc;
 
@@ -11,57 +12,57 @@ use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 use crate::routes::Rules;
 
-/// What one request sees, and all workers share.
+/// The configuration that one request uses. All workers share it.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Which route and which policies.
+    /// The routes with their policies.
     pub rules: Rules,
-    /// What becomes of the requests of each route, by the route's index.
+    /// How the requests of each route are handled, by the route's index.
     pub routes: Vec<Handling>,
     /// The upstreams by their index.
     pub upstreams: Vec<Arc<UpstreamShared>>,
-    /// What clients are told about their limits.
+    /// Writes the fields that tell clients their limits.
     pub headers: HeaderWriter,
-    /// Whether the gateway's own answers are problem+json or plain text.
+    /// Whether the gateway's own responses are problem+json or plain text.
     pub problem_json: bool,
 }
 
-/// What becomes of the requests of one route.
+/// How the requests of one route are handled.
 #[derive(Clone, Debug)]
 pub struct Handling {
-    /// What becomes of those that are admitted.
+    /// What is done with admitted requests.
     pub action: Action,
-    /// How long one may take.
+    /// How long a request may take.
     pub timeouts: RouteTimeouts,
-    /// When a request is sent again; none: never.
+    /// When a request is retried. None: once, if its method is idempotent.
     pub retries: Option<RetrySettings>,
-    /// The largest request body in bytes; none: no bound.
+    /// The largest request body in bytes. None: no bound.
     pub max_body_bytes: Option<u64>,
-    /// What is changed in messages; boxed, as most routes change nothing.
+    /// The changes of messages. Boxed, because most routes change nothing.
     pub changes: Option<Box<Changes>>,
 }
 
-/// What a route changes in messages on their way.
+/// The changes that a route makes in messages.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// The request's target.
+    /// Changes of the request's target.
     pub rewrite: Rewrite,
-    /// The request's fields, as the upstream gets them: what the gateway itself
-    /// says about the client can be replaced, too.
+    /// Changes of the request's fields for the upstream. They can also replace the fields
+    /// with which the gateway tells the upstream about the client.
     pub request: FieldEdits,
-    /// The response's fields, whoever answers. What clients are told about their
-    /// limits and the request's id are written later, and so cannot be removed.
+    /// Changes of the response's fields. The fields about limits and the request's id are
+    /// written later, so they cannot be removed.
     pub response: FieldEdits,
 }
 
-/// What becomes of an admitted request.
+/// What is done with an admitted request.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// It is forwarded to the upstream with this index.
     Forward(usize),
-    /// It is answered here.
+    /// It gets a fixed response.
     Respond(FixedResponse),
-    /// It is led elsewhere.
+    /// It is redirected.
     Redirect(Redirect),
 }
 

@@ -1,10 +1,10 @@
-//! How often each algorithm decides otherwise than an ideal sliding window:
-//! prints the table of docs/accuracy.md.
+//! How often the decisions of each algorithm differ from those of an ideal sliding
+//! window: prints the table of docs/accuracy.md.
 //!
 //!     cargo run --release --example accuracy
 //!
-//! The traffic is seeded, so the table is the same every time. A test holds the
-//! document to it.
+//! The traffic is seeded, so the table is the same every time. A test compares the
+//! document with it.
 
 mod ideal;
 mod tally;
@@ -21,8 +21,8 @@ use crate::traffic::Traffic;
 const LIMIT: u64 = 100;
 const WINDOW: Span = Span::from_secs(60);
 
-/// The algorithms by what a configuration calls them. The queue and the units
-/// in flight are missing: they do not count requests in a window.
+/// The algorithms with their names in a configuration. `leaky_bucket` and
+/// `concurrency` are missing, because they do not count requests in a window.
 fn algorithms() -> Result<Vec<(&'static str, Algorithm)>, QuotaError> {
     let quota = Quota::new(LIMIT, WINDOW)?;
     Ok(vec![

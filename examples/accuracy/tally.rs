@@ -1,4 +1,4 @@
-//! What an algorithm did with the traffic, held against the ideal.
+//! Compares the decisions of an algorithm with those of the ideal window.
 
 use tollgate::algorithm::{Algorithm, Op};
 use tollgate::time::Timestamp;
@@ -11,7 +11,7 @@ use crate::ideal::Ideal;
 pub(crate) struct Tally {
     requests: u64,
     admitted: u64,
-    /// Admitted by an ideal window that decided itself.
+    /// Admitted by an ideal window with a history of its own.
     ideal: u64,
     wrongly_admitted: u64,
     wrongly_refused: u64,
@@ -19,8 +19,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Lets every client's requests be judged, one client after the other:
-    /// they do not know of each other.
+    /// Judges the requests of every client, one client after the other, because
+    /// clients are independent.
     pub(crate) fn of(clients: &[Vec<Timestamp>], algorithm: &Algorithm) -> Self {
         let mut tally = Self::default();
         for requests in clients {
@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// With three decimals, rounded to the nearest.
+/// A percentage with three decimals, rounded to the nearest.
 fn percent(part: u64, whole: u64) -> String {
     let thousandths = (part * 100_000 + whole / 2) / whole;
     format!("{}.{:03} %", thousandths / 1000, thousandths % 1000)

@@ -3,20 +3,20 @@
 use fastrand::Rng;
 use tollgate::time::{Span, Timestamp};
 
-/// Requests in all, of each kind of traffic.
+/// Total number of requests of each kind of traffic.
 const REQUESTS: usize = 1_000_000;
 const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
 /// A kind of traffic.
 #[derive(Clone, Copy)]
 pub(crate) enum Traffic {
-    /// 1,000 clients, all alike, who send three quarters of their limit on average.
+    /// 1,000 equal clients that send three quarters of their limit on average.
     Below,
-    /// 1,000 clients, all alike, who send as much as their limit on average.
+    /// 1,000 equal clients that send as much as their limit on average.
     At,
-    /// 1,000 clients who send in sessions, and pause between them.
+    /// 1,000 clients that send in sessions, and pause between them.
     Sessions,
-    /// 10,000 clients, of whom the n-th sends a n-th of what the first does.
+    /// 10,000 clients; client n sends 1/n of the requests of client 1.
     Zipf,
 }
 
@@ -32,7 +32,7 @@ impl Traffic {
         }
     }
 
-    /// The times of every client's requests, in their order.
+    /// The times of every client's requests, in order.
     pub(crate) fn clients(self) -> Vec<Vec<Timestamp>> {
         let mut random = Rng::with_seed(2026);
         match self {
@@ -47,8 +47,8 @@ impl Traffic {
     }
 }
 
-/// One stream, on average so long between two requests, each of which belongs
-/// to a client by chance and weight.
+/// One stream of requests with this mean gap. Each request belongs to a random
+/// client; the weights are the probabilities.
 fn weighted(weights: &[u64], gap: Span, random: &mut Rng) -> Vec<Vec<Timestamp>> {
     let mut sum = 0;
     let sums: Vec<u64> = weights.iter().map(|weight| (sum += weight, sum).1).collect();
@@ -63,7 +63,8 @@ fn weighted(weights: &[u64], gap: Span, random: &mut Rng) -> Vec<Vec<Timestamp>>
 }
 
 /// Sessions of 1 to 150 requests, up to 400 ms apart, with up to two minutes
-/// between them: 60 a minute on average, and often more than 100 in one.
+/// between sessions: 60 requests per minute on average, and often more than 100 in
+/// one minute.
 fn sessions(requests: usize, random: &mut Rng) -> Vec<Timestamp> {
     let mut times = Vec::with_capacity(requests);
     let mut now = START;

@@ -1,7 +1,7 @@
-//! Clients of whom most never come back: what they leave behind.
+//! Measures the memory of Redis when most clients never return.
 //!
-//! Time is the script's argument here, so minutes pass in seconds. Redis itself
-//! removes nothing meanwhile, because its own clock has hardly moved.
+//! Time is an argument of the script here, so minutes pass in seconds. Redis itself
+//! expires nothing in this time, because its own clock hardly moves.
 
 use anyhow::ensure;
 use tollgate::algorithm::Algorithm;
@@ -13,13 +13,13 @@ use crate::server::Server;
 /// 2026-11-21T07:28:30Z: the middle of a minute.
 const START: Timestamp = Timestamp::from_micros(1_795_246_110_000_000);
 const MINUTES: u64 = 5;
-/// A state of a minute's window counts until the next one is over: for a minute
-/// and a half on average.
+/// A state of a window of one minute counts until the end of the next window: for a
+/// minute and a half on average.
 const COUNTS_S: u64 = 90;
 const BATCH: usize = 64;
 
-/// Four of five requests are of clients who were never seen before, so many
-/// that about `clients` count at a time. Tells what they take.
+/// Four of five requests come from new clients. The rate is such that about
+/// `clients` states count at a time. Returns a report on their memory.
 pub(crate) fn measure(policy: Algorithm, clients: u32) -> anyhow::Result<String> {
     let mut server = Server::start(tollgate::store::redis::script::SCRIPT.source)?;
     let (policies, window_us) = ([policy.clone()], policy.window().as_micros());
@@ -27,7 +27,7 @@ pub(crate) fn measure(policy: Algorithm, clients: u32) -> anyhow::Result<String>
     let empty = server.info("memory", "used_memory_rss")?;
     let requests = u64::from(clients) * 5 / 4 * MINUTES * 60 / COUNTS_S;
     let (mut random, mut now) = (fastrand::Rng::with_seed(1), START);
-    // The windows in which clients were last seen.
+    // The window of the last request of each client.
     let mut seen: Vec<u64> = Vec::new();
     for first in (0..requests).step_by(BATCH) {
         now = START.plus(Span::from_micros(first * MINUTES * 60_000_000 / requests));

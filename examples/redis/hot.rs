@@ -1,5 +1,5 @@
-//! One key that everybody uses: what a decision costs, by how much its state
-//! holds.
+//! The cost of a decision on one key that all clients use, by the size of its
+//! state.
 
 use redis::Cmd;
 use tollgate::algorithm::{Algorithm, Concurrency, SlidingLog};
@@ -13,18 +13,18 @@ use crate::server::Server;
 /// 2026-11-21T07:28:30Z.
 const START: Timestamp = Timestamp::from_micros(1_795_246_110_000_000);
 const BATCH: u64 = 64;
-/// How often everything is measured; the least counts.
+/// The number of measurements; the smallest one counts.
 const ROUNDS: u64 = 9;
 const WINDOW: Span = Span::from_secs(60);
 
-/// How long the script runs, as the server says it: for a call that decides one
-/// request, and for each of the 64 of one call. In microseconds.
+/// The smallest run time of the script, as the server reports it, in microseconds:
+/// of a call that decides one request, and per request of a call that decides 64.
 struct Least {
     alone_us: f64,
     batch_us: f64,
 }
 
-/// One principal of one server.
+/// One principal on one server.
 struct Hot<'a> {
     server: &'a mut Server,
     algorithm: &'a Algorithm,
@@ -55,7 +55,7 @@ impl Hot<'_> {
     }
 }
 
-/// The table of keys that everybody uses.
+/// The table of keys that all clients use.
 pub(crate) fn measure(script: &str) -> anyhow::Result<Vec<String>> {
     let mut server = Server::start(script)?;
     let mut lines = Vec::new();
@@ -74,7 +74,7 @@ fn line(name: &str, Least { alone_us, batch_us }: &Least) -> String {
     format!("| {name} | {alone_us:.1} | {batch_us:.1} |")
 }
 
-/// A log with as many entries as its limit has room for, but for one batch.
+/// A log with room for one more batch.
 fn log(server: &mut Server, limit: u64) -> anyhow::Result<Least> {
     let quota = tollgate::algorithm::Quota::new(limit, WINDOW)?;
     let algorithm = Algorithm::SlidingLog(SlidingLog::new(quota)?);
@@ -95,7 +95,7 @@ fn log(server: &mut Server, limit: u64) -> anyhow::Result<Least> {
     Ok(least)
 }
 
-/// A limit of units in flight of which so many nodes hold some.
+/// A `concurrency` limit of which this number of nodes hold units.
 fn in_flight(server: &mut Server, nodes: u32) -> anyhow::Result<Least> {
     let algorithm = Algorithm::Concurrency(Concurrency::new(1_000_000)?);
     let principal = u64::from(nodes) * 10_000_000;

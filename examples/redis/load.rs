@@ -1,4 +1,4 @@
-//! Clients and their policies, as calls of a script.
+//! Requests of clients under policies, as calls of the script.
 
 use redis::Cmd;
 use tollgate::algorithm::Algorithm;
@@ -8,10 +8,10 @@ use tollgate::store::redis::layout::Layout;
 use tollgate::store::redis::script::Encoded;
 use tollgate::time::Timestamp;
 
-/// Stands for the time by the server's own clock.
+/// Means: the script uses the server's own clock.
 pub(crate) const SERVERS_CLOCK: Timestamp = Timestamp::from_micros(0);
 
-/// What is asked of one server.
+/// The calls to one server.
 pub(crate) struct Load<'p> {
     encoder: Encoder,
     policies: &'p [Algorithm],
@@ -41,7 +41,7 @@ impl<'p> Load<'p> {
     }
 
     fn body(&self, client: u32, now: Timestamp) -> Encoded {
-        // The bits of a digest are as good as random.
+        // The bits of a digest are like random bits.
         let principal = Principal::from_bits(fastrand::Rng::with_seed(client.into()).u128(..));
         let asked: Vec<_> = (1..)
             .zip(self.policies)

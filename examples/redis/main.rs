@@ -1,11 +1,11 @@
-//! How much memory a client takes in Redis, and how much of Redis' processor a
-//! decision: the figures of docs/redis.md.
+//! Measures the memory of a client in Redis, and the CPU time of Redis per decision:
+//! the figures of docs/redis.md.
 //!
 //!     cargo run --release --example redis
 //!
-//! Starts a `redis-server` of its own for each line, behind a socket in a
-//! temporary directory. An argument says how many clients there are; a million
-//! if there is none.
+//! Starts a new `redis-server` for each line, with a socket in a temporary
+//! directory. The optional argument is the number of clients; the default is a
+//! million.
 
 mod churn;
 mod hot;
@@ -22,15 +22,15 @@ use tollgate::time::Span;
 use load::{Load, SERVERS_CLOCK};
 use server::Server;
 
-/// Of each round.
+/// Decisions of each round.
 const DECISIONS: usize = 12_800;
-/// How decisions are sent: how many calls at once, and how many bodies in each.
-/// The first waits for each answer; of the others 64 decisions travel together,
-/// and so many again are sent before their answers come.
+/// How decisions are sent: the number of calls at once, and the number of bodies in
+/// each call. The first shape waits for each answer. The others send 64 decisions
+/// together, and the next 64 before the answers come.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (64, 1), (8, 8), (4, 16), (2, 32), (1, 64)];
-/// The least that a script can do.
+/// A script that does nothing.
 const EMPTY: &str = "return {}";
-/// The least that a decision can do: it reads a field, and writes it.
+/// The smallest work of a decision: it reads a field and writes it.
 const FLOOR: &str = "local answers = {}
     for i = 2, #ARGV do
         local key, name = KEYS[i - 1], string.sub(ARGV[i], 2, 8)
@@ -73,7 +73,7 @@ fn main() -> anyhow::Result<()> {
     ] {
         println!("{}", measure(name, script, policies, clients)?);
     }
-    println!("\n| one key for everybody | alone | in a batch of 64 |\n|---|---:|---:|");
+    println!("\n| one key for all clients | alone | in a call of 64 |\n|---|---:|---:|");
     for line in hot::measure(SCRIPT.source)? {
         println!("{line}");
     }
@@ -89,7 +89,7 @@ fn sliding(limit: u64, window_s: u64) -> anyhow::Result<Algorithm> {
     Ok(Algorithm::SlidingWindow(SlidingWindow::new(quota(limit, window_s)?)))
 }
 
-/// Fills a server with clients under these policies, and tells what they take.
+/// Fills a server with clients under these policies. Returns a line of the table.
 fn measure(
     name: &str,
     script: &str,

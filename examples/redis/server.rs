@@ -1,4 +1,4 @@
-//! A `redis-server` of our own, and what it says of itself.
+//! A `redis-server` for a measurement, and its statistics.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use anyhow::Context as _;
 use redis::{Client, Cmd, Connection};
 use tollgate::time::Span;
 
-/// How often one looks whether it has started, 10 ms apart.
+/// The number of checks whether the server has started, 10 ms apart.
 const ATTEMPTS: u32 = 1000;
-/// How often everything is measured.
+/// The number of measurements.
 const ROUNDS: u32 = 15;
 
-/// A server on which one script is loaded. It is stopped when dropped.
+/// A server with one loaded script. Dropping it stops the server.
 pub(crate) struct Server {
     process: Child,
     connection: Connection,
@@ -37,7 +37,7 @@ impl Server {
         Ok(Self { process, connection, sha, _directory: directory })
     }
 
-    /// Sends calls at once, and waits for their answers.
+    /// Sends all calls at once, and waits for their answers.
     pub(crate) fn run(&mut self, calls: &[Cmd]) -> anyhow::Result<()> {
         self.send(calls)?;
         self.receive(calls.len())
@@ -55,9 +55,9 @@ impl Server {
         Ok(())
     }
 
-    /// The server's processor time for so many groups of calls, in microseconds:
-    /// the least of several rounds, because others use the machine too. So many
-    /// groups are in flight at a time.
+    /// The server's processor time for `groups` groups of calls, in microseconds. It
+    /// is the smallest of several rounds, because other programs use the machine too.
+    /// `in_flight` groups are in progress at a time.
     pub(crate) fn least_us(
         &mut self,
         groups: usize,
@@ -82,7 +82,8 @@ impl Server {
         Ok(least_us)
     }
 
-    /// How long the script ran in these calls, by the server's own account.
+    /// The run time of the script in these calls, in microseconds, as the server
+    /// reports it.
     pub(crate) fn script_us(&mut self, calls: &[Cmd]) -> anyhow::Result<f64> {
         redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut self.connection)?;
         self.run(calls)?;
@@ -92,8 +93,8 @@ impl Server {
         Ok(usec.context("INFO commandstats has no evalsha")?.parse()?)
     }
 
-    /// How many fields all keys have, and how many of them those that will
-    /// live for so long if nobody uses them.
+    /// The number of fields of all keys, and of those keys that live for `span` or
+    /// longer if no call uses them.
     pub(crate) fn fields_and_those_that_live_for(
         &mut self,
         span: Span,
@@ -115,7 +116,7 @@ impl Server {
         Ok((user_s + self.info("cpu", "used_cpu_sys")?) * 1e6)
     }
 
-    /// One number of what the server says of itself.
+    /// One number from the server's INFO.
     pub(crate) fn info(&mut self, section: &str, name: &str) -> anyhow::Result<f64> {
         let info: String = redis::cmd("INFO").arg(section).query(&mut self.connection)?;
         let number = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -135,7 +136,7 @@ fn connect(client: &Client) -> redis::RedisResult<Connection> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing can be done about a server that is gone already.
+        // An error means that the server has ended already.
         let _ = self.process.kill().and_then(|()| self.process.wait());
     }
 }

@@ -1,10 +1,11 @@
-//! Several nodes over one Redis, in virtual time: what each mode admits too
-//! much, refuses wrongly, and costs in calls. Prints the tables of docs/redis.md.
+//! Simulates several nodes with one Redis in virtual time. Measures the excess
+//! admissions, the wrong refusals and the calls of each mode, and prints the tables
+//! of docs/redis.md.
 //!
 //!     cargo run --release --example simulation
 //!
-//! Traffic and latencies are seeded, so the tables are the same every time.
-//! Tests hold the document to them, and other seeds to the published bounds.
+//! Traffic and latencies are seeded, so the tables are the same every time. Tests
+//! compare the document with them, and check the published bounds with other seeds.
 
 mod node;
 mod tally;
@@ -22,7 +23,7 @@ const SEED: u64 = 2026;
 const COLUMNS: &str = "calls a request | most above the limit | admitted too many | refused too many | innocents refused |\n";
 const ALIGNED: &str = "---|---:|---|---:|---:|---:|---:|---:|\n";
 
-/// What the modes do while all goes well, in Markdown.
+/// The results of the modes without failures, in Markdown.
 fn modes() -> Result<String, QuotaError> {
     let mut table = format!("| traffic | nodes | mode | {COLUMNS}|{ALIGNED}");
     for traffic in Traffic::ALL {
@@ -39,7 +40,7 @@ fn modes() -> Result<String, QuotaError> {
     Ok(table)
 }
 
-/// What they do when it does not, in Markdown.
+/// The results of the modes with failures, in Markdown.
 fn failures() -> Result<String, QuotaError> {
     let mut table = format!("| what fails | nodes | mode | {COLUMNS}|{ALIGNED}");
     let algorithm = Traffic::Zipf.algorithm()?;
@@ -80,8 +81,8 @@ mod tests {
         assert!(DOCUMENT.contains(&table), "put this into docs/redis.md:\n{table}");
     }
 
-    /// In hundredths of a percent: what docs/redis.md promises, and how many
-    /// may be refused too many.
+    /// In hundredths of a percent: the most units above the limit by docs/redis.md,
+    /// and the most wrong refusals.
     const fn bounds(mode: Mode) -> (u64, u64) {
         match mode {
             Mode::Exact => (0, 0),
@@ -116,7 +117,7 @@ mod tests {
             for mode in Mode::ALL {
                 let tally =
                     World::run(&algorithm, mode, nodes, Trouble::Away, &requests, seed).unwrap();
-                // A limit of 100 divided by 16 and rounded up is 7: 12 in all too many.
+                // A limit of 100 divided by 16 and rounded up is 7: 12 too many in total.
                 let most = if mode == Mode::WriteBack { 15_000 } else { 11_200 };
                 let above = tally.most_above();
                 assert!(above <= most, "{}, seed {seed}: {above} above", mode.name());

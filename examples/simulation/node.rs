@@ -1,4 +1,4 @@
-//! One node: how a mode uses what it knows, and when it calls the store.
+//! One node: how a mode uses its local state, and when it calls the store.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -14,7 +14,8 @@ use tollgate::time::{Span, Timestamp};
 const MAX_KEYS: usize = 10_000;
 const DENY_CACHE_BYTES: usize = 1 << 20;
 const INTERVAL: Span = Span::SECOND;
-/// After so many failures in a row the store is not asked for a while.
+/// After this number of consecutive failures the node does not call the store for
+/// [`BACK_OFF`].
 const FAILURES: u32 = 3;
 const BACK_OFF: Span = Span::from_millis(100);
 
@@ -38,17 +39,17 @@ impl Mode {
     }
 }
 
-/// What becomes of a request at its node.
+/// The result of a request at its node.
 pub(crate) enum Step {
     Judged { admitted: bool },
     Ask(Ask),
 }
 
-/// What a node tells the store in the background.
+/// A message from a node to the store in the background.
 pub(crate) enum Report {
     Return(Return),
     Delta(Delta),
-    /// What was admitted while the store was away.
+    /// Units that were admitted while the store was unavailable.
     Debt(Key, u64),
 }
 
@@ -58,17 +59,17 @@ pub(crate) struct Node {
     deny: DenyCache,
     leases: leased::Ledger,
     sums: write_back::Ledger,
-    /// Judges while the store is away, by this node's part of the limit.
+    /// Decides while the store is unavailable, by this node's part of the limit.
     local: MemoryStore,
     part: Algorithm,
-    /// What it has admitted, which the store is told when it is back.
+    /// Units that the node has admitted alone; it reports them when the store is back.
     debts: BTreeMap<Key, u64>,
     failures: u32,
     away_until: Timestamp,
 }
 
 impl Node {
-    /// One of so many.
+    /// A node in a system of `nodes` nodes.
     pub(crate) fn new(mode: Mode, nodes: u64, algorithm: &Algorithm) -> Result<Self, QuotaError> {
         Ok(Self {
             mode,
@@ -98,7 +99,8 @@ impl Node {
                 Taken::Ask => Ask::NOTHING_AHEAD,
             },
         };
-        // Give-backs at other nodes are not announced here, so each is believed for a second.
+        // The simulation does not announce returned units to other nodes, so a refusal is
+        // used for one second.
         let is_current = |_: &Key, asked| now.since(asked) < Span::SECOND;
         match self.deny.refuse_if(&[*charge], now, is_current) {
             Some(_) => Step::Judged { admitted: false },
@@ -113,7 +115,8 @@ impl Node {
         }
     }
 
-    /// The store has not answered in time, and may have counted the request.
+    /// Decides without the store, which has not answered in time and may have counted
+    /// the request.
     pub(crate) fn judge_alone(&mut self, charge: &Charge<'_>, now: Timestamp) -> bool {
         let part = Charge { algorithm: &self.part, ..*charge };
         let is_admitted = self.local.apply(&[part], now)[0].admitted;
@@ -123,7 +126,7 @@ impl Node {
         is_admitted
     }
 
-    /// The store has not answered in time.
+    /// The store has not answered a request in time.
     pub(crate) fn failed(&mut self, now: Timestamp) {
         self.failures += 1;
         if self.failures >= FAILURES {
@@ -131,7 +134,7 @@ impl Node {
         }
     }
 
-    /// It has not answered to a report.
+    /// The store has not answered a report in time.
     pub(crate) fn unheard(&mut self, report: Report, now: Timestamp) {
         self.failed(now);
         if let Report::Delta(mut delta) = report {
@@ -139,7 +142,7 @@ impl Node {
         }
     }
 
-    /// The store has judged a request at `at`.
+    /// The store has decided on a request at time `at`.
     pub(crate) fn answered(
         &mut self,
         charge: &Charge<'_>,
@@ -158,13 +161,13 @@ impl Node {
         self.deny.learn(&[*charge], &[after], at);
     }
 
-    /// The store has counted a delta at `at`.
+    /// The store has counted a delta at time `at`.
     pub(crate) fn told(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.failures = 0;
         self.sums.answered(delta, before, at);
     }
 
-    /// What there is to tell at `now`.
+    /// The reports that are due at `now`.
     pub(crate) fn reports(&mut self, now: Timestamp) -> Vec<Report> {
         if now < self.away_until {
             return Vec::new();
@@ -174,7 +177,7 @@ impl Node {
             self.deny.forget(&back.key);
         }
         let deltas = self.sums.due(now, usize::MAX);
-        // Only a store that has answered again is told of debts.
+        // Debts are sent only to a store that has answered again.
         let debts = if self.failures == 0 { mem::take(&mut self.debts) } else { BTreeMap::new() };
         returns
             .into_iter()
@@ -185,7 +188,7 @@ impl Node {
     }
 }
 
-/// The state after the store has judged a request; none if it is refused.
+/// The state after the store has admitted a request; none if the store refuses it.
 pub(crate) fn taken(
     charge: &Charge<'_>,
     ask: Ask,

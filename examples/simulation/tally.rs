@@ -1,9 +1,9 @@
-//! What the nodes did with the traffic, held against one that knows everything.
+//! Compares the decisions of the nodes with those of one counter without delay.
 
 use tollgate::algorithm::{Algorithm, Op, Quota, State, TokenBucket};
 use tollgate::time::Timestamp;
 
-/// So many times the capacity can be counted before the truth is cut off.
+/// The exact count can be up to this multiple of the capacity.
 const HEADROOM: u64 = 8;
 
 /// Counts over all clients. docs/redis.md defines them.
@@ -22,9 +22,9 @@ pub(crate) struct Tally<'a> {
 struct Client {
     requests: u64,
     admitted: u64,
-    /// All that was admitted, as one counter would see it at once.
+    /// All admitted requests, as one counter without delay counts them.
     admitted_state: Option<State>,
-    /// Admitted by one counter that judges without delay.
+    /// Admitted by one counter that decides without delay.
     ideal: u64,
     ideal_state: Option<State>,
 }
@@ -40,7 +40,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// A request comes.
+    /// Counts a request that comes.
     pub(crate) fn offered(&mut self, client: usize, now: Timestamp) {
         let client = &mut self.clients[client];
         client.requests += 1;
@@ -51,7 +51,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// It is judged, by its node or by the store.
+    /// Counts a decision of a node or of the store.
     pub(crate) fn judged(&mut self, client: usize, admitted: bool, now: Timestamp) {
         if !admitted {
             return;
@@ -68,13 +68,14 @@ impl<'a> Tally<'a> {
         self.clients.iter().map(of).sum()
     }
 
-    /// The most units above the limit at once, in hundredths of a percent of it.
+    /// The most units above the limit at one time, in hundredths of a percent of it.
     #[cfg(test)]
     pub(crate) fn most_above(&self) -> u64 {
         self.most_above * 10_000 / self.algorithm.capacity()
     }
 
-    /// Fewer admitted than by the ideal, in hundredths of a percent.
+    /// How many fewer requests were admitted than by the ideal, in hundredths of a
+    /// percent.
     #[cfg(test)]
     pub(crate) fn fewer(&self) -> u64 {
         self.sum(|it| it.ideal.saturating_sub(it.admitted)) * 10_000 / self.sum(|it| it.ideal)
@@ -112,7 +113,7 @@ fn roomy(algorithm: &Algorithm) -> Algorithm {
     roomy.expect("the limits of the traffic are small")
 }
 
-/// With two decimals, rounded to the nearest; a dash for a part of nothing.
+/// A percentage with two decimals, rounded to the nearest; a dash if `whole` is 0.
 fn percent(part: u64, whole: u64) -> String {
     if whole == 0 {
         return "–".to_owned();

@@ -1,4 +1,4 @@
-//! Seeded traffic in integers: when which client sends a request, and to which node.
+//! Seeded traffic in integers: the time, client and node of each request.
 
 use fastrand::Rng;
 use tollgate::algorithm::{Algorithm, Quota, QuotaError, SlidingWindow, TokenBucket};
@@ -14,19 +14,20 @@ pub(crate) struct Request {
     pub(crate) node: usize,
 }
 
-/// A kind of traffic, and the limit that it meets.
+/// A kind of traffic, and its limit.
 #[derive(Clone, Copy)]
 pub(crate) enum Traffic {
-    /// 500 clients, of whom the n-th sends a n-th of what the first does,
-    /// 5,000 requests a second in all, to any node.
+    /// 500 clients; client n sends 1/n of the requests of client 1. All clients
+    /// together send 5,000 requests per second, each request to any node.
     Zipf,
-    /// The same, each client to one node.
+    /// The same; all requests of a client go to one node.
     ZipfSticky,
-    /// Sessions of 5 to 60 requests, each client to one node.
+    /// Sessions of 5 to 60 requests; all requests of a client go to one node.
     SessionsSticky,
-    /// The same, to any node.
+    /// The same; each request goes to any node.
     Sessions,
-    /// One limit for all: offered too little, three times too much, too little.
+    /// One limit for all clients; the load is below it, three times above it, and
+    /// below it again.
     Global,
 }
 
@@ -44,8 +45,8 @@ impl Traffic {
         }
     }
 
-    /// On how many nodes it is worth a look: with every client at one node it
-    /// makes no difference how many others there are.
+    /// The numbers of nodes to simulate. If each client uses one node, the number of
+    /// other nodes makes no difference.
     pub(crate) const fn nodes(self) -> &'static [usize] {
         match self {
             Self::ZipfSticky | Self::SessionsSticky => &[16],
@@ -67,7 +68,7 @@ impl Traffic {
         })
     }
 
-    /// The requests in their order.
+    /// The requests in order of time.
     pub(crate) fn requests(self, nodes: usize, seed: u64) -> Vec<Request> {
         let mut random = Rng::with_seed(seed);
         let mut requests = match self {
@@ -96,8 +97,8 @@ fn zipf(random: &mut Rng) -> Vec<Request> {
     (0..100_000).map(|_| request()).collect()
 }
 
-/// 400 clients, at most 15 requests a second while a session lasts, and up to
-/// a minute between two.
+/// 400 clients with about 15 requests per second during a session, and up to a
+/// minute between two sessions.
 fn sessions(random: &mut Rng) -> Vec<Request> {
     let mut requests = Vec::new();
     for client in 0..400 {
@@ -113,7 +114,7 @@ fn sessions(random: &mut Rng) -> Vec<Request> {
     requests
 }
 
-/// 800 a second for 10 s, 3,000 for 10 s, 800 for 10 s.
+/// 800 requests per second for 10 s, 3,000 for 10 s, 800 for 10 s.
 fn rising_and_falling(random: &mut Rng) -> Vec<Request> {
     let mut requests = Vec::new();
     let mut now = START;

@@ -1,4 +1,4 @@
-//! Nodes, one store and what is under way between them, in virtual time.
+//! Nodes, one store and the messages between them, in virtual time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,23 +15,23 @@ use crate::node::{Mode, Node, Report, Step, taken};
 use crate::tally::Tally;
 use crate::traffic::Request;
 
-/// How often a node looks for something to tell the store, beside every request.
+/// How often a node looks for reports to the store, in addition to every request.
 const TICK: Span = Span::from_millis(10);
 
 /// How long a node waits for the store.
 const TIMEOUT: Span = Span::from_millis(20);
-/// When the store goes away and comes back, after the start.
+/// The times after the start at which the store becomes unavailable and available.
 const AWAY_AFTER: Span = Span::from_secs(12);
 const AWAY_UNTIL: Span = Span::from_secs(14);
 
-/// What goes wrong on the way.
+/// Failures between nodes and store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Nothing.
+    /// No failure.
     None,
     /// One message in a hundred is lost, in either direction.
     Losses,
-    /// The store is away for two seconds.
+    /// The store is unavailable for two seconds.
     Away,
 }
 
@@ -45,23 +45,24 @@ impl Trouble {
     }
 }
 
-/// What arrives somewhere.
+/// An event at a node or at the store.
 enum Arrival {
     /// A request at its node.
     Request(Request),
     /// A request at the store.
     Asked(Request, Ask),
-    /// Nothing, at a node that has waited long enough for what the store said
-    /// to a request, or to a report.
+    /// A node has waited for the answer to a request until its time was over.
     Unanswered(Request),
+    /// A node has waited for the answer to a report until its time was over.
     Unheard(usize, Report),
-    /// What the store said to it, at its node: when it was judged, and in which state.
+    /// The answer to a request at its node, with the state before the decision and the
+    /// time of the decision.
     Answered(Request, Ask, Option<State>, Timestamp),
     /// A node's report at the store.
     Reported(usize, Report),
-    /// What the store said to it.
+    /// The answer to a report at its node.
     Told(usize, Report, Option<State>, Timestamp),
-    /// A node's clock.
+    /// A tick of a node's clock.
     Tick(usize),
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct World<'a> {
     algorithm: &'a Algorithm,
     nodes: Vec<Node>,
     store: Vec<Option<State>>,
-    /// What arrives when; the number keeps the order of what arrives together.
+    /// The times of the events. The number orders events with the same time.
     order: BinaryHeap<Reverse<(Timestamp, usize)>>,
     arrivals: Vec<Option<Arrival>>,
     random: Rng,
@@ -80,7 +81,7 @@ pub(crate) struct World<'a> {
 }
 
 impl Arrival {
-    /// What there is in the place of what does not arrive.
+    /// The event that replaces a lost message.
     fn missed(self) -> Self {
         match self {
             Self::Asked(request, _) | Self::Answered(request, ..) => Self::Unanswered(request),
@@ -93,7 +94,7 @@ impl Arrival {
 }
 
 impl<'a> World<'a> {
-    /// Lets all requests be judged in this mode.
+    /// Runs all requests in this mode.
     pub(crate) fn run(
         algorithm: &'a Algorithm,
         mode: Mode,
@@ -137,8 +138,8 @@ impl<'a> World<'a> {
         self.arrivals.push(Some(arrival));
     }
 
-    /// When what goes between a node and the store arrives: after half of 0.2
-    /// to 1 ms, or never.
+    /// The time at which a message between a node and the store arrives: after half of
+    /// 0.2 to 1 ms, or never.
     fn way(&mut self, now: Timestamp) -> Option<Timestamp> {
         let at = now.plus(Span::from_micros(self.random.u64(100..=500)));
         let lost = match self.trouble {
@@ -152,7 +153,7 @@ impl<'a> World<'a> {
         (!lost).then_some(at)
     }
 
-    /// Sends something to the store, or what it says to that back. Whether it arrives.
+    /// Sends a message to the store, or an answer back. Returns whether it arrives.
     fn send(&mut self, now: Timestamp, arrival: Arrival) -> bool {
         let way = self.way(now);
         match way {
@@ -193,7 +194,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A request has reached its node.
+    /// Handles a request at its node.
     fn request(&mut self, request: Request, now: Timestamp) {
         self.tally.offered(request.client, now);
         let charge = charge(request.client, self.algorithm);
@@ -206,7 +207,7 @@ impl<'a> World<'a> {
         self.report(request.node, now);
     }
 
-    /// A request has reached the store.
+    /// Handles a request at the store.
     fn asked(&mut self, request: Request, ask: Ask, now: Timestamp) {
         self.tally.calls += 1;
         let charge = charge(request.client, self.algorithm);
@@ -227,7 +228,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A report has reached the store.
+    /// Handles a report at the store.
     fn reported(&mut self, node: usize, report: Report, now: Timestamp) {
         self.tally.calls += 1;
         let key: Key = match &report {

@@ -1,41 +1,39 @@
-//! Stopping without losing anything: one signal to stop, and the proof that
-//! everybody has.
+//! A signal to stop, and the confirmation that all work has ended.
 //!
-//! Whoever works holds a [`Drain`]; whoever stops the work holds the one
-//! [`Stop`]. Work has ended when the last [`Drain`] was dropped, so nobody can
-//! forget to report it.
+//! Each task holds a [`Drain`]. The part that stops them holds the [`Stop`]. Work has ended
+//! when the last [`Drain`] is dropped, so no task needs to report its end.
 
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Asks everybody to stop, and learns when they have.
+/// Requests the stop, and waits for the end of the work.
 #[derive(Debug)]
 pub struct Stop(watch::Sender<Phase>);
 
-/// Held by everything that must come to an end before the process does.
+/// Held by each task that must end before the process does.
 #[derive(Clone, Debug)]
 pub struct Drain(watch::Receiver<Phase>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Working,
-    /// What is under way is to end.
+    /// Requests in progress are finished.
     Stopping,
-    /// Nobody waits any longer for what has not.
+    /// The time is over. What has not ended is aborted.
     Over,
 }
 
-/// A connected pair; clone the [`Drain`] for each piece of work.
+/// A connected pair. Clone the [`Drain`] for each task.
 pub fn channel() -> (Stop, Drain) {
     let (sender, receiver) = watch::channel(Phase::Working);
     (Stop(sender), Drain(receiver))
 }
 
 impl Stop {
-    /// Asks all to stop and waits until they have, but no longer than `limit`.
-    /// Returns whether they all did; if not, they are told that it is over.
+    /// Requests the stop and waits for the end of the work, at most for `limit`. Returns
+    /// whether all of it has ended. If not, [`Drain::over`] returns.
     pub async fn finish(self, limit: Duration) -> bool {
         self.0.send_replace(Phase::Stopping);
         let in_time = timeout(limit, self.0.closed()).await.is_ok();
@@ -47,18 +45,18 @@ impl Stop {
 }
 
 impl Drain {
-    /// Whether it is time to stop.
+    /// Whether the stop was requested.
     pub fn is_requested(&self) -> bool {
         *self.0.borrow() != Phase::Working
     }
 
-    /// Returns when it is time to stop, which it also is when nobody is left to ask for it.
+    /// Returns when the stop is requested, or the [`Stop`] was dropped.
     pub async fn requested(&mut self) {
-        // An error says that the `Stop` was dropped.
+        // An error means that the `Stop` was dropped.
         let _ = self.0.wait_for(|phase| *phase != Phase::Working).await;
     }
 
-    /// Returns when nobody waits any longer for what has not ended.
+    /// Returns when the time for the stop is over.
     pub async fn over(&mut self) {
         let _ = self.0.wait_for(|phase| *phase == Phase::Over).await;
     }
@@ -85,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_does_not_end_is_given_up() {
+    async fn work_that_does_not_end_in_time_is_aborted() {
         let (stop, mut drain) = channel();
         let mut work = drain.clone();
         let work = async move {
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_left_to_ask_means_stop() {
+    async fn a_dropped_stop_requests_the_stop() {
         let (stop, mut drain) = channel();
         drop(stop);
         drain.requested().await;

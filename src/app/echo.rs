@@ -1,5 +1,5 @@
-//! `builtin:echo`: a backend inside the process, for a first try on a machine
-//! with nothing else installed. It answers with what it received.
+//! `builtin:echo`: a backend inside the process, to try the gateway on a machine without
+//! other software. It responds with the request that it received.
 
 use std::convert::Infallible;
 
@@ -12,11 +12,11 @@ use tower::Service;
 
 use crate::server::ClientBody;
 
-/// Larger bodies are counted up to here and then given up.
+/// The length of a larger body is not reported.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// A service that answers every request with its method, target, fields and
-/// the length of its body, as JSON.
+/// A service that responds to each request with its method, target, fields and the length
+/// of its body, as JSON.
 pub(super) fn service()
 -> impl Service<Request<ClientBody>, Response = Response<Full<Bytes>>, Error = Infallible> + Clone {
     tower::service_fn(|request: Request<ClientBody>| async {
@@ -41,7 +41,7 @@ pub(super) fn service()
     })
 }
 
-/// Fields by name; several of one name are joined as RFC 9110, section 5.2, has it.
+/// The fields by name. Fields with the same name are joined (RFC 9110, section 5.2).
 fn fields(headers: &HeaderMap) -> Map<String, Value> {
     headers
         .keys()

@@ -1,13 +1,15 @@
-//! The process: build everything from a configuration, run it on one thread a
-//! core, take another configuration when the file changes, stop without losing a
+//! The process: builds everything from a configuration, runs one worker thread for each
+//! core, applies another configuration when the file changes, and stops without losing a
 //! request.
 
 mod echo;
-mod files;
-mod fleet;
-mod foundation;
+mod error;
 mod key_set;
+mod open_files;
+mod process_state;
 mod reload;
+mod runtime;
+mod supervisor;
 mod systemd;
 mod watch;
 mod worker;
@@ -16,66 +18,46 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tokio::runtime::{Builder, LocalRuntime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::drain::{self, Stop};
-use crate::server::{self, BindError, Capacity, ListenAddress, Listener, ListenerSettings, Terms};
-use crate::store::overrides::FileError;
-use crate::telemetry::{self, AccessLog, AccessLogSettings, Output};
-use fleet::{Ended, Fleet};
-use systemd::{Inherited, State};
+use crate::platform::ServiceState;
+use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
+use crate::telemetry::{self, AccessLog, AccessLogSettings};
+use supervisor::{Shutdown, Supervisor};
+use systemd::InheritedSockets;
 use watch::FileWatch;
 
-/// Why the process cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// An address cannot be listened on.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The access log cannot be written to.
-    #[error("cannot open the access log {output}: {source}; choose a file that can be written")]
-    AccessLog {
-        /// Where it should go.
-        output: Output,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file of overrides cannot be used.
-    #[error(transparent)]
-    Overrides(#[from] FileError),
-    /// The system refuses a thread, a runtime or a signal handler.
-    #[error("cannot start: {0}")]
-    Start(#[from] io::Error),
-}
+pub use error::RunError;
+pub(crate) use runtime::local_runtime;
 
-/// What a configuration was read from.
+/// The files of a configuration.
 #[derive(Debug)]
-pub struct Source {
-    /// The file.
+pub struct ConfigFiles {
+    /// The file that was loaded.
     pub file: PathBuf,
-    /// Those that it names, and of which the contents are part of it.
+    /// The files that it names and whose contents are part of the configuration.
     pub others: Vec<PathBuf>,
 }
 
-/// Runs a gateway until SIGTERM or SIGINT, and then until the requests under
-/// way have been answered. `config` was read from `source`: when any file of it
-/// changes, and on SIGHUP, it is read again.
+/// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
+/// their responses. `config` was read from `source`. It is read again when one of these
+/// files changes, and on SIGHUP.
 ///
 /// # Errors
-/// If it cannot start. What goes wrong later is logged and survived.
-pub fn run(config: Config, source: Option<Source>) -> Result<(), RunError> {
+/// If it cannot start. Later errors are logged, and the gateway continues.
+pub fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let ended = control.block_on(supervise(config, source, log.as_ref()));
-    // The lookup of a name may take longer than anybody wants to wait now.
+    let shutdown = control.block_on(supervise(config, source, log.as_ref()));
+    // The lookup of a name in progress could take long.
     control.shutdown_background();
-    let ended = ended?;
-    if let (Some(log), Ended::Whole) = (log, ended) {
+    let shutdown = shutdown?;
+    if let (Some(log), Shutdown::Complete) = (log, shutdown) {
         log.close();
     }
     Ok(())
@@ -86,56 +68,58 @@ fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
     AccessLog::open(settings).map_err(|source| RunError::AccessLog { output, source })
 }
 
-/// Starts the workers, reloads them when they are to have another configuration,
-/// waits for the signal to stop, and stops them.
+/// Starts the workers, reloads them when the configuration changes, waits for the signal to
+/// stop, and stops them.
 async fn supervise(
     config: Config,
-    source: Option<Source>,
+    source: Option<ConfigFiles>,
     log: Option<&AccessLog>,
-) -> Result<Ended, RunError> {
+) -> Result<Shutdown, RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
-    let mut watch = source.map(|Source { file, others }| FileWatch::new(&file, others));
+    let mut watch = source.map(|ConfigFiles { file, others }| FileWatch::new(&file, others));
     let (echo_stop, echo) = start_echo()?;
-    let mut fleet = tokio::select! {
-        started = Fleet::start(config, Inherited::take(), echo, log, &drain) => started?,
-        () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => {
-            return Ok(Ended::Whole);
+    let mut supervisor = tokio::select! {
+        started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
+        () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
+            return Ok(Shutdown::Complete);
         }
     };
     drop(drain);
     loop {
-        systemd::tell(State::Ready);
+        systemd::report(ServiceState::Ready);
         tokio::select! {
-            () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => break,
+            () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
             _ = signals.hangup.recv() => {}
             () = changed(&mut watch) => {}
         }
-        systemd::tell(State::Reloading);
+        systemd::report(ServiceState::Reloading);
         match &mut watch {
             Some(watch) => tokio::select! {
-                () = reload::reload(&mut fleet, watch) => {}
-                () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => break,
+                () = reload::reload(&mut supervisor, watch) => {}
+                () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
             },
             None => {
-                warn!("there is no file to be read again: this gateway was started without one")
+                warn!("there is no file to reload: this gateway was started without one")
             }
         }
     }
-    systemd::tell(State::Stopping);
-    info!(limit = ?fleet.drain_limit(), "stopping: requests under way are finished");
-    let ended = tokio::select! {
-        ended = fleet.stop(stop) => ended,
-        () = stop_asked(&mut signals.terminate, &mut signals.interrupt) => Ended::Cut,
+    systemd::report(ServiceState::Stopping);
+    info!(limit = ?supervisor.drain_limit(), "stopping: requests in progress are finished");
+    let shutdown = tokio::select! {
+        shutdown = supervisor.stop(stop) => shutdown,
+        () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => Shutdown::Forced,
     };
-    if ended == Ended::Cut {
-        warn!("not waiting any longer: requests under way are cut off");
+    if shutdown == Shutdown::Forced {
+        warn!(
+            "requests in progress are aborted: the time for the drain is over, or a second signal came"
+        );
     }
     drop(echo_stop);
-    Ok(ended)
+    Ok(shutdown)
 }
 
-/// What the process is told by others.
+/// The signals that the process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -152,7 +136,7 @@ impl Signals {
     }
 }
 
-async fn stop_asked(terminate: &mut Signal, interrupt: &mut Signal) {
+async fn stop_requested(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -167,19 +151,14 @@ async fn changed(watch: &mut Option<FileWatch>) {
     }
 }
 
-fn local_runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(Default::default())
-}
-
-/// Starts the backend inside the process on a free port of the loopback.
+/// Starts `builtin:echo` on a free port of the loopback address.
 fn start_echo() -> Result<(Stop, SocketAddr), RunError> {
     let address = ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
-    // As many as the gateway itself opens.
-    let (terms, capacity) =
-        (Terms::new(ListenerSettings::new(address))?, Capacity::new(usize::MAX));
-    let (mut listeners, _) = Listener::bind(terms, 1, &capacity)?;
+    // The gateway itself bounds the number of connections.
+    let config = ListenerConfig::new(ListenerSettings::new(address))?;
+    let (mut listeners, _) = Listener::bind(config, 1, &Capacity::new(usize::MAX))?;
     let listener = listeners.swap_remove(0);
-    let address = listener.address().tcp().expect("it was bound to a port");
+    let address = listener.address().tcp().expect("it was bound to a TCP address");
     let (stop, drain) = drain::channel();
     spawn_local(server::serve(listener, drain, |_, _| echo::service()));
     Ok((stop, address))

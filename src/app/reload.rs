@@ -1,29 +1,29 @@
-//! Reading the file again. Only one that is good as a whole replaces what runs.
+//! Reads the file again. A configuration with a mistake changes nothing.
 
 use tokio::task::spawn_blocking;
 use tracing::{error, info, warn};
 
-use super::fleet::Fleet;
 use super::key_set;
+use super::supervisor::Supervisor;
 use super::watch::FileWatch;
 use crate::config::{self, Compiled, LoadError, Report};
 
-/// Reads the watched file again and gives the workers what it says. If that is nothing
-/// that can run, the log says why, and everything stays as it is. If
-/// the future is dropped, the workers have all of it or nothing.
-pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
+/// Reads the watched file again and applies it to the workers. If the new configuration
+/// cannot run, the log says why, and nothing changes. If the future is dropped, the workers
+/// have the whole new configuration or nothing of it.
+pub(super) async fn reload(supervisor: &mut Supervisor, watch: &mut FileWatch) {
     let file = watch.file().to_owned();
-    // Files can take their time, and the process has signals to look at meanwhile.
-    let databases = fleet.geo_files();
+    // Reading may take long, and the process handles signals meanwhile.
+    let databases = supervisor.geo_files();
     let loaded = spawn_blocking(move || config::load_again(&file, &databases)).await;
     let Compiled { mut config, warnings, files } = match loaded {
         Ok(Ok(compiled)) => compiled,
         Err(error) => return error!("not reloaded, the running configuration stays: {error}"),
         Ok(Err(error)) => {
             error!("not reloaded, the running configuration stays:\n{error}");
-            // Whoever mends one of them need not touch the file that names it.
+            // A corrected file is noticed even if the file that names it does not change.
             if let LoadError::Mistakes { files, .. } = error {
-                watch.follow(files);
+                watch.set_others(files);
             }
             return;
         }
@@ -31,17 +31,18 @@ pub(super) async fn reload(fleet: &mut Fleet, watch: &mut FileWatch) {
     if !Report::is_empty(&warnings) {
         warn!("the new configuration has warnings:\n{warnings}");
     }
-    watch.follow(files);
-    let (keys, first) = key_set::begin(&mut config, fleet.keys());
+    watch.set_others(files);
+    let (keys, first) = key_set::begin(&mut config, supervisor.keys());
     first.ended().await;
-    // At a start they may come later; here that would make good tokens bad.
-    if config.client.token_keys().is_some_and(|keys| !keys.can_verify()) && fleet.verifies_tokens()
+    // At a start the keys may arrive later. Here this would make valid tokens invalid.
+    if config.client.token_keys().is_some_and(|keys| !keys.can_verify())
+        && supervisor.verifies_tokens()
     {
-        let what = if keys.is_some() { "cannot be had" } else { "is gone" };
+        let what = if keys.is_some() { "cannot be fetched" } else { "is missing" };
         error!("not reloaded, the running configuration stays: the key set {what}");
         return;
     }
-    match fleet.reload(config, keys).await {
+    match supervisor.reload(config, keys).await {
         Ok(()) => info!(file = %watch.file().display(), "reloaded"),
         Err(error) => error!("not reloaded, the running configuration stays: {error}"),
     }

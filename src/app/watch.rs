@@ -1,11 +1,11 @@
-//! Watching a file, and others that it names, for changes, however they are
-//! changed: written in place, renamed over, or exchanged behind symbolic links, as
-//! Kubernetes does it with what it mounts.
+//! Watches a file, and other files that it names, for changes of any kind: written in
+//! place, replaced by a rename, or replaced behind symbolic links, as Kubernetes does with
+//! mounted files.
 //!
-//! The system is asked to tell of changes in the file's directory, which makes
-//! it quick. What counts is a look at the file itself, also now and then without
-//! a hint: not every change is told of, such as one behind a link that leads
-//! elsewhere, or on a network's file system.
+//! The system reports changes in the directory of the file, so that they are noticed
+//! quickly. A report is only a hint: what counts is the state of the files. It is also
+//! checked at an interval, because the system does not report all changes, for example
+//! behind a link to another directory, or on a network file system.
 
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -19,24 +19,24 @@ use tracing::warn;
 
 use crate::config::FileStamp;
 
-/// How often the files are looked at without a hint.
+/// The interval of checks without a hint.
 const LOOK_INTERVAL: Duration = Duration::from_secs(3);
-/// How long after a hint the files are looked at: whoever writes one may not have
-/// written all of it.
+/// The delay of a check after a hint. A program that writes a file may not have written
+/// all of it yet.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Watches one file, and those that it names.
+/// Watches one file, and the files that it names.
 pub(super) struct FileWatch {
     file: Watched,
     others: Vec<Watched>,
     hints: mpsc::Receiver<()>,
-    /// Gives hints for as long as it lives. None: the system gives none.
+    /// Sends the hints until it is dropped. None: the system provides no hints.
     _watcher: Option<RecommendedWatcher>,
 }
 
 struct Watched {
     path: PathBuf,
-    /// As it was last seen; none: it was not there.
+    /// The state at the last check; None: the file did not exist.
     seen: Option<FileStamp>,
 }
 
@@ -45,8 +45,8 @@ impl Watched {
         Self { seen: FileStamp::of(&path), path }
     }
 
-    /// Whether it is another one than it was. A file that is gone is one that is
-    /// just being replaced.
+    /// Whether it has changed since the last check. A missing file does not count: it may
+    /// be about to be replaced.
     fn has_changed(&mut self) -> bool {
         let now = FileStamp::of(&self.path);
         let has_changed = now.is_some() && now != self.seen;
@@ -58,13 +58,13 @@ impl Watched {
 }
 
 impl FileWatch {
-    /// Watches the file at `path`, and `others`, as they are now.
+    /// Watches the file at `path`, and `others`, from their current state on.
     pub(super) fn new(path: &Path, others: Vec<PathBuf>) -> Self {
-        // One hint that waits is as good as many.
+        // One waiting hint is enough.
         let (sender, hints) = mpsc::channel(1);
         let watcher = watch_directory(path, sender).inspect_err(|error| {
             warn!(
-                "changes of {} are seen late, for the system does not tell of them: {error}",
+                "changes of {} are noticed late, because the system does not report them: {error}",
                 path.display()
             );
         });
@@ -72,16 +72,16 @@ impl FileWatch {
         Self { file: Watched::new(path.to_owned()), others, hints, _watcher: watcher.ok() }
     }
 
-    /// Where the file is.
+    /// The path of the file.
     pub(super) fn file(&self) -> &Path {
         &self.file.path
     }
 
-    /// From now on these are the others.
-    pub(super) fn follow(&mut self, others: Vec<PathBuf>) {
+    /// Replaces the other files that are watched.
+    pub(super) fn set_others(&mut self, others: Vec<PathBuf>) {
         let mut known = std::mem::take(&mut self.others);
         let watched = others.into_iter().map(|path| {
-            // A change that was not told of yet is not lost.
+            // A change that was not noticed yet is not lost.
             match known.iter().position(|it| it.path == path) {
                 Some(index) => known.swap_remove(index),
                 None => Watched::new(path),
@@ -90,7 +90,7 @@ impl FileWatch {
         self.others = watched.collect();
     }
 
-    /// Returns when one of the files is another than it was.
+    /// Returns when one of the files has changed.
     pub(super) async fn changed(&mut self) {
         loop {
             match timeout(LOOK_INTERVAL, self.hints.recv()).await {
@@ -99,7 +99,7 @@ impl FileWatch {
                 Err(_) => {}
             }
             let files = iter::once(&mut self.file).chain(&mut self.others);
-            // All are looked at: whoever changes two of them means one change.
+            // All files are checked, so that several changes count as one.
             if files.map(Watched::has_changed).filter(|changed| *changed).count() > 0 {
                 return;
             }
@@ -107,12 +107,12 @@ impl FileWatch {
     }
 }
 
-/// Watches the directory: a watched file is lost when another is renamed over it.
+/// Watches the directory, because a file that is replaced by a rename is no longer watched.
 fn watch_directory(path: &Path, hints: mpsc::Sender<()>) -> notify::Result<RecommendedWatcher> {
     let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
         let is_read = event.as_ref().is_ok_and(|event| is_read(event.kind));
         if !is_read {
-            // If one waits already, that is enough.
+            // If the queue is full, a hint is already waiting.
             let _ = hints.try_send(());
         }
     })?;
@@ -121,7 +121,7 @@ fn watch_directory(path: &Path, hints: mpsc::Sender<()>) -> notify::Result<Recom
     Ok(watcher)
 }
 
-/// Whether somebody has only looked at a file, as we do ourselves.
+/// Whether a file was only read, as this process itself does.
 fn is_read(kind: EventKind) -> bool {
     kind.is_access() && kind != EventKind::Access(AccessKind::Close(AccessMode::Write))
 }
@@ -136,7 +136,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     async fn sees_change(watch: &mut FileWatch) {
-        timeout(PATIENCE, watch.changed()).await.expect("the change is seen");
+        timeout(PATIENCE, watch.changed()).await.expect("the change is noticed");
     }
 
     async fn sees_nothing(watch: &mut FileWatch) {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_written_or_renamed_over_has_changed() {
+    async fn a_file_that_is_written_or_replaced_has_changed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn links_that_are_exchanged_change_the_file() {
+    async fn a_file_behind_replaced_links_has_changed() {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);
         for version in ["..1", "..2"] {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_elsewhere_is_seen_without_a_hint() {
+    async fn a_change_in_another_directory_is_noticed_without_a_hint() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (link, file) = (directory.path().join("file"), elsewhere.path().join("file"));
         fs::write(&file, "a").unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_is_gone_has_changed_when_it_is_back() {
+    async fn a_removed_file_has_changed_when_it_exists_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         fs::write(&path, "a").unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_file_that_changes_is_seen_and_one_that_is_not_followed_is_not() {
+    async fn only_the_current_other_files_are_watched() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let file = directory.path().join("file");
         let [first, second] = ["first", "second"].map(|name| elsewhere.path().join(name));
@@ -210,11 +210,11 @@ mod tests {
         let mut watch = FileWatch::new(&file, vec![first.clone()]);
         fs::write(&first, "ab").unwrap();
         sees_change(&mut watch).await;
-        watch.follow(vec![second.clone()]);
+        watch.set_others(vec![second.clone()]);
         fs::write(&first, "abc").unwrap();
         assert!(timeout(LOOK_INTERVAL * 2, watch.changed()).await.is_err());
         fs::write(&second, "ab").unwrap();
-        watch.follow(vec![second, first]);
+        watch.set_others(vec![second, first]);
         sees_change(&mut watch).await;
     }
 }

@@ -1,17 +1,16 @@
-//! One worker: a thread with its own runtime, sockets, pools and gateway.
+//! A worker: a thread with its own runtime, sockets, connection pools and gateway.
 
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{error, warn};
 
-use super::fleet::ListenerId;
-use super::local_runtime;
+use super::runtime::local_runtime;
 use crate::decision::RateLimiter;
 use crate::drain::{self, Drain, Stop};
 use crate::gateway::{CurrentGateway, Gateway};
@@ -20,17 +19,22 @@ use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
 use crate::store::SharedStore;
 use crate::store::overrides::SharedOverrides;
-use crate::telemetry::WorkerLog;
+use crate::telemetry::{Sinks, WorkerLog};
 use crate::time::Clock;
 
-/// How long a line of the access log may wait for others, and how much later
-/// than it might an idle connection to an upstream is closed.
+/// The longest time for which a line of the access log is buffered, and the longest delay
+/// in closing an idle connection to an upstream.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What one worker is given.
+/// Identifies a listener among all that this process has opened. An address does not: a
+/// listener may be removed, and another one opened at its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ListenerId(pub(super) u64);
+
+/// One worker, before it runs.
 pub(super) struct Worker {
     pub(super) listeners: Vec<(ListenerId, Listener)>,
-    pub(super) changes: mpsc::UnboundedReceiver<Change>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
@@ -39,14 +43,18 @@ pub(super) struct Worker {
     pub(super) drain_limit: Duration,
 }
 
-/// What a reload changes.
-pub(super) struct Change {
+/// What the supervisor asks of a worker.
+pub(super) enum Command {
+    /// Apply another configuration, and then reply.
+    Reload(Reload, oneshot::Sender<()>),
+}
+
+/// Another configuration for a worker.
+pub(super) struct Reload {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) open: Vec<(ListenerId, Listener)>,
     pub(super) close: Vec<ListenerId>,
     pub(super) drain_limit: Duration,
-    /// Dropped when the change is made.
-    pub(super) _done: mpsc::Sender<()>,
 }
 
 impl Worker {
@@ -61,31 +69,33 @@ impl Worker {
     async fn serve(mut self) -> io::Result<()> {
         let proxy = Proxy::new(&self.snapshot.upstreams);
         let store = self.store.open(Clock::System);
-        // Clients wait meanwhile, so that the first of them are judged by it.
+        // Clients wait until the store is ready, so that it counts the first requests too.
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, self.log);
+        let sinks = Sinks { access_log: self.log };
+        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let mut doors =
-            Doors { gateway: Rc::clone(&gateway), open: vec![], closing: JoinSet::new() };
-        doors.open(self.listeners);
+        let mut listeners = Listeners::new(&gateway);
+        listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway)));
         loop {
             tokio::select! {
                 biased;
                 () = self.drain.requested() => break,
-                Some(change) = self.changes.recv() => {
-                    self.drain_limit = change.drain_limit;
-                    gateway.reload(change.snapshot);
-                    doors.open(change.open);
-                    doors.close(|id| change.close.contains(&id), self.drain_limit);
+                Some(Command::Reload(reload, reply)) = self.commands.recv() => {
+                    self.drain_limit = reload.drain_limit;
+                    gateway.reload(reload.snapshot);
+                    listeners.open(reload.open);
+                    listeners.close(|id| reload.close.contains(&id), self.drain_limit);
+                    // The supervisor may have stopped waiting.
+                    let _ = reply.send(());
                 }
             }
         }
-        doors.close(|_| true, self.drain_limit);
-        if !doors.are_closed().await {
-            warn!("the drain's time is over: connections are cut");
+        listeners.close(|_| true, self.drain_limit);
+        if !listeners.closed().await {
+            warn!("the time for the drain is over: open connections are closed");
         }
         gateway.close().await;
         Ok(())
@@ -93,16 +103,21 @@ impl Worker {
 }
 
 /// The listeners of a worker, and their connections.
-struct Doors {
+struct Listeners {
     gateway: Rc<CurrentGateway>,
     open: Vec<(ListenerId, Stop)>,
-    /// Each ends when the last connection has, or its time is over.
+    /// One task for each closing listener. It ends when the last connection has ended, or
+    /// the time is over.
     closing: JoinSet<bool>,
 }
 
-impl Doors {
-    /// Serves what comes in at these. Connections look at a signal of this
-    /// worker's own: no cache line of theirs is shared with another core.
+impl Listeners {
+    fn new(gateway: &Rc<CurrentGateway>) -> Self {
+        Self { gateway: Rc::clone(gateway), open: Vec::new(), closing: JoinSet::new() }
+    }
+
+    /// Serves the connections of `listeners`. They watch a signal of this worker alone, so
+    /// that they share no cache line with another core.
     fn open(&mut self, listeners: Vec<(ListenerId, Listener)>) {
         for (id, listener) in listeners {
             let (stop, drain) = drain::channel();
@@ -113,23 +128,23 @@ impl Doors {
                     gateway.service(peer, settings.demand())
                 };
                 if let Err(error) = server::serve(listener, drain, service).await {
-                    error!(%error, "a worker cannot listen");
+                    error!(%error, "a worker cannot accept connections");
                 }
             });
         }
     }
 
-    /// Begins to close some of them. What is under way has this long to end.
+    /// Begins to close the listeners that are meant. Requests in progress have until `limit`.
     fn close(&mut self, is_meant: impl Fn(ListenerId) -> bool, limit: Duration) {
-        // What has been closed needs no memory any more.
+        // Closed listeners are removed.
         while self.closing.try_join_next().is_some() {}
         for (_, stop) in self.open.extract_if(.., |(id, _)| is_meant(*id)) {
             self.closing.spawn_local(stop.finish(limit));
         }
     }
 
-    /// Waits until all that are closing are closed. Whether they all did in time.
-    async fn are_closed(&mut self) -> bool {
+    /// Waits until all closing listeners have closed. Returns whether all did in time.
+    async fn closed(&mut self) -> bool {
         let mut in_time = true;
         while let Some(closed) = self.closing.join_next().await {
             in_time &= closed.unwrap_or(false);

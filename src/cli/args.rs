@@ -1,4 +1,4 @@
-//! What a user may type.
+//! The arguments of the command line.
 
 use std::path::PathBuf;
 
@@ -27,11 +27,11 @@ pub(super) enum Command {
         /// The configuration
         #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
         config: PathBuf,
-        /// Print which requests go where, judged by which policies
+        /// Print the routes as a table, with their policies
         #[arg(long)]
         routes: bool,
     },
-    /// See, set or unset the limit of one key, in place of its policy's
+    /// Show, set or remove the limit of one key, in place of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
     /// Print the JSON Schema of the configuration, for editors
@@ -56,11 +56,11 @@ Examples:
 const CHECK_EXAMPLES: &str = "\
 Examples:
   tollgate check
-  tollgate check --routes           and a table of what goes where
+  tollgate check --routes           and a table of the routes
   tollgate check -c new.yaml && mv new.yaml gateway.yaml";
 const OVERRIDE_EXAMPLES: &str = "\
-KEY is the value that the policy counts by, as it stands in a request. If its
-key is made of several, write each with its name, and %26 for & in a value.
+KEY is the value that the policy counts by, as it is written in a request. If the
+key has several parts, write each with its name, and %26 for & in a value.
 
 LIMIT is a rate, a bare count in the policy's own window, or unlimited.
 
@@ -70,7 +70,7 @@ Examples, for policies with overrides: true:
   tollgate override unset per-client 192.0.2.7
   tollgate override -c /etc/tollgate/gateway.yaml set tokens ann unlimited
   tollgate override set per-user-and-path 'user=ann&path=/v1/orders' 20
-It is in effect on all gateways within two seconds, and stays until it is unset.";
+It applies on all gateways within two seconds, until it is removed with unset.";
 const SCHEMA_EXAMPLES: &str = "\
 Example:
   tollgate schema > gateway.schema.json
@@ -91,7 +91,7 @@ pub(super) struct RunArgs {
     /// Without a file: the limit, such as 100/minute or 5/10s
     #[arg(long, value_name = "RATE", requires = "to")]
     limit: Option<Rate>,
-    /// Without a file: on whom, such as ip, api_key, cookie:session or header:x-tenant
+    /// Without a file: the key to limit by, such as ip, api_key, cookie:session or header:x-tenant
     #[arg(long, value_name = "KEY", default_value = "ip", requires = "to")]
     key: KeyWord,
     /// Without a file: where to listen
@@ -110,7 +110,7 @@ pub(super) struct OverrideArgs {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OverrideCommand {
-    /// Print which limit holds for a key
+    /// Print the limit that applies to a key
     Get {
         /// The policy
         policy: String,
@@ -126,7 +126,7 @@ pub(super) enum OverrideCommand {
         /// The limit: 500/minute, 500, or unlimited
         limit: KeyLimit,
     },
-    /// Take it away again: the policy's own limit holds
+    /// Remove it: the limit of the policy applies again
     Unset {
         /// The policy
         policy: String,
@@ -147,10 +147,10 @@ impl OverrideCommand {
 }
 
 impl RunArgs {
-    /// The configuration that the arguments describe, if they name a backend.
+    /// The configuration that the arguments describe; None if they name no backend.
     ///
     /// # Errors
-    /// If the backend is reached by `https`, and the system knows no authorities.
+    /// If the backend uses `https`, and the system has no certificate authorities.
     pub(super) fn without_file(&self) -> Result<Option<Config>, TlsError> {
         let Some((to, limit)) = self.to.clone().zip(self.limit) else { return Ok(None) };
         Config::single(self.listen.0.clone(), to.0, limit, self.key.0.clone()).map(Some)

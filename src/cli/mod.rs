@@ -1,9 +1,10 @@
-//! The command line: what a user types, and what the program answers.
+//! The command line: arguments, output and exit codes.
 //!
-//! Exit codes: 0 done, 1 failed while running, 2 wrong usage or configuration.
+//! Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration.
 
 mod args;
 mod overrides;
+mod rate;
 mod routes;
 
 use std::io::{self, Write};
@@ -12,30 +13,28 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::algorithm::Algorithm;
-use crate::app::{self, RunError, Source};
+use crate::app::{self, ConfigFiles, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
-use crate::time::Span;
-use args::{Args, Command, RunArgs};
+use args::{Args, Command, OverrideArgs, RunArgs};
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] LoadError),
-    /// The backend on the command line cannot be reached by TLS.
-    #[error("cannot speak TLS with the backend: {0}; write a configuration that names some")]
+    /// TLS to the backend on the command line cannot be set up.
+    #[error("cannot use TLS with the backend: {0}; write a configuration that names some")]
     Tls(#[from] TlsError),
     /// The gateway could not start.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// An override was neither seen nor changed.
+    /// An override could not be read or changed.
     #[error(transparent)]
     Override(#[from] overrides::Problem),
-    /// The answer could not be written.
-    #[error("cannot write the answer: {0}")]
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
 }
 
@@ -49,12 +48,12 @@ impl Failure {
     }
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command of the process arguments.
 pub fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Run(args) => run(args),
         Command::Check { config, routes } => check(&config, routes),
-        Command::Override(args) => overrides::run(&args),
+        Command::Override(args) => override_limit(&args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());
@@ -63,7 +62,7 @@ pub fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough, as in `tollgate schema | head`.
+        // The reader needs no more output, as in `tollgate schema | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
@@ -74,7 +73,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A report says of each line what it is; everything else is an error.
+/// The text of a failure. In a report each line has its own prefix.
 fn prefixed(failure: &Failure) -> String {
     match failure {
         Failure::Config(LoadError::Mistakes { report, .. }) => report.to_string(),
@@ -87,9 +86,16 @@ fn run(args: RunArgs) -> Result<(), Failure> {
         Some(config) => app::run(config, None)?,
         None => {
             let Compiled { config, files, .. } = load(&args.config)?;
-            app::run(config, Some(Source { file: args.config, others: files }))?;
+            app::run(config, Some(ConfigFiles { file: args.config, others: files }))?;
         }
     }
+    Ok(())
+}
+
+fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
+    let config = load(&args.config)?.config;
+    let output = overrides::run(&args.command, &config)?;
+    writeln!(io::stdout().lock(), "{output}")?;
     Ok(())
 }
 
@@ -103,22 +109,13 @@ fn check(path: &Path, shows_routes: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads a file, and says what in it is most likely not meant.
+/// Loads a file, and prints the warnings about it.
 fn load(path: &Path) -> Result<Compiled, LoadError> {
     let compiled = config::load(path)?;
     if !Report::is_empty(&compiled.warnings) {
         say(&compiled.warnings.to_string());
     }
     Ok(compiled)
-}
-
-/// How much, as the configuration writes it: `100/1m`, or `20` where time does not
-/// matter.
-fn rate(algorithm: &Algorithm) -> String {
-    match algorithm.window() {
-        Span::ZERO => algorithm.limit().to_string(),
-        window => format!("{}/{window}", algorithm.limit()),
-    }
 }
 
 fn summary(config: &Config) -> String {
@@ -139,7 +136,7 @@ fn schema() -> Result<(), Failure> {
     Ok(())
 }
 
-/// To standard error; if that is closed there is nobody left to tell.
+/// Prints to standard error. If that is closed, the text is lost.
 fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", text.trim_end());
 }

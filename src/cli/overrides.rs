@@ -1,43 +1,43 @@
-//! `tollgate override`: sees, sets and unsets the limits of single keys.
+//! `tollgate override`: shows, sets and removes the limits of single keys.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use thiserror::Error;
-use tokio::runtime::Builder;
 
-use super::args::{OverrideArgs, OverrideCommand};
-use super::{Failure, load, rate};
+use super::args::OverrideCommand;
+use super::rate::rate;
 use crate::algorithm::QuotaError;
+use crate::app::local_runtime;
 use crate::config::Config;
 use crate::digest::{Key, Secret};
 use crate::policy::{KeyTextError, KeyTexts, Overridable, Policy};
 use crate::store::overrides::{FileError, Override, OverrideError, OverridesFile};
 use crate::store::redis;
 
-/// Why an override was neither seen nor changed.
+/// Why an override could not be read or changed.
 #[derive(Debug, Error)]
 pub(super) enum Problem {
-    /// The name of no policy.
-    #[error("there is no policy \"{name}\"; {}", those(overridable))]
+    /// There is no such policy.
+    #[error("there is no policy \"{name}\"; {}", overridable_policies(overridable))]
     NoPolicy {
-        /// What was written.
+        /// The name on the command line.
         name: String,
-        /// Those that there are and have overrides.
+        /// The policies with overrides.
         overridable: Vec<String>,
     },
-    /// A policy without overrides.
+    /// The policy has no overrides.
     #[error(
         "the policy \"{0}\" has no overrides; write overrides: true under it and start the gateways again"
     )]
     NotOverridable(String),
-    /// No key of this policy.
+    /// The text is not a key of the policy.
     #[error(transparent)]
     Key(#[from] KeyTextError),
-    /// No limit that the policy's algorithm can count.
+    /// The algorithm of the policy cannot count the limit.
     #[error("the policy cannot count this limit: {0}")]
     Limit(#[from] QuotaError),
-    /// A rate for what is in flight, or the like.
+    /// The override cannot be stored or read.
     #[error(transparent)]
     Kept(#[from] OverrideError),
     /// The file cannot be used.
@@ -46,61 +46,59 @@ pub(super) enum Problem {
     /// Redis cannot be reached.
     #[error("Redis cannot be reached: {0}; nothing was changed")]
     Redis(#[from] redis::StoreError),
+    /// The system refuses a runtime.
+    #[error("cannot start: {0}")]
+    Start(io::Error),
 }
 
 impl Problem {
-    /// Whether the fault is in what was typed or configured.
+    /// Whether the fault is in the arguments or the configuration.
     pub(super) const fn is_usage(&self) -> bool {
         match self {
             Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) | Self::Limit(_) => true,
-            Self::Kept(_) | Self::File(_) | Self::Redis(_) => false,
+            Self::Kept(_) | Self::File(_) | Self::Redis(_) | Self::Start(_) => false,
         }
     }
 }
 
-fn those(names: &[String]) -> String {
+fn overridable_policies(names: &[String]) -> String {
     match names {
         [] => "no policy has overrides: write overrides: true under one".to_owned(),
         names => format!("policies with overrides: {}", names.join(", ")),
     }
 }
 
-/// Does what was typed, and says what holds now.
-pub(super) fn run(args: &OverrideArgs) -> Result<(), Failure> {
-    let config = load(&args.config)?.config;
-    let runtime = Builder::new_current_thread().enable_all().build_local(Default::default())?;
-    let said = runtime.block_on(done(&args.command, &config))?;
-    writeln!(io::stdout().lock(), "{said}")?;
-    Ok(())
+/// Runs the command. Returns the limit that then applies to the key, as a text.
+pub(super) fn run(command: &OverrideCommand, config: &Config) -> Result<String, Problem> {
+    local_runtime().map_err(Problem::Start)?.block_on(apply(command, config))
 }
 
-/// What the user is told.
-async fn done(command: &OverrideCommand, config: &Config) -> Result<String, Problem> {
+async fn apply(command: &OverrideCommand, config: &Config) -> Result<String, Problem> {
     let (name, text) = command.subject();
     let (policy, overridable) = find(config, name)?;
-    // What is wrong with what was typed is said before anything is opened.
+    // The arguments are checked before the store is opened.
     principal(config, policy, text, Secret::from_bytes([0; 16]))?;
     if let OverrideCommand::Set { limit, .. } = command {
         check(policy, limit.0)?;
     }
-    let (place, secret) = Place::open(config).await?;
+    let (storage, secret) = Storage::open(config).await?;
     let principal = principal(config, policy, text, secret)?;
     let key = Key { principal, counter: overridable.kept_as };
     match command {
         OverrideCommand::Get { .. } => {
-            let found = place.get(key).await?;
-            Ok(format!("{name} {text}: {}", told(policy, found)))
+            let found = storage.get(key).await?;
+            Ok(format!("{name} {text}: {}", described(policy, found)))
         }
         OverrideCommand::Set { limit, .. } => {
-            place.put(key, Some(limit.0)).await?;
+            storage.put(key, Some(limit.0)).await?;
             Ok(format!(
                 "{name} {text}: {}, within 2 seconds everywhere",
-                told(policy, Some(limit.0))
+                described(policy, Some(limit.0))
             ))
         }
         OverrideCommand::Unset { .. } => {
-            place.put(key, None).await?;
-            Ok(format!("{name} {text}: {}, within 2 seconds everywhere", told(policy, None)))
+            storage.put(key, None).await?;
+            Ok(format!("{name} {text}: {}, within 2 seconds everywhere", described(policy, None)))
         }
     }
 }
@@ -133,8 +131,8 @@ fn check(policy: &Policy, limit: Override) -> Result<(), QuotaError> {
     }
 }
 
-/// What holds for the key.
-fn told(policy: &Policy, found: Option<Override>) -> String {
+/// The limit that applies to the key, as a text.
+fn described(policy: &Policy, found: Option<Override>) -> String {
     let own = rate(&policy.algorithm);
     match found {
         None => format!("no override, so the policy's own limit: {own}"),
@@ -149,20 +147,20 @@ fn told(policy: &Policy, found: Option<Override>) -> String {
     }
 }
 
-/// Where overrides are kept.
-enum Place {
+/// The place where overrides are stored.
+enum Storage {
     File(OverridesFile),
     Redis(redis::Overrides),
 }
 
-impl Place {
-    /// The one that the configuration names, and under which secret keys are
-    /// digested there.
+impl Storage {
+    /// Opens the storage that the configuration names. Also returns the secret with which
+    /// its keys are digested.
     async fn open(config: &Config) -> Result<(Self, Secret), Problem> {
         match (&config.store.redis, &config.store.overrides) {
             (Some(settings), _) => {
-                let (there, secret) = redis::Overrides::connect(settings).await?;
-                Ok((Self::Redis(there), secret))
+                let (overrides, secret) = redis::Overrides::connect(settings).await?;
+                Ok((Self::Redis(overrides), secret))
             }
             (None, path) => {
                 let path = path.as_deref().unwrap_or(Path::new("overrides.redb"));
@@ -176,14 +174,14 @@ impl Place {
     async fn get(&self, key: Key) -> Result<Option<Override>, OverrideError> {
         match self {
             Self::File(file) => file.get(key),
-            Self::Redis(there) => there.get(key).await,
+            Self::Redis(overrides) => overrides.get(key).await,
         }
     }
 
     async fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
         match self {
             Self::File(file) => file.put(key, what),
-            Self::Redis(there) => there.put(key, what).await,
+            Self::Redis(overrides) => overrides.put(key, what).await,
         }
     }
 }

@@ -1,23 +1,23 @@
-//! `tollgate check --routes`: which requests go where, as a table.
+//! `tollgate check --routes`: the routes as a table.
 
 use std::fmt::Display;
 
-use super::rate;
+use super::rate::rate;
 use crate::config::{Config, Route};
 use crate::policy::{Mode, Policy};
 use crate::request::PathPattern;
 use crate::snapshot::Action;
 
-/// Stands in a cell for "all of them".
+/// The content of a cell that stands for all values.
 const ANY: &str = "any";
 
-/// All routes in their order, and what becomes of other requests.
+/// All routes in their order, and the handling of other requests.
 pub(super) fn table(config: &Config) -> String {
     let heads = ["ORDER", "NAME", "HOSTS", "METHODS", "FIELDS", "PATH", "POLICIES", "ACTION"];
     let mut rows = vec![heads.map(str::to_owned)];
     let routes = config.routes.iter().enumerate();
     rows.extend(routes.map(|(index, route)| row(index + 1, route, config)));
-    // A column in which no route differs from another says nothing.
+    // A column that is the same for all routes is left out.
     let is_shown = |column: usize| rows[1..].iter().any(|row| row[column] != ANY);
     let columns: Vec<usize> = (0..heads.len()).filter(|&column| is_shown(column)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();

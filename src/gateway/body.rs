@@ -1,4 +1,4 @@
-//! The body of a response, and what happens when it has ended.
+//! The body of a response, and what ends with it.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -9,62 +9,64 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::entry::Entry;
 use crate::engine::Settlement;
 use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
+use crate::telemetry::Recording;
 
-/// The body of a response: the gateway's own or an upstream's. While it lasts
-/// the request is under way; when it is dropped the request is written down, and
-/// what it owes its counters is settled.
+/// The body of a response, made by the gateway or by an upstream. It wraps the body of
+/// the upstream because the request ends when the body does: dropping this value
+/// completes the record of the request and settles its cost. Frames are counted, metered
+/// and filtered here, so that no other wrapper is needed for these.
 #[derive(Debug)]
 pub struct ResponseBody {
-    source: Source,
-    /// When it must have ended, if there is such a time.
+    content: Content,
+    /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
-    entry: Option<Box<Entry>>,
-    owed: Option<Box<Settlement>>,
+    recording: Option<Box<Recording>>,
+    settlement: Option<Box<Settlement>>,
 }
 
 #[derive(Debug)]
-enum Source {
+enum Content {
+    /// Made by the gateway.
     Local(Bytes),
-    /// An upstream's, and which of its trailers are passed on.
+    /// Made by an upstream. The filter decides which trailers are passed on.
     Upstream(proxy::ResponseBody, Arc<FieldFilter>),
 }
 
 impl ResponseBody {
-    const fn new(source: Source) -> Self {
-        Self { source, deadline: None, entry: None, owed: None }
+    const fn new(content: Content) -> Self {
+        Self { content, deadline: None, recording: None, settlement: None }
     }
 
     pub(super) const fn local(bytes: Bytes) -> Self {
-        Self::new(Source::Local(bytes))
+        Self::new(Content::Local(bytes))
     }
 
     pub(super) const fn upstream(body: proxy::ResponseBody, filter: Arc<FieldFilter>) -> Self {
-        Self::new(Source::Upstream(body, filter))
+        Self::new(Content::Upstream(body, filter))
     }
 
-    /// The same, broken off if it has not ended by then. What is at hand is
-    /// never too late.
+    /// The same body, which breaks off if it has not ended by `deadline`. A body that is
+    /// already complete has no deadline.
     pub(super) fn ending_by(self, deadline: Instant) -> Self {
         let may_be_late = !self.is_local() && !self.is_end_stream();
         Self { deadline: may_be_late.then(|| Box::pin(sleep_until(deadline))), ..self }
     }
 
-    /// Whether the gateway itself answers.
+    /// Whether the gateway has made it.
     pub(super) fn is_local(&self) -> bool {
-        matches!(self.source, Source::Local(_))
+        matches!(self.content, Content::Local(_))
     }
 
-    /// The same, with what is done at its end.
+    /// The same body, with the record and the settlement that end with it.
     pub(super) fn followed_by(
         self,
-        entry: Option<Box<Entry>>,
-        owed: Option<Box<Settlement>>,
+        recording: Option<Box<Recording>>,
+        settlement: Option<Box<Settlement>>,
     ) -> Self {
-        Self { entry, owed, ..self }
+        Self { recording, settlement, ..self }
     }
 }
 
@@ -76,43 +78,50 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { source, deadline, entry, owed } = &mut *self;
+        let Self { content, deadline, recording, settlement } = &mut *self;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
-        let frame = match source {
+        let polled = match content {
             _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),
-            Source::Local(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Source::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Source::Upstream(body, filter) => Pin::new(body)
+            Content::Local(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Content::Local(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Content::Upstream(body, filter) => Pin::new(body)
                 .poll_frame(cx)
-                .map(|piece| piece.map(|piece| piece.map(|piece| filter.piece(piece)))),
+                .map(|frame| frame.map(|frame| frame.map(|frame| filter.frame(frame)))),
         };
-        if let (Some(entry), Poll::Ready(Some(frame))) = (entry, &frame) {
-            match frame {
-                Ok(frame) => entry.sent(frame.data_ref().map_or(0, Bytes::len)),
-                Err(broken) => entry.broke_off(*broken),
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(bytes) = frame.data_ref() {
+                    if let Some(recording) = recording {
+                        recording.record.bytes += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+                    }
+                    if let Some(settlement) = settlement {
+                        settlement.observe(bytes);
+                    }
+                }
             }
+            Poll::Ready(Some(Err(broken))) => {
+                if let Some(recording) = recording {
+                    recording.record.outcome = broken.reason();
+                }
+            }
+            Poll::Ready(None) | Poll::Pending => {}
         }
-        if let (Some(owed), Poll::Ready(Some(Ok(frame)))) = (owed, &frame)
-            && let Some(bytes) = frame.data_ref()
-        {
-            owed.observe(bytes);
-        }
-        frame
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.source {
-            Source::Local(bytes) => bytes.is_empty(),
-            Source::Upstream(body, _) => body.is_end_stream(),
+        match &self.content {
+            Content::Local(bytes) => bytes.is_empty(),
+            Content::Upstream(body, _) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.source {
-            Source::Local(bytes) => {
+        match &self.content {
+            Content::Local(bytes) => {
                 SizeHint::with_exact(bytes.len().try_into().unwrap_or(u64::MAX))
             }
-            Source::Upstream(body, _) => body.size_hint(),
+            Content::Upstream(body, _) => body.size_hint(),
         }
     }
 }

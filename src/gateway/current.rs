@@ -13,13 +13,13 @@ use crate::message::Forwarding;
 use crate::server::{ClientBody, Demand, Peer};
 use crate::snapshot::Snapshot;
 
-/// The gateway that a worker has now. Requests take it when they begin, and
-/// keep it: what is under way ends by the configuration that it began with.
+/// The gateway that a worker has now. A request keeps the gateway with which it began,
+/// and so ends under the configuration with which it began.
 #[derive(Debug)]
 pub struct CurrentGateway(RefCell<Rc<Gateway>>);
 
 impl CurrentGateway {
-    /// Begins with this one.
+    /// Begins with `gateway`.
     pub fn new(gateway: Gateway) -> Self {
         Self(RefCell::new(Rc::new(gateway)))
     }
@@ -28,14 +28,14 @@ impl CurrentGateway {
         Rc::clone(&self.0.borrow())
     }
 
-    /// From now on requests see another configuration.
+    /// New requests see another configuration from now on.
     pub fn reload(&self, snapshot: Arc<Snapshot>) {
         let renewed = self.get().renewed(snapshot);
         self.0.replace(Rc::new(renewed));
     }
 
-    /// The service for one connection from `peer`, which sends its requests' bodies
-    /// as fast as `demand` says.
+    /// The service for one connection from `peer`, which must send the bodies of its
+    /// requests as fast as `demand` says.
     pub fn service(
         self: &Rc<Self>,
         peer: Peer,
@@ -54,19 +54,19 @@ impl CurrentGateway {
         });
         tower::service_fn(move |request| {
             let (gateway, client) = (current.get(), Rc::clone(&client));
-            // Connections and streams that wait for a request need no room for one.
+            // Boxed, so that idle connections and streams reserve no memory for a request.
             Box::pin(async move { Ok(gateway.handle(&client, request).await) })
         })
     }
 
-    /// What must be done now and then, whether requests come or not: lines of
-    /// the access log that wait for others are written, connections that have
-    /// been idle for too long are closed, and the store keeps its house.
+    /// Flushes the sinks, closes connections that have been idle for too long, and runs
+    /// the store's maintenance. Must be called regularly, because there may be no
+    /// requests.
     pub fn housekeep(&self) {
         self.get().housekeep();
     }
 
-    /// Ends this worker's part, when its last request has been answered.
+    /// Closes the store when this worker's last request has ended.
     pub async fn close(&self) {
         self.get().close().await;
     }

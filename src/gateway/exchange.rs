@@ -1,42 +1,45 @@
-//! What is remembered of a request until it has been answered, and how it is
-//! answered.
+//! What is remembered of a request until it has a response, and how that response is
+//! completed.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use http::header::ORIGIN;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-use super::entry::Entry;
+use super::record::record_decision;
 use super::{Client, Gateway, ResponseBody};
 use crate::algorithm::Retry;
 use crate::decision::Decision;
 use crate::engine::{Judgement, Settlement};
-use crate::message::{AnswerStyle, Failure, Refusal, X_REQUEST_ID, request_id};
+use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::policy::Policy;
 use crate::proxy::RequestBody;
+use crate::telemetry::{Record, Recording, TunnelBytes};
 use crate::time::Timestamp;
 
-/// What is remembered of a request until it has been answered.
+/// What is remembered of a request until it has a response.
 #[derive(Debug)]
 pub(super) struct Exchange<'g> {
     gateway: &'g Rc<Gateway>,
     request_id: HeaderValue,
-    style: AnswerStyle,
-    /// Whether a script of another origin asks.
+    error_format: ErrorFormat,
+    /// Whether a script of another origin has sent it.
     is_cross_origin: bool,
-    /// The index of the route that it takes, as soon as that is known.
+    /// The index of its route, when that is known.
     route: Option<usize>,
-    /// Its line in the access log, if there is one.
-    entry: Option<Box<Entry>>,
-    /// What it owes its counters, if it owes them anything.
-    owed: Option<Box<Settlement>>,
+    /// Its record, if there are readers.
+    recording: Option<Box<Recording>>,
+    /// What must be settled when the response has ended, if anything.
+    settlement: Option<Box<Settlement>>,
 }
 
 impl<'g> Exchange<'g> {
-    /// Names a request whose head has just come, at this time by the wall clock.
+    /// Gives an id to a request whose head has just arrived, at this time by the wall
+    /// clock.
     pub(super) fn begin(
         gateway: &'g Rc<Gateway>,
         client: &Client,
@@ -44,37 +47,48 @@ impl<'g> Exchange<'g> {
         wall: Timestamp,
     ) -> Self {
         let request_id = request_id(&mut head.headers);
+        let recording = (!gateway.sinks.is_empty()).then(|| {
+            let record = Record::new(head, client.peer, wall, request_id.clone());
+            Box::new(Recording::new(record, &gateway.sinks))
+        });
+        let problem_json = gateway.snapshot.problem_json;
         Self {
             gateway,
-            style: AnswerStyle::choose(gateway.snapshot.problem_json, &head.method, &head.headers),
+            error_format: ErrorFormat::choose(problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
-            entry: Entry::begin(gateway, client, head, wall, &request_id),
-            owed: None,
+            recording,
+            settlement: None,
             request_id,
         }
     }
 
-    /// Notes what rules and limiter say, before anybody acts on it.
+    /// Remembers the decision of the limiter.
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
-        self.owed =
+        self.settlement =
             Settlement::new(&self.gateway.engine, std::mem::take(&mut judgement.decision.lease));
-        if let Some(entry) = &mut self.entry {
-            entry.judged(judgement);
+        if let Some(recording) = &mut self.recording {
+            let route = self.gateway.snapshot.rules.route(judgement.route);
+            record_decision(&mut recording.record, route, judgement);
         }
     }
 
-    /// Notes that the request goes to an upstream, with this body.
+    /// Remembers that the request is forwarded to an upstream with this body.
     pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
-        if let Some(owed) = &mut self.owed {
+        if let Some(settlement) = &mut self.settlement {
             let progress = body.progress();
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
-            owed.forwarded(headers, received);
+            settlement.forwarded(headers, received);
         }
     }
 
-    /// The answer to a request that asked for too much.
+    /// The counter of attempts at endpoints, if it is recorded.
+    pub(super) fn attempts(&self) -> Option<&Cell<u32>> {
+        self.recording.as_ref().map(|recording| &recording.record.attempts)
+    }
+
+    /// The response to a request that exceeds a limit.
     pub(super) fn refusal(
         &self,
         decision: &Decision<&Arc<Policy>>,
@@ -83,7 +97,7 @@ impl<'g> Exchange<'g> {
         let binding = decision.binding();
         let mut names: SmallVec<[&str; 4]> =
             decision.violated().map(|policy| &*policy.name).collect();
-        // The policy that binds comes first: stable, so the others keep their order.
+        // The binding policy comes first. The sort is stable: the others keep their order.
         names.sort_by_key(|name| binding.is_none_or(|report| *report.policy.name != **name));
         let refusal = Refusal {
             policies: &names,
@@ -95,35 +109,51 @@ impl<'g> Exchange<'g> {
             },
             template: binding.and_then(|report| report.policy.response.as_ref()),
         };
-        self.style.refusal(&refusal, &self.request_id).map(ResponseBody::local)
+        self.error_format.refusal(&refusal, &self.request_id).map(ResponseBody::local)
     }
 
-    /// The response as the client gets it: a failure in words, its limits on
-    /// everything that was judged, and its line written when all has been sent.
+    /// The response for the client: a failure becomes a response, fields are added, and
+    /// the record and the settlement are attached to the body.
     pub(super) fn end(
         mut self,
-        answer: Result<Response<ResponseBody>, Failure>,
+        result: Result<Response<ResponseBody>, Failure>,
         decision: Option<&Decision<&Arc<Policy>>>,
     ) -> Response<ResponseBody> {
-        if let Some(entry) = &mut self.entry {
-            entry.answered(&answer);
-        }
-        let mut response = answer.unwrap_or_else(|failure| {
-            self.style.failure(failure, &self.request_id).map(ResponseBody::local)
+        let failure = result.as_ref().err().copied();
+        let mut response = result.unwrap_or_else(|failure| {
+            self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
         });
-        if let Some(owed) = &mut self.owed {
-            owed.answered(&response);
+        if let Some(settlement) = &mut self.settlement {
+            settlement.answered(&response);
+        }
+        if let Some(recording) = &mut self.recording {
+            record_response(&mut recording.record, failure, &mut response);
         }
         let is_local = response.body().is_local();
         let headers = response.headers_mut();
-        self.gateway.change(self.route, is_local, headers);
+        self.gateway.edit_response(self.route, is_local, headers);
         headers.insert(X_REQUEST_ID, self.request_id);
         if let Some(decision) = decision {
             self.gateway.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
-        if let Some(entry) = &mut self.entry {
-            entry.begun(&mut response);
-        }
-        response.map(|body| body.followed_by(self.entry, self.owed))
+        response.map(|body| body.followed_by(self.recording, self.settlement))
+    }
+}
+
+fn record_response(
+    record: &mut Record,
+    failure: Option<Failure>,
+    response: &mut Response<ResponseBody>,
+) {
+    if let Some(failure) = failure {
+        record.outcome = failure.reason();
+    } else if !response.body().is_local() {
+        record.upstream_us = Some(record.elapsed_us());
+    }
+    record.status = Some(response.status());
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let tunnel = TunnelBytes::default();
+        response.extensions_mut().insert(tunnel.clone());
+        record.tunnel = Some(tunnel);
     }
 }

@@ -1,17 +1,17 @@
-//! Which fields of trailers and interim responses are passed on.
+//! The filters for fields of trailers and interim responses.
 
 use std::sync::Arc;
 
 use crate::message::FieldFilter;
 use crate::snapshot::Snapshot;
 
-/// The filters of all routes. Each worker has its own: bodies and the callback for
-/// interim responses share them, and other workers need not know how often.
+/// The filters of all routes. Each worker has its own copy, so that the reference counts
+/// are not shared with other workers.
 #[derive(Debug)]
 pub(super) struct Filters {
-    /// For the requests of all routes.
+    /// The filter for requests of all routes.
     pub(super) requests: Arc<FieldFilter>,
-    /// For responses, by the route's index.
+    /// The filters for responses, by the route's index.
     responses: Box<[Arc<FieldFilter>]>,
 }
 
@@ -28,7 +28,7 @@ impl Filters {
         }
     }
 
-    /// For the responses of the route with this index.
+    /// The filter for responses of the route with this index.
     pub(super) fn responses(&self, route: usize) -> &Arc<FieldFilter> {
         &self.responses[route]
     }

@@ -1,12 +1,12 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
-mod act;
 mod body;
 mod current;
-mod entry;
+mod dispatch;
 mod exchange;
 mod filters;
 mod queue;
+mod record;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use crate::proxy::{Pressure, Proxy};
 use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::WorkerLog;
+use crate::telemetry::Sinks;
 use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
@@ -32,9 +32,9 @@ use exchange::Exchange;
 use filters::Filters;
 use queue::Queue;
 
-/// One worker's gateway under one configuration: what it shares with the other
-/// workers, and its own ways to the store and the upstreams. A request keeps the
-/// one that it began with.
+/// One worker's gateway under one configuration. The snapshot is shared with the other
+/// workers. The connections to the store and the upstreams belong to this worker. A
+/// request keeps the gateway with which it began.
 #[derive(Debug)]
 pub struct Gateway {
     snapshot: Arc<Snapshot>,
@@ -42,41 +42,41 @@ pub struct Gateway {
     engine: Engine,
     proxy: Proxy,
     queue: Rc<Queue>,
-    log: Option<Rc<WorkerLog>>,
+    sinks: Rc<Sinks>,
 }
 
 /// What all requests of one connection have in common.
 #[derive(Debug)]
 struct Client {
     peer: IpAddr,
-    /// Whether the peer may speak for its clients, see [`RequestView::may_forward`].
+    /// Whether the peer may name the addresses of its own clients, see
+    /// [`RequestView::may_forward`].
     may_forward: bool,
-    /// Who it is, by the certificate that it has shown.
+    /// The subject of its certificate.
     identity: Option<Arc<str>>,
     forwarding: Forwarding,
     /// How fast it must send the bodies of requests.
     demand: Demand,
-    /// How it hears of interim responses, if it can.
+    /// Sends interim responses, if the client can receive them.
     interim: Option<InterimQueue>,
 }
 
 impl Gateway {
-    /// A gateway for one worker; without `log` nothing is written down.
+    /// A gateway for one worker, whose requests are recorded for `sinks`.
     pub fn new(
         snapshot: Arc<Snapshot>,
         limiter: RateLimiter,
         proxy: Proxy,
         clock: Clock,
-        log: Option<WorkerLog>,
+        sinks: Sinks,
     ) -> Self {
-        let (engine, log) = (Engine::new(limiter, clock), log.map(Rc::new));
+        let (engine, sinks) = (Engine::new(limiter, clock), Rc::new(sinks));
         let filters = Filters::new(&snapshot);
-        Self { snapshot, filters, engine, proxy, queue: Rc::default(), log }
+        Self { snapshot, filters, engine, proxy, queue: Rc::default(), sinks }
     }
 
-    /// The same worker's gateway under another configuration. Counters, requests
-    /// that wait for their turn, and connections to upstreams that are still
-    /// there stay what they are.
+    /// The same worker's gateway under another configuration. It keeps the counters, the
+    /// delayed requests, and the connections to upstreams that have not changed.
     fn renewed(&self, snapshot: Arc<Snapshot>) -> Self {
         Self {
             proxy: self.proxy.renewed(&snapshot.upstreams),
@@ -84,28 +84,24 @@ impl Gateway {
             snapshot,
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
-            log: self.log.clone(),
+            sinks: Rc::clone(&self.sinks),
         }
     }
 
-    /// What must be done now and then, whether requests come or not: lines of
-    /// the access log that wait for others are written, connections that have
-    /// been idle for too long are closed, and the store keeps its house.
+    /// See [`CurrentGateway::housekeep`].
     fn housekeep(&self) {
-        if let Some(log) = &self.log {
-            log.flush();
-        }
+        self.sinks.flush();
         self.proxy.close_expired();
         self.engine.housekeep();
     }
 
-    /// Ends this worker's part, when its last request has been answered.
+    /// See [`CurrentGateway::close`].
     async fn close(&self) {
         self.engine.close().await;
     }
 
-    /// The life of a request: name it, judge it, refuse it or act on it, answer
-    /// it. What is told about limits and written down is the exchange's part.
+    /// The life of a request: give it an id, judge it, refuse or dispatch it, and complete
+    /// its response. The exchange adds the fields about limits and makes the record.
     async fn handle(
         self: &Rc<Self>,
         client: &Client,
@@ -123,7 +119,7 @@ impl Gateway {
         let answer = match judgement.decision.outcome {
             Outcome::Admit => {
                 let request = Request::from_parts(head, body);
-                self.act(client, &judgement, request, &mut exchange).await
+                self.dispatch(client, &judgement, request, &mut exchange).await
             }
             Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
             Outcome::Unavailable(_) => Err(Failure::StoreAway),
@@ -135,8 +131,8 @@ impl Gateway {
         exchange.end(answer, Some(&judgement.decision))
     }
 
-    /// Which route, for whom, and what the limiter decides. Tokens expire by
-    /// `wall`.
+    /// Finds the route of a request, and judges the request under its policies. Tokens
+    /// expire by `wall`.
     async fn judge(
         &self,
         client: &Client,
@@ -160,7 +156,7 @@ impl Gateway {
         let tls_subject = client.identity.as_deref();
         let view =
             RequestView { tls_subject, has_content, may_forward: client.may_forward, ..view };
-        let headroom = |route| self.room(route);
+        let headroom = |route| self.headroom(route);
         self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await.map_err(
             |undecidable| match undecidable {
                 Undecidable::NoRoute => Failure::NoRoute,
@@ -170,8 +166,8 @@ impl Gateway {
         )
     }
 
-    /// Whether the upstream of a route has room for more than is promised.
-    fn room(&self, route: usize) -> Room {
+    /// The headroom of the upstream of a route, for elastic limits.
+    fn headroom(&self, route: usize) -> Room {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
             return Room::default();
         };

@@ -1,7 +1,7 @@
-//! Requests that a leaky bucket holds until it is their turn.
+//! Requests that are delayed, as `leaky_bucket` demands.
 //!
-//! How many one key may have waiting is the policy's own bound; here is the one
-//! over all of them, since each holds a connection and what came of its request.
+//! Each policy bounds how many requests of one key may wait. The queue bounds all
+//! delayed requests together, because each of them holds a connection and memory.
 
 use std::cell::Cell;
 
@@ -10,45 +10,45 @@ use tokio::time::sleep;
 use crate::message::Failure;
 use crate::time::Span;
 
-/// Requests that one worker holds at the most.
-const MAX_HELD: usize = 10_000;
+/// The most requests that one worker delays at once.
+const MAX_DELAYED: usize = 10_000;
 
-/// Requests that one worker holds.
+/// The requests that one worker delays.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    held: Cell<usize>,
+    delayed: Cell<usize>,
 }
 
 impl Queue {
-    /// Holds a request for `delay`. A client that leaves meanwhile drops this
-    /// future, and so gives up its place.
+    /// Delays a request. If the client leaves meanwhile, dropping the future removes the
+    /// request from the queue.
     ///
     /// # Errors
-    /// If too many are held already.
-    pub(super) async fn hold(&self, delay: Span) -> Result<(), Failure> {
+    /// If the queue is full.
+    pub(super) async fn delay(&self, delay: Span) -> Result<(), Failure> {
         if delay.is_zero() {
             return Ok(());
         }
-        let _place = Place::take(&self.held)?;
+        let _delayed = Delayed::new(&self.delayed)?;
         sleep(delay.into()).await;
         Ok(())
     }
 }
 
-/// One request that is held.
-struct Place<'q>(&'q Cell<usize>);
+/// A delayed request. Dropping it removes the request from the queue.
+struct Delayed<'q>(&'q Cell<usize>);
 
-impl<'q> Place<'q> {
-    fn take(held: &'q Cell<usize>) -> Result<Self, Failure> {
-        if held.get() >= MAX_HELD {
+impl<'q> Delayed<'q> {
+    fn new(count: &'q Cell<usize>) -> Result<Self, Failure> {
+        if count.get() >= MAX_DELAYED {
             return Err(Failure::QueueFull);
         }
-        held.set(held.get() + 1);
-        Ok(Self(held))
+        count.set(count.get() + 1);
+        Ok(Self(count))
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Delayed<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
@@ -59,19 +59,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn places_are_bounded_and_given_up() {
-        let queue = Queue { held: Cell::new(MAX_HELD - 1) };
-        let held = queue.hold(Span::SECOND);
-        let (first, second) = tokio::join!(held, queue.hold(Span::SECOND));
+    async fn the_queue_is_bounded_and_requests_leave_it() {
+        let queue = Queue { delayed: Cell::new(MAX_DELAYED - 1) };
+        let delayed = queue.delay(Span::SECOND);
+        let (first, second) = tokio::join!(delayed, queue.delay(Span::SECOND));
         assert_eq!((first, second), (Ok(()), Err(Failure::QueueFull)));
-        assert_eq!(queue.hold(Span::SECOND).await, Ok(()));
+        assert_eq!(queue.delay(Span::SECOND).await, Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_leaves_gives_up_its_place() {
+    async fn a_request_whose_client_leaves_is_removed() {
         let queue = Queue::default();
-        let held = tokio::time::timeout(Span::SECOND.into(), queue.hold(Span::DAY)).await;
-        assert!(held.is_err());
-        assert_eq!(queue.held.get(), 0);
+        let delayed = tokio::time::timeout(Span::SECOND.into(), queue.delay(Span::DAY)).await;
+        assert!(delayed.is_err());
+        assert_eq!(queue.delayed.get(), 0);
     }
 }

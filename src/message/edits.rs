@@ -1,8 +1,8 @@
 //! Header fields that a route sets and removes, in requests and in responses.
 //!
-//! Nobody edits what frames a message or leads it to its next hop: a fixed value
-//! there would make another message of it. Such names are refused when the
-//! configuration is read, see [`FieldEdits::is_reserved`].
+//! Fields that frame a message or lead it to its next hop cannot be edited: a fixed value
+//! would make a different message of it. Such names are refused when the configuration is
+//! read, see [`FieldEdits::is_reserved`].
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -12,9 +12,9 @@ use http::{HeaderMap, HeaderValue};
 /// Header fields that a route sets and removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldEdits {
-    /// These have one line with this value, whatever there was.
+    /// Each of these fields gets one line with this value in place of all others.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// These are not passed on. No name stands in both lists.
+    /// These fields are removed. No name is in both lists.
     pub remove: Vec<HeaderName>,
 }
 
@@ -29,9 +29,8 @@ impl FieldEdits {
         self.remove.iter().chain(self.set.iter().map(|(name, _)| name))
     }
 
-    /// Whether fields of this name are nobody's to edit: they frame a message,
-    /// name its host, or belong to one connection (RFC 9110, sections 7.2, 7.6.1
-    /// and 8.6).
+    /// Whether a field with this name cannot be edited: it frames a message, names its
+    /// host, or belongs to one connection (RFC 9110, sections 7.2, 7.6.1 and 8.6).
     pub fn is_reserved(name: &HeaderName) -> bool {
         let text = name.as_str();
         matches!(
@@ -48,7 +47,7 @@ impl FieldEdits {
             || text == "proxy-connection"
     }
 
-    /// Edits a message that passes through.
+    /// Edits a message that is forwarded.
     pub fn apply(&self, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
@@ -58,8 +57,8 @@ impl FieldEdits {
         }
     }
 
-    /// Edits an answer of the gateway itself. What it says of its own body stays
-    /// true: fields are set that it does not have, and none is removed.
+    /// Edits a response of the gateway itself. Its own fields stay, because they describe
+    /// its body: only fields that it does not have are set, and none is removed.
     pub fn complete(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.set {
             headers.entry(name).or_insert_with(|| value.clone());
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_answer_is_completed_and_loses_nothing() {
+    fn a_response_of_the_gateway_is_completed_and_loses_no_field() {
         let mut headers = fields(&[(X_B, "own")]);
         edits().complete(&mut headers);
         assert_eq!(headers, fields(&[(X_A, "new"), (X_B, "own")]));
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_or_addresses_a_message_is_nobodys_to_edit() {
+    fn fields_that_frame_or_address_a_message_cannot_be_edited() {
         for name in ["Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive"] {
             assert!(FieldEdits::is_reserved(&name.parse().expect("a name")), "{name}");
         }

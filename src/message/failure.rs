@@ -1,26 +1,26 @@
-//! What can go wrong with a request, other than being refused by a limit.
+//! What can go wrong with a request, other than exceeding a limit.
 //!
-//! This is the one list of causes and statuses. Texts are for clients: they
-//! name the part that failed and never an address or an internal.
+//! This is the only list of causes and statuses. Clients read the texts: they name the
+//! part that failed, and contain no addresses and no internals.
 
 use http::StatusCode;
 
 use crate::policy::TokenFault;
 use crate::request::{Ambiguity, Malformed};
 
-/// Whose fault a failure is.
+/// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The request.
+    /// The client or its request.
     Client,
     /// The gateway.
     Gateway,
-    /// What stands behind the gateway.
+    /// The upstream.
     Upstream,
 }
 
 impl Blame {
-    /// As a client reads it.
+    /// The value of `source` in a response.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -30,92 +30,93 @@ impl Blame {
     }
 }
 
-/// Why a request got no answer from its upstream.
+/// Why a request got no response from its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The request means nothing, or more than one thing.
+    /// The request has no clear meaning, or more than one.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
-    /// What came is no request, or one that is too large or too late.
+    /// The bytes are not a valid request, or the request is too large or too late.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// RFC 9110, section 10.1.1: an `Expect` other than `100-continue`.
+    /// An `Expect` other than `100-continue` (RFC 9110, section 10.1.1).
     #[error("the request expects what the gateway does not know; it knows 100-continue")]
     Expectation,
-    /// A method that a gateway does not serve.
+    /// The method is CONNECT.
     #[error("the gateway does not open tunnels")]
     Tunnel,
-    /// RFC 9110, section 9.3.8: it would show a client what the gateway adds.
+    /// The method is TRACE (RFC 9110, section 9.3.8), whose response would show a client
+    /// the fields that the gateway adds.
     #[error("the gateway does not serve TRACE")]
     Trace,
     /// No route matches.
     #[error("no route matches the host, path and method of this request")]
     NoRoute,
-    /// A policy asks for a key that the request does not have, and refuses those.
+    /// A policy demands a key that the request does not have.
     #[error("this route asks for a key that the request does not have")]
     KeyMissing,
-    /// A policy asks for a bearer token, and refuses requests without a good one.
+    /// A policy demands a valid bearer token.
     #[error(transparent)]
     Unauthorized(#[from] TokenFault),
     /// The body is larger than the route allows.
     #[error("the request's body is larger than this route allows")]
     BodyTooLarge,
-    /// The body stopped coming.
+    /// The body stopped arriving.
     #[error("the request's body stopped arriving")]
     BodyTimeout,
-    /// The client's side of the connection broke while its body was read.
+    /// The client's side of the connection ended while its body was read.
     #[error("the request's body could not be read to its end")]
     BodyBroken,
-    /// The HTTP library does not write fields or trailers of the request.
+    /// The HTTP library does not send some fields or trailers of the request.
     #[error("the request has fields that cannot be passed on")]
     Unsendable,
-    /// As many requests wait for their turn as may.
+    /// The queue of delayed requests is full.
     #[error("too many requests are waiting for their turn")]
     QueueFull,
-    /// Nobody can judge the request, and a policy refuses those.
+    /// The store cannot be reached, and a policy refuses requests meanwhile.
     #[error("this request cannot be judged at the moment")]
     StoreAway,
-    /// The keys have not come yet that the request's token is verified with, and a
-    /// policy asks for a good token.
+    /// The keys that verify the token have not been fetched yet, and a policy demands a
+    /// valid token.
     #[error("the bearer token of this request cannot be verified at the moment")]
     KeysAway,
-    /// The gateway is out of open files or memory.
+    /// The gateway is out of file descriptors or memory.
     #[error("the gateway has no room for another connection at the moment")]
     Exhausted,
-    /// As many requests are in flight to the upstream as it may have.
+    /// The upstream has as many requests in flight as it may have.
     #[error("the upstream is busy")]
     UpstreamBusy,
-    /// The upstream's name leads nowhere.
+    /// The upstream's name has no address.
     #[error("the upstream's address is not known")]
     UpstreamUnresolved,
-    /// No TLS with the upstream.
+    /// The TLS handshake with the upstream failed.
     #[error("the upstream could not be trusted")]
     UpstreamUntrusted,
-    /// No connection to the upstream.
+    /// No connection to the upstream could be opened.
     #[error("the upstream cannot be reached")]
     UpstreamUnreachable,
-    /// No connection to the upstream in time.
+    /// No connection to the upstream could be opened in time.
     #[error("the upstream did not accept a connection in time")]
     UpstreamConnectTimeout,
-    /// The upstream did not answer in time.
+    /// The upstream did not respond in time.
     #[error("the upstream did not answer in time")]
     UpstreamTimeout,
-    /// The connection to the upstream ended before an answer came.
+    /// The connection to the upstream ended before a response came.
     #[error("the upstream closed the connection before it had answered")]
     UpstreamClosed,
-    /// The upstream speaks only HTTP/2, over which the gateway opens no tunnel.
+    /// The upstream supports only HTTP/2, over which the gateway opens no tunnel.
     #[error("the upstream speaks no HTTP/1.1, over which a WebSocket could be opened")]
     UpstreamNoTunnel,
     /// The whole request took longer than its route allows.
     #[error("the request took longer than this route allows")]
     RequestTimeout,
-    /// The upstream's answer is no HTTP.
+    /// The upstream's response is not valid HTTP.
     #[error("the upstream's answer could not be understood")]
     UpstreamInvalid,
 }
 
 impl Failure {
-    /// The status that a client is sent.
+    /// The status of the response.
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
@@ -144,7 +145,7 @@ impl Failure {
         }
     }
 
-    /// Whose fault it is.
+    /// The side that has caused it.
     pub const fn blame(self) -> Blame {
         match self {
             Self::Malformed(_)
@@ -158,7 +159,7 @@ impl Failure {
             | Self::BodyTimeout
             | Self::BodyBroken
             | Self::Unsendable => Blame::Client,
-            // Whoever was slow, it was the gateway that gave up.
+            // The gateway ends the request, whichever side was slow.
             Self::NoRoute
             | Self::QueueFull
             | Self::StoreAway
@@ -177,8 +178,8 @@ impl Failure {
         }
     }
 
-    /// Whether the connection must end: what follows on it cannot be trusted,
-    /// or the client is still sending what nobody will read.
+    /// Whether the client's connection must end: its further bytes cannot be trusted, or
+    /// the client is still sending a body that will not be read.
     pub const fn ends_connection(self) -> bool {
         matches!(
             self,
@@ -228,7 +229,7 @@ impl Failure {
     }
 }
 
-/// Bounds and versions have statuses of their own; all else is a bad request.
+/// Bounds and versions have their own statuses. All others are a bad request.
 const fn status_of(malformed: Malformed) -> StatusCode {
     match malformed {
         Malformed::HeadTooLarge | Malformed::TooManyFields => {

@@ -1,5 +1,5 @@
-//! Fields that belong to one connection and not to the message (RFC 9110,
-//! section 7.6.1), and the id that follows a request through all logs.
+//! Fields that belong to one connection and not to the message (RFC 9110, section 7.6.1),
+//! and the id that identifies a request in all logs.
 
 use http::header::{
     CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, HeaderName, MAX_FORWARDS, TE, TRAILER,
@@ -11,13 +11,12 @@ use smallvec::SmallVec;
 /// The field that carries a request's id.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Ids of clients are passed on up to this many bytes, so that logs stay readable.
+/// The longest id that is accepted from a client, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
-/// The same as [`strip_hop_by_hop`] of a request, which may say that its client
-/// takes trailers.
+/// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`.
 pub fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
-    // Before `TE` goes: whoever sends it has to name it in `Connection`.
+    // Read before `TE` is removed.
     let takes_trailers = headers
         .get_all(TE)
         .iter()
@@ -29,30 +28,30 @@ pub fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes what belongs to the connection a message came over: what
-/// `Connection` names, and the fields that are hop-by-hop by definition.
+/// Removes the fields of the connection over which a message came: those that `Connection`
+/// names, and those that are always hop-by-hop.
 ///
-/// The message's framing stays, in the one spelling that every reader knows: it
-/// was checked when the message was read, and the HTTP library frames it alike
-/// for the next hop. `Expect` goes too: it is between the client and us, and what
-/// we expect of the next hop is said on each connection anew.
+/// The framing of the message stays, in the one spelling that every reader knows: it was
+/// checked when the message was read, and the HTTP library frames the message in the same
+/// way for the next hop. `Expect` is removed too: it applies to the gateway, which adds
+/// its own on each connection to a next hop.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     strip_named(headers);
-    // Most messages have none of these: one look at the names is cheaper than
-    // asking the map for each.
+    // Most messages have none of these fields. One pass over all names is cheaper than a
+    // lookup of each field.
     let found: SmallVec<[HeaderName; 4]> =
         headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
     for name in found {
         if name == TRANSFER_ENCODING {
-            spell_out(headers);
+            normalize_coding(headers);
         } else {
             headers.remove(name);
         }
     }
 }
 
-/// Backends differ in whether `CHUNKED` is `chunked`.
-fn spell_out(headers: &mut HeaderMap) {
+/// Only some backends accept `CHUNKED` as `chunked`.
+fn normalize_coding(headers: &mut HeaderMap) {
     if let Some(coding) = headers.get_mut(TRANSFER_ENCODING)
         && coding.as_bytes().eq_ignore_ascii_case(b"chunked")
     {
@@ -60,7 +59,7 @@ fn spell_out(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether a field of this name may not stay as it is.
+/// Whether a field with this name must be removed or normalized.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     let text = name.as_str();
     matches!(*name, TE | UPGRADE | EXPECT | TRANSFER_ENCODING)
@@ -68,8 +67,8 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || text.starts_with("proxy-")
 }
 
-/// Removes the fields that `Connection` names, and itself. A peer cannot use it
-/// to take away what the next hop needs to see the same message as we do.
+/// Removes `Connection` and the fields that it names. Some fields stay even if they are
+/// named: without them the next hop would read another message than the gateway.
 fn strip_named(headers: &mut HeaderMap) {
     const KEPT: [HeaderName; 5] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, X_REQUEST_ID];
     let Some(first) = headers.get(CONNECTION) else {
@@ -96,29 +95,29 @@ pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
-/// Whether a request expects of the gateway what it does not know: anything but
-/// `100-continue`, which HTTP/1.0 does not have (RFC 9110, section 10.1.1).
+/// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0
+/// has no expectations (RFC 9110, section 10.1.1).
 pub fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
     let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
     version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
 }
 
-/// Whether a client waits with its body until it is asked for it, or for a while.
-/// All that is expected is known: others are refused before.
+/// Whether a client may wait for `100 Continue` before it sends its body. Requests with
+/// unknown expectations must have been refused before.
 pub fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
     version > Version::HTTP_10 && headers.contains_key(EXPECT)
 }
 
-/// Takes one of the hops that an OPTIONS request has left; false if it has none
-/// (RFC 9110, section 7.6.2).
-pub fn take_hop(method: &Method, headers: &mut HeaderMap) -> bool {
+/// Decrements `Max-Forwards` of an OPTIONS request. Returns whether the request may be
+/// forwarded (RFC 9110, section 7.6.2).
+pub fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
     if method != Method::OPTIONS {
         return true;
     }
     let Some(left) = headers.get_mut(MAX_FORWARDS) else {
         return true;
     };
-    // A number that is none is of no use to anybody behind us either.
+    // An invalid number is treated as 0.
     let hops = left.to_str().ok().and_then(|text| text.parse::<u32>().ok());
     let Some(fewer) = hops.and_then(|hops| hops.checked_sub(1)) else {
         return false;
@@ -127,8 +126,8 @@ pub fn take_hop(method: &Method, headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// Joins the lines into which HTTP/2 lets a client split its cookies, before
-/// anybody looks at them who does not know of that (RFC 9113, section 8.2.3).
+/// Joins the lines into which HTTP/2 allows a client to split its cookies (RFC 9113,
+/// section 8.2.3). HTTP/1.1 allows only one line.
 pub fn join_cookies(headers: &mut HeaderMap) {
     let mut lines = headers.get_all(COOKIE).iter();
     if lines.nth(1).is_none() {
@@ -136,14 +135,13 @@ pub fn join_cookies(headers: &mut HeaderMap) {
     }
     let lines: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     let joined = HeaderValue::from_bytes(&lines.join(&b"; "[..]));
-    headers.insert(COOKIE, joined.expect("what is made of values with `; ` between them is one"));
+    headers.insert(COOKIE, joined.expect("valid values joined with `; ` are a valid value"));
 }
 
-/// Writes the lengths of a message as one number, if there are several and they agree
-/// (RFC 9110, section 8.6). False if they disagree, or are no number that a reader with
-/// signed numbers can count to.
-pub fn unite_lengths(headers: &mut HeaderMap) -> bool {
-    // By a look at all names, as in `strip_hop_by_hop`.
+/// Merges several lengths of a message into one if they are equal (RFC 9110, section
+/// 8.6). Returns false if they differ, or are not a number that fits 63 bits.
+pub fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
+    // One pass over all names, as in `strip_hop_by_hop`.
     let lines = headers.iter().filter(|(name, _)| **name == CONTENT_LENGTH);
     let mut lengths = lines.flat_map(|(_, line)| line.as_bytes().split(|&byte| byte == b','));
     let Some(first) = lengths.next().map(<[u8]>::trim_ascii) else {
@@ -167,15 +165,15 @@ pub fn unite_lengths(headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// The request's id: the client's own if it has one that is short and printable, else
-/// a new one; written into the request, so that the backend logs the same.
+/// The request's id: the client's id if it is short and printable, else a new one. The id
+/// is written into the request, so that the backend can log it.
 pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
     let is_usable = |id: &HeaderValue| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)
     };
     let mut lines = headers.get_all(X_REQUEST_ID).iter();
-    // Of several, the backend could log another one than the gateway.
+    // With several ids the backend could log another one than the gateway.
     if let (Some(id), None) = (lines.next(), lines.next())
         && is_usable(id)
     {
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_connection_goes() {
+    fn fields_of_the_connection_are_removed() {
         let mut headers = fields(&[
             ("connection", "keep-alive, X-Hop,, bad name, TE"),
             ("x-hop", "1"),
@@ -229,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_take_away_what_frames_addresses_or_traces_the_message() {
+    fn connection_cannot_remove_fields_that_frame_address_or_trace_the_message() {
         let kept = [("host", "a"), ("content-length", "3"), ("x-request-id", "id-1")];
         let mut headers = fields(&kept);
         let named = HeaderValue::from_static("host, content-length, x-request-id, close");
@@ -239,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_framing_is_written_as_everybody_reads_it() {
+    fn the_framing_is_written_as_all_backends_read_it() {
         for (coding, spelt) in [("CHUNKED", "chunked"), ("gzip, Chunked", "gzip, Chunked")] {
             let mut headers = fields(&[("transfer-encoding", coding)]);
             strip_hop_by_hop(&mut headers);
@@ -262,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_only_so_many_hops() {
+    fn max_forwards_bounds_the_hops_of_options() {
         for (method, hops, after) in [
             (Method::OPTIONS, "2", Some("1")),
             (Method::OPTIONS, "1", Some("0")),
@@ -271,9 +269,13 @@ mod tests {
             (Method::GET, "0", Some("0")),
         ] {
             let mut headers = HeaderMap::new();
-            assert!(take_hop(&method, &mut headers), "any number");
+            assert!(decrement_max_forwards(&method, &mut headers), "any number");
             headers.insert(MAX_FORWARDS, HeaderValue::from_static(hops));
-            assert_eq!(take_hop(&method, &mut headers), after.is_some(), "{method} {hops}");
+            assert_eq!(
+                decrement_max_forwards(&method, &mut headers),
+                after.is_some(),
+                "{method} {hops}"
+            );
             assert!(after.is_none_or(|after| headers[MAX_FORWARDS] == after), "{method} {hops}");
         }
     }
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_agree_become_one() {
+    fn equal_lengths_become_one() {
         let cases: [(&[&str], Option<&[&str]>); 15] = [
             (&[], Some(&[])),
             (&["2"], Some(&["2"])),
@@ -335,7 +337,7 @@ mod tests {
         for (lines, united) in cases {
             let line = |line: &&str| (CONTENT_LENGTH, HeaderValue::from_str(line).unwrap());
             let mut headers: HeaderMap = lines.iter().map(line).collect();
-            let is_one = unite_lengths(&mut headers);
+            let is_one = merge_content_lengths(&mut headers);
             let after: Vec<&HeaderValue> = headers.get_all(CONTENT_LENGTH).iter().collect();
             assert_eq!(is_one, united.is_some(), "{lines:?}");
             assert!(united.is_none_or(|united| after == united), "{lines:?}: {after:?}");

@@ -1,10 +1,10 @@
-//! Which fields are passed on that do not stand in the head of a message: those of
-//! trailers, and those of interim responses.
+//! Which fields outside of a message's head are passed on: those of trailers and those of
+//! interim responses.
 //!
-//! The gateway reads, writes and edits fields in heads only. A backend or a client
-//! may merge the others into the head, so a name that means something to the gateway
-//! or to its peer's HTTP library is not passed on there, nor is one that some backends
-//! take for it. An unknown name is.
+//! The gateway reads, writes and edits only fields in heads. A backend or a client may
+//! merge other fields into the head. Therefore a trailer or an interim response loses
+//! each field that has a meaning for the gateway or for its peer's HTTP library, also
+//! under another spelling that some backends accept. Unknown fields are passed on.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ use http_body::Frame;
 
 use crate::request::folded_name;
 
-/// What belongs to one connection (RFC 9110, section 7.6.1), and what frames, routes,
-/// modifies, authenticates or controls a message, or says how its content is to be
-/// processed (section 6.5.1). A `*` matches any rest.
+/// Fields of one connection (RFC 9110, section 7.6.1), and fields that frame, route,
+/// modify, authenticate or control a message, or say how to process its content (section
+/// 6.5.1). A `*` matches any suffix.
 const OF_HEAD: [&str; 41] = [
     "connection",
     "expect",
@@ -61,7 +61,7 @@ const OF_HEAD: [&str; 41] = [
     "warning",
 ];
 
-/// What the gateway says itself, about the client or to it.
+/// Fields that the gateway itself writes for the backend or for the client.
 const OF_GATEWAY: [&str; 9] = [
     "forwarded",
     "ratelimit",
@@ -78,31 +78,31 @@ const OF_GATEWAY: [&str; 9] = [
 /// direction on one route.
 #[derive(Clone, Debug, Default)]
 pub struct FieldFilter {
-    /// Names that the configuration gives a meaning.
+    /// Names that have a meaning in the configuration.
     configured: HashSet<Box<str>>,
 }
 
 impl FieldFilter {
-    /// A filter that also holds back the fields of these names.
+    /// A filter that also removes the fields with these names.
     pub fn new<'n>(names: impl IntoIterator<Item = &'n HeaderName>) -> Self {
         let folded = names.into_iter().map(|name| folded_name(name.as_str()).into());
         Self { configured: folded.collect() }
     }
 
-    /// The same piece of a body. Trailers lose the fields that belong in a head; if
-    /// none is left, it is an empty piece of data.
-    pub fn piece(&self, piece: Frame<Bytes>) -> Frame<Bytes> {
-        let trailers = match piece.into_trailers() {
+    /// The same frame of a body. Trailers lose the fields that belong in a head. If no
+    /// field is left, the frame becomes empty data.
+    pub fn frame(&self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        let trailers = match frame.into_trailers() {
             Ok(trailers) => trailers,
-            Err(piece) => return piece,
+            Err(frame) => return frame,
         };
         let kept = self.kept(trailers, &[&OF_HEAD, &OF_GATEWAY]);
         if kept.is_empty() { Frame::data(Bytes::new()) } else { Frame::trailers(kept) }
     }
 
-    /// The fields of an interim response without those that the final response alone
-    /// can have: what the gateway says, what the route edits, and cookies, of which
-    /// clients differ in whether they take them here.
+    /// The fields of an interim response, without those that only the final response may
+    /// have: fields that the gateway writes, fields that the route edits, and cookies,
+    /// which only some clients accept in interim responses.
     pub fn interim(&self, fields: HeaderMap) -> HeaderMap {
         self.kept(fields, &[&OF_GATEWAY, &["set-cookie"]])
     }
@@ -111,9 +111,9 @@ impl FieldFilter {
         let mut kept = HeaderMap::with_capacity(fields.len());
         let mut current = None;
         for (name, value) in fields {
-            // Only the first line of a field comes with its name.
+            // Only the first line of a field has its name.
             if let Some(name) = name {
-                current = (!self.holds_back(&name, lists)).then_some(name);
+                current = (!self.removes(&name, lists)).then_some(name);
             }
             if let Some(name) = &current {
                 kept.append(name, value);
@@ -122,7 +122,7 @@ impl FieldFilter {
         kept
     }
 
-    fn holds_back(&self, name: &HeaderName, lists: &[&[&str]]) -> bool {
+    fn removes(&self, name: &HeaderName, lists: &[&[&str]]) -> bool {
         let name = folded_name(name.as_str());
         let is_listed = lists.iter().flat_map(|list| *list).any(|listed| {
             listed.strip_suffix('*').map_or(name == *listed, |prefix| name.starts_with(prefix))
@@ -143,14 +143,14 @@ mod tests {
     }
 
     fn trailers(filter: &FieldFilter, names: &[&'static str]) -> Option<HeaderMap> {
-        filter.piece(Frame::trailers(fields(names))).into_trailers().ok()
+        filter.frame(Frame::trailers(fields(names))).into_trailers().ok()
     }
 
     const UNKNOWN: [&str; 6] =
         ["grpc-status", "grpc-message", "x-checksum", "content-digest", "etag", "server-timing"];
 
     #[test]
-    fn fields_of_heads_are_no_trailers() {
+    fn fields_of_heads_are_removed_from_trailers() {
         let names = [
             "connection",
             "proxy-authorization",
@@ -188,24 +188,24 @@ mod tests {
     }
 
     #[test]
-    fn all_lines_of_a_field_share_its_fate() {
+    fn all_lines_of_a_field_are_kept_or_removed_together() {
         let filter = FieldFilter::default();
         let mut many = fields(&["x-sum", "cookie"]);
         many.append("x-sum", HeaderValue::from_static("2"));
         many.append("cookie", HeaderValue::from_static("2"));
-        let kept = filter.piece(Frame::trailers(many)).into_trailers().unwrap();
+        let kept = filter.frame(Frame::trailers(many)).into_trailers().unwrap();
         assert_eq!(kept.get_all("x-sum").iter().collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(kept.len(), 2);
     }
 
     #[test]
-    fn data_passes_as_it_is() {
-        let data = FieldFilter::default().piece(Frame::data("data".into())).into_data();
+    fn data_passes_unchanged() {
+        let data = FieldFilter::default().frame(Frame::data("data".into())).into_data();
         assert_eq!(data.unwrap(), "data");
     }
 
     #[test]
-    fn an_interim_response_says_nothing_for_the_gateway() {
+    fn an_interim_response_loses_the_fields_of_the_gateway() {
         let filter = FieldFilter::new(&[HeaderName::from_static("x-internal")]);
         let said = fields(&["link", "ratelimit", "retry-after", "set-cookie", "x-internal"]);
         assert_eq!(filter.interim(said), fields(&["link"]));

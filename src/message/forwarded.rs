@@ -1,8 +1,8 @@
-//! What a backend is told about the client: `X-Forwarded-For`, `-Proto`,
-//! `-Host`, `-Port`, `Forwarded` (RFC 7239) if it is wanted, and `Via`.
+//! The fields that tell a backend about the client: `X-Forwarded-For`, `-Proto`, `-Host`,
+//! `-Port`, `Forwarded` (RFC 7239) if it is configured, and `Via`.
 //!
-//! What an untrusted peer wrote into such fields is dropped; what a trusted
-//! proxy wrote is kept and extended.
+//! Such fields are dropped if they come from an untrusted peer, and kept and extended if
+//! they come from a trusted proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port")
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// The fields' values for one client connection, made once when it opens.
+/// The values of the fields for one client connection. They are made once, when it opens.
 #[derive(Clone, Debug)]
 pub struct Forwarding {
     address: IpAddr,
@@ -26,8 +26,8 @@ pub struct Forwarding {
 }
 
 impl Forwarding {
-    /// For a connection from `peer` to the listener at `local`. A listener
-    /// without a port has the usual one.
+    /// For a connection from `peer` to the listener at `local`. A listener without a port
+    /// has the default port.
     pub fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
         let address = peer.ip().to_canonical();
         let (scheme, usual_port) = if is_encrypted { ("https", 443) } else { ("http", 80) };
@@ -40,8 +40,8 @@ impl Forwarding {
         }
     }
 
-    /// Writes the fields into a request that is to be forwarded; `Forwarded` only
-    /// if that is asked for.
+    /// Writes the fields into a request that will be forwarded; `Forwarded` only if
+    /// `with_forwarded` is set.
     pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool, with_forwarded: bool) {
         if peer_is_trusted {
             self.extend(headers);
@@ -53,7 +53,7 @@ impl Forwarding {
         }
     }
 
-    /// Our element of `Forwarded` (RFC 7239, section 4).
+    /// The gateway's own element of `Forwarded` (RFC 7239, section 4).
     fn element(&self, host: Option<&HeaderValue>) -> HeaderValue {
         // RFC 7239, section 6.
         let mut element = match self.address {
@@ -62,7 +62,8 @@ impl Forwarding {
         }
         .into_bytes();
         element.extend(self.scheme.as_bytes());
-        // In quotes, since a port is no token; a host has nothing to escape in them.
+        // Quoted, because a colon and a port are not part of a token. A host that would
+        // need escapes is left out.
         let quotable = |host: &&HeaderValue| !host.as_bytes().iter().any(|b| b"\"\\".contains(b));
         if let Some(host) = host.filter(quotable) {
             element.extend(b";host=\"");
@@ -101,7 +102,7 @@ impl Forwarding {
 pub struct Via;
 
 impl Via {
-    /// Adds the entry for a message that came as `version`.
+    /// Adds the entry for a message that was received with this HTTP version.
     pub fn write(headers: &mut HeaderMap, version: Version) {
         let entry = match version {
             Version::HTTP_10 => "1.0 tollgate",
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_untrusted_peer_wrote_is_dropped() {
+    fn fields_of_an_untrusted_peer_are_dropped() {
         let mut headers = spoofed();
         forwarding().write(&mut headers, false, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["192.0.2.7"]);
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trusted_proxy_wrote_is_kept_and_extended() {
+    fn fields_of_a_trusted_proxy_are_kept_and_extended() {
         let mut headers = spoofed();
         forwarding().write(&mut headers, true, false);
         assert_eq!(all(&headers, X_FORWARDED_FOR), ["203.0.113.9", "192.0.2.7"]);
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_is_written_if_it_is_wanted_and_extends_only_what_is_trusted() {
+    fn forwarded_is_written_if_configured_and_extends_only_trusted_values() {
         let mut headers = spoofed();
         forwarding().write(&mut headers, false, true);
         let own = "for=192.0.2.7;proto=http;host=\"api.example.com\"";

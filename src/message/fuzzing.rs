@@ -1,5 +1,5 @@
-//! Fuzz targets of this layer: what upstreams say a response cost, and what of a
-//! request goes into another target or another message.
+//! Fuzz targets of this layer: costs that upstreams state, and parts of a request that
+//! are inserted into another target or another message.
 
 use std::iter;
 
@@ -8,12 +8,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri}
 use serde_json::Value;
 
 use super::{
-    Location, Prefix, Redirect, Rewrite, join_cookies, request_id, strip_hop_by_hop, take_hop,
+    Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
+    strip_hop_by_hop,
 };
 use crate::meter::{Meter, MeterSpec, Pointer};
 use crate::request::{RequestView, normal_path};
 
-/// Cuts `bytes` into pieces, whose lengths follow from `seed`: single bytes for 0.
+/// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
 pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     let lengths = [1 + usize::from(seed & 7), 1 + usize::from(seed >> 3) * 7];
     let (mut rest, mut lengths) = (bytes, lengths.into_iter().cycle());
@@ -25,7 +26,7 @@ pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The fields in `text`, a line each; lines that are none are left out.
+/// The fields in `text`, one in each line. Invalid lines are skipped.
 pub(crate) fn fields(text: &[u8]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in text.split(|byte| *byte == b'\n').take(64) {
@@ -39,7 +40,7 @@ pub(crate) fn fields(text: &[u8]) -> HeaderMap {
     headers
 }
 
-/// The cost that stands in a response.
+/// The cost that a response states.
 pub fn meters(input: &[u8]) {
     let Some((&[seed, kind], rest)) = input.split_first_chunk() else { return };
     let Some(end) = rest.iter().position(|byte| *byte == b'\n') else { return };
@@ -70,7 +71,7 @@ pub fn meters(input: &[u8]) {
     }
 }
 
-/// Where a redirect leads, and the target that a route gives to a request.
+/// The `Location` of a redirect, and the rewritten target of a request.
 pub fn targets(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let mut lines = text.splitn(3, '\n');
@@ -135,14 +136,14 @@ fn redirect(to: Location, uri: &Uri, path: &str) {
     assert!(location.bytes().all(|byte| byte.is_ascii_graphic()), "{location:?}");
 }
 
-/// The fields of a message that is passed on.
+/// The fields of a message that is forwarded.
 pub fn hops(input: &[u8]) {
     let mut headers = fields(input);
     let host = headers.get(HOST).cloned();
     join_cookies(&mut headers);
     let id = request_id(&mut headers);
     assert!(id.as_bytes().iter().all(u8::is_ascii_graphic), "an id is printable");
-    take_hop(&Method::OPTIONS, &mut headers);
+    decrement_max_forwards(&Method::OPTIONS, &mut headers);
     strip_hop_by_hop(&mut headers);
     assert_eq!(headers.get(HOST), host.as_ref(), "Connection takes the host away");
     for name in [CONNECTION, UPGRADE, HeaderName::from_static("keep-alive")] {

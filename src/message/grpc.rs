@@ -1,9 +1,9 @@
-//! gRPC: which requests are calls, and the answer to one that never reaches its
+//! gRPC: recognises calls, and makes the response to a call that does not reach its
 //! service ("gRPC over HTTP2", the project's `doc/PROTOCOL-HTTP2.md`).
 //!
-//! Such an answer is "Trailers-Only": status 200, no body, and the outcome in
-//! fields. A client that gets another status has to guess, and takes a refusal
-//! for an outage: it maps 429 to `UNAVAILABLE`, which many retry at once.
+//! Such a response is "Trailers-Only": status 200, no body, and the gRPC status in
+//! fields. For any other HTTP status a client derives a gRPC status, and takes a refusal
+//! for an outage: it maps 429 to `UNAVAILABLE`, which many clients retry at once.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName};
@@ -14,15 +14,16 @@ use super::Failure;
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
-/// How long a client waits before it tries again, in milliseconds (gRFC A6,
-/// "Pushback"). A negative number asks it not to.
+/// How long a client waits before its next attempt, in milliseconds (gRFC A6,
+/// "Pushback"). A negative number asks for no further attempt.
 const GRPC_RETRY_PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const NEVER: HeaderValue = HeaderValue::from_static("-1");
 
-/// What `grpc-message` cannot hold as it is; what is not ASCII comes on top.
+/// The ASCII characters that are escaped in `grpc-message`. All others that are not ASCII
+/// are escaped too.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The outcomes of calls that a gateway answers itself (`doc/statuscodes.md`).
+/// The statuses of calls to which the gateway itself responds (`doc/statuscodes.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Code {
     DeadlineExceeded,
@@ -35,8 +36,8 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// As clients would read the failure's status (`doc/http-grpc-status-mapping.md`)
-    /// but for what gRPC has a better word for.
+    /// The code to which clients map the failure's HTTP status
+    /// (`doc/http-grpc-status-mapping.md`), or a more precise one.
     pub(super) const fn of(failure: Failure) -> Self {
         match failure {
             Failure::Malformed(_)
@@ -47,10 +48,10 @@ impl Code {
             Failure::KeyMissing => Self::PermissionDenied,
             Failure::Unauthorized(_) => Self::Unauthenticated,
             Failure::NoRoute | Failure::Tunnel | Failure::Trace => Self::Unimplemented,
-            // As gRPC's own servers say of a message that is too large.
+            // Servers of gRPC use this code for a message that is too large.
             Failure::BodyTooLarge => Self::ResourceExhausted,
-            // The upstream may have done what was asked, so this is no `Unavailable`,
-            // which says that another attempt does no harm.
+            // Not `Unavailable`, which says that another attempt is safe: the upstream may
+            // have processed the call.
             Failure::UpstreamTimeout | Failure::RequestTimeout => Self::DeadlineExceeded,
             Failure::BodyTimeout
             | Failure::QueueFull
@@ -81,8 +82,8 @@ impl Code {
     }
 }
 
-/// Whether a request is a gRPC call. Calls of gRPC-Web are not: their outcome
-/// stands in the body.
+/// Whether a request is a gRPC call. Calls of gRPC-Web are not: their status is in the
+/// body.
 pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> bool {
     const MEDIA_TYPE: &[u8] = b"application/grpc";
     let content_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -95,8 +96,8 @@ pub(super) fn is_call(method: &Method, headers: &HeaderMap) -> bool {
         )
 }
 
-/// The whole answer to a call. `wait_ms` is how long a client should wait until
-/// it tries again; without it, what is exhausted is exhausted for good.
+/// The whole response to a call. `wait_ms` is how long a client should wait before its
+/// next attempt. Without it, `ResourceExhausted` asks for no further attempt.
 pub(super) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> Response<Bytes> {
     let message = utf8_percent_encode(message, ESCAPED).to_string();
     let mut response = Response::new(Bytes::new());
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_the_code_that_tells_a_client_whether_to_try_again() {
+    fn a_failure_has_the_code_that_says_whether_another_attempt_is_safe() {
         let cases = [
             (Failure::NoRoute, "12"),
             (Failure::KeyMissing, "7"),
@@ -161,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_trailers_only() {
+    fn a_response_is_trailers_only() {
         let response = trailers_only(Code::Unavailable, "the upstream is busy", None);
         assert_eq!(response.status(), 200);
         assert!(response.body().is_empty());
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_when_to_try_again_or_not_to() {
+    fn a_client_is_told_when_to_try_again_or_that_it_should_not() {
         let pushback = |code, wait_ms| {
             trailers_only(code, "", wait_ms).headers().get(GRPC_RETRY_PUSHBACK).cloned()
         };
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_escaped_as_the_protocol_says() {
+    fn a_message_is_escaped_as_the_protocol_demands() {
         let response = trailers_only(Code::Internal, "50% of\n\"café\" ~\u{7F}", None);
         assert_eq!(response.headers()[GRPC_MESSAGE], "50%25 of%0A\"caf%C3%A9\" ~%7F");
     }

@@ -1,9 +1,9 @@
-//! Redirects: where a client is sent instead of an upstream.
+//! Redirects: a response with `Location` in place of an upstream's response.
 //!
-//! What of the request goes into `Location` cannot leave the place that the
-//! template gives it: it is percent-encoded, only the host may stand where the
-//! host stands, and a path that is filled in begins with exactly one slash. So a
-//! client is led elsewhere only by whoever wrote the template.
+//! Parts of the request that are inserted into `Location` cannot change its structure:
+//! they are percent-encoded, only `{host}` may be inserted into the host, and an inserted
+//! path begins with exactly one slash. So only the author of the template decides to
+//! which host a client is redirected.
 
 use std::str::FromStr;
 
@@ -14,11 +14,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::request::{Ambiguity, RequestView};
 
-/// What a parameter keeps as it is: nothing that could end its segment. `%` is
-/// kept because values are taken as they stand in the path, escapes and all.
+/// The characters that a parameter keeps: none that could end its segment. `%` is kept
+/// because values are taken from the path with their escapes.
 const IN_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'%');
-/// What a whole path keeps (RFC 3986, section 3.3).
+/// The characters that a path keeps (RFC 3986, section 3.3).
 const IN_PATH: &AsciiSet = &IN_SEGMENT
     .remove(b'/')
     .remove(b'!')
@@ -34,9 +34,9 @@ const IN_PATH: &AsciiSet = &IN_SEGMENT
     .remove(b'=')
     .remove(b':')
     .remove(b'@');
-/// What a query keeps (RFC 3986, section 3.4).
+/// The characters that a query keeps (RFC 3986, section 3.4).
 const IN_QUERY: &AsciiSet = &IN_PATH.remove(b'?');
-/// What a host keeps, an IPv6 address in brackets included.
+/// The characters that a host keeps, including those of an IPv6 address in brackets.
 const IN_HOST: &AsciiSet = &IN_SEGMENT.remove(b'[').remove(b']').remove(b':');
 
 /// A redirect.
@@ -44,11 +44,11 @@ const IN_HOST: &AsciiSet = &IN_SEGMENT.remove(b'[').remove(b']').remove(b':');
 pub struct Redirect {
     /// Its status: 301, 302, 303, 307 or 308.
     pub status: StatusCode,
-    /// Where to.
+    /// The template of its `Location`.
     pub to: Location,
 }
 
-/// Where to: a text with places to be filled in.
+/// The template of a `Location`: text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location(Vec<Piece>);
 
@@ -59,13 +59,13 @@ enum Piece {
     Host,
     /// `{path}`, with its first slash.
     Path,
-    /// `{query}`, with its question mark; nothing if there is none.
+    /// `{query}`, with its question mark; empty if there is no query.
     Query,
     /// `{name}`: a parameter of the route's path.
     Param(Box<str>),
 }
 
-/// Why a text does not say where to.
+/// Why a text is not a valid template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocationError {
     /// `orders`, `ftp://x`, `//example.com`
@@ -92,7 +92,7 @@ pub enum LocationError {
 }
 
 impl Location {
-    /// The names of the path's parameters that it needs.
+    /// The names of the path parameters that it uses.
     pub fn param_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(&**name),
@@ -128,8 +128,8 @@ impl Location {
                 }
             }
         }
-        // The path may be one slash, and a text behind it may begin with another: two
-        // of them at the start lead to another host.
+        // The path may be one slash, and the text behind it may begin with another. Two
+        // slashes at the start would mean another host.
         let slashes = text.len() - text.trim_start_matches('/').len();
         text.drain(..slashes.saturating_sub(1));
         text
@@ -137,11 +137,11 @@ impl Location {
 }
 
 impl Redirect {
-    /// The answer to `request`, whose path was sent as `target`. The value of a
-    /// parameter is found with `param`.
+    /// The response to `request`, whose path was sent as `target`. `param` returns the
+    /// value of a parameter.
     ///
     /// # Errors
-    /// If the client must be led to the host it asked for, and named none.
+    /// If the template contains `{host}` and the request names no host.
     pub fn response<'a>(
         &self,
         request: &RequestView<'_>,
@@ -209,10 +209,9 @@ fn pieces(text: &str) -> Result<Vec<Piece>, LocationError> {
             if fixed.contains('}') {
                 return Err(LocationError::Brace);
             }
-            let stranger =
-                fixed.chars().find(|c| !c.is_ascii_graphic() || "\"<>\\^`|".contains(*c));
-            if let Some(stranger) = stranger {
-                return Err(LocationError::Character(stranger));
+            let invalid = fixed.chars().find(|c| !c.is_ascii_graphic() || "\"<>\\^`|".contains(*c));
+            if let Some(invalid) = invalid {
+                return Err(LocationError::Character(invalid));
             }
             pieces.push(Piece::Text(fixed.into()));
             rest = behind;
@@ -225,7 +224,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// What stands before the first slash, question mark or `{path}` is the host's.
+/// Checks the authority: the text before the first slash, question mark or `{path}`.
 fn check_authority(rest: &str) -> Result<(), LocationError> {
     let end = ["/", "?", "#", "{path}", "{query}"].iter().filter_map(|end| rest.find(end)).min();
     let authority = &rest[..end.unwrap_or(rest.len())];
@@ -245,8 +244,8 @@ mod tests {
 
     use super::*;
 
-    /// Where `template` leads who asks `host` for `path` and `query`, with the
-    /// path's last segment as the parameter `id`.
+    /// The `Location` of `template` for a request to `host` for `path` and `query`. The
+    /// last segment of the path is the parameter `id`.
     fn location(template: &str, host: &str, path: &str, query: Option<&str>) -> String {
         let request = RequestView {
             method: &Method::GET,
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_in_with_what_was_asked_for() {
+    fn placeholders_are_replaced_with_parts_of_the_request() {
         let cases = [
             (
                 "https://{host}{path}{query}",
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_could_lead_anywhere_is_refused() {
+    fn a_template_that_could_redirect_to_any_host_is_refused() {
         use LocationError as Error;
         let cases = [
             ("", Error::Start),
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_no_host_is_not_led_to_one() {
+    fn a_request_without_a_host_is_not_redirected_to_one() {
         let request = RequestView {
             method: &Method::GET,
             host: "".into(),
@@ -351,7 +350,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_asked_for_the_client_stays_on_the_host(
+        fn no_request_is_redirected_to_another_host(
             path in "/[ -~\r\n\u{e9}]{0,12}",
             query in "[ -~\r\n\u{e9}]{0,12}",
         ) {

@@ -1,26 +1,26 @@
-//! Answers that the gateway gives itself: failures and refusals, as
-//! problem+json (RFC 9457), as text, or as the outcome of a gRPC call.
+//! The gateway's own responses: failures and refusals, as problem+json (RFC 9457), as
+//! text, or as the status of a gRPC call.
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
 
+use super::failure::Failure;
 use super::grpc::{self, Code};
-use super::{Failure, template};
-use crate::policy::{Template, TokenFault};
-use crate::time::Span;
+use super::template::{self, Refusal};
+use crate::policy::TokenFault;
 
-/// What a client that is refused for an overloaded upstream is told to wait:
-/// in flight means soon over.
+/// `Retry-After` for a busy upstream. Requests in flight end soon.
 const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
 
-/// What a gateway serves, and who refuses a method has to say (RFC 9110, section
-/// 15.5.6). A backend may serve fewer, and others.
+/// The methods that the gateway supports. A 405 must contain them (RFC 9110, section
+/// 15.5.6). A backend may support others.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
-/// What a 401 asks for (RFC 6750, section 3). There is no error where there is no token.
+/// The challenge of a 401 (RFC 6750, section 3). It names an error only if there was a
+/// token.
 const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm=\"gateway\"");
 const CHALLENGE_AGAIN: HeaderValue =
     HeaderValue::from_static("Bearer realm=\"gateway\", error=\"invalid_token\"");
@@ -28,31 +28,15 @@ const CHALLENGE_AGAIN: HeaderValue =
 /// Registered by draft-ietf-httpapi-ratelimit-headers-11, section 10.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 
-/// In which form one client is answered.
+/// The format of the gateway's own responses to one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerStyle {
+pub enum ErrorFormat {
     /// `application/problem+json`.
     Problem,
     /// `text/plain`.
     Text,
-    /// `application/grpc`: the status is 200, and the outcome stands in fields.
+    /// `application/grpc`: the HTTP status is 200, and the gRPC status is a field.
     Grpc,
-}
-
-/// What a client is told that asked for too much.
-#[derive(Clone, Debug)]
-pub struct Refusal<'a> {
-    /// The names of all policies that refused, the one that binds first.
-    pub policies: &'a [&'a str],
-    /// The limit of the policy that binds.
-    pub limit: u64,
-    /// What remains of it.
-    pub remaining: u64,
-    /// How long to wait; none: waiting does not help.
-    pub wait: Option<Span>,
-    /// The answer that the policy prescribes. gRPC calls do not get it: their
-    /// clients do not read bodies of any other kind.
-    pub template: Option<&'a Template>,
 }
 
 #[derive(Serialize)]
@@ -72,10 +56,9 @@ struct Problem<'a> {
     request_id: &'a str,
 }
 
-impl AnswerStyle {
-    /// The form for a client that sent this: gRPC for a call; else problems
-    /// unless the configuration wants text, or the client accepts some text but
-    /// no JSON.
+impl ErrorFormat {
+    /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
+    /// configuration selects text or the client accepts other types but not JSON.
     pub fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
         if grpc::is_call(method, headers) {
             return Self::Grpc;
@@ -87,7 +70,7 @@ impl AnswerStyle {
         if problem_json && takes_json { Self::Problem } else { Self::Text }
     }
 
-    /// The answer to a request that failed.
+    /// The response to a request that failed.
     pub fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
         let status = failure.status();
         let detail = failure.to_string();
@@ -101,7 +84,7 @@ impl AnswerStyle {
             retry_after_ms: None,
             request_id: printable(request_id),
         };
-        let mut response = self.answer(&problem, Code::of(failure));
+        let mut response = self.response(&problem, Code::of(failure));
         if failure.ends_connection() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -121,8 +104,8 @@ impl AnswerStyle {
         response
     }
 
-    /// The answer to a request that asked for too much. The fields about limits
-    /// are not in it: every response gets those.
+    /// The response to a request that exceeds a limit. The fields about limits are added
+    /// later, as to every response.
     pub fn refusal(self, refusal: &Refusal<'_>, request_id: &HeaderValue) -> Response<Bytes> {
         if let Some(template) = refusal.template
             && self != Self::Grpc
@@ -143,10 +126,10 @@ impl AnswerStyle {
             retry_after_ms: refusal.wait.map(|wait| wait.as_millis_ceil().max(1)),
             request_id: printable(request_id),
         };
-        self.answer(&problem, Code::ResourceExhausted)
+        self.response(&problem, Code::ResourceExhausted)
     }
 
-    fn answer(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
+    fn response(self, problem: &Problem<'_>, code: Code) -> Response<Bytes> {
         let (content_type, body) = match self {
             Self::Problem => (
                 HeaderValue::from_static("application/problem+json"),
@@ -169,15 +152,15 @@ impl AnswerStyle {
     }
 }
 
-/// The answer to OPTIONS of the last hop that a request may take.
-pub fn options() -> Response<Bytes> {
+/// The response to an OPTIONS request that may not be forwarded (`Max-Forwards: 0`).
+pub fn options_response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, METHODS);
     response
 }
 
-/// An id that this gateway took from a client is ASCII; see `request_id`.
+/// The request id as text. An id from a client is ASCII; see `request_id`.
 fn printable(request_id: &HeaderValue) -> &str {
     request_id.to_str().unwrap_or_default()
 }
@@ -193,7 +176,9 @@ impl std::fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Template;
     use crate::request::Ambiguity;
+    use crate::time::Span;
 
     const ID: HeaderValue = HeaderValue::from_static("id-1");
 
@@ -212,9 +197,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_which_policies_and_how_long() {
+    fn a_refusal_names_the_policies_and_the_wait() {
         let wait = Some(Span::from_micros(1_500_001));
-        let response = AnswerStyle::Problem.refusal(&refusal(wait), &ID);
+        let response = ErrorFormat::Problem.refusal(&refusal(wait), &ID);
         assert_eq!(response.status(), 429);
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
         assert_eq!(
@@ -224,8 +209,8 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_pass_is_not_told_to_wait() {
-        let response = AnswerStyle::Text.refusal(&refusal(None), &ID);
+    fn a_request_that_can_never_be_admitted_is_not_told_to_wait() {
+        let response = ErrorFormat::Text.refusal(&refusal(None), &ID);
         assert_eq!(
             text(&response),
             "Quota Exceeded: The request costs more than the limit can ever admit.\n"
@@ -233,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_says_which_part_failed() {
-        let response = AnswerStyle::Problem.failure(Failure::UpstreamTimeout, &ID);
+    fn a_failure_names_the_part_that_failed() {
+        let response = ErrorFormat::Problem.failure(Failure::UpstreamTimeout, &ID);
         assert_eq!(response.status(), 504);
         assert_eq!(
             text(&response),
@@ -245,35 +230,35 @@ mod tests {
     #[test]
     fn after_an_ambiguous_request_the_connection_ends() {
         let failure = Failure::Ambiguous(Ambiguity::ManyHosts);
-        let response = AnswerStyle::Problem.failure(failure, &ID);
+        let response = ErrorFormat::Problem.failure(failure, &ID);
         assert_eq!(response.status(), 400);
         assert_eq!(response.headers()[CONNECTION], "close");
     }
 
     #[test]
-    fn who_may_not_is_told_what_may_be() {
+    fn a_405_lists_the_supported_methods() {
         for failure in [Failure::Tunnel, Failure::Trace] {
-            let response = AnswerStyle::Text.failure(failure, &ID);
+            let response = ErrorFormat::Text.failure(failure, &ID);
             assert_eq!((response.status().as_u16(), &response.headers()[ALLOW]), (405, &METHODS));
         }
     }
 
     #[test]
-    fn who_has_no_token_is_challenged_and_told_of_an_error_only_if_there_is_one() {
-        let answer = |style: AnswerStyle, fault| style.failure(Failure::Unauthorized(fault), &ID);
-        let missing = answer(AnswerStyle::Text, TokenFault::Missing);
+    fn a_missing_token_is_challenged_and_an_invalid_token_is_reported_as_an_error() {
+        let answer = |format: ErrorFormat, fault| format.failure(Failure::Unauthorized(fault), &ID);
+        let missing = answer(ErrorFormat::Text, TokenFault::Missing);
         assert_eq!(
             (missing.status().as_u16(), &missing.headers()[WWW_AUTHENTICATE]),
             (401, &CHALLENGE)
         );
-        let invalid = answer(AnswerStyle::Problem, TokenFault::Invalid);
+        let invalid = answer(ErrorFormat::Problem, TokenFault::Invalid);
         assert_eq!(invalid.headers()[WWW_AUTHENTICATE], CHALLENGE_AGAIN);
-        assert_eq!(answer(AnswerStyle::Grpc, TokenFault::Invalid).headers()["grpc-status"], "16");
+        assert_eq!(answer(ErrorFormat::Grpc, TokenFault::Invalid).headers()["grpc-status"], "16");
     }
 
     #[test]
-    fn a_busy_upstream_is_tried_again_soon() {
-        let response = AnswerStyle::Problem.failure(Failure::UpstreamBusy, &ID);
+    fn a_busy_upstream_has_a_short_retry_after() {
+        let response = ErrorFormat::Problem.failure(Failure::UpstreamBusy, &ID);
         assert_eq!(
             (response.status().as_u16(), &response.headers()[RETRY_AFTER]),
             (503, &BUSY_RETRY_SECS)
@@ -281,29 +266,29 @@ mod tests {
     }
 
     #[test]
-    fn the_form_follows_accept_and_the_configuration() {
+    fn the_format_follows_accept_and_the_configuration() {
         let choose = |problem_json, accept: Option<&'static str>| {
             let fields = accept.map(|accept| (ACCEPT, HeaderValue::from_static(accept)));
-            AnswerStyle::choose(problem_json, &Method::POST, &fields.into_iter().collect())
+            ErrorFormat::choose(problem_json, &Method::POST, &fields.into_iter().collect())
         };
-        assert_eq!(choose(true, None), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("*/*")), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("application/json")), AnswerStyle::Problem);
-        assert_eq!(choose(true, Some("text/html")), AnswerStyle::Text);
-        assert_eq!(choose(false, Some("application/json")), AnswerStyle::Text);
+        assert_eq!(choose(true, None), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("*/*")), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("application/json")), ErrorFormat::Problem);
+        assert_eq!(choose(true, Some("text/html")), ErrorFormat::Text);
+        assert_eq!(choose(false, Some("application/json")), ErrorFormat::Text);
     }
 
     #[test]
-    fn a_call_is_answered_as_a_call_whatever_it_accepts() {
+    fn a_grpc_call_gets_a_grpc_response_whatever_it_accepts() {
         let headers = [(ACCEPT, "application/json"), (CONTENT_TYPE, "application/grpc+proto")]
             .map(|(name, value)| (name, HeaderValue::from_static(value)));
         let headers = headers.into_iter().collect();
-        assert_eq!(AnswerStyle::choose(true, &Method::POST, &headers), AnswerStyle::Grpc);
-        assert_eq!(AnswerStyle::choose(true, &Method::GET, &headers), AnswerStyle::Problem);
+        assert_eq!(ErrorFormat::choose(true, &Method::POST, &headers), ErrorFormat::Grpc);
+        assert_eq!(ErrorFormat::choose(true, &Method::GET, &headers), ErrorFormat::Problem);
     }
 
     #[test]
-    fn a_refused_call_is_told_how_long_to_wait_and_gets_no_template() {
+    fn a_refused_grpc_call_is_told_how_long_to_wait_and_gets_no_template() {
         let template = Template {
             status: StatusCode::SERVICE_UNAVAILABLE,
             content_type: HeaderValue::from_static("text/html"),
@@ -311,7 +296,7 @@ mod tests {
         };
         let wait = Some(Span::from_micros(1_500_001));
         let refusal = Refusal { template: Some(&template), ..refusal(wait) };
-        let response = AnswerStyle::Grpc.refusal(&refusal, &ID);
+        let response = ErrorFormat::Grpc.refusal(&refusal, &ID);
         assert_eq!((response.status().as_u16(), text(&response)), (200, ""));
         let headers = response.headers();
         assert_eq!(headers["grpc-status"], "8");
@@ -320,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_fails_ends_the_connection_like_any_request() {
-        let response = AnswerStyle::Grpc.failure(Failure::BodyTooLarge, &ID);
+    fn a_grpc_call_that_fails_ends_the_connection_like_any_request() {
+        let response = ErrorFormat::Grpc.failure(Failure::BodyTooLarge, &ID);
         assert_eq!(response.headers()["grpc-status"], "8");
         assert_eq!(response.headers()["grpc-retry-pushback-ms"], "-1");
         assert_eq!(response.headers()[CONNECTION], "close");

@@ -1,8 +1,8 @@
-//! The target of a forwarded request, where a route gives it another one.
+//! Rewrites the target of a forwarded request as its route says.
 //!
-//! The query is never touched, and neither is what is left of the path: it goes
-//! on as it was written, but for slashes at its start, of which one is left. A
-//! backend that answers with a redirect to `//name` leads elsewhere.
+//! The query and the rest of the path stay as they were sent. Only slashes at the start
+//! of the rest become one slash: a backend that redirects to `//name` would send its
+//! client to another host.
 
 use http::header::{HOST, HeaderName};
 use http::request::Parts;
@@ -12,41 +12,40 @@ use http::{HeaderMap, HeaderValue, Uri};
 use super::Failure;
 use crate::request::Malformed;
 
-/// What was taken from the start of the path, for backends that make links.
+/// The prefix that was removed from the path, for backends that generate links.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// Another target for the requests of a route.
+/// The rewrite of a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
-    /// Taken from the start of the path; every path of the route begins so.
+    /// Removed from the start of the path. Every path of the route begins with it.
     pub strip: Option<Prefix>,
-    /// Put before the path; begins with a slash and does not end with one.
+    /// Added before the path. It begins with a slash and does not end with one.
     pub add: Option<Box<str>>,
-    /// The value of `Host`; none: as the client sent it.
+    /// The value of `Host`. None: the client's value stays.
     pub host: Option<HeaderValue>,
 }
 
 /// Whole segments at the start of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix {
-    /// How many they are: all that is needed to take them away.
+    /// Number of segments.
     pub segments: usize,
-    /// The text, as backends are told of it.
+    /// The text, for `X-Forwarded-Prefix`.
     pub text: HeaderValue,
 }
 
 impl Rewrite {
-    /// Whether everything stays as it is.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Gives a request its target. Fields that say whom the client asked for
-    /// must have been written, and must have been cleaned of what a client that
-    /// is not trusted says.
+    /// Rewrites the target of a request. The `X-Forwarded-*` fields must have been written
+    /// before, without values from clients that are not trusted.
     ///
     /// # Errors
-    /// If the new target is longer than the HTTP library can hold.
+    /// If the new target is longer than the HTTP library supports.
     pub fn apply(&self, head: &mut Parts) -> Result<(), Failure> {
         if let Some(prefix) = &self.strip {
             add_prefix_field(&mut head.headers, &prefix.text);
@@ -74,15 +73,15 @@ impl Rewrite {
             text.push_str(query);
         }
         let mut parts = uri.clone().into_parts();
-        // Its pieces come from such texts, so only their length can be wrong.
+        // The parts are valid, so only the length can be wrong.
         let path = PathAndQuery::try_from(text).map_err(|_| Malformed::TargetTooLong)?;
         parts.path_and_query = Some(path);
         Uri::from_parts(parts).map_err(|_| Malformed::BadTarget)
     }
 }
 
-/// What follows the first `count` segments of a path, without slashes before it.
-/// Slashes in a row part two segments, as they do where routes are matched.
+/// The rest of a path after its first `count` segments, without leading slashes. Several
+/// slashes in a row separate two segments, as in the matching of routes.
 fn without_segments(path: &str, count: usize) -> &str {
     let mut rest = path.trim_start_matches('/');
     for _ in 0..count {
@@ -91,7 +90,8 @@ fn without_segments(path: &str, count: usize) -> &str {
     rest
 }
 
-/// A proxy before us may have taken a prefix, too: that was the first part of it.
+/// Writes `X-Forwarded-Prefix`. A proxy in front of the gateway may have removed a prefix
+/// too, which was the first part of the original path.
 fn add_prefix_field(headers: &mut HeaderMap, prefix: &HeaderValue) {
     let earlier = headers.get(X_FORWARDED_PREFIX).map(HeaderValue::as_bytes);
     let whole = earlier.map(|earlier| [earlier, prefix.as_bytes()].concat());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_segments_are_taken_away_and_the_rest_stays_as_it_was_written() {
+    fn whole_segments_are_removed_and_the_rest_stays_as_it_was_sent() {
         let cases = [
             (1, "", "/v1/orders/7?a=%20&b", "/orders/7?a=%20&b"),
             (1, "", "/v1", "/"),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_backend_learns_what_was_taken_away_from_all_who_took() {
+    fn the_backend_is_told_the_prefixes_that_all_proxies_have_removed() {
         let prefixes = |sent: Option<&str>| {
             let mut request = Request::builder().uri("/v1/x");
             if let Some(sent) = sent {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_is_another_one_only_if_said() {
+    fn the_host_changes_only_if_the_route_says_so() {
         let request = || Request::builder().uri("/x").header(HOST, "a.example").body(());
         let (mut head, ()) = request().expect("a request").into_parts();
         Rewrite::default().apply(&mut head).expect("a short target");

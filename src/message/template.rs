@@ -1,4 +1,4 @@
-//! A policy's own answer to those it refuses.
+//! A refusal, and the response that a policy may configure for it.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,28 @@ use bytes::Bytes;
 use http::Response;
 use http::header::CONTENT_TYPE;
 
-use super::Refusal;
 use crate::policy::Template;
+use crate::time::Span;
 
-/// The answer to one refusal by a template. Braces around anything else than a
-/// placeholder stay as they are, as JSON is full of them. Where waiting does not
-/// help, `{retry_after}` is `null`, which is valid JSON where a number is.
+/// What the response to a refused request says.
+#[derive(Clone, Debug)]
+pub struct Refusal<'a> {
+    /// The names of all policies that refused, the binding one first.
+    pub policies: &'a [&'a str],
+    /// The limit of the binding policy.
+    pub limit: u64,
+    /// The units that remain of it.
+    pub remaining: u64,
+    /// How long the client should wait; none if waiting does not help.
+    pub wait: Option<Span>,
+    /// The response that the binding policy configures. It is not used for gRPC calls:
+    /// their clients read only gRPC messages.
+    pub template: Option<&'a Template>,
+}
+
+/// The response to a refusal, from a template. Braces around other text than a placeholder
+/// stay, because JSON contains many. If waiting does not help, `{retry_after}` becomes
+/// `null`, which is valid JSON in place of a number.
 pub(super) fn fill(template: &Template, refusal: &Refusal<'_>) -> Response<Bytes> {
     let mut body = String::with_capacity(template.body.len() + 16);
     let mut rest = &*template.body;
@@ -74,7 +90,6 @@ mod tests {
     use http::{HeaderValue, StatusCode};
 
     use super::*;
-    use crate::time::Span;
 
     fn fill(body: &str, wait: Option<Span>) -> String {
         let template = Template {
@@ -95,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_filled_in_and_other_braces_stay() {
+    fn placeholders_are_replaced_and_other_braces_stay() {
         let wait = Some(Span::from_millis(2500));
         let cases = [
             (r#"{"retry":{retry_after},"of":"{policy}"}"#, r#"{"retry":3,"of":"login"}"#),
@@ -109,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn where_waiting_does_not_help_there_is_no_number() {
+    fn if_waiting_does_not_help_there_is_no_number() {
         assert_eq!(fill(r#"{"retry":{retry_after}}"#, None), r#"{"retry":null}"#);
     }
 }

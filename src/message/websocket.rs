@@ -1,9 +1,6 @@
-//! The request that opens a WebSocket (RFC 6455, section 4), the one change of
-//! protocol that a gateway passes on. Over HTTP/2 it looks otherwise (RFC 8441);
-//! the server tells it as HTTP/1.1 does, so that all others know one form.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+//! The handshake of a WebSocket (RFC 6455, section 4), the only change of protocol that
+//! the gateway forwards. Over HTTP/2 the handshake has another form (RFC 8441), which the
+//! server converts to that of HTTP/1.1, so that the other modules know only one form.
 
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base64::Engine as _;
@@ -18,25 +15,8 @@ const WEBSOCKET: &str = "websocket";
 /// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// How many bytes a WebSocket has carried to its client. In the extensions of
-/// the answer that grants it, from who wants to know to who carries them.
-#[derive(Clone, Debug, Default)]
-pub struct Carried(Arc<AtomicU64>);
-
-impl Carried {
-    /// So many more.
-    pub fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-
-    /// All until now.
-    pub fn bytes(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// Whether a request asks for a WebSocket, and for nothing else: of other
-/// protocols the gateway knows no limits, and `h2c` would be a way round them.
+/// Whether a request asks for a WebSocket and for no other protocol: the gateway cannot
+/// limit other protocols, and `h2c` would bypass all limits.
 pub fn wants_websocket(head: &Parts) -> bool {
     head.method == Method::GET
         && head.version >= Version::HTTP_11
@@ -44,7 +24,7 @@ pub fn wants_websocket(head: &Parts) -> bool {
         && head.headers.contains_key(SEC_WEBSOCKET_KEY)
 }
 
-/// Whether a message changes the protocol to that of WebSockets.
+/// Whether a message changes the protocol to WebSocket.
 fn is_switch(headers: &HeaderMap) -> bool {
     let mut protocols = headers.get_all(UPGRADE).iter();
     let is_websocket =
@@ -55,21 +35,21 @@ fn is_switch(headers: &HeaderMap) -> bool {
         && named.any(|line| tokens(line).any(|token| token.eq_ignore_ascii_case("upgrade")))
 }
 
-/// Writes into a message that it changes the protocol.
+/// Adds the fields that change the protocol to WebSocket.
 pub fn switch_to_websocket(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(UPGRADE, HeaderValue::from_static(WEBSOCKET));
 }
 
-/// A key for a client whose protocol has none.
+/// A key for a client over HTTP/2, where the handshake has no key.
 pub fn websocket_key(random: u128) -> HeaderValue {
     let key = STANDARD.encode(random.to_be_bytes());
     HeaderValue::try_from(key).expect("base64 is visible ASCII")
 }
 
-/// Whether an answer to a request with `key` grants the WebSocket: a backend that
-/// has not understood the request cannot know the answer to its key.
-pub fn grants_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
+/// Whether a response to a request with `key` accepts the WebSocket. A backend that has
+/// not understood the request cannot compute the value that belongs to the key.
+pub fn accepts_websocket(key: Option<&HeaderValue>, answer: &HeaderMap) -> bool {
     let Some(key) = key else { return false };
     let expected = digest(&SHA1_FOR_LEGACY_USE_ONLY, &[key.as_bytes(), GUID].concat());
     let expected = STANDARD.encode(expected.as_ref());
@@ -98,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_request_for_a_websocket_is_one() {
+    fn only_a_complete_request_for_a_websocket_is_recognised() {
         assert!(wants_websocket(&request(|_| {})));
         assert!(wants_websocket(&request(set(UPGRADE, "WebSocket"))));
         assert!(wants_websocket(&request(set(CONNECTION, "keep-alive, upgrade"))));
@@ -117,17 +97,17 @@ mod tests {
 
     /// The example of RFC 6455, section 1.3.
     #[test]
-    fn an_answer_must_know_the_answer_to_the_key() {
+    fn a_response_must_contain_the_value_that_belongs_to_the_key() {
         let key = HeaderValue::from_static("dGhlIHNhbXBsZSBub25jZQ==");
         let mut answer = HeaderMap::new();
         switch_to_websocket(&mut answer);
-        assert!(!grants_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&key), &answer));
         let accept = HeaderValue::from_static("s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         answer.insert(SEC_WEBSOCKET_ACCEPT, accept);
-        assert!(grants_websocket(Some(&key), &answer));
-        assert!(!grants_websocket(Some(&websocket_key(7)), &answer));
-        assert!(!grants_websocket(None, &answer));
+        assert!(accepts_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&websocket_key(7)), &answer));
+        assert!(!accepts_websocket(None, &answer));
         answer.remove(UPGRADE);
-        assert!(!grants_websocket(Some(&key), &answer));
+        assert!(!accepts_websocket(Some(&key), &answer));
     }
 }

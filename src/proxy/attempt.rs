@@ -1,111 +1,52 @@
-//! One attempt of a request at one endpoint: over a kept connection, and over a
-//! fresh one if the kept one turns out to be gone.
+//! One attempt of a request at one endpoint: over an idle connection, and over a new
+//! one if the endpoint has closed the idle connection.
 
 use std::pin::pin;
 use std::time::Duration;
 
 use http::header::{HeaderName, UPGRADE};
-use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri};
+use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
 
-use super::body;
-use super::course::Course;
-use super::endpoint::{Connection, Endpoint, Unanswered};
+use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
+use super::body::{Expectation, RequestBody};
+use super::endpoint::{Connection, Endpoint, SendError};
 use super::fault::Fault;
-use super::settings::RetryCause;
-use super::{Expectation, RequestBody};
+use super::retry_state::RetryState;
 use crate::time::monotonic;
 
-/// A head of so many bytes is taken by every server that is known; a larger one may
-/// be answered by the end of the connection.
+/// Every known server accepts a head of this size. A server may answer a larger head
+/// by closing the connection.
 const COMMON_HEAD_BYTES: usize = 8_000;
-/// Connections that one request may find gone before anything was sent on them.
-const MAX_GONE: u32 = 4;
+/// Closed connections on which one request may be tried before any byte of it was sent.
+const MAX_CLOSED: u32 = 4;
 
-/// An endpoint has answered.
-pub(super) struct Answer {
-    pub(super) connection: Connection,
-    pub(super) response: Response<Incoming>,
-    /// The request, if it can be sent once more.
-    pub(super) spare: Option<Spare>,
-}
-
-/// An endpoint has not answered.
-pub(super) struct Missed {
-    pub(super) fault: Fault,
-    /// The request, if it can be sent once more.
-    pub(super) request: Option<Box<Request<RequestBody>>>,
-    pub(super) reach: Reach,
-    /// Whether it does no harm twice (RFC 9110, section 9.2.2).
-    pub(super) is_idempotent: bool,
-}
-
-/// How far a request came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// No byte of it was sent.
-    Unsent,
-    /// The endpoint says that it has processed nothing of it.
-    Unprocessed,
-    /// The connection ended without an answer.
-    Unanswered,
-    /// There was an answer, or one may come yet.
-    Answered,
-}
-
-impl Reach {
-    fn of(fault: Fault, is_unsent: bool) -> Self {
-        match fault {
-            _ if is_unsent => Self::Unsent,
-            Fault::Unprocessed => Self::Unprocessed,
-            Fault::Closed | Fault::ClosedWithOthers | Fault::Internal => Self::Unanswered,
-            _ => Self::Answered,
-        }
-    }
-
-    /// As what a route may name it; none: it is not for routes to decide.
-    pub(super) fn cause(self) -> Option<RetryCause> {
-        match self {
-            Self::Unsent | Self::Unprocessed => Some(RetryCause::Connect),
-            Self::Unanswered => Some(RetryCause::Reset),
-            Self::Answered => None,
-        }
-    }
-}
-
-impl Missed {
-    /// There was an answer, for which the request is not content.
-    pub(super) fn given_up(request: Request<RequestBody>) -> Self {
-        let (fault, reach) = (Fault::Closed, Reach::Answered);
-        Self { fault, request: Some(Box::new(request)), reach, is_idempotent: true }
-    }
-}
-
-/// Sends `request` to `endpoint`, which has `limit` to answer. If it may be sent
-/// once more, it comes back when the endpoint fails.
+/// Sends `request` to `endpoint`, which has `limit` to respond. If the attempt fails,
+/// the error contains the request if it may be sent again.
 ///
-/// A kept connection may have been closed by the other side just now. That must
-/// not cost the client an error: the request is sent over a fresh connection, if
-/// nothing of it was sent, or if it does no harm twice.
+/// The endpoint may close an idle connection at any time. That must not cause an error
+/// for the client: the request is sent again over a new connection if no byte of it was
+/// sent, or if its method is idempotent.
 ///
-/// A request with `Upgrade` asks for a tunnel; others must have lost that field.
+/// A request with `Upgrade` asks for a tunnel. Other requests must not have that field.
 pub(super) async fn attempt(
     endpoint: &Endpoint,
     mut request: Request<RequestBody>,
     limit: Duration,
-    course: &mut Course<'_>,
-) -> Result<Answer, Missed> {
+    retry_state: &mut RetryState<'_>,
+) -> Result<EndpointResponse, AttemptError> {
     let is_idempotent = is_idempotent(request.method());
-    // It takes its connection away, and needs one of the right version.
+    // A tunnel keeps its connection, and needs one of HTTP/1.1.
     let is_for_tunnel = request.headers().contains_key(UPGRADE);
-    let mut kept = endpoint.reuse().filter(|_| !is_for_tunnel);
-    let mut gone = 0;
+    let mut idle = endpoint.reuse().filter(|_| !is_for_tunnel);
+    let mut closed = 0;
     loop {
-        let is_kept = kept.is_some();
-        let connected = match kept.take() {
+        let is_reused = idle.is_some();
+        let connected = match idle.take() {
             Some(connection) => Ok(connection),
-            // Apart, since it is rare and large: every request would have room for it.
+            // Boxed because connecting is rare and its future is large: without the box
+            // every request would reserve memory for it.
             None if is_for_tunnel => Box::pin(endpoint.connect_for_tunnel()).await,
             None => Box::pin(endpoint.connect()).await,
         };
@@ -113,72 +54,41 @@ pub(super) async fn attempt(
             Ok(connection) => connection,
             Err(fault) => {
                 let (request, reach) = (Some(Box::new(request)), Reach::Unsent);
-                return Err(Missed { fault, request, reach, is_idempotent });
+                return Err(AttemptError { fault, request, reach, is_idempotent });
             }
         };
-        // Over HTTP/2 whatever was not processed can be sent again.
+        // Over HTTP/2 an endpoint can say that it has not processed a request.
         let is_http2 = connection.is_http2();
-        if course.may_retry() || is_http2 {
-            request = request.map(RequestBody::recorded);
+        if retry_state.may_retry() || is_http2 {
+            request = request.map(RequestBody::buffered);
         }
         let expectation = request.body().expectation();
         let is_held = || expectation.as_ref().is_some_and(Expectation::is_waiting);
-        let is_spared = course.may_retry() || is_http2 || is_idempotent || is_held();
-        let spare = is_spared.then(|| Spare::of(&request)).flatten();
-        let mut missed = match exchange(endpoint, connection, request, limit).await {
-            Ok((connection, response)) => return Ok(Answer { connection, response, spare }),
-            Err(failed) => failed.missed(spare, is_idempotent),
+        let is_copied = retry_state.may_retry() || is_http2 || is_idempotent || is_held();
+        let copy = is_copied.then(|| RequestCopy::of(&request)).flatten();
+        let mut error = match exchange(endpoint, connection, request, limit).await {
+            Ok((connection, response)) => {
+                return Ok(EndpointResponse { connection, response, copy });
+            }
+            Err(failed) => failed.attempt_error(copy, is_idempotent),
         };
         if is_for_tunnel {
-            missed.fault = missed.fault.of_handshake();
+            error.fault = error.fault.in_handshake();
         }
-        let is_again = match missed.reach {
-            Reach::Unsent => gone < MAX_GONE,
-            // Without its body a request is not processed.
-            Reach::Unanswered => is_kept && (is_idempotent || is_held()),
+        let is_again = match error.reach {
+            Reach::Unsent => closed < MAX_CLOSED,
+            // An endpoint does not process a request before its body has come.
+            Reach::Unanswered => is_reused && (is_idempotent || is_held()),
             Reach::Unprocessed | Reach::Answered => false,
         };
-        let is_free = missed.reach == Reach::Unsent;
-        request = match missed.request {
-            Some(request) if is_again && (is_free || course.take_repetition()) => *request,
-            request => return Err(Missed { request, ..missed }),
+        let is_free = error.reach == Reach::Unsent;
+        request = match error.request {
+            Some(request) if is_again && (is_free || retry_state.take_automatic_retry()) => {
+                *request
+            }
+            request => return Err(AttemptError { request, ..error }),
         };
-        gone += 1;
-    }
-}
-
-/// What a request is made of once more.
-#[derive(Debug)]
-pub(super) struct Spare {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    /// The callback for a 100, if one is waited for.
-    extensions: Extensions,
-    body: body::Spare,
-}
-
-impl Spare {
-    /// A copy, if the body allows one.
-    fn of(request: &Request<RequestBody>) -> Option<Self> {
-        let extensions = request.body().expectation().map(|_| request.extensions().clone());
-        Some(Self {
-            body: request.body().spare()?,
-            extensions: extensions.unwrap_or_default(),
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            headers: request.headers().clone(),
-        })
-    }
-
-    /// The request once more, if its body can still be had.
-    pub(super) fn request(&self) -> Option<Request<RequestBody>> {
-        let mut request = Request::new(self.body.body()?);
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.uri.clone();
-        *request.headers_mut() = self.headers.clone();
-        request.extensions_mut().clone_from(&self.extensions);
-        Some(request)
+        closed += 1;
     }
 }
 
@@ -190,7 +100,7 @@ fn is_idempotent(method: &Method) -> bool {
     )
 }
 
-/// Why there is no answer on a connection.
+/// Why a connection has brought no response.
 struct Failed {
     fault: Fault,
     reach: Reach,
@@ -204,36 +114,36 @@ async fn exchange(
     mut request: Request<RequestBody>,
     limit: Duration,
 ) -> Result<(Connection, Response<Incoming>), Failed> {
-    connection.prepare(&mut request, endpoint.member());
+    connection.prepare(&mut request, endpoint.shared());
     let progress = request.body().progress();
     let has_large_head = has_large_head(&request);
-    let answer = {
-        let mut answer = pin!(connection.send(request));
+    let sent = {
+        let mut sending = pin!(connection.send(request));
         let mut deadline = Instant::from_std(monotonic() + limit);
         loop {
-            if let Ok(answer) = timeout_at(deadline, answer.as_mut()).await {
-                break answer;
+            if let Ok(sent) = timeout_at(deadline, sending.as_mut()).await {
+                break sent;
             }
-            // The upstream owes an answer only once it has the whole request.
+            // The time of the upstream begins when it has received the whole request.
             match progress.as_ref().map(|progress| progress.deadline(limit)) {
                 Some(later) if later > deadline => deadline = later,
                 _ => return Err(Failed::TIMEOUT),
             }
         }
     };
-    let Unanswered { error, request } = match answer {
+    let SendError { error, request } = match sent {
         Ok(response) => return Ok((connection, response)),
-        Err(unanswered) => unanswered,
+        Err(error) => error,
     };
-    // What the body says of itself comes before what became of the connection.
+    // A fault of the body takes precedence over the end of the connection that it causes.
     let of_body = progress.and_then(|progress| progress.fault()).map(Fault::Body);
     let fault = of_body.unwrap_or_else(|| connection.fault(&error));
     let reach = Reach::of(fault, request.is_some());
-    let fault = if has_large_head { fault.of_large_head() } else { fault };
+    let fault = if has_large_head { fault.with_large_head() } else { fault };
     Err(Failed { fault, reach, unsent: request.map(Box::new) })
 }
 
-/// Whether the head is so large that a server may not take it (RFC 9110, section 5.4).
+/// Whether the head is so large that a server may not accept it (RFC 9110, section 5.4).
 fn has_large_head(request: &Request<RequestBody>) -> bool {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
@@ -243,12 +153,11 @@ fn has_large_head(request: &Request<RequestBody>) -> bool {
 impl Failed {
     const TIMEOUT: Self = Self { fault: Fault::Timeout, reach: Reach::Answered, unsent: None };
 
-    /// What the attempt comes to.
-    fn missed(self, spare: Option<Spare>, is_idempotent: bool) -> Missed {
+    fn attempt_error(self, copy: Option<RequestCopy>, is_idempotent: bool) -> AttemptError {
         let Self { fault, reach, unsent } = self;
-        let spare = spare.filter(|_| reach != Reach::Answered);
-        // Not both: of a body that begins once more the earlier reader gets nothing.
-        let request = unsent.or_else(|| spare?.request().map(Box::new));
-        Missed { fault, request, reach, is_idempotent }
+        let copy = copy.filter(|_| reach != Reach::Answered);
+        // Only one of the two: a copy takes the body away from the request that was unsent.
+        let request = unsent.or_else(|| copy?.request().map(Box::new));
+        AttemptError { fault, request, reach, is_idempotent }
     }
 }

@@ -1,30 +1,30 @@
-//! Which of several endpoints gets the next request. Pure: loads, keys and
-//! random numbers come in as arguments.
+//! Chooses the endpoint for the next request. Pure: loads, keys and random numbers are
+//! arguments.
 
 mod affinity;
 
 use fastrand::Rng;
 
-use super::Balance;
+use super::settings::Balance;
 
-/// Chooses among endpoints by weight. One for each worker and upstream, made
-/// anew whenever an endpoint comes, goes, falls ill or recovers.
+/// Chooses among endpoints by weight. Each worker has one for each upstream, and makes
+/// a new one whenever the endpoints or their health change.
 #[derive(Debug)]
 pub(super) struct Balancer {
     method: Balance,
     candidates: Vec<Candidate>,
-    /// Sums of the weights up to and with each endpoint; the last is the total.
+    /// Prefix sums of the weights, each including its own endpoint. The last is the total.
     sums: Vec<u64>,
-    /// How far each endpoint is behind its share; round robin only.
+    /// How far each endpoint is behind its share. Only round robin uses it.
     credits: Vec<i64>,
 }
 
-/// An endpoint as the balancer knows it.
+/// An endpoint for the balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Who it is, on every gateway and after every restart: keys stay with it.
+    /// Equal on every gateway and after every restart, so that keys stay with it.
     pub(super) identity: u64,
-    /// Its share against the others'; 0: it gets nothing.
+    /// Its share relative to the others. With 0 it gets no requests.
     pub(super) weight: u32,
 }
 
@@ -42,8 +42,8 @@ impl Balancer {
         Self { method, candidates, sums, credits }
     }
 
-    /// The same, without the endpoints that a request has tried: for its next
-    /// attempt. Whose turn it would be is not known then, so it is drawn.
+    /// The same balancer without the endpoints that a request has tried, for its next
+    /// attempt. It has no credits, so that round robin becomes a random choice.
     pub(super) fn without(&self, is_tried: impl Fn(usize) -> bool) -> Self {
         let rest = self.candidates.iter().enumerate().map(|(index, candidate)| {
             let weight = if is_tried(index) { 0 } else { candidate.weight };
@@ -56,9 +56,9 @@ impl Balancer {
         Self::new(method, rest.collect())
     }
 
-    /// The index of the endpoint for the next request, if any may have it.
-    /// `load` tells how many requests an endpoint has in flight; `affinity` is
-    /// the request's key, which only hashing looks at.
+    /// The index of the endpoint for the next request; none if all weights are 0. `load`
+    /// returns how many requests an endpoint has in flight. `affinity` is the request's
+    /// key, which only hashing uses.
     pub(super) fn choose(
         &mut self,
         rng: &mut Rng,
@@ -74,22 +74,22 @@ impl Balancer {
             (Balance::RoundRobin, _) => self.next_in_turn(),
             (Balance::Hash, Some(key)) => affinity::choose(&self.candidates, key, load),
             (Balance::LeastRequests | Balance::Hash, _) => {
-                // Both may be the same: that costs a little balance with few
-                // endpoints, and saves a loop.
+                // Both may be the same endpoint. With few endpoints this balances slightly
+                // less well, but it needs no loop.
                 let (one, other) = (self.draw(rng, total), self.draw(rng, total));
                 self.less_loaded(one, other, load)
             }
         })
     }
 
-    /// One at random, each as often as its weight says.
+    /// A random endpoint, with a probability proportional to its weight.
     fn draw(&self, rng: &mut Rng, total: u64) -> usize {
-        let ticket = rng.u64(0..total);
-        self.sums.partition_point(|sum| *sum <= ticket)
+        let number = rng.u64(0..total);
+        self.sums.partition_point(|sum| *sum <= number)
     }
 
-    /// The one with fewer requests in flight for its weight (M. Mitzenmacher,
-    /// "The power of two choices in randomized load balancing").
+    /// The one of two with fewer requests in flight relative to its weight (M.
+    /// Mitzenmacher, "The power of two choices in randomized load balancing").
     fn less_loaded(&self, one: usize, other: usize, load: impl Fn(usize) -> usize) -> usize {
         let share = |index: usize, of: usize| {
             let requests = u128::try_from(load(index)).unwrap_or(u128::MAX >> 32);
@@ -98,23 +98,23 @@ impl Balancer {
         if share(other, one) < share(one, other) { other } else { one }
     }
 
-    /// Smooth weighted round robin: everybody gains their weight, the richest
-    /// is chosen and pays the total, so that weights 3 and 1 give a a b a.
+    /// Smooth weighted round robin: each endpoint gains its weight as credit, and the one
+    /// with the most credit is chosen and loses the total. Weights 3 and 1 give a a b a.
     fn next_in_turn(&mut self) -> usize {
         let total: i64 = self.candidates.iter().map(|it| i64::from(it.weight)).sum();
         for (credit, candidate) in self.credits.iter_mut().zip(&self.candidates) {
             *credit += i64::from(candidate.weight);
         }
-        let mut richest = None;
+        let mut chosen = None;
         for (index, credit) in self.credits.iter().enumerate() {
-            let is_richer = richest.is_none_or(|best: usize| *credit > self.credits[best]);
-            if self.candidates[index].weight > 0 && is_richer {
-                richest = Some(index);
+            let has_more = chosen.is_none_or(|best: usize| *credit > self.credits[best]);
+            if self.candidates[index].weight > 0 && has_more {
+                chosen = Some(index);
             }
         }
-        let richest = richest.expect("the total is above 0, so a weight is");
-        self.credits[richest] -= total;
-        richest
+        let chosen = chosen.expect("the total is above 0, and therefore one of the weights");
+        self.credits[chosen] -= total;
+        chosen
     }
 }
 

@@ -1,5 +1,5 @@
-//! Asking endpoints whether they are well, on the control thread: over a new
-//! connection each time, in the endpoint's own protocol, as a request would go.
+//! Active health checks, on the control thread: each check opens a new connection in
+//! the endpoint's own protocol, as a request would.
 
 use std::sync::Weak;
 
@@ -9,18 +9,19 @@ use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Uri};
 use tokio::time::{sleep, timeout};
 
-use super::endpoint::{Connection, dial};
+use super::body::RequestBody;
+use super::endpoint::{Connection, connect};
+use super::endpoint_shared::EndpointShared;
 use super::fault::Fault;
-use super::member::Member;
 use super::settings::CheckSettings;
-use super::{RequestBody, UpstreamShared};
+use super::shared::UpstreamShared;
 
 /// The `User-Agent` of the gateway's own requests.
-pub(super) const WHO: HeaderValue =
+pub(super) const OWN_USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("tollgate/", env!("CARGO_PKG_VERSION")));
 
-/// Asks all endpoints of an upstream again and again, while there is one.
-pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
+/// Checks all endpoints of an upstream at its interval, as long as the upstream exists.
+pub(super) async fn run(upstream: Weak<UpstreamShared>) {
     let mut rng = Rng::new();
     loop {
         let interval = {
@@ -30,34 +31,34 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
             let Some(settings) = &upstream.settings().check else {
                 return;
             };
-            let members = upstream.members();
-            let checks = members.iter().map(|member| async {
-                if let Some(is_well) = is_well(member, settings).await {
-                    upstream.checked(member, is_well);
+            let endpoints = upstream.endpoints();
+            let checks = endpoints.iter().map(|endpoint| async {
+                if let Some(is_healthy) = check(endpoint, settings).await {
+                    upstream.record_check(endpoint, is_healthy);
                 }
             });
             join_all(checks).await;
             settings.interval
         };
-        // Up to a tenth earlier: many gateways must not ask in step.
+        // Up to a tenth shorter, so that many gateways do not check at the same moment.
         sleep(interval.mul_f64(1.0 - 0.1 * rng.f64())).await;
     }
 }
 
-/// Whether the endpoint answers as it should, in time. None: there was no way to
-/// ask, which is not its fault.
-async fn is_well(member: &Member, settings: &CheckSettings) -> Option<bool> {
-    let ask = async {
-        let mut connection = Connection::from(dial(member, settings.timeout).await?);
+/// Whether the endpoint responds as it should, in time; none if the gateway could not
+/// check it, which is no fault of the endpoint.
+async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bool> {
+    let exchange = async {
+        let mut connection = Connection::from(connect(endpoint, settings.timeout).await?);
         let mut request = Request::new(RequestBody::EMPTY);
         *request.uri_mut() = Uri::from(settings.path.clone());
-        request.headers_mut().insert(USER_AGENT, WHO);
-        connection.prepare(&mut request, member);
+        request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
+        connection.prepare(&mut request, endpoint);
         let response = connection.send(request).await.map_err(|_| Fault::Closed)?;
         Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };
-    match timeout(settings.timeout, ask).await {
+    match timeout(settings.timeout, exchange).await {
         Ok(Err(fault)) if !fault.counts() => None,
-        asked => Some(matches!(asked, Ok(Ok(true)))),
+        result => Some(matches!(result, Ok(Ok(true)))),
     }
 }

@@ -1,8 +1,8 @@
-//! What can go wrong with an attempt at an endpoint, and whose doing it is.
+//! What can go wrong with an attempt at an endpoint, and which side has caused it.
 //!
-//! An endpoint is judged by what it did itself. Whatever a request alone can bring
-//! about says nothing about the endpoint: a client could otherwise take a healthy
-//! one out of service.
+//! Only faults that an endpoint has caused itself count against its health. Faults that
+//! a request alone can cause do not: otherwise a client could take a healthy endpoint
+//! out of service.
 
 use std::error::Error;
 use std::io;
@@ -14,51 +14,52 @@ use crate::message::{Blame, Failure};
 /// What went wrong with an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The process is out of files or memory.
+    /// The process is out of file descriptors or memory.
     Exhausted,
-    /// As many requests are on the connections as may be.
-    Crowded,
+    /// All connections carry as many requests as they may.
+    TooManyStreams,
     /// No connection could be opened.
     Unreachable,
     /// No connection could be opened in time.
     ConnectTimeout,
-    /// TLS failed.
+    /// The TLS handshake failed.
     Untrusted,
-    /// The client asks for a WebSocket, and the endpoint speaks only HTTP/2.
+    /// The client asks for a WebSocket, and the endpoint supports only HTTP/2.
     NoTunnel,
-    /// The client asks for a WebSocket, and there was no answer that could be read.
+    /// The client asks for a WebSocket, and there was no readable response.
     Handshake(Failure),
-    /// The client's body broke, came too late, or is too large.
+    /// The client's body broke off, came too late, or is too large.
     Body(Failure),
     /// The HTTP library does not send a request with these fields.
     Unsendable,
-    /// The endpoint says that it has processed nothing (RFC 9113, section 8.7).
+    /// The endpoint says that it has not processed the request (RFC 9113, section 8.7).
     Unprocessed,
-    /// The endpoint does not accept the request as it is.
+    /// The endpoint does not accept this request.
     Rejected,
     /// The endpoint has reset the stream.
     Reset,
-    /// The connection has ended without an answer.
+    /// The connection has ended without a response.
     Closed,
-    /// The same; it has been counted for another request of the connection.
+    /// The connection has ended without a response, and the end was already counted for
+    /// another request of the connection.
     ClosedWithOthers,
-    /// There was no answer in time.
+    /// There was no response in time.
     Timeout,
-    /// The answer is no HTTP.
+    /// The response is not HTTP.
     Unreadable,
-    /// The head of the answer is larger than is read; over HTTP/2, where the library
-    /// does not tell them apart, also an answer that is malformed in another way.
-    AnswerRefused,
-    /// The task of the connection is gone.
+    /// The head of the response is too large. Over HTTP/2 also a response that is
+    /// malformed in another way: the library does not distinguish the two.
+    ResponseRejected,
+    /// The task of the connection has ended.
     Internal,
 }
 
 impl Fault {
-    /// What the client is told.
+    /// The failure that the client is told.
     pub(super) fn failure(self) -> Failure {
         match self {
             Self::Exhausted => Failure::Exhausted,
-            Self::Crowded => Failure::UpstreamBusy,
+            Self::TooManyStreams => Failure::UpstreamBusy,
             Self::Unreachable => Failure::UpstreamUnreachable,
             Self::ConnectTimeout => Failure::UpstreamConnectTimeout,
             Self::Untrusted => Failure::UpstreamUntrusted,
@@ -72,24 +73,25 @@ impl Fault {
             | Self::ClosedWithOthers
             | Self::Internal => Failure::UpstreamClosed,
             Self::Timeout => Failure::UpstreamTimeout,
-            Self::Unreadable | Self::AnswerRefused => Failure::UpstreamInvalid,
+            Self::Unreadable | Self::ResponseRejected => Failure::UpstreamInvalid,
         }
     }
 
-    /// Whose doing it is, or can be: where a request can bring it about, the
-    /// client's.
+    /// The side that has caused it: the client, if a request alone can cause it.
     pub(super) fn blame(self) -> Blame {
         match self {
-            // An endpoint that refuses a stream, or ends a connection in order, is
-            // well: it is the gateway that has to go elsewhere.
-            Self::Exhausted | Self::Crowded | Self::Unprocessed | Self::Internal => Blame::Gateway,
-            // An answer can be large because it repeats what was asked.
+            // An endpoint that refuses a stream, or closes a connection gracefully, is
+            // healthy.
+            Self::Exhausted | Self::TooManyStreams | Self::Unprocessed | Self::Internal => {
+                Blame::Gateway
+            }
+            // A response can be too large because it repeats parts of the request.
             Self::NoTunnel
             | Self::Handshake(_)
             | Self::Body(_)
             | Self::Unsendable
             | Self::Rejected
-            | Self::AnswerRefused => Blame::Client,
+            | Self::ResponseRejected => Blame::Client,
             Self::Unreachable
             | Self::ConnectTimeout
             | Self::Untrusted
@@ -106,13 +108,13 @@ impl Fault {
         self.blame() == Blame::Upstream && self != Self::ClosedWithOthers
     }
 
-    /// Whether the HTTP/2 library has reset the stream for it.
-    pub(super) fn is_cut_off(self) -> bool {
-        self == Self::AnswerRefused
+    /// Whether the HTTP/2 library resets the stream when it reports this fault.
+    pub(super) fn resets_stream(self) -> bool {
+        self == Self::ResponseRejected
     }
 
-    /// The fault of a request for a WebSocket: an endpoint need not know what that is.
-    pub(super) fn of_handshake(self) -> Self {
+    /// The same fault of a request for a WebSocket: an endpoint need not support them.
+    pub(super) fn in_handshake(self) -> Self {
         match self {
             Self::Rejected | Self::Reset | Self::Closed | Self::Timeout | Self::Unreadable => {
                 Self::Handshake(self.failure())
@@ -121,15 +123,15 @@ impl Fault {
         }
     }
 
-    /// The fault of a request whose head is so large that an endpoint may not take it.
-    pub(super) fn of_large_head(self) -> Self {
+    /// The same fault of a request whose head is so large that an endpoint may reject it.
+    pub(super) fn with_large_head(self) -> Self {
         match self {
             Self::Reset | Self::Closed | Self::ClosedWithOthers => Self::Rejected,
             other => other,
         }
     }
 
-    /// What the HTTP library's error is about.
+    /// The fault that an error of the HTTP library means.
     pub(super) fn of(error: &hyper::Error) -> Self {
         if let Some(error) = source::<h2::Error>(error) {
             return Self::of_http2(error);
@@ -137,7 +139,7 @@ impl Fault {
         let has_ended = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
         match error {
             _ if has_ended || is_reset(error) => Self::Closed,
-            _ if error.is_parse_too_large() => Self::AnswerRefused,
+            _ if error.is_parse_too_large() => Self::ResponseRejected,
             _ if error.is_parse() => Self::Unreadable,
             _ if error.is_user() => Self::Internal,
             _ => Self::Closed,
@@ -147,24 +149,24 @@ impl Fault {
     fn of_http2(error: &h2::Error) -> Self {
         let (is_remote, is_library) = (error.is_remote(), error.is_library());
         match error.reason() {
-            // Streams above the last one that a GOAWAY names; others go on.
+            // Streams above the last one that a GOAWAY names. The others continue.
             _ if error.is_go_away() && is_remote => Self::Unprocessed,
             Some(reason) if error.is_reset() && is_remote => Self::of_reset(reason),
-            Some(_) if error.is_reset() && is_library => Self::AnswerRefused,
+            Some(_) if error.is_reset() && is_library => Self::ResponseRejected,
             Some(_) if error.is_go_away() && is_library => Self::Closed,
-            // What this side has reset.
+            // The gateway has reset the stream.
             Some(_) => Self::Internal,
             None if error.is_io() => Self::Closed,
-            // What the library calls an error of its user.
+            // The library calls this a user error.
             None => Self::Unsendable,
         }
     }
 
-    /// What the endpoint says of the stream that it resets.
+    /// The fault that the code of a reset stream means.
     fn of_reset(reason: Reason) -> Self {
         match reason {
             Reason::REFUSED_STREAM => Self::Unprocessed,
-            // It is about what was asked, or how often.
+            // These codes concern the request, or the rate of requests.
             Reason::PROTOCOL_ERROR
             | Reason::FLOW_CONTROL_ERROR
             | Reason::FRAME_SIZE_ERROR
@@ -180,7 +182,7 @@ fn source<E: Error + 'static>(error: &hyper::Error) -> Option<&E> {
     error.source()?.downcast_ref()
 }
 
-/// A connection closed while bytes were still on their way to it is reset.
+/// A connection is reset if it was closed while bytes were still on their way to it.
 fn is_reset(error: &hyper::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     source::<io::Error>(error)
@@ -192,11 +194,11 @@ mod tests {
     use super::Fault::*;
     use super::*;
 
-    /// All there are: the compiler asks for what is not among them.
+    /// All faults. The compiler reports a fault that is missing in the match.
     fn all() -> Vec<Fault> {
         let all = vec![
             Exhausted,
-            Crowded,
+            TooManyStreams,
             Unreachable,
             ConnectTimeout,
             Untrusted,
@@ -211,45 +213,46 @@ mod tests {
             ClosedWithOthers,
             Timeout,
             Unreadable,
-            AnswerRefused,
+            ResponseRejected,
             Internal,
         ];
         for fault in &all {
             match fault {
-                Exhausted | Crowded | Unreachable | ConnectTimeout | Untrusted | NoTunnel => {}
-                Handshake(_) | Body(_) | Unsendable | Unprocessed | Rejected | Reset => {}
-                Closed | ClosedWithOthers | Timeout | Unreadable | AnswerRefused | Internal => {}
+                Exhausted | TooManyStreams | Unreachable | ConnectTimeout | Untrusted => {}
+                NoTunnel | Handshake(_) | Body(_) | Unsendable | Unprocessed | Rejected => {}
+                Reset | Closed | ClosedWithOthers | Timeout | Unreadable => {}
+                ResponseRejected | Internal => {}
             }
         }
         all
     }
 
     #[test]
-    fn only_what_an_endpoint_does_itself_counts_against_it() {
+    fn only_faults_that_an_endpoint_causes_itself_count_against_it() {
         let counted: Vec<_> = all().into_iter().filter(|fault| fault.counts()).collect();
         let own = [Unreachable, ConnectTimeout, Untrusted, Reset, Closed, Timeout, Unreadable];
         assert_eq!(counted, own);
     }
 
     #[test]
-    fn nothing_that_follows_a_handshake_counts() {
+    fn after_a_websocket_handshake_only_connection_faults_count() {
         for fault in all() {
-            let fault = fault.of_handshake();
+            let fault = fault.in_handshake();
             let is_connect = matches!(fault, Unreachable | ConnectTimeout | Untrusted);
             assert_eq!(fault.counts(), is_connect, "{fault:?}");
         }
     }
 
     #[test]
-    fn an_end_that_follows_a_large_head_does_not_count() {
+    fn a_connection_that_ends_after_a_large_head_does_not_count() {
         for fault in all() {
             let is_end = matches!(fault, Reset | Closed);
-            assert_eq!(fault.of_large_head().counts(), fault.counts() && !is_end, "{fault:?}");
+            assert_eq!(fault.with_large_head().counts(), fault.counts() && !is_end, "{fault:?}");
         }
     }
 
     #[test]
-    fn a_reset_says_whether_it_is_about_the_request() {
+    fn the_code_of_a_reset_says_whether_it_concerns_the_request() {
         for (reason, fault) in [
             (Reason::NO_ERROR, Reset),
             (Reason::PROTOCOL_ERROR, Rejected),

@@ -1,8 +1,7 @@
-//! Fetching a document from another server, on the control thread: one small answer
-//! within a time and a size, over a new connection.
+//! Fetches a document from another server, on the control thread: one small response,
+//! bounded in time and size, over a new connection.
 //!
-//! Redirects are not followed: the server that is configured is the one that is
-//! trusted.
+//! Redirects are not followed: only the configured server is trusted.
 
 mod freshness;
 
@@ -16,103 +15,104 @@ use http::{HeaderValue, Request, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::time::timeout;
 
-use super::endpoint::{Connection, dial};
+use super::body::RequestBody;
+use super::endpoint::{Connection, connect};
+use super::endpoint_shared::{Address, EndpointShared};
 use super::fault::Fault;
-use super::health::Standing;
-use super::member::{Address, Member};
-use super::settings::{EndpointSettings, Target};
-use super::{RequestBody, TlsSettings, UpstreamSettings, check, resolve};
+use super::health::HealthState;
+use super::settings::{EndpointSettings, Target, UpstreamSettings};
+use super::tls::TlsSettings;
+use super::{check, resolve};
 
 /// How many addresses of a name are tried.
 const MAX_ADDRESSES: usize = 4;
 
-/// A document, and the server that has it.
+/// A document and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentSource {
-    /// The server: one of HTTP, without TLS or with it.
+    /// The server: `http` or `https`.
     pub target: Target,
-    /// Which certificates are trusted, for a server with TLS.
+    /// The TLS settings of an `https` server.
     pub tls: Option<TlsSettings>,
-    /// Where on the server it is.
+    /// The path on the server.
     pub path: PathAndQuery,
-    /// Its media type, with others that do.
+    /// The value of `Accept`.
     pub accept: HeaderValue,
 }
 
 /// A document that was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// What it says.
+    /// Its content.
     pub bytes: Bytes,
-    /// How long the server says that it holds (RFC 9111, section 4.2); none: it
-    /// does not say.
+    /// Its freshness lifetime (RFC 9111, section 4.2), if the server states one.
     pub fresh_for: Option<Duration>,
 }
 
-/// Why there is no document.
+/// Why a document could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The server's name leads nowhere.
+    /// The server's name has no address.
     #[error("the name of the server cannot be looked up: {0}")]
     NoAddress(String),
     /// No connection.
     #[error("the server cannot be reached")]
     Unreachable,
-    /// No TLS.
+    /// The TLS handshake failed.
     #[error("the server shows no certificate that is trusted here, or speaks no TLS")]
     Untrusted,
-    /// No whole answer in time.
+    /// No complete response in time.
     #[error("there was no whole answer within {0:?}")]
     TimedOut(Duration),
-    /// The answer is elsewhere.
+    /// The response is a redirect.
     #[error("the answer is a redirect (status {0}), which is not followed: name its target")]
     Redirected(u16),
-    /// The answer is no document.
+    /// The status of the response is not 200.
     #[error("the answer has the status {0}")]
     Status(u16),
-    /// The answer is too large.
+    /// The response is too large.
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),
-    /// The answer ended too early, or was none.
+    /// The response ended too early, or is not HTTP.
     #[error("the answer is no HTTP, or ended before it was whole")]
     Broken,
 }
 
 impl FetchError {
-    /// Whether another address of the server may do better.
+    /// Whether another address of the server may succeed.
     fn is_of_address(&self) -> bool {
         matches!(self, Self::Unreachable | Self::Untrusted | Self::Broken)
     }
 }
 
-/// Fetches a document of at most so many bytes, within `limit` for all of it.
+/// Fetches a document of at most `max_bytes` within `limit`.
 ///
 /// # Errors
-/// If there is none.
+/// If the document could not be fetched.
 pub async fn fetch(
     source: &DocumentSource,
     max_bytes: usize,
     limit: Duration,
 ) -> Result<Document, FetchError> {
-    let asked = timeout(limit, ask(source, max_bytes, limit)).await;
-    asked.unwrap_or(Err(FetchError::TimedOut(limit)))
+    let fetched = timeout(limit, fetch_from_any(source, max_bytes, limit)).await;
+    fetched.unwrap_or(Err(FetchError::TimedOut(limit)))
 }
 
-async fn ask(
+async fn fetch_from_any(
     source: &DocumentSource,
     max_bytes: usize,
     limit: Duration,
 ) -> Result<Document, FetchError> {
     let name = source.target.authority().map(ToString::to_string).unwrap_or_default();
-    let found = resolve::system(name).await;
+    let found = resolve::lookup(name).await;
     let found = found.map_err(|error| FetchError::NoAddress(error.to_string()))?;
-    // One that does not answer leaves the others their time.
+    // Each address gets the same share of the time.
     let tried = found.len().clamp(1, MAX_ADDRESSES);
     let limit = limit / u32::try_from(tried).unwrap_or(u32::MAX);
     let mut result = Err(FetchError::NoAddress("there is no address".to_owned()));
     for address in found.into_iter().take(tried) {
-        let asked = timeout(limit, ask_at(source, address, max_bytes, limit)).await;
-        result = asked.unwrap_or(Err(FetchError::TimedOut(limit)));
+        let fetched = timeout(limit, fetch_from(source, address, max_bytes, limit)).await;
+        result = fetched.unwrap_or(Err(FetchError::TimedOut(limit)));
         match &result {
             Err(FetchError::TimedOut(_)) => {}
             Err(error) if error.is_of_address() => {}
@@ -122,26 +122,26 @@ async fn ask(
     result
 }
 
-async fn ask_at(
+async fn fetch_from(
     source: &DocumentSource,
     address: SocketAddr,
     max_bytes: usize,
     limit: Duration,
 ) -> Result<Document, FetchError> {
-    let endpoint = EndpointSettings { target: source.target.clone(), weight: 1 };
-    let mut settings = UpstreamSettings::new("document", Vec::new());
-    settings.tls.clone_from(&source.tls);
+    let settings = EndpointSettings { target: source.target.clone(), weight: 1 };
+    let mut upstream = UpstreamSettings::new("document", Vec::new());
+    upstream.tls.clone_from(&source.tls);
     let address = Address::Socket(address);
-    let member = Member::new(&settings, &endpoint, address, Standing::default());
-    let member = member.ok_or(FetchError::Untrusted)?;
-    let dialed = dial(&member, limit).await.map_err(|fault| match fault {
+    let endpoint = EndpointShared::new(&upstream, &settings, address, HealthState::default());
+    let endpoint = endpoint.ok_or(FetchError::Untrusted)?;
+    let connected = connect(&endpoint, limit).await.map_err(|fault| match fault {
         Fault::Untrusted => FetchError::Untrusted,
         Fault::ConnectTimeout => FetchError::TimedOut(limit),
         _ => FetchError::Unreachable,
     })?;
-    let mut connection = Connection::from(dialed);
+    let mut connection = Connection::from(connected);
     let mut request = request(source);
-    connection.prepare(&mut request, &member);
+    connection.prepare(&mut request, &endpoint);
     let response = connection.send(request).await.map_err(|_| FetchError::Broken)?;
     let (head, body) = response.into_parts();
     match head.status.as_u16() {
@@ -159,16 +159,15 @@ async fn ask_at(
     }
 }
 
-/// A GET for the document. It names the host as browsers do: without the port that
-/// is usual.
+/// A GET for the document. Like a browser, it names the host without the default port.
 fn request(source: &DocumentSource) -> Request<RequestBody> {
     let mut request = Request::new(RequestBody::EMPTY);
-    let (scheme, usual) = match source.target {
+    let (scheme, default_port) = match source.target {
         Target::Https(..) => (Scheme::HTTPS, ":443"),
         _ => (Scheme::HTTP, ":80"),
     };
     let authority = source.target.authority().map(|authority| authority.as_str());
-    let host = authority.map(|it| it.strip_suffix(usual).unwrap_or(it)).unwrap_or_default();
+    let host = authority.map(|it| it.strip_suffix(default_port).unwrap_or(it)).unwrap_or_default();
     let uri = Uri::builder().scheme(scheme).authority(host).path_and_query(source.path.clone());
     if let Ok(uri) = uri.build() {
         *request.uri_mut() = uri;
@@ -176,7 +175,7 @@ fn request(source: &DocumentSource) -> Request<RequestBody> {
     let fields = request.headers_mut();
     fields.insert(ACCEPT, source.accept.clone());
     fields.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    fields.insert(USER_AGENT, check::WHO);
+    fields.insert(USER_AGENT, check::OWN_USER_AGENT);
     request
 }
 
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_names_the_host_without_the_usual_port() {
+    fn a_request_names_the_host_without_the_default_port() {
         let source = |target| DocumentSource {
             target,
             tls: None,

@@ -1,101 +1,108 @@
-//! The way of one request to an upstream, and of its response back.
+//! Forwards one request to an upstream, and relays its response.
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 
-use super::attempt::{Answer, Missed, attempt};
-use super::course::Course;
-use super::endpoint::Lease;
-use super::settings::{Conditions, RetryCause};
+use super::attempt::attempt;
+use super::attempt_result::{AttemptError, EndpointResponse};
+use super::body::RequestBody;
+use super::endpoint::InFlight;
+use super::response_body::ResponseBody;
+use super::retry_state::RetryState;
+use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::Upstream;
-use super::{RequestBody, ResponseBody};
 use crate::message::{
-    Failure, grants_websocket, strip_hop_by_hop, switch_to_websocket, unite_lengths,
+    Failure, accepts_websocket, merge_content_lengths, strip_hop_by_hop, switch_to_websocket,
 };
 use crate::time::monotonic;
 
-/// Forwards `request` to an endpoint of `upstream`, to several if need be.
+/// Forwards `request` to an endpoint of `upstream`, or to several in turn.
 ///
 /// # Errors
 /// If there is no response.
 pub(super) async fn forward(
     upstream: &Upstream,
     mut request: Request<RequestBody>,
-    conditions: Conditions<'_>,
+    options: ForwardOptions<'_>,
 ) -> Result<Response<ResponseBody>, Failure> {
     let wants_tunnel = request.headers().contains_key(UPGRADE);
     let websocket_key = match wants_tunnel {
         true => request.headers().get(SEC_WEBSOCKET_KEY).cloned(),
         false => None,
     };
-    let mut course = Course::new(upstream, conditions, &request);
-    let mut place = upstream.shared().place()?;
+    let mut retry_state = RetryState::new(upstream, options, &request);
+    let mut permit = upstream.shared().permit()?;
     loop {
-        let lease = upstream.lease(place, conditions.affinity, &course.tried)?;
+        let in_flight = upstream.assign(permit, options.affinity, &retry_state.tried)?;
+        if let Some(attempts) = options.attempts {
+            attempts.set(attempts.get() + 1);
+        }
         let started = monotonic();
-        let limit = conditions.timeouts.response;
-        let attempted = attempt(lease.endpoint(), request, limit, &mut course).await;
-        if let Some(is_good) = verdict(&attempted, wants_tunnel) {
-            upstream.shared().note(lease.endpoint().member(), is_good);
+        let limit = options.timeouts.response;
+        let result = attempt(in_flight.endpoint(), request, limit, &mut retry_state).await;
+        if let Some(is_success) = health_verdict(&result, wants_tunnel) {
+            upstream.shared().record_request(in_flight.endpoint().shared(), is_success);
         }
-        let missed = match attempted {
-            Ok(answer) => match course.second_thoughts(answer) {
-                Ok(answer) => {
-                    upstream.observe(monotonic().duration_since(started).into());
-                    return pass_on(answer, lease, conditions, websocket_key.as_ref());
-                }
-                Err(missed) => missed,
-            },
-            Err(missed) => missed,
+        let error = match result.and_then(|response| retry_state.check_status(response)) {
+            Ok(response) => {
+                upstream.observe(monotonic().duration_since(started).into());
+                return relay(response, in_flight, options, websocket_key.as_ref());
+            }
+            Err(error) => error,
         };
-        course.tried.push(lease.endpoint().clone());
-        place = lease.leave();
-        request = course.again(missed).await?;
+        retry_state.tried.push(in_flight.endpoint().clone());
+        permit = in_flight.into_permit();
+        request = retry_state.next_request(error).await?;
     }
 }
 
-/// Whether an endpoint did what could be expected of it; nothing if that cannot be
-/// said, as of an endpoint that need not know WebSockets.
-fn verdict(attempted: &Result<Answer, Missed>, wants_tunnel: bool) -> Option<bool> {
-    match attempted {
-        Ok(answer) => {
-            let is_good = RetryCause::of_status(answer.response.status()).is_none();
-            (is_good || !wants_tunnel).then_some(is_good)
+/// Whether the attempt counts as a success or a failure of the endpoint; none if it
+/// counts as neither, as with an endpoint that does not know WebSockets.
+fn health_verdict(
+    result: &Result<EndpointResponse, AttemptError>,
+    wants_tunnel: bool,
+) -> Option<bool> {
+    match result {
+        Ok(response) => {
+            let is_success = RetryCause::of_status(response.response.status()).is_none();
+            (is_success || !wants_tunnel).then_some(is_success)
         }
-        Err(missed) => missed.fault.counts().then_some(false),
+        Err(error) => error.fault.counts().then_some(false),
     }
 }
 
-/// Makes a response ready for the client, who asked for a WebSocket if there is
-/// a key.
-fn pass_on(
-    answer: Answer,
-    lease: Lease,
-    conditions: Conditions<'_>,
+/// Prepares a response for the client, which asked for a WebSocket if there is a key.
+fn relay(
+    response: EndpointResponse,
+    in_flight: InFlight,
+    options: ForwardOptions<'_>,
     websocket_key: Option<&HeaderValue>,
 ) -> Result<Response<ResponseBody>, Failure> {
-    let Answer { connection, response, .. } = answer;
+    let EndpointResponse { connection, response, .. } = response;
     let is_tunnel = response.status() == StatusCode::SWITCHING_PROTOCOLS;
-    let is_wanted = !is_tunnel || grants_websocket(websocket_key, response.headers());
+    let is_wanted = !is_tunnel || accepts_websocket(websocket_key, response.headers());
     let (mut head, incoming) = response.into_parts();
-    if !is_wanted || has_doubtful_framing(&head.headers) || !unite_lengths(&mut head.headers) {
+    if !is_wanted
+        || has_ambiguous_framing(&head.headers)
+        || !merge_content_lengths(&mut head.headers)
+    {
         return Err(Failure::UpstreamInvalid);
     }
     head.version = Version::HTTP_11;
     strip_hop_by_hop(&mut head.headers);
     let body = if is_tunnel {
         switch_to_websocket(&mut head.headers);
-        ResponseBody::of_tunnel(incoming, lease, connection)
+        ResponseBody::of_tunnel(incoming, in_flight, connection)
     } else {
-        ResponseBody::new(incoming, conditions.timeouts.idle, lease, connection)
+        ResponseBody::new(incoming, options.timeouts.idle, in_flight, connection)
     };
     Ok(Response::from_parts(head, body))
 }
 
-/// Whether two readers could see two ends of a response: a length beside chunks
-/// is what a smuggled one looks like (RFC 9112, section 6.3), and a coding that
-/// nobody asked for is not undone by anybody.
-fn has_doubtful_framing(headers: &HeaderMap) -> bool {
+/// Whether two readers could see different ends of a response. A length beside chunks
+/// is a sign of smuggling (RFC 9112, section 6.3), and no reader decodes a transfer
+/// coding that was not asked for.
+fn has_ambiguous_framing(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = codings.next() else {
         return false;

@@ -1,64 +1,64 @@
-//! Whether an endpoint may have requests, and how many. Pure: time comes in as
-//! microseconds since the upstream was made.
+//! Whether an endpoint may get requests, and which share of them. Pure: time is an
+//! argument, in microseconds since the upstream was made.
 //!
-//! Two judges have a say. Checks ask the endpoint itself and take it out, or put
-//! it back, after several in a row. Requests that fail one after another eject it
-//! for a time, longer each time that this happens soon again.
+//! Two things decide. Active checks take an endpoint out of service after several
+//! failures in a row, and put it back after several successes. Requests that fail in a
+//! row eject it for a period, which doubles if the next ejection follows soon.
 
 use std::time::Duration;
 
 use super::settings::{CheckSettings, EjectSettings};
 use crate::time::Span;
 
-/// How often the time of an ejection doubles, at most.
+/// How often the period of an ejection may double.
 const MAX_DOUBLINGS: u32 = 3;
-/// The share of its weight with which an endpoint comes back, in percent.
+/// The share of its weight with which an endpoint starts, in percent.
 const FIRST_PERCENT: u64 = 10;
-/// In so many steps the weight grows.
+/// Number of steps in which the weight grows.
 const STEPS: u64 = 20;
 
-/// What is known of one endpoint.
+/// The health of one endpoint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
-    /// Whether the checks have taken it out.
+pub(super) struct HealthState {
+    /// Whether checks have taken it out of service.
     is_down: bool,
-    /// Checks in a row that speak for a change.
+    /// Checks in a row with a result that contradicts `is_down`.
     streak: u32,
-    /// When its last ejection ends, or ended.
+    /// When its last ejection ends or ended.
     ejected_until_us: u64,
-    /// How long that one was.
+    /// The period of that ejection.
     ejected_for_us: u64,
-    /// How often it was doubled.
+    /// How often that period was doubled.
     doublings: u32,
-    /// Since when it is back, after it was out or new; 0: it never was.
+    /// Since when it is back in service, or new; 0 if it is neither.
     back_since_us: u64,
 }
 
-/// What has become of an endpoint.
+/// A change of an endpoint's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// Checks have taken it out.
+pub(super) enum HealthChange {
+    /// Checks have taken it out of service.
     Down,
-    /// Checks have put it back.
+    /// Checks have put it back in service.
     Up,
-    /// It is out for so long.
+    /// It is ejected for this period.
     Ejected(Duration),
 }
 
-impl Standing {
-    /// An endpoint that has just appeared among others.
+impl HealthState {
+    /// An endpoint that was added to others.
     pub(super) fn new_at(now_us: u64) -> Self {
         Self { back_since_us: now_us, ..Self::default() }
     }
 
-    /// A check has ended.
-    pub(super) fn checked(
+    /// Records the result of a check.
+    pub(super) fn check(
         &mut self,
-        is_good: bool,
+        is_healthy: bool,
         settings: &CheckSettings,
         now_us: u64,
-    ) -> Option<Change> {
-        if is_good != self.is_down {
+    ) -> Option<HealthChange> {
+        if is_healthy != self.is_down {
             self.streak = 0;
             return None;
         }
@@ -68,27 +68,28 @@ impl Standing {
             return None;
         }
         self.streak = 0;
-        self.is_down = !is_good;
+        self.is_down = !is_healthy;
         if self.is_down {
-            return Some(Change::Down);
+            return Some(HealthChange::Down);
         }
         self.back_since_us = now_us;
-        Some(Change::Up)
+        Some(HealthChange::Up)
     }
 
-    /// Requests have failed one after another; nothing if it is ejected already.
-    pub(super) fn eject(&mut self, settings: &EjectSettings, now_us: u64) -> Option<Change> {
+    /// Ejects it after requests have failed in a row; none if it is already ejected.
+    pub(super) fn eject(&mut self, settings: &EjectSettings, now_us: u64) -> Option<HealthChange> {
         if self.is_ejected(now_us) {
             return None;
         }
-        // Who has been well for as long as they were out begins anew.
-        let was_well_us = now_us.saturating_sub(self.ejected_until_us);
-        let is_soon = self.ejected_for_us > 0 && was_well_us < self.ejected_for_us;
+        // The period doubles unless the endpoint was in service for as long as it was
+        // ejected.
+        let in_service_us = now_us.saturating_sub(self.ejected_until_us);
+        let is_soon = self.ejected_for_us > 0 && in_service_us < self.ejected_for_us;
         self.doublings = if is_soon { (self.doublings + 1).min(MAX_DOUBLINGS) } else { 0 };
         self.ejected_for_us =
             Span::from(settings.period).as_micros().saturating_mul(1 << self.doublings);
         self.ejected_until_us = now_us.saturating_add(self.ejected_for_us);
-        Some(Change::Ejected(Duration::from_micros(self.ejected_for_us)))
+        Some(HealthChange::Ejected(Duration::from_micros(self.ejected_for_us)))
     }
 
     /// Whether it is ejected now.
@@ -96,25 +97,25 @@ impl Standing {
         now_us < self.ejected_until_us
     }
 
-    /// Whether checks have taken it out.
+    /// Whether checks have taken it out of service.
     pub(super) fn is_down(&self) -> bool {
         self.is_down
     }
 
-    /// From when on it may have requests: 0 for always, the last moment for not
-    /// until something changes.
+    /// The time from which on it may get requests: 0 for always, [`u64::MAX`] for not
+    /// before the next change.
     pub(super) fn in_service_from_us(&self) -> u64 {
         if self.is_down { u64::MAX } else { self.ejected_until_us.max(self.back_since_us) }
     }
 }
 
-/// Whether one more may be ejected of `members`, of which `ejected` are.
-pub(super) fn may_eject(ejected: usize, members: usize, max_percent: u8) -> bool {
-    (ejected + 1).saturating_mul(100) <= members.saturating_mul(usize::from(max_percent))
+/// Whether one more of `endpoints` may be ejected when `ejected` of them already are.
+pub(super) fn may_eject(ejected: usize, endpoints: usize, max_percent: u8) -> bool {
+    (ejected + 1).saturating_mul(100) <= endpoints.saturating_mul(usize::from(max_percent))
 }
 
-/// The share of its weight that an endpoint has now, in percent, and when that
-/// changes by itself.
+/// The share of its weight that an endpoint has now, in percent, and the time at which
+/// that share changes next, if time alone changes it.
 pub(super) fn share_percent(from_us: u64, now_us: u64, slow_start: Duration) -> (u32, Option<u64>) {
     let slow_start_us = Span::from(slow_start).as_micros();
     if from_us == u64::MAX {

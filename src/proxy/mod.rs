@@ -1,24 +1,26 @@
-//! Forwarding: choose an endpoint, send the request over a pooled connection,
-//! stream both bodies.
+//! Forwarding: chooses an endpoint, sends the request over a pooled connection, and
+//! streams both bodies.
 //!
-//! Connections, choices and budgets belong to one worker. What all workers share
-//! of an upstream is an [`UpstreamShared`]: its endpoints, whether they are well,
-//! and how many requests are in flight. It is kept up to date by [`look_after`].
+//! Each worker has its own connections, balancers and retry budgets. All workers share
+//! one [`UpstreamShared`] for each upstream: its endpoints, their health, and the
+//! number of requests in flight. [`maintain`] keeps it up to date.
 
 mod attempt;
+mod attempt_result;
 mod balance;
 mod body;
 mod check;
-mod course;
 mod endpoint;
+mod endpoint_set;
+mod endpoint_shared;
 mod fault;
 mod fetch;
 mod forward;
 mod health;
-mod member;
 mod resolve;
+mod response_body;
 mod retry;
-mod roster;
+mod retry_state;
 mod settings;
 mod shared;
 mod tls;
@@ -30,12 +32,13 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::join;
 
-pub use body::{BrokenResponse, Expectation, Progress, RequestBody, ResponseBody};
+pub use body::{Expectation, Progress, RequestBody};
 pub use fetch::{Document, DocumentSource, FetchError, fetch};
 pub use resolve::resolve;
+pub use response_body::{BrokenResponse, ResponseBody};
 pub use settings::{
-    Balance, CheckSettings, Conditions, EjectSettings, EndpointSettings, RetryCause, RetrySettings,
-    RouteTimeouts, Target, UpstreamSettings,
+    Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
+    RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
 pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
 pub use tls::{TlsError, TlsParts, TlsSettings};
@@ -44,31 +47,30 @@ pub use upstream::Pressure;
 use crate::message::Failure;
 use upstream::Upstream;
 
-/// One worker's way to all upstreams.
+/// One worker's access to all upstreams.
 #[derive(Debug)]
 pub struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
 }
 
-/// Looks up the names of an upstream's endpoints and checks whether they are
-/// well, for as long as somebody holds the upstream. It needs one task, on
-/// whichever thread.
-pub fn look_after(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
+/// Looks up the names of an upstream's endpoints and checks their health, as long as
+/// the upstream is in use. One task on any thread must run this.
+pub fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
     let upstream = Arc::downgrade(upstream);
     async move {
-        join!(resolve::repeatedly(upstream.clone()), check::repeatedly(upstream));
+        join!(resolve::run(upstream.clone()), check::run(upstream));
     }
 }
 
 impl Proxy {
-    /// A way to `upstreams`.
+    /// Access to `upstreams`.
     pub fn new(upstreams: &[Arc<UpstreamShared>]) -> Self {
         let upstreams = upstreams.iter().map(|shared| Rc::new(Upstream::new(Arc::clone(shared))));
         Self { upstreams: upstreams.collect() }
     }
 
-    /// A way to other upstreams, with the connections to those that are among
-    /// them still.
+    /// Access to other upstreams after a reload. Upstreams that stay keep their
+    /// connections.
     pub fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
@@ -77,28 +79,28 @@ impl Proxy {
         Self { upstreams: upstreams.collect() }
     }
 
-    /// How the upstream with index `upstream` is doing, as this worker sees it.
+    /// The load of the upstream with index `upstream`, as this worker sees it.
     pub fn pressure(&self, upstream: usize) -> Pressure {
         self.upstreams[upstream].pressure()
     }
 
-    /// Closes the connections that have been idle for too long. To be called now
-    /// and then: without traffic nobody else looks at them.
+    /// Closes connections that have been idle for too long. Must be called regularly:
+    /// requests do it too, but there may be none.
     pub fn close_expired(&self) {
         self.upstreams.iter().for_each(|upstream| upstream.close_expired());
     }
 
-    /// Forwards `request` to the upstream with index `upstream`. Fields that
-    /// belong to the client's connection must be gone from it.
+    /// Forwards `request` to the upstream with index `upstream`. The request must not
+    /// contain hop-by-hop fields of the client's connection.
     ///
     /// # Errors
-    /// If there is no response that could be passed on.
+    /// If there is no response that can be relayed.
     pub fn forward(
         &self,
         upstream: usize,
         request: Request<RequestBody>,
-        conditions: Conditions<'_>,
+        options: ForwardOptions<'_>,
     ) -> impl Future<Output = Result<Response<ResponseBody>, Failure>> {
-        forward::forward(&self.upstreams[upstream], request, conditions)
+        forward::forward(&self.upstreams[upstream], request, options)
     }
 }

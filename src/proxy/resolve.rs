@@ -1,8 +1,8 @@
-//! The addresses of endpoints that have a name: looked up on the control thread,
-//! again and again, since nothing says how long they hold.
+//! Looks up the addresses of endpoints with a host name, on the control thread, at an
+//! interval: the system's resolver does not report how long an address is valid.
 //!
-//! A lookup that fails changes nothing: an address that has served is better
-//! than none.
+//! A lookup that fails changes nothing: an address that worked before is better than
+//! none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,27 +14,28 @@ use tokio::net::lookup_host;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use super::UpstreamShared;
+use super::shared::UpstreamShared;
 
-/// From one lookup to the next.
+/// The time from one lookup to the next.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// How long a lookup may take; the next one may do better.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Addresses that are taken of one name.
+/// How long a lookup may take.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The most addresses of one name.
 const MAX_ADDRESSES: usize = 256;
 
-/// Looks up all names of these upstreams, none of them for longer than its
-/// upstream may take to connect: later lookups make up for it.
+/// Looks up all names of these upstreams once. A lookup takes no longer than the
+/// upstream's connect timeout. Names without a result are looked up later by
+/// [`super::maintain`].
 pub async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
     let first = upstreams.iter().map(|upstream| async {
-        // Whatever has not come by then comes with the next round.
-        let _ = timeout(upstream.settings().connect_timeout, round(upstream, &system)).await;
+        // Names without a result are looked up again in the next round.
+        let _ = timeout(upstream.settings().connect_timeout, round(upstream, &lookup)).await;
     });
     join_all(first).await;
 }
 
-/// Looks up all names of an upstream again and again, while there is one.
-pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
+/// Looks up all names of an upstream at the interval, as long as the upstream exists.
+pub(super) async fn run(upstream: Weak<UpstreamShared>) {
     if upstream.upgrade().is_none_or(|upstream| names(&upstream).next().is_none()) {
         return;
     }
@@ -43,17 +44,17 @@ pub(super) async fn repeatedly(upstream: Weak<UpstreamShared>) {
         let Some(upstream) = upstream.upgrade() else {
             return;
         };
-        round(&upstream, &system).await;
+        round(&upstream, &lookup).await;
     }
 }
 
-/// The addresses of `host:port`, by the system.
-pub(super) async fn system(name: String) -> io::Result<Vec<SocketAddr>> {
-    let found = timeout(PATIENCE, lookup_host(name)).await;
+/// The addresses of `host:port`, from the system's resolver.
+pub(super) async fn lookup(name: String) -> io::Result<Vec<SocketAddr>> {
+    let found = timeout(LOOKUP_TIMEOUT, lookup_host(name)).await;
     found.map_err(|_| io::ErrorKind::TimedOut)?.map(Iterator::collect)
 }
 
-/// The endpoints of an upstream that have a name: their index, and `host:port`.
+/// The endpoints of an upstream that have a host name: their index, and `host:port`.
 fn names(upstream: &UpstreamShared) -> impl Iterator<Item = (usize, &str)> {
     let endpoints = upstream.settings().endpoints.iter().enumerate();
     endpoints.filter_map(|(index, endpoint)| {
@@ -73,7 +74,7 @@ async fn round(
                 addresses.sort_unstable();
                 addresses.dedup();
                 addresses.truncate(MAX_ADDRESSES);
-                upstream.place_at(index, &addresses);
+                upstream.set_addresses(index, &addresses);
             }
             failed => {
                 let error = failed.err().map(|error| error.to_string()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! When a request is sent again: what may be repeated, how often, and after
-//! which pause. Pure: time and random numbers come in as arguments.
+//! When a request is sent again: which requests, how often, and after which pause.
+//! Pure: time and random numbers are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -8,29 +8,29 @@ use http::Method;
 
 use super::settings::{RetryCause, RetrySettings};
 
-/// The longest first pause; each further one may be twice as long.
+/// The upper bound of the first pause. It doubles with each retry.
 const FIRST_PAUSE_US: u64 = 25_000;
-/// The longest pause of all.
+/// The upper bound of every pause.
 const MAX_PAUSE_US: u64 = 250_000;
 
-/// A retry, in the unit of [`Budget`].
+/// One retry, in the unit of [`Budget`].
 const RETRY: u64 = 100;
-/// Retries that can be saved up: when a backend dies, all that it had in hand
-/// fails at once.
+/// The most retries that can be saved: when a backend fails, all its requests in flight
+/// fail at once.
 const MAX_SAVED: u64 = 100 * RETRY;
-/// What a budget begins with, so that the first requests can be repeated too.
+/// The initial budget, so that the first requests can be retried too.
 const FIRST_SAVED: u64 = 10 * RETRY;
-/// Retries a second that need no traffic: a share of little would be none.
+/// Retries per second that are always allowed: a share of little traffic would be none.
 const FLOOR_PER_SEC: u64 = RETRY;
 
-/// Retries that one worker may spend on one upstream: a share of its requests.
-/// Without such a bound an overloaded upstream gets the more work the less of
-/// it it can do.
+/// The retries that one worker may spend on one upstream: a share of its requests.
+/// Without such a bound, retries would increase the load of an upstream that is already
+/// overloaded.
 #[derive(Debug)]
 pub(super) struct Budget {
-    /// In hundredths of a retry, since shares are in percent.
+    /// In hundredths of a retry, because shares are in percent.
     saved: u64,
-    /// When the floor was last paid in.
+    /// When the floor was last added.
     paid_at: Instant,
 }
 
@@ -39,19 +39,19 @@ impl Budget {
         Self { saved: FIRST_SAVED, paid_at: now }
     }
 
-    /// A request comes that pays in this share of a retry.
+    /// Adds the share of one request.
     pub(super) fn pay_in(&mut self, percent: u8) {
         self.saved = (self.saved + u64::from(percent)).min(MAX_SAVED);
     }
 
-    /// Takes out one retry, if there is one.
+    /// Takes one retry. Returns whether there was one.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let ms = now.saturating_duration_since(self.paid_at).as_millis();
         let ms = u64::try_from(ms).unwrap_or(u64::MAX);
         let floor = ms.saturating_mul(FLOOR_PER_SEC) / 1000;
         if floor > 0 {
             self.saved = self.saved.saturating_add(floor).min(MAX_SAVED);
-            // What is left over counts the next time.
+            // The remainder counts the next time.
             self.paid_at += Duration::from_millis(floor.saturating_mul(1000) / FLOOR_PER_SEC);
         }
         let rest = self.saved.checked_sub(RETRY);
@@ -60,19 +60,19 @@ impl Budget {
     }
 }
 
-/// Whether `settings` allow a request of this method to be sent again at all.
+/// Whether `settings` allow retries of requests with this method.
 pub(super) fn allows(settings: Option<&RetrySettings>, method: &Method) -> bool {
     settings.is_some_and(|settings| settings.methods.contains(method))
 }
 
-/// Whether `settings` allow the retry with this number, from 1 on, for this cause.
+/// Whether `settings` allow the retry with this number, counted from 1, for this cause.
 pub(super) fn covers(settings: &RetrySettings, cause: RetryCause, number: u32) -> bool {
     number <= settings.attempts && settings.on.contains(&cause)
 }
 
-/// How long to wait before the retry with this number, from 1 on: anything up
-/// to a bound that doubles, so that requests that failed together do not come
-/// back together ("full jitter": M. Brooker, "Exponential backoff and jitter").
+/// The pause before the retry with this number, counted from 1: random, up to a bound
+/// that doubles, so that requests that failed together are not retried together ("full
+/// jitter": M. Brooker, "Exponential backoff and jitter").
 pub(super) fn pause(rng: &mut Rng, number: u32) -> Duration {
     let doubled = FIRST_PAUSE_US.saturating_mul(1 << number.saturating_sub(1).min(16));
     Duration::from_micros(rng.u64(0..=doubled.min(MAX_PAUSE_US)))
@@ -87,8 +87,8 @@ mod tests {
     use crate::time::monotonic;
 
     proptest! {
-        /// Whatever comes when: retries are a share of the requests, one a second,
-        /// and what was there at the beginning.
+        /// At all times retries are at most a share of the requests, plus one per second,
+        /// plus the initial budget.
         #[test]
         fn retries_stay_within_their_share(
             percent in 0_u8..=100,
@@ -126,18 +126,18 @@ mod tests {
     }
 
     #[test]
-    fn little_traffic_can_be_repeated_too() {
+    fn little_traffic_can_be_retried_too() {
         let start = monotonic();
         let mut budget = Budget::new(start);
         while budget.take(start) {}
         assert!(!budget.take(start + Duration::from_millis(999)));
-        // What was paid in is kept, however small the pieces.
+        // Small amounts add up.
         assert!(budget.take(start + Duration::from_millis(1000)));
         assert!(!budget.take(start + Duration::from_millis(1999)));
     }
 
     #[test]
-    fn what_is_saved_is_bounded() {
+    fn saved_retries_are_bounded() {
         let start = monotonic();
         let mut budget = Budget::new(start);
         (0..100_000).for_each(|_| budget.pay_in(100));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_route_names_is_repeated() {
+    fn only_methods_and_causes_that_the_route_names_are_retried() {
         let settings = RetrySettings {
             attempts: 2,
             on: vec![RetryCause::Connect, RetryCause::Unavailable],

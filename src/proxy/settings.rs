@@ -1,5 +1,6 @@
-//! What an upstream is told.
+//! The settings of upstreams, and of the routes that use them.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,37 +8,38 @@ use http::uri::{Authority, PathAndQuery};
 use http::{Method, StatusCode};
 use rustls::pki_types::ServerName;
 
-use super::TlsSettings;
+use super::tls::TlsSettings;
 
-/// A group of endpoints that serve the same thing.
+/// A group of endpoints that provide the same service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamSettings {
     /// Its name.
     pub name: String,
     /// At least one.
     pub endpoints: Vec<EndpointSettings>,
-    /// How one of them is chosen.
+    /// How an endpoint is chosen.
     pub balance: Balance,
-    /// Until a connection stands.
+    /// The time in which a connection must be open, including TLS.
     pub connect_timeout: Duration,
-    /// Idle connections kept for each endpoint, by each worker.
+    /// Idle connections that each worker keeps to each endpoint.
     pub max_idle: usize,
     /// How long an idle connection is kept.
     pub idle_timeout: Duration,
-    /// Requests in flight at once, over all workers; beyond it 503. None: no bound.
+    /// Requests in flight at once, over all workers. Further requests get 503. None: no
+    /// bound.
     pub max_in_flight: Option<usize>,
-    /// How TLS is spoken. Endpoints of `https` are left out without it.
+    /// TLS settings. Endpoints of `https` are not used without them.
     pub tls: Option<TlsSettings>,
-    /// How endpoints are asked whether they are well. None: they are not asked.
+    /// Active health checks. None: there are none.
     pub check: Option<CheckSettings>,
-    /// When those are left out at which requests fail. None: never.
+    /// Ejection of endpoints at which requests fail. None: never.
     pub eject: Option<EjectSettings>,
-    /// How long it takes until an endpoint that is back has its whole share again.
+    /// The time until an endpoint that is back in service has its whole share again.
     pub slow_start: Duration,
 }
 
 impl UpstreamSettings {
-    /// Endpoints by least requests, and what is safe for all else.
+    /// Endpoints by least requests, with defaults for all other settings.
     pub fn new(name: &str, endpoints: Vec<EndpointSettings>) -> Self {
         Self {
             name: name.to_owned(),
@@ -55,39 +57,38 @@ impl UpstreamSettings {
     }
 }
 
-/// How endpoints are asked whether they are well: by a GET that must be answered
-/// with a status from 200 to 399.
+/// Active health checks: a GET whose response must have a status from 200 to 399.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckSettings {
-    /// What is asked for.
+    /// The path that is requested.
     pub path: PathAndQuery,
-    /// From one check to the next.
+    /// The time from one check to the next.
     pub interval: Duration,
-    /// How long one may take.
+    /// How long one check may take.
     pub timeout: Duration,
-    /// Good ones in a row until an endpoint is back.
+    /// Successful checks in a row after which an endpoint is back in service.
     pub rise: u32,
-    /// Bad ones in a row until it is down.
+    /// Failed checks in a row after which an endpoint is out of service.
     pub fall: u32,
 }
 
 impl CheckSettings {
-    /// Asks for `path` as often as is usual.
+    /// Checks of `path` with defaults for all other settings.
     pub fn new(path: PathAndQuery) -> Self {
         let (interval, timeout) = (Duration::from_secs(5), Duration::from_secs(1));
         Self { path, interval, timeout, rise: 2, fall: 3 }
     }
 }
 
-/// When endpoints are left out at which requests fail: they cannot be connected,
-/// break off, are too slow, or answer with 502, 503 or 504.
+/// Ejection of endpoints at which requests fail: the endpoint cannot be connected to,
+/// breaks off, is too slow, or responds with 502, 503 or 504.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EjectSettings {
-    /// So many failures in a row, over all workers.
+    /// Failures in a row, over all workers, after which an endpoint is ejected.
     pub consecutive_errors: u32,
-    /// For so long; up to eight times that if it happens soon again.
+    /// For how long; up to eight times as long if ejections follow each other soon.
     pub period: Duration,
-    /// Endpoints that are left out at once, in percent of all.
+    /// The most endpoints that are ejected at once, in percent of all.
     pub max_percent: u8,
 }
 
@@ -100,39 +101,39 @@ impl Default for EjectSettings {
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointSettings {
-    /// Where it is.
+    /// Its address and protocol.
     pub target: Target,
-    /// Its share of the traffic against the others', at least 1.
+    /// Its share of the traffic relative to the others, at least 1.
     pub weight: u32,
 }
 
-/// Where an endpoint is.
+/// The address and protocol of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// `http://host:port`: the authority with its port always written.
+    /// `http://host:port`. The authority always contains the port.
     Http(Authority),
-    /// `https://host:port`, and the host as certificates name it. HTTP/2 if the
-    /// other side speaks it, else HTTP/1.1.
+    /// `https://host:port`, and the host as certificates name it. HTTP/2 if the endpoint
+    /// supports it, else HTTP/1.1.
     Https(Authority, ServerName<'static>),
-    /// `h2c://host:port`: HTTP/2 without TLS and without asking (RFC 9113, section 3.3).
+    /// `h2c://host:port`: HTTP/2 without TLS, with prior knowledge (RFC 9113, section 3.3).
     H2c(Authority),
     /// `unix:/path`: HTTP/1.1 over a socket of this machine.
     Unix(PathBuf),
-    /// `builtin:echo`: a listener inside the process that answers with what it received.
+    /// `builtin:echo`: a listener inside the process that responds with the request.
     Echo,
 }
 
 /// How one of several endpoints is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balance {
-    /// The one with fewer requests in flight of two drawn at random.
+    /// Of two random endpoints, the one with fewer requests in flight.
     #[default]
     LeastRequests,
     /// Each in turn.
     RoundRobin,
-    /// Drawn at random.
+    /// A random one.
     Random,
-    /// The one to which the request's key leads; see [`Conditions::affinity`].
+    /// By consistent hashing of the request's key; see [`ForwardOptions::affinity`].
     /// A request without the key is balanced by least requests.
     Hash,
 }
@@ -142,9 +143,9 @@ pub enum Balance {
 pub struct RouteTimeouts {
     /// From the request's last byte to the response's head.
     pub response: Duration,
-    /// Between two pieces of the response's body.
+    /// Between two frames of the response's body.
     pub idle: Duration,
-    /// From the time it is admitted to the last byte of the response; none: no bound.
+    /// From admission to the last byte of the response. None: no bound.
     pub request: Option<Duration>,
 }
 
@@ -154,16 +155,16 @@ impl Default for RouteTimeouts {
     }
 }
 
-/// When a request is sent again that got no answer, or none worth passing on.
+/// When a request is sent again that got no response, or one with a certain status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetrySettings {
-    /// How many more times, at most.
+    /// The most retries of one request.
     pub attempts: u32,
-    /// After which failures.
+    /// The causes for a retry.
     pub on: Vec<RetryCause>,
-    /// Requests of which methods: those that may be processed twice.
+    /// The methods of requests that may be retried, which may be processed twice.
     pub methods: Vec<Method>,
-    /// Retries in percent of the requests that may be repeated, by each worker.
+    /// The most retries of each worker, in percent of the requests that may be retried.
     pub budget_percent: u8,
 }
 
@@ -179,23 +180,23 @@ impl Default for RetrySettings {
     }
 }
 
-/// After what a request may be sent again.
+/// A cause for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryCause {
-    /// No endpoint could be connected.
+    /// No connection to an endpoint could be opened.
     Connect,
-    /// The connection ended before an answer came.
+    /// The connection ended before a response came.
     Reset,
-    /// The answer was 502.
+    /// The response was 502.
     BadGateway,
-    /// The answer was 503.
+    /// The response was 503.
     Unavailable,
-    /// The answer was 504.
+    /// The response was 504.
     GatewayTimeout,
 }
 
 impl RetryCause {
-    /// The cause that an answer of this status is, if it is one.
+    /// The cause that a response with this status is, if it is one.
     pub fn of_status(status: StatusCode) -> Option<Self> {
         match status {
             StatusCode::BAD_GATEWAY => Some(Self::BadGateway),
@@ -206,13 +207,15 @@ impl RetryCause {
     }
 }
 
-/// What a route, and the request itself, say about how it is forwarded.
+/// How one request is forwarded.
 #[derive(Clone, Copy, Debug)]
-pub struct Conditions<'a> {
+pub struct ForwardOptions<'a> {
     /// How long it may take.
     pub timeouts: RouteTimeouts,
-    /// When it is sent again. None: where that does no harm, and once.
+    /// When it is retried. None: once, if its method is idempotent.
     pub retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
+    /// Counts the attempts, if they are recorded.
+    pub attempts: Option<&'a Cell<u32>>,
 }

@@ -1,8 +1,8 @@
-//! What all workers share of an upstream: who its endpoints are, how they are
-//! doing, and how many requests are in flight.
+//! The part of an upstream that all workers share: its endpoints, their health, and
+//! the number of requests in flight.
 //!
-//! A request reads atomics only. The lock is taken by the control thread, by an
-//! ejection, and by a worker that has seen that something has changed.
+//! A request reads only atomics. The lock is taken by the control thread, for an
+//! ejection, and by a worker that has noticed a change.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,52 +12,51 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
-use super::UpstreamSettings;
-use super::health::{self, Change, Standing};
-use super::member::{Address, Member};
-use super::settings::Target;
+use super::endpoint_shared::{Address, EndpointShared};
+use super::health::{self, HealthChange, HealthState};
+use super::settings::{Target, UpstreamSettings};
 use crate::message::Failure;
 use crate::time::{Span, monotonic};
 
-/// What all workers share of an upstream.
+/// The part of an upstream that all workers share.
 #[derive(Debug)]
 pub struct UpstreamShared {
     settings: UpstreamSettings,
     in_flight: Arc<AtomicUsize>,
-    /// What times are counted from.
+    /// The time from which all others are counted.
     epoch: Instant,
-    /// Grows with every change of the members, or of what is known of them.
+    /// Grows with every change of the endpoints or their health.
     generation: AtomicU64,
-    /// For each of the settings' endpoints its addresses.
-    members: Mutex<Vec<Vec<Arc<Member>>>>,
+    /// For each endpoint of the settings, one entry for each of its addresses.
+    endpoints: Mutex<Vec<Vec<Arc<EndpointShared>>>>,
 }
 
-/// How an endpoint is doing.
+/// The health of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointHealth {
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// Whether it may have requests.
+    /// Whether it may get requests.
     pub state: EndpointState,
 }
 
-/// Whether an endpoint may have requests.
+/// Whether an endpoint may get requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointState {
-    /// It may.
+    /// It gets its whole share.
     InService,
-    /// It may have some, and from step to step more.
+    /// Slow start: it gets a share that grows step by step.
     Starting,
-    /// Checks say that it is down.
+    /// Checks have failed, and it gets no requests.
     Down,
-    /// Requests have failed there; it may again after so long.
+    /// Requests have failed, and it gets no requests for this long.
     Ejected(Duration),
 }
 
 impl UpstreamShared {
-    /// An upstream without requests. `echo` is where `builtin:echo` listens.
-    /// Endpoints that have a name are not there until it was [looked
-    /// up](super::resolve).
+    /// An upstream without requests. `echo` is the address at which `builtin:echo`
+    /// listens. An endpoint with a host name has no addresses before the first
+    /// [lookup](super::resolve()).
     pub fn new(settings: UpstreamSettings, echo: SocketAddr) -> Self {
         let fixed = settings.endpoints.iter().map(|endpoint| {
             let address = match &endpoint.target {
@@ -67,11 +66,12 @@ impl UpstreamShared {
                     named.authority().and_then(|it| it.as_str().parse().ok().map(Address::Socket))
                 }
             };
-            let member = |address| Member::new(&settings, endpoint, address, Standing::default());
-            address.and_then(member).map(Arc::new).into_iter().collect()
+            let at =
+                |address| EndpointShared::new(&settings, endpoint, address, HealthState::default());
+            address.and_then(at).map(Arc::new).into_iter().collect()
         });
         Self {
-            members: Mutex::new(fixed.collect()),
+            endpoints: Mutex::new(fixed.collect()),
             settings,
             in_flight: Arc::default(),
             epoch: monotonic(),
@@ -79,89 +79,93 @@ impl UpstreamShared {
         }
     }
 
-    /// What it was made of. Who makes another one of the same can keep this one.
+    /// The settings from which it was made. A reload with equal settings keeps it.
     pub fn settings(&self) -> &UpstreamSettings {
         &self.settings
     }
 
-    /// The upstream with other settings. What is in flight stays in flight.
+    /// The upstream with other settings. Requests in flight are still counted.
     pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
         Self { in_flight: Arc::clone(&self.in_flight), ..Self::new(settings, echo) }
     }
 
-    /// How its endpoints are doing.
+    /// The health of its endpoints.
     pub fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();
-        let state = |member: &Member| {
-            let standing = member.standing();
-            let from_us = standing.in_service_from_us();
+        let state = |endpoint: &EndpointShared| {
+            let health = endpoint.health();
+            let from_us = health.in_service_from_us();
             let share = health::share_percent(from_us, now_us, self.settings.slow_start);
             match share {
-                _ if standing.is_down() => EndpointState::Down,
+                _ if health.is_down() => EndpointState::Down,
                 (0, _) => EndpointState::Ejected(Duration::from_micros(from_us - now_us)),
                 (100, _) => EndpointState::InService,
                 _ => EndpointState::Starting,
             }
         };
-        let members = self.members();
-        let health = members.iter().map(|member| EndpointHealth {
-            address: member.address.to_string(),
-            state: state(member),
+        let endpoints = self.endpoints();
+        let health = endpoints.iter().map(|endpoint| EndpointHealth {
+            address: endpoint.address.to_string(),
+            state: state(endpoint),
         });
         health.collect()
     }
 
-    /// Requests in flight in percent of the most that there may be, rounded up.
+    /// Requests in flight in percent of `max_in_flight`, rounded up.
     pub(super) fn in_flight_percent(&self) -> Option<u8> {
         let max = self.settings.max_in_flight?.max(1);
         let in_flight = self.in_flight.load(Ordering::Relaxed).min(max);
         Some(u8::try_from(in_flight.saturating_mul(100).div_ceil(max)).unwrap_or(u8::MAX))
     }
 
-    /// A place for one more request, if there must be one.
-    pub(super) fn place(&self) -> Result<Option<Place>, Failure> {
+    /// A permit for one more request; none if the upstream has no `max_in_flight`.
+    ///
+    /// # Errors
+    /// If `max_in_flight` requests are in flight.
+    pub(super) fn permit(&self) -> Result<Option<RequestPermit>, Failure> {
         let Some(max) = self.settings.max_in_flight else {
             return Ok(None);
         };
-        let place = Place(Arc::clone(&self.in_flight));
-        // Counted first, so that of two that come at once one sees the other.
-        if place.0.fetch_add(1, Ordering::Relaxed) < max {
-            Ok(Some(place))
+        let permit = RequestPermit(Arc::clone(&self.in_flight));
+        // Counted first, so that one of two concurrent requests sees the other.
+        if permit.0.fetch_add(1, Ordering::Relaxed) < max {
+            Ok(Some(permit))
         } else {
             Err(Failure::UpstreamBusy)
         }
     }
 
-    /// The present, as health counts it. Never 0, which stands for always.
+    /// The current time for [`HealthState`]. Never 0, which stands for always.
     pub(super) fn now_us(&self) -> u64 {
         Span::from(monotonic().duration_since(self.epoch)).as_micros() + 1
     }
 
-    /// Which state the members are in: read before them, it cannot be too new.
+    /// The version of the endpoints. Must be read before the endpoints: then it cannot
+    /// be newer than they are.
     pub(super) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
     /// All endpoints at all their addresses.
-    pub(super) fn members(&self) -> Vec<Arc<Member>> {
-        self.members.lock().iter().flatten().cloned().collect()
+    pub(super) fn endpoints(&self) -> Vec<Arc<EndpointShared>> {
+        self.endpoints.lock().iter().flatten().cloned().collect()
     }
 
-    /// The endpoint with this index is at these addresses now. Who stays keeps
-    /// what is known of them.
-    pub(super) fn place_at(&self, endpoint: usize, addresses: &[SocketAddr]) {
-        let mut members = self.members.lock();
-        let old = &members[endpoint];
-        let standing = match old.is_empty() {
-            true => Standing::default(),
-            false => Standing::new_at(self.now_us()),
+    /// Sets the addresses of the endpoint with this index. Addresses that stay keep
+    /// their health.
+    pub(super) fn set_addresses(&self, index: usize, addresses: &[SocketAddr]) {
+        let mut endpoints = self.endpoints.lock();
+        let old = &endpoints[index];
+        let health = match old.is_empty() {
+            true => HealthState::default(),
+            false => HealthState::new_at(self.now_us()),
         };
         let at = |address: SocketAddr| {
             let address = Address::Socket(address);
-            let kept = old.iter().find(|member| member.address == address).cloned();
+            let kept = old.iter().find(|endpoint| endpoint.address == address).cloned();
             kept.or_else(|| {
-                let settings = &self.settings.endpoints[endpoint];
-                Member::new(&self.settings, settings, address, standing.clone()).map(Arc::new)
+                let settings = &self.settings.endpoints[index];
+                EndpointShared::new(&self.settings, settings, address, health.clone()).map(Arc::new)
             })
         };
         let new: Vec<_> = addresses.iter().filter_map(|address| at(*address)).collect();
@@ -171,69 +175,71 @@ impl UpstreamShared {
         }
         let upstream = &self.settings.name;
         info!(upstream, addresses = ?addresses, "the addresses of an endpoint have changed");
-        members[endpoint] = new;
+        endpoints[index] = new;
         self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// A request to this endpoint has succeeded, or failed by its fault.
-    pub(super) fn note(&self, member: &Member, is_good: bool) {
+    /// Records that a request to this endpoint has succeeded, or failed by its fault.
+    pub(super) fn record_request(&self, endpoint: &EndpointShared, is_success: bool) {
         let Some(settings) = &self.settings.eject else {
             return;
         };
-        if is_good {
-            member.succeeded();
-        } else if member.failed(settings.consecutive_errors) {
-            self.eject(member);
+        if is_success {
+            endpoint.succeeded();
+        } else if endpoint.failed(settings.consecutive_errors) {
+            self.eject(endpoint);
         }
     }
 
-    fn eject(&self, member: &Member) {
+    fn eject(&self, endpoint: &EndpointShared) {
         let Some(settings) = &self.settings.eject else {
             return;
         };
         let now_us = self.now_us();
-        // Held to the end, so that of two ejections at once one sees the other.
-        let members = self.members.lock();
-        let all = || members.iter().flatten();
-        let ejected = all().filter(|it| it.standing().is_ejected(now_us)).count();
+        // Locked to the end, so that one of two concurrent ejections sees the other.
+        let endpoints = self.endpoints.lock();
+        let all = || endpoints.iter().flatten();
+        let ejected = all().filter(|it| it.health().is_ejected(now_us)).count();
         if !health::may_eject(ejected, all().count(), settings.max_percent) {
             return;
         }
-        let change = member.judge(|standing| standing.eject(settings, now_us));
-        self.announce(member, change);
+        let change = endpoint.update_health(|health| health.eject(settings, now_us));
+        self.publish(endpoint, change);
     }
 
-    /// A check of this endpoint has ended.
-    pub(super) fn checked(&self, member: &Member, is_good: bool) {
+    /// Records the result of a check of this endpoint.
+    pub(super) fn record_check(&self, endpoint: &EndpointShared, is_healthy: bool) {
         let Some(settings) = &self.settings.check else {
             return;
         };
         let now_us = self.now_us();
-        let change = member.judge(|standing| standing.checked(is_good, settings, now_us));
-        self.announce(member, change);
+        let change = endpoint.update_health(|health| health.check(is_healthy, settings, now_us));
+        self.publish(endpoint, change);
     }
 
-    fn announce(&self, member: &Member, change: Option<Change>) {
+    /// Lets all workers see a change of an endpoint's health, and logs it.
+    fn publish(&self, endpoint: &EndpointShared, change: Option<HealthChange>) {
         let Some(change) = change else {
             return;
         };
         self.generation.fetch_add(1, Ordering::Release);
-        let (upstream, address) = (&self.settings.name, &member.address);
+        let (upstream, address) = (&self.settings.name, &endpoint.address);
         match change {
-            Change::Down => warn!(upstream, %address, "an endpoint is down: checks fail"),
-            Change::Up => info!(upstream, %address, "an endpoint is back: checks succeed"),
-            Change::Ejected(period) => {
+            HealthChange::Down => warn!(upstream, %address, "an endpoint is down: checks fail"),
+            HealthChange::Up => info!(upstream, %address, "an endpoint is back: checks succeed"),
+            HealthChange::Ejected(period) => {
                 warn!(upstream, %address, ?period, "an endpoint is ejected: requests fail");
             }
         }
     }
 }
 
-/// One of the requests that an upstream may have in flight; dropped with it.
+/// One of the requests that an upstream may have in flight. Dropping it ends the
+/// request.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(super) struct RequestPermit(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! TLS to upstreams: whom to believe, who we are, and which protocols we offer.
+//! TLS to upstreams: trusted authorities, the gateway's own certificate, and the
+//! protocols that it offers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +11,25 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-/// How the endpoints of an upstream are reached over TLS. Two are the same if
-/// they were made of the same.
+/// TLS settings of an upstream. Two of them are equal if their parts are.
 #[derive(Clone)]
 pub struct TlsSettings {
     parts: TlsParts,
-    /// One for all workers: they share the sessions that can be resumed.
+    /// Shared by all workers, and with it the TLS sessions that can be resumed.
     config: Arc<ClientConfig>,
 }
 
-/// What TLS settings are made of.
+/// The parts from which TLS settings are made.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TlsParts {
-    /// Certificates of the authorities that are believed, in PEM. None: those
-    /// of the system.
+    /// Certificates of the trusted authorities, in PEM. None: those of the system.
     pub ca: Option<Vec<u8>>,
-    /// Who we are: a chain of certificates and its key, in PEM.
+    /// The gateway's own certificate chain and its key, in PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name that the endpoints' certificates must be for. None: the host of
+    /// The name for which the endpoints' certificates must be valid. None: the host of
     /// each endpoint.
     pub server_name: Option<ServerName<'static>>,
-    /// Whether certificates are looked at. If not, anybody can be the endpoint.
+    /// Whether certificates are validated. If not, any server can pose as the endpoint.
     pub verify: bool,
 }
 
@@ -40,38 +39,38 @@ impl Default for TlsParts {
     }
 }
 
-/// Why no TLS settings can be made of something.
+/// Why TLS settings cannot be made from their parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
-    /// There is no certificate in the file of authorities, or a broken one.
+    /// The file of authorities contains no certificate, or an invalid one.
     #[error("there is no certificate of an authority in it")]
     Authority,
-    /// The system has no authorities.
+    /// The system has no certificates of authorities.
     #[error("the system has no certificates of authorities")]
     NoAuthorities,
-    /// There is no certificate of ours, or a broken one.
+    /// The gateway's own certificate is missing or invalid.
     #[error("there is no certificate in it")]
     Certificate,
-    /// There is no key of ours, or a broken one.
+    /// The gateway's own key is missing or invalid.
     #[error("there is no private key in it")]
     Key,
-    /// The key is not the certificate's.
+    /// The key does not match the certificate.
     #[error("the key does not belong to the certificate")]
     Mismatch,
 }
 
 impl TlsSettings {
-    /// Settings made of these parts.
+    /// Settings from these parts.
     ///
     /// # Errors
-    /// If a part is not what it should be.
+    /// If a part is invalid.
     pub fn new(parts: TlsParts) -> Result<Self, TlsError> {
         let config = Arc::new(client_config(&parts)?);
         Ok(Self { parts, config })
     }
 
-    /// How TLS is spoken with this host, and the name that its certificate
-    /// must be for.
+    /// The client configuration for this host, and the name for which its certificate
+    /// must be valid.
     pub(super) fn for_host(
         &self,
         host: &ServerName<'static>,
@@ -89,7 +88,7 @@ impl PartialEq for TlsSettings {
 
 impl Eq for TlsSettings {}
 
-/// Never the key.
+/// Does not print the key.
 impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TlsSettings")
@@ -103,13 +102,14 @@ fn client_config(parts: &TlsParts) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .expect("the provider has all that its versions need");
+        .expect("the provider supports the protocol versions");
     let builder = if parts.verify {
         let roots = Arc::new(roots(parts.ca.as_deref())?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
         builder.with_webpki_verifier(verifier.build().map_err(|_| TlsError::NoAuthorities)?)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+        let verifier = Arc::new(NoServerVerification(provider));
+        builder.dangerous().with_custom_certificate_verifier(verifier)
     };
     let mut config = match &parts.identity {
         None => builder.with_no_client_auth(),
@@ -140,19 +140,18 @@ fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, TlsError> {
             if roots.is_empty() { Err(TlsError::Authority) } else { Ok(roots) }
         }
         None => {
-            // Some files of a system may be broken; what counts is what is there.
+            // Some files of a system may be invalid. The valid ones are used.
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
             if roots.is_empty() { Err(TlsError::NoAuthorities) } else { Ok(roots) }
         }
     }
 }
 
-/// Believes that everybody is who they say they are, but not that somebody has
-/// a key who has not.
+/// Skips certificate validation; still verifies the handshake signature.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct NoServerVerification(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoServerVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

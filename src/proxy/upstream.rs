@@ -8,22 +8,22 @@ use std::time::Duration;
 use fastrand::Rng;
 use smallvec::SmallVec;
 
-use super::endpoint::{Endpoint, Lease};
+use super::endpoint::{Endpoint, InFlight};
+use super::endpoint_set::EndpointSet;
 use super::retry::{self, Budget};
-use super::roster::Roster;
-use super::shared::{Place, UpstreamShared};
+use super::shared::{RequestPermit, UpstreamShared};
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
 use crate::time::{Span, monotonic};
 
-/// How an upstream is doing.
+/// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pressure {
-    /// How long it takes to answer, of late; none before its first answer.
+    /// The recent time until a response; none before the first response.
     pub latency: Option<Span>,
-    /// What it has in flight, in percent of `max_in_flight`, if that is bounded.
+    /// Requests in flight, in percent of `max_in_flight`, if that is set.
     pub in_flight_percent: Option<u8>,
-    /// Whether it takes longer and longer.
+    /// Whether the latency is rising.
     pub is_slowing: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Pressure {
 #[derive(Debug)]
 pub(super) struct Upstream {
     shared: Arc<UpstreamShared>,
-    roster: RefCell<Roster>,
+    endpoints: RefCell<EndpointSet>,
     budget: RefCell<Budget>,
     rng: RefCell<Rng>,
     latency: RefCell<LatencyGradient>,
@@ -43,7 +43,7 @@ pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
 impl Upstream {
     pub(super) fn new(shared: Arc<UpstreamShared>) -> Self {
         Self {
-            roster: RefCell::new(Roster::new(&shared, &[])),
+            endpoints: RefCell::new(EndpointSet::new(&shared, &[])),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -51,24 +51,23 @@ impl Upstream {
         }
     }
 
-    /// What all workers share of it.
+    /// The part that all workers share.
     pub(super) fn shared(&self) -> &Arc<UpstreamShared> {
         &self.shared
     }
 
-    /// Takes the request with this place and this key to one of the endpoints,
-    /// if it can to one that it has not tried.
+    /// Assigns a request to an endpoint, if possible to one that it has not tried.
     ///
     /// # Errors
     /// If there is no endpoint.
-    pub(super) fn lease(
+    pub(super) fn assign(
         &self,
-        place: Option<Place>,
+        permit: Option<RequestPermit>,
         affinity: Option<u64>,
         tried: &Tried,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<InFlight, Failure> {
         self.refresh();
-        let Roster { endpoints, balancer, .. } = &mut *self.roster.borrow_mut();
+        let EndpointSet { endpoints, balancer, .. } = &mut *self.endpoints.borrow_mut();
         let rng = &mut self.rng.borrow_mut();
         let load = |index: usize| endpoints[index].load();
         let mut chosen = None;
@@ -78,38 +77,38 @@ impl Upstream {
         }
         let chosen = chosen.or_else(|| balancer.choose(rng, affinity, load));
         let chosen = chosen.ok_or(Failure::UpstreamUnresolved)?;
-        Ok(Lease::new(Rc::clone(&endpoints[chosen]), place))
+        Ok(InFlight::new(Rc::clone(&endpoints[chosen]), permit))
     }
 
     /// Whether all endpoints have been tried.
     pub(super) fn is_exhausted(&self, tried: &Tried) -> bool {
-        self.roster.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
+        self.endpoints.borrow().endpoints.iter().all(|endpoint| is_among(endpoint, tried))
     }
 
-    /// Learns what has become of the endpoints.
+    /// Applies changes of the endpoints.
     fn refresh(&self) {
-        if self.roster.borrow().is_outdated(&self.shared) {
-            let renewed = Roster::new(&self.shared, &self.roster.borrow().endpoints);
-            self.roster.replace(renewed);
+        if self.endpoints.borrow().is_outdated(&self.shared) {
+            let current = EndpointSet::new(&self.shared, &self.endpoints.borrow().endpoints);
+            self.endpoints.replace(current);
         }
     }
 
-    /// Retries that this worker may spend.
+    /// The retry budget of this worker.
     pub(super) fn budget(&self) -> RefMut<'_, Budget> {
         self.budget.borrow_mut()
     }
 
-    /// How long a request waits before its retry with this number.
+    /// The pause before the retry with this number.
     pub(super) fn pause(&self, number: u32) -> Duration {
         retry::pause(&mut self.rng.borrow_mut(), number)
     }
 
-    /// An endpoint took so long to answer.
+    /// Records the latency of a response.
     pub(super) fn observe(&self, latency: Span) {
         self.latency.borrow_mut().observe(latency);
     }
 
-    /// How it is doing.
+    /// Its load.
     pub(super) fn pressure(&self) -> Pressure {
         let latency = self.latency.borrow();
         Pressure {
@@ -119,10 +118,11 @@ impl Upstream {
         }
     }
 
-    /// Closes what has been idle for too long, and what nobody needs any more.
+    /// Closes connections that have been idle for too long, and those of endpoints that
+    /// have been removed.
     pub(super) fn close_expired(&self) {
         self.refresh();
-        self.roster.borrow().endpoints.iter().for_each(|endpoint| endpoint.close_expired());
+        self.endpoints.borrow().endpoints.iter().for_each(|endpoint| endpoint.close_expired());
     }
 }
 

@@ -1,18 +1,18 @@
-//! Fuzz targets of this layer: what a client can send before it is a request.
+//! Fuzz targets of the server: the bytes that clients send.
 //!
-//! What passes is read once more by another reader, which must find the same end
-//! of every head and every body.
+//! Bytes that pass are read again by another parser, which must find the same end of each
+//! head and each body.
 
 mod http1;
 
 use rustls::pki_types::CertificateDer;
 
-use super::chunks::Chunks;
-use super::frames::{Fault, Frames, PREFACE};
-use super::guard::guarded::Guarded;
-use super::head::{Head, HeadBounds, HeadReader};
-use super::settings::Http2Settings;
-use super::{identity, proxied};
+use super::http1::chunks::Chunks;
+use super::http1::guard::guarded::Guarded;
+use super::http1::head::{Head, HeadReader};
+use super::observed::{Fault, Frames, PREFACE};
+use super::settings::{HeadBounds, Http2Settings};
+use super::transport::{identity, proxy_protocol};
 use crate::message::fuzzing::pieces;
 use crate::request::Malformed;
 use crate::time::monotonic;
@@ -46,11 +46,11 @@ fn head_in_pieces(bytes: &[u8], seed: u8) -> Result<Option<Head>, Malformed> {
 pub fn chunks(input: &[u8]) {
     let Some((&seed, bytes)) = input.split_first() else { return };
     let mut whole = Chunks::new();
-    let verdict = whole.follow(bytes, &BOUNDS);
+    let verdict = whole.check(bytes, &BOUNDS);
     let (mut chunks, mut passed) = (Chunks::new(), 0);
     let mut in_pieces = Ok(());
     for piece in pieces(bytes, seed) {
-        match chunks.follow(piece, &BOUNDS) {
+        match chunks.check(piece, &BOUNDS) {
             Ok(count) => passed += count,
             Err((count, malformed)) => {
                 passed += count;
@@ -69,8 +69,7 @@ pub fn chunks(input: &[u8]) {
     }
 }
 
-/// All that a client of HTTP/1 sends on a connection, and what the HTTP library
-/// gets to see of it.
+/// The bytes that an HTTP/1 client sends, and those that pass the guard.
 pub fn guard(input: &[u8]) {
     let Some((&[seed, flags], bytes)) = input.split_first_chunk() else { return };
     let granted = flags & 1 == 1;
@@ -80,8 +79,8 @@ pub fn guard(input: &[u8]) {
     assert_eq!(in_pieces, whole, "pieces make a difference");
 }
 
-/// What comes of a client's bytes. Empty lines before a head pass only if they come
-/// together with it, so they are left out.
+/// The result for the bytes of a client. Empty lines before a head pass only if they
+/// arrive together with it, so they are left out.
 #[derive(Debug, PartialEq, Eq)]
 struct Passed {
     seen: Vec<u8>,
@@ -108,16 +107,16 @@ fn passed<'a>(pieces: impl Iterator<Item = &'a [u8]>, room: usize, granted: bool
         }
     }
     let seen = http1::read_connection(&seen, granted);
-    Passed { seen, refused: guarded.turns.refused(), broken }
+    Passed { seen, refused: guarded.exchange.refused(), broken }
 }
 
 /// A header of the PROXY protocol.
 pub fn proxied(input: &[u8]) {
-    let Ok(Some((ends, length))) = proxied::parse(input) else { return };
+    let Ok(Some((addresses, length))) = proxy_protocol::parse(input) else { return };
     let header = &input[..length];
-    assert!(matches!(proxied::parse(header), Ok(Some(same)) if same == (ends, length)));
+    assert!(matches!(proxy_protocol::parse(header), Ok(Some(same)) if same == (addresses, length)));
     for shorter in 0..length {
-        let early = proxied::parse(&header[..shorter]);
+        let early = proxy_protocol::parse(&header[..shorter]);
         assert!(matches!(early, Ok(None)), "{shorter} of {length} bytes are {early:?}");
     }
 }
@@ -134,9 +133,9 @@ pub fn frames(input: &[u8]) {
     let start = monotonic();
     let see = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         let mut frames = Frames::new(limits, start);
-        frames.see(&mut PREFACE.clone(), || start)?;
+        frames.inspect(&mut PREFACE.clone(), || start)?;
         for piece in pieces {
-            frames.see(&mut piece.to_vec(), || start)?;
+            frames.inspect(&mut piece.to_vec(), || start)?;
         }
         Ok(frames.open_head())
     };
@@ -150,7 +149,7 @@ pub fn frames(input: &[u8]) {
     }
 }
 
-/// Counts frames one after the other.
+/// Counts the frames independently.
 fn count_frames(mut bytes: &[u8], limits: &Http2Settings) -> Result<(), Fault> {
     let mut is_first = true;
     let (mut resets, mut control, mut updates) = (0, 0, 0);
@@ -180,9 +179,9 @@ fn count_frames(mut bytes: &[u8], limits: &Http2Settings) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The certificate that a client shows.
+/// A client certificate.
 pub fn certificate(input: &[u8]) {
     let certificate = CertificateDer::from(input);
     let identity = identity::identity(&certificate);
-    assert!(identity.is_none_or(|identity| !identity.is_empty()), "an empty name is none");
+    assert!(identity.is_none_or(|identity| !identity.is_empty()), "an identity is not empty");
 }

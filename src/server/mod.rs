@@ -1,42 +1,30 @@
-//! Sockets and connections. The server serves a service and does not know which.
+//! Sockets and connections. The server serves a service, and knows nothing about what
+//! the service does.
 //!
-//! What it guarantees: a client that says nothing, or too slowly, or too much,
-//! holds one connection for a bounded time and no other resource; running out
-//! of file descriptors slows the accepting down and ends nothing; a drain
-//! finishes the requests under way and starts no other.
+//! Guarantees: a client that sends nothing, sends too slowly, or sends too much holds one
+//! connection for a bounded time and no other resource. If file descriptors run out,
+//! accepting slows down and nothing ends. A drain finishes the requests in progress and
+//! starts no other.
 
-mod activity;
-mod chunks;
-mod client_body;
+mod accept;
 mod connection;
-mod fragments;
-mod frames;
+mod drive;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-mod guard;
-mod head;
-mod identity;
-mod interim;
-mod listener;
+mod http1;
+mod http2;
 mod observed;
-mod pace;
-mod proxied;
-mod responses;
+mod service;
 mod settings;
-mod socket;
-mod spread;
-mod stream;
-mod terms;
-mod tls;
+mod state;
+mod syntax;
+mod transport;
 mod tunnel;
-mod turns;
 
-pub use client_body::ClientBody;
-pub use connection::Peer;
-pub use interim::InterimQueue;
-pub use listener::{BindError, Listener, serve};
-pub use pace::{Demand, Pace};
-pub use settings::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
-pub use socket::OpenSocket;
-pub use terms::{Capacity, ListenerTerms, Terms};
-pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+pub use accept::{
+    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenSocket, serve,
+};
+pub use service::RequestService;
+pub use settings::{Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
+pub use state::{ClientBody, InterimQueue, Pace, Peer};
+pub use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

@@ -1,4 +1,4 @@
-//! What a listener is told.
+//! The settings of a listener.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,47 +7,46 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::head::HeadBounds;
-use super::{Demand, TlsSettings};
+use super::transport::TlsSettings;
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSettings {
-    /// Where to listen.
+    /// The address to listen on.
     pub address: ListenAddress,
-    /// TLS; without it connections are plain.
+    /// TLS. None: connections are not encrypted.
     pub tls: Option<TlsSettings>,
-    /// Connections begin with a header of the PROXY protocol, and these peers
-    /// alone may connect. None: they do not, and everybody may.
+    /// Connections begin with a header of the PROXY protocol, and only these peers
+    /// may connect. None: there is no such header, and any peer may connect.
     pub proxy_protocol: Option<Vec<IpNet>>,
     /// The bounds of HTTP/2. None: HTTP/1 only.
     pub http2: Option<Http2Settings>,
     /// Connections open at once, over all workers; more wait in the kernel's queue.
     pub max_connections: usize,
-    /// How long a client may take.
+    /// The time limits of clients.
     pub timeouts: ListenerTimeouts,
-    /// Bytes in a second that a client must read of a response, or send of a body
-    /// whose length it has announced, while it is waited for. 0: any.
+    /// Bytes a second that a client must read of a response, or send of a body with a
+    /// known length, while the gateway waits for it. 0: no minimum.
     pub min_rate: u64,
-    /// Bytes of request line and fields together.
+    /// The most bytes of the request line and the fields together.
     pub max_head_bytes: usize,
-    /// Bytes of a request's target.
+    /// The most bytes of a request's target.
     pub max_target_bytes: usize,
-    /// Number of header fields.
+    /// The most header fields.
     pub max_headers: usize,
 }
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
-    /// An address and a port; port 0 takes a free one.
+    /// An address and a port; port 0 stands for any free one.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl ListenAddress {
-    /// The address and port, if it has one.
+    /// The address and port; none for a Unix socket.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
@@ -65,18 +64,19 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// The bounds of HTTP/2 connections. A client that goes beyond one of those a
-/// second loses its connection.
+/// The bounds of HTTP/2 connections. If a client exceeds one of the rates, its
+/// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http2Settings {
-    /// Requests under way on one connection; what is more is refused, and may be sent again.
+    /// Concurrent requests on one connection. Further ones are refused, and clients may
+    /// send them again.
     pub max_streams: u32,
-    /// Streams that a client may reset in a second.
+    /// Streams that a client may reset a second.
     pub max_resets: u32,
-    /// Frames in a second that carry nothing: PING, SETTINGS, PRIORITY,
-    /// CONTINUATION, empty DATA.
+    /// Frames without content a second: PING, SETTINGS, PRIORITY, CONTINUATION, empty
+    /// DATA.
     pub max_control_frames: u32,
-    /// WINDOW_UPDATE frames in a second.
+    /// WINDOW_UPDATE frames a second.
     pub max_window_updates: u32,
 }
 
@@ -91,19 +91,19 @@ impl Default for Http2Settings {
     }
 }
 
-/// How long a client may take.
+/// The time limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerTimeouts {
-    /// For what comes before HTTP: the PROXY protocol and TLS.
+    /// For the PROXY protocol and TLS together.
     pub handshake: Duration,
-    /// From the first to the last byte of a request's head.
+    /// From the first to the last byte of a request head.
     pub request_head: Duration,
-    /// Between two pieces of a request's body, and between two of a response
-    /// that the client has room for.
+    /// The longest pause in a request body, and the longest time in which the client
+    /// takes nothing of a response.
     pub request_body: Duration,
-    /// Between a response and the next request.
+    /// From a response to the next request.
     pub keep_alive: Duration,
-    /// Of a WebSocket on which neither side sends anything.
+    /// The longest time in which neither side of a WebSocket sends anything.
     pub tunnel: Duration,
 }
 
@@ -120,10 +120,10 @@ impl Default for ListenerTimeouts {
 }
 
 impl ListenerSettings {
-    /// The HTTP library holds no longer target, in bytes.
+    /// The longest target that the HTTP library holds, in bytes.
     pub const LONGEST_TARGET: usize = 65_534;
 
-    /// Safe defaults for `address`.
+    /// The defaults for `address`.
     pub fn new(address: ListenAddress) -> Self {
         Self {
             address,
@@ -139,17 +139,49 @@ impl ListenerSettings {
         }
     }
 
-    /// How fast a client must be.
+    /// The minimum speed of clients.
     pub fn demand(&self) -> Demand {
         Demand { patience: self.timeouts.request_body, min_rate: self.min_rate }
     }
 
-    /// What the head of a request of HTTP/1 may be at most.
+    /// The bounds of the head of an HTTP/1 request.
     pub(super) fn head_bounds(&self) -> HeadBounds {
         HeadBounds {
             bytes: self.max_head_bytes,
             target_bytes: self.max_target_bytes.min(Self::LONGEST_TARGET),
             fields: self.max_headers,
         }
+    }
+}
+
+/// The bounds of the head of an HTTP/1 request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HeadBounds {
+    /// Bytes from the first of the request line to the last of the empty line.
+    pub(super) bytes: usize,
+    /// Bytes of the target.
+    pub(super) target_bytes: usize,
+    /// Number of fields.
+    pub(super) fields: usize,
+}
+
+/// The minimum speed of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// The longest pause, and the time over which the rate is averaged.
+    pub patience: Duration,
+    /// Bytes a second; 0: no minimum.
+    pub min_rate: u64,
+}
+
+impl Demand {
+    /// No minimum.
+    #[cfg(any(test, fuzzing))]
+    pub(super) const NONE: Self = Self { patience: Duration::from_secs(3600), min_rate: 0 };
+
+    /// Bytes in the time over which the rate is averaged.
+    pub(super) fn min_bytes(self) -> u64 {
+        let millis = u64::try_from(self.patience.as_millis()).unwrap_or(u64::MAX);
+        self.min_rate.saturating_mul(millis) / 1000
     }
 }

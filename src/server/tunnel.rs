@@ -1,9 +1,9 @@
-//! What a connection, or a stream of HTTP/2, becomes when its protocol changes:
-//! bytes, carried both ways until one side has nothing more to say.
+//! Tunnels: a connection, or a stream of HTTP/2, whose protocol has changed. Bytes are
+//! carried both ways until both sides have ended.
 //!
-//! The service opens a tunnel with an answer that carries its own end of it. The
-//! body of that answer lasts as long as the tunnel does, and with it whatever the
-//! service holds for the request.
+//! The service opens a tunnel with a response that carries its own end. The body of that
+//! response is held as long as the tunnel lasts, and with it what the service holds for
+//! the request.
 
 use std::cell::Cell;
 use std::pin::{Pin, pin};
@@ -20,23 +20,23 @@ use tokio::time::sleep_until;
 use tokio_util::io::InspectReader;
 
 use crate::drain::Drain;
-use crate::message::Carried;
+use crate::telemetry::TunnelBytes;
 use crate::time::monotonic;
 
-/// A tunnel that has been granted.
+/// A tunnel that a response opens.
 #[derive(Debug)]
 pub(super) struct Tunnel<B> {
     backend: OnUpgrade,
-    /// The service wants to know, if it said so.
-    carried: Option<Carried>,
+    /// Counts the bytes from the backend, if the service asks for that.
+    carried: Option<TunnelBytes>,
     /// Held while the tunnel lasts.
-    _answer: B,
+    _body: B,
 }
 
 impl<B> Tunnel<B> {
-    /// Takes the service's end of a tunnel out of an answer that opens one. What
-    /// the client is sent has no body.
-    pub(super) fn of(response: Response<B>) -> (Response<Told<B>>, Option<Self>) {
+    /// Takes the service's end out of a response that opens a tunnel. The response that
+    /// is left for the client has no body.
+    pub(super) fn of(response: Response<B>) -> (Response<OptionalBody<B>>, Option<Self>) {
         let (mut head, body) = response.into_parts();
         let backend = match head.status {
             StatusCode::SWITCHING_PROTOCOLS => head.extensions.remove::<OnUpgrade>(),
@@ -45,27 +45,27 @@ impl<B> Tunnel<B> {
         match backend {
             Some(backend) => {
                 let carried = head.extensions.remove();
-                let tunnel = Self { backend, carried, _answer: body };
-                (Response::from_parts(head, Told(None)), Some(tunnel))
+                let tunnel = Self { backend, carried, _body: body };
+                (Response::from_parts(head, OptionalBody(None)), Some(tunnel))
             }
-            None => (Response::from_parts(head, Told(Some(body))), None),
+            None => (Response::from_parts(head, OptionalBody(Some(body))), None),
         }
     }
 
-    /// Carries bytes between `client`, of which `early` came already, and the
-    /// service's end, until both have ended, or one broke, or none has sent
-    /// anything for so long as `patience`, or `drain` is over.
+    /// Carries bytes between `client` and the service's end. `early` was read from the
+    /// client before. Ends when both sides have ended, one side breaks, neither side
+    /// sends anything for `idle_limit`, or the time of `drain` is over.
     pub(super) async fn carry<C>(
         self,
         client: C,
         early: Bytes,
-        patience: Duration,
+        idle_limit: Duration,
         drain: &mut Drain,
     ) where
         C: AsyncRead + AsyncWrite + Unpin,
     {
         let Ok(backend) = self.backend.await else { return };
-        // When something was last read, from either side.
+        // The time of the last read from either side.
         let last = Cell::new(monotonic());
         let mut client = InspectReader::new(client, |_: &[u8]| last.set(monotonic()));
         let mut backend = InspectReader::new(TokioIo::new(backend), |bytes: &[u8]| {
@@ -77,25 +77,25 @@ impl<B> Tunnel<B> {
             copy_bidirectional(&mut client, &mut backend).await
         });
         loop {
-            let deadline = last.get() + patience;
+            let deadline = last.get() + idle_limit;
             tokio::select! {
-                // However it ended, there is nobody to tell.
+                // An error cannot be reported to either side.
                 _ = &mut carried => return,
                 () = drain.over() => return,
                 () = sleep_until(deadline.into()) => {}
             }
-            if monotonic() >= last.get() + patience {
+            if monotonic() >= last.get() + idle_limit {
                 return;
             }
         }
     }
 }
 
-/// The body of an answer, unless it stays with a tunnel.
+/// The body of a response; none if the tunnel holds it.
 #[derive(Debug)]
-pub(super) struct Told<B>(Option<B>);
+pub(super) struct OptionalBody<B>(Option<B>);
 
-impl<B: Body + Unpin> Body for Told<B> {
+impl<B: Body + Unpin> Body for OptionalBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 

@@ -1,10 +1,9 @@
-//! A line for every request.
+//! The access log: one line for every request.
 //!
-//! Each worker gathers its lines and hands them over in batches to the one
-//! thread that writes, so that a slow disk slows nobody: when the queue is full
-//! the batch is dropped, and the next one that gets through says how many lines
-//! are missing. Keys, queries, values of path parameters and whole
-//! addresses are never written.
+//! Each worker collects its lines and passes them in batches to one writing thread, so
+//! that a slow disk does not slow the workers. If the queue is full, the batch is dropped,
+//! and the next batch says how many lines are missing. Keys, queries, values of path
+//! parameters and whole addresses are never written.
 
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
@@ -14,48 +13,15 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::{AccessLogSettings, Format, Output};
-use crate::time::Timestamp;
+use super::record::{Name, PolicyRecord, Record};
+use super::settings::{AccessLogSettings, Format, Output};
 
-/// Bytes that a worker gathers before it hands them over without waiting.
+/// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
 /// Batches that may wait for the writing thread.
 const QUEUE_BATCHES: usize = 64;
 
-/// One request, when it is over.
-#[derive(Clone, Debug)]
-pub struct Record<'a> {
-    /// When its head had arrived.
-    pub time: Timestamp,
-    /// Its id.
-    pub request_id: &'a str,
-    /// Whose it was; only the network part is written.
-    pub client: IpAddr,
-    /// Its method.
-    pub method: &'a str,
-    /// Its path, without the query and the values of its route's parameters.
-    pub path: &'a str,
-    /// The status it got.
-    pub status: u16,
-    /// Bytes of the response's body that were sent.
-    pub bytes: u64,
-    /// From its head to the end of the response, in microseconds.
-    pub duration_us: u64,
-    /// Until the upstream's head came, in microseconds, if one was asked.
-    pub upstream_us: Option<u64>,
-    /// The name of its route, if one matched.
-    pub route: Option<&'a str>,
-    /// What the limiter said, or what went wrong.
-    pub outcome: &'a str,
-    /// The policy that bound.
-    pub policy: Option<&'a str>,
-    /// What remained of that policy.
-    pub remaining: Option<u64>,
-    /// A policy in shadow that would have refused.
-    pub shadow: Option<&'a str>,
-}
-
-/// The writing end of the access log: one thread.
+/// The access log of the process, with its writing thread.
 #[derive(Debug)]
 pub struct AccessLog {
     queue: SyncSender<Vec<u8>>,
@@ -67,7 +33,7 @@ impl AccessLog {
     /// Opens the output and starts the writing thread.
     ///
     /// # Errors
-    /// If the file cannot be opened for appending, or no thread be started.
+    /// If the file cannot be opened for appending, or the thread cannot be started.
     pub fn open(settings: &AccessLogSettings) -> io::Result<Self> {
         let output: Box<dyn Write + Send> = match &settings.output {
             Output::Stdout => Box::new(io::stdout()),
@@ -83,7 +49,7 @@ impl AccessLog {
         Ok(Self { queue, format: settings.format, writer })
     }
 
-    /// The end that one worker writes to.
+    /// The part of one worker.
     pub fn worker(&self) -> WorkerLog {
         WorkerLog {
             queue: self.queue.clone(),
@@ -94,16 +60,16 @@ impl AccessLog {
         }
     }
 
-    /// Writes what is left. All workers' ends must be gone.
+    /// Writes the remaining batches. All [`WorkerLog`]s must have been dropped.
     pub fn close(self) {
         drop(self.queue);
-        // A panic there has been reported by the thread itself.
+        // The thread itself has reported a panic.
         let _ = self.writer.join();
     }
 }
 
-/// An output that fails, such as a closed pipe or a full disk, loses lines but
-/// ends nothing; that it failed is said once.
+/// Writes all batches. If the output fails, as with a closed pipe or a full disk, lines
+/// are lost, and the failure is logged once.
 fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
     let mut failing = false;
     for batch in batches {
@@ -118,7 +84,7 @@ fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
     }
 }
 
-/// One worker's end of the access log.
+/// The part of the access log that belongs to one worker.
 #[derive(Debug)]
 pub struct WorkerLog {
     queue: SyncSender<Vec<u8>>,
@@ -126,19 +92,20 @@ pub struct WorkerLog {
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
-    /// Lines lost since the last batch that got through.
+    /// Lines that were lost since the last batch that was passed on.
     dropped: Cell<u64>,
 }
 
 impl WorkerLog {
-    /// Adds a line.
-    pub fn write(&self, record: &Record<'_>) {
+    /// Adds the line of a request.
+    pub(super) fn write(&self, record: &Record) {
         let full = {
             let mut batch = self.batch.borrow_mut();
+            let line = Line::of(record);
             // Writing to a String cannot fail.
             let _ = match self.format {
-                Format::Json => record.write_json(&mut batch),
-                Format::Text => record.write_text(&mut batch),
+                Format::Json => line.write_json(&mut batch),
+                Format::Text => line.write_text(&mut batch),
             };
             batch.len() >= BATCH_BYTES
         };
@@ -148,9 +115,8 @@ impl WorkerLog {
         }
     }
 
-    /// Hands over what has been gathered. To be called now and then, so that a
-    /// line does not wait for others to come.
-    pub fn flush(&self) {
+    /// Passes the batch on to the writing thread.
+    pub(super) fn flush(&self) {
         if self.lines.get() == 0 {
             return;
         }
@@ -178,29 +144,53 @@ impl Drop for WorkerLog {
     }
 }
 
-impl Record<'_> {
+/// The fields of a record that a line contains, beside those that every line has.
+struct Line<'a> {
+    record: &'a Record,
+    /// The status; 0 without a response.
+    status: u16,
+    route: Option<&'a str>,
+    /// The policy whose numbers the client is told.
+    binding: Option<&'a PolicyRecord>,
+    /// The first policy in shadow mode that would have refused.
+    shadow: Option<&'a str>,
+}
+
+impl<'a> Line<'a> {
+    fn of(record: &'a Record) -> Self {
+        let mut policies = record.policies.iter();
+        Self {
+            record,
+            status: record.status.map_or(0, |status| status.as_u16()),
+            route: record.route.as_ref().map(Name::as_str),
+            binding: policies.clone().find(|policy| policy.is_binding),
+            shadow: policies.find(|policy| policy.is_shadow_refused).map(|it| it.name.as_str()),
+        }
+    }
+
     fn write_json(&self, line: &mut String) -> std::fmt::Result {
-        write!(line, "{{\"time\":\"{}\",\"request_id\":", self.time)?;
-        write_json_text(line, self.request_id)?;
-        write!(line, ",\"client\":\"{}\",\"method\":", Masked(self.client))?;
-        write_json_text(line, self.method)?;
+        let Self { record, status, .. } = self;
+        let Record { time, client, bytes, duration_us, outcome, .. } = record;
+        write!(line, "{{\"time\":\"{time}\",\"request_id\":")?;
+        write_json_text(line, request_id(record))?;
+        write!(line, ",\"client\":\"{}\",\"method\":", Masked(*client))?;
+        write_json_text(line, record.method.as_str())?;
         line.write_str(",\"path\":")?;
-        write_json_text(line, self.path)?;
-        let Self { status, bytes, duration_us, .. } = self;
+        write_json_text(line, record.path())?;
         write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration_us\":{duration_us}")?;
-        if let Some(upstream_us) = self.upstream_us {
+        if let Some(upstream_us) = record.upstream_us {
             write!(line, ",\"upstream_us\":{upstream_us}")?;
         }
         if let Some(route) = self.route {
             line.write_str(",\"route\":")?;
             write_json_text(line, route)?;
         }
-        write!(line, ",\"outcome\":\"{}\"", self.outcome)?;
-        if let Some(policy) = self.policy {
+        write!(line, ",\"outcome\":\"{outcome}\"")?;
+        if let Some(policy) = self.binding {
             line.write_str(",\"policy\":")?;
-            write_json_text(line, policy)?;
+            write_json_text(line, policy.name.as_str())?;
         }
-        if let Some(remaining) = self.remaining {
+        if let Some(remaining) = self.binding.and_then(|policy| policy.remaining) {
             write!(line, ",\"remaining\":{remaining}")?;
         }
         if let Some(policy) = self.shadow {
@@ -211,31 +201,36 @@ impl Record<'_> {
     }
 
     fn write_text(&self, line: &mut String) -> std::fmt::Result {
-        let Self { time, method, status, bytes, duration_us, outcome, .. } = self;
-        write!(line, "{time} {} {method} ", Masked(self.client))?;
-        write_json_text(line, self.path)?;
+        let Self { record, status, .. } = self;
+        let Record { time, client, method, bytes, duration_us, outcome, .. } = record;
+        write!(line, "{time} {} {method} ", Masked(*client))?;
+        write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
         if let Some(route) = self.route {
             line.write_str(" route=")?;
             write_json_text(line, route)?;
         }
-        if let Some(policy) = self.policy {
+        if let Some(policy) = self.binding {
             line.write_str(" policy=")?;
-            write_json_text(line, policy)?;
+            write_json_text(line, policy.name.as_str())?;
         }
-        if let Some(remaining) = self.remaining {
+        if let Some(remaining) = self.binding.and_then(|policy| policy.remaining) {
             write!(line, " remaining={remaining}")?;
         }
         if let Some(policy) = self.shadow {
             line.write_str(" shadow_refused_by=")?;
             write_json_text(line, policy)?;
         }
-        writeln!(line, " id={}", self.request_id)
+        writeln!(line, " id={}", request_id(record))
     }
 }
 
-/// A JSON string (RFC 8259, section 7): no client can break a line or leave the
-/// quotes.
+fn request_id(record: &Record) -> &str {
+    record.request_id.to_str().unwrap_or_default()
+}
+
+/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
+/// end the string.
 fn write_json_text(line: &mut String, text: &str) -> std::fmt::Result {
     line.push('"');
     let mut rest = text;
@@ -253,8 +248,8 @@ fn write_json_text(line: &mut String, text: &str) -> std::fmt::Result {
     Ok(())
 }
 
-/// An address without the part that tells people apart: 24 bits are left of an
-/// IPv4 address, 48 of an IPv6 address.
+/// An address without the part that identifies a person: 24 bits of an IPv4 address, or
+/// 48 bits of an IPv6 address.
 struct Masked(IpAddr);
 
 impl std::fmt::Display for Masked {
@@ -274,28 +269,34 @@ impl std::fmt::Display for Masked {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use http::{HeaderValue, Method, Request, StatusCode};
 
-    fn record() -> Record<'static> {
-        Record {
-            time: Timestamp::from_micros(1_795_246_126_123_456),
-            request_id: "id-1",
-            client: IpAddr::from([203, 0, 113, 9]),
-            method: "GET",
-            path: "/a\"b\\c\n",
-            status: 429,
-            bytes: 12,
-            duration_us: 34,
-            upstream_us: None,
-            route: Some("orders"),
+    use super::*;
+    use crate::time::Timestamp;
+
+    fn record() -> Record {
+        let (mut head, ()) = Request::new(()).into_parts();
+        head.method = Method::GET;
+        let client = IpAddr::from([203, 0, 113, 9]);
+        let time = Timestamp::from_micros(1_795_246_126_123_456);
+        let policy = |name: &str, is_binding| PolicyRecord {
+            name: name.into(),
             outcome: "refused",
-            policy: Some("per-client"),
             remaining: Some(0),
-            shadow: Some("candidate"),
-        }
+            is_binding,
+            is_shadow_refused: !is_binding,
+        };
+        let mut record = Record::new(&head, client, time, HeaderValue::from_static("id-1"));
+        record.masked_path = Some("/a\"b\\c\n".into());
+        record.route = Some("orders".into());
+        record.policies = [policy("candidate", false), policy("per-client", true)].into();
+        record.outcome = "refused";
+        record.status = Some(StatusCode::TOO_MANY_REQUESTS);
+        (record.bytes, record.duration_us) = (12, 34);
+        record
     }
 
-    fn logged(format: Format, records: &[Record<'_>]) -> String {
+    fn logged(format: Format, records: &[Record]) -> String {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("access.log");
         let settings = AccessLogSettings { output: Output::File(path.clone()), format };
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_json_whatever_the_client_sent() {
+    fn a_line_is_valid_json_whatever_the_client_sent() {
         let text = logged(Format::Json, &[record()]);
         assert_eq!(
             text,
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_for_people_is_one_line() {
+    fn a_line_of_text_is_one_line() {
         let text = logged(Format::Text, &[record()]);
         assert_eq!(
             text,

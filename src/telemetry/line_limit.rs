@@ -1,4 +1,4 @@
-//! How many lines one place in the code may log.
+//! Limits how many lines one call site in the code may log.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::callsite::Identifier;
 
-/// Lines of one place within [`WINDOW`].
+/// The most lines of one call site within [`WINDOW`].
 const MAX_LINES: u32 = 10;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What becomes of a line.
+/// Whether a line is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is written; so many of its kind were not since the last one.
+    /// It is written.
     Write {
-        /// Lines that were dropped.
+        /// Lines of the same call site that were dropped since the last one.
         dropped: u64,
     },
-    /// It is one too many.
+    /// It exceeds the limit.
     Drop,
 }
 
-/// What each place in the code has logged lately. There are as many places as
-/// the program has, so that the map has a bound.
+/// The recent lines of each call site. The program has a fixed number of call sites, so
+/// the map is bounded.
 #[derive(Debug, Default)]
 pub(super) struct LineLimit(Mutex<HashMap<Identifier, Lines>>);
 
-/// The lines of one place.
+/// The recent lines of one call site.
 #[derive(Clone, Copy, Debug)]
 struct Lines {
     since: Instant,
@@ -36,10 +36,10 @@ struct Lines {
 }
 
 impl LineLimit {
-    /// Whether `place` may write a line now.
-    pub(super) fn admit(&self, place: Identifier, now: Instant) -> Verdict {
-        let mut places = self.0.lock();
-        let lines = places.entry(place).or_insert(Lines { since: now, written: 0, dropped: 0 });
+    /// Whether `call_site` may write a line now.
+    pub(super) fn admit(&self, call_site: Identifier, now: Instant) -> Verdict {
+        let mut sites = self.0.lock();
+        let lines = sites.entry(call_site).or_insert(Lines { since: now, written: 0, dropped: 0 });
         if now.saturating_duration_since(lines.since) >= WINDOW {
             (lines.since, lines.written) = (now, 0);
         }
@@ -66,17 +66,17 @@ mod tests {
     static SECOND: DefaultCallsite = DefaultCallsite::new(&SECOND_METADATA);
     static SECOND_METADATA: Metadata<'static> = metadata(&SECOND);
 
-    const fn metadata(place: &'static dyn Callsite) -> Metadata<'static> {
-        let fields = tracing::field::FieldSet::new(&[], Identifier(place));
+    const fn metadata(call_site: &'static dyn Callsite) -> Metadata<'static> {
+        let fields = tracing::field::FieldSet::new(&[], Identifier(call_site));
         Metadata::new("line", "test", Level::WARN, None, None, None, fields, Kind::EVENT)
     }
 
     #[test]
-    fn each_place_writes_so_many_lines_in_a_while_and_tells_how_many_it_dropped() {
+    fn each_call_site_has_a_limit_and_reports_how_many_lines_it_dropped() {
         let (limit, start) = (LineLimit::default(), monotonic());
-        // An identifier is hashed with the table of its type, of which the compiler may
-        // make several: as in the program, each place has the one that it was made with.
-        let admit = |place: &Metadata<'_>, now| limit.admit(place.callsite(), now);
+        // The hash of an identifier contains the address of a virtual table, of which the
+        // compiler may make several. Like the program, the test uses the one in the metadata.
+        let admit = |metadata: &Metadata<'_>, now| limit.admit(metadata.callsite(), now);
         let lines = [(); 900].map(|()| admit(&FIRST_METADATA, start));
         let written = lines.iter().filter(|line| **line == Verdict::Write { dropped: 0 }).count();
         assert_eq!(written, 10);

@@ -1,8 +1,7 @@
-//! The process' own log, through `tracing`, on standard error.
+//! The process log, through `tracing`, on standard error.
 //!
-//! What it guarantees: no client and no upstream can fill it. Libraries write
-//! errors only, unless the environment asks for more, and each place in the code
-//! writes so many lines in a while and no more.
+//! No client and no upstream can fill it: libraries log only errors unless the environment
+//! asks for more, and each call site in the code has a limit on its lines.
 
 use std::fmt;
 use std::io::{IsTerminal as _, stderr};
@@ -20,16 +19,16 @@ use super::Format;
 use super::line_limit::{LineLimit, Verdict};
 use crate::time::monotonic;
 
-/// Overrules the configured level, by module if wanted.
+/// The environment variable that overrides the configured level.
 const VARIABLE: &str = "TOLLGATE_LOG";
 
-/// What is logged at the start, at a reload and at the stop. The operator causes
-/// it, and all of it is written.
+/// The module that logs starts, reloads and stops. Operators cause these lines, so they
+/// have no limit.
 const OPERATION: &str = "tollgate::app";
 
-/// Sends the process' log to standard error. The environment variable
-/// `TOLLGATE_LOG` overrules `level`, by module if wanted (`warn,tollgate::proxy=debug`).
-/// Without it, `level` is that of the gateway's own lines.
+/// Sends the process log to standard error. The environment variable `TOLLGATE_LOG`
+/// overrides `level`, if needed by module (`warn,tollgate::proxy=debug`). Without it,
+/// `level` applies to the gateway's own lines.
 ///
 /// Only the first call has an effect: a process has one log.
 pub fn init(level: LevelFilter, format: Format) {
@@ -59,11 +58,11 @@ fn filter(level: LevelFilter, variable: Option<String>) -> EnvFilter {
     EnvFilter::builder().with_default_directive(level.into()).parse_lossy(directives)
 }
 
-/// Writes lines as `lines` does, as long as their place in the code may write any.
+/// Formats lines with `lines`, within the limit of each call site.
 struct Limited<F> {
     lines: F,
     limit: LineLimit,
-    /// Says how many lines of the same place are missing.
+    /// The line that says how many lines of the same call site are missing.
     dropped: fn(u64) -> String,
 }
 
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_write_errors_only_unless_the_environment_asks_for_more() {
+    fn libraries_log_only_errors_unless_the_environment_asks_for_more() {
         let written =
             |level, variable: Option<&str>| filter(level, variable.map(str::to_owned)).to_string();
         assert_eq!(written(LevelFilter::DEBUG, None), "tollgate=debug,error");

@@ -1,16 +1,16 @@
-//! What is written down, where, and in which form.
+//! The settings of the process log and the access log.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Logs of the process and of its requests.
+/// The settings of all logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
     pub level: tracing::level_filters::LevelFilter,
-    /// Form of the process' own log, which goes to standard error.
+    /// The format of the process log, which goes to standard error.
     pub format: Format,
-    /// Where the access log goes; none: nowhere.
+    /// The access log. None: there is none.
     pub access_log: Option<AccessLogSettings>,
 }
 
@@ -24,12 +24,12 @@ impl Default for TelemetrySettings {
     }
 }
 
-/// A line for every request.
+/// The settings of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLogSettings {
-    /// Where to.
+    /// Where its lines go.
     pub output: Output,
-    /// In which form.
+    /// The format of its lines.
     pub format: Format,
 }
 
@@ -54,12 +54,12 @@ impl fmt::Display for Output {
     }
 }
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Text that is easy to read.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object in each line.
     Json,
 }

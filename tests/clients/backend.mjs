@@ -1,6 +1,6 @@
-// A backend in Node, on the port of its first argument. /count tells how many
-// bytes came, /chunks answers in pieces of unknown length, /same is never modified,
-// /cors may be asked by pages of any origin.
+// A backend in Node, on the port in its first argument. /count returns the number of
+// received bytes, /chunks answers in pieces of unknown length, /same is never
+// modified, and /cors admits pages of any origin.
 import http from "node:http";
 
 const server = http.createServer(async (request, response) => {
@@ -20,6 +20,6 @@ const server = http.createServer(async (request, response) => {
     response.end(String(count));
   }
 });
-// Longer than any of the uploads takes.
+// No limit, because the uploads take long.
 server.requestTimeout = 0;
 server.listen(Number(process.argv[2]), "127.0.0.1");

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """gRPC through the gateway: grpc_calls.py BACKEND_PORT GATEWAY_PORT CA
 
-Starts a backend and calls it in all four streaming kinds, with bytes for messages,
-so that no code has to be generated. The gateway limits the service "test.Limited".
+Starts a backend and calls it in all four streaming kinds. Messages are bytes, so
+that no generated code is necessary. The gateway limits the service "test.Limited".
 """
 
 import concurrent.futures

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Keeps connections open and idle: idle_connections.py COUNT PORT PID
 
-Each has been answered once before, and is answered once more in the end. Prints
-what memory the process PID takes for each.
+Each connection gets one response before, and one more at the end. Prints the memory
+of the process PID per connection.
 """
 
 import pathlib

@@ -1,5 +1,6 @@
-// What a page does: sets cookies, reads a file of its own origin, and posts to
-// another one, which the browser asks for permission first. Then it says how it went.
+// An ordinary page: it sets cookies, reads a file of its own origin, and posts to
+// another origin, to which the browser sends a preflight first. Then it shows the
+// result.
 document.cookie = "sid=s%3AabcDEF.%2BhZk; path=/";
 document.cookie = "_ga=GA1.2.1234567890.1700000000; path=/";
 document.cookie = 'prefs={"theme":"dark"}; path=/';

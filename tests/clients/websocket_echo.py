@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """An echo of mixed messages through the gateway: websocket_echo.py BACKEND_PORT URL
 
-Text, binary, fragmented and empty messages of many sizes, and pings, all of which
-have to come back in order and unchanged.
+Sends text, binary, fragmented and empty messages of many sizes, and pings. All of
+them must come back unchanged and in order.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import sys
 import websockets
 
 MESSAGES = 10_000
-AHEAD = 50  # messages that are sent before their echo was read
+AHEAD = 50  # messages that are sent before their echo is read
 
 
 async def echo(connection):
@@ -21,7 +21,7 @@ async def echo(connection):
 
 
 def messages():
-    """The same at each run."""
+    """The same messages in each run."""
     chance = random.Random(6455)
     for _ in range(MESSAGES):
         size = chance.choice([0, 1, 125, 126, 1000, 70_000])

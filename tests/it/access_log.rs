@@ -1,12 +1,11 @@
-//! The access log: one line for every request, with nothing in it that tells
-//! people apart.
+//! The access log: one line for every request, without data that identifies a person.
 
 use serde_json::Value;
 
 use crate::support::{Gateway, Origin, Reserved};
 
-/// A route to an origin, one to nobody, and a limit of two on both.
-fn three_outcomes(origin: &Origin, nobody: &Reserved) -> String {
+/// A route to an origin, a route to a closed port, and a limit of two on both.
+fn three_outcomes(origin: &Origin, closed: &Reserved) -> String {
     format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams:\n  \
@@ -17,14 +16,14 @@ fn three_outcomes(origin: &Origin, nobody: &Reserved) -> String {
          - {{ name: orders, path: \"/orders/*\", policies: [twice], upstream: app }}\n\
          - {{ name: down, path: /down, policies: [twice], upstream: down }}\n",
         origin.address(),
-        nobody.address()
+        closed.address()
     )
 }
 
 #[test]
-fn a_line_has_all_that_is_known_of_a_request() {
-    let (origin, nobody) = (Origin::hello(), Reserved::new());
-    let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
+fn a_line_contains_all_fields_of_a_request() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret"]);
     let line = &gateway.access_lines(1)[0];
@@ -51,9 +50,9 @@ fn a_line_has_all_that_is_known_of_a_request() {
 }
 
 #[test]
-fn a_line_tells_what_became_of_a_request() {
-    let (origin, nobody) = (Origin::hello(), Reserved::new());
-    let gateway = Gateway::start(&three_outcomes(&origin, &nobody));
+fn a_line_states_the_outcome_of_a_request() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
     for path in ["/orders/7", "/down", "/orders/8", "/nothing"] {
         client.get(path, &[]);
@@ -70,7 +69,7 @@ fn a_line_tells_what_became_of_a_request() {
         (Some(404), Some("no_route"), None),
     ];
     assert_eq!(told, wanted);
-    assert!(lines[2].get("upstream_us").is_none(), "nobody was asked: {:#}", lines[2]);
+    assert!(lines[2].get("upstream_us").is_none(), "no endpoint was tried: {:#}", lines[2]);
     assert!(lines[3].get("policy").is_none());
     assert!(lines[2]["bytes"].as_u64().is_some_and(|bytes| bytes > 0));
 }
@@ -94,7 +93,7 @@ fn values_of_path_parameters_are_not_written() {
 }
 
 #[test]
-fn a_client_that_goes_away_leaves_a_line() {
+fn a_client_that_disconnects_has_a_line() {
     let origin = Origin::serving(|_, read| {
         read();
         read();
@@ -106,7 +105,7 @@ fn a_client_that_goes_away_leaves_a_line() {
     drop(client);
     let line = &gateway.access_lines(1)[0];
     assert_eq!((&line["path"], &line["status"]), (&"/slow".into(), &0.into()));
-    assert_eq!(line["outcome"], "gone");
+    assert_eq!(line["outcome"], "client_closed");
 }
 
 #[test]
@@ -123,9 +122,9 @@ fn a_client_cannot_write_lines_of_its_own() {
 }
 
 #[test]
-fn lines_for_people_say_the_same() {
-    let (origin, nobody) = (Origin::hello(), Reserved::new());
-    let gateway = Gateway::start_logging(&three_outcomes(&origin, &nobody), "text");
+fn lines_of_text_contain_the_same() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let gateway = Gateway::start_logging(&three_outcomes(&origin, &closed), "text");
     let mut client = gateway.client();
     client.get("/orders/7?token=secret", &["X-Request-Id: id-1"]);
     let text = gateway.access_text(1);

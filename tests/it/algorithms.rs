@@ -47,7 +47,7 @@ fn who_leaves_while_held_never_reaches_the_origin(place: Place) {
         leaving.send(b"GET /left HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
         thread::sleep(Duration::from_millis(20));
         drop(leaving);
-        gateway.access_lines(1).iter().any(|line| line["outcome"] == "gone")
+        gateway.access_lines(1).iter().any(|line| line["outcome"] == "client_closed")
     });
     // Whoever comes next is held behind the slot that was left: both would have
     // reached the origin by now.

@@ -1,11 +1,11 @@
-//! What clients are told: fields about limits, and the gateway's own answers.
+//! Fields about limits, and the gateway's own responses.
 
 use serde_json::json;
 
 use crate::support::{Client, Gateway, Origin, Reserved, Response};
 
-/// The answer to the second request under a limit of one; `policy` and `top`
-/// have more of the policy and of the file.
+/// The response to the second request under a limit of one. `policy` and `top` are further
+/// fields of the policy and of the file.
 fn refusal(policy: &str, top: &str, fields: &[&str]) -> Response {
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -42,7 +42,7 @@ fn a_refusal_says_how_long_to_wait_in_every_dialect_and_in_the_body() {
 }
 
 #[test]
-fn names_of_fields_go_out_as_people_write_them() {
+fn field_names_are_sent_in_title_case() {
     let refused = refusal("", "", &[]);
     let names: Vec<&str> = refused.fields.iter().map(|(name, _)| &**name).collect();
     for name in ["X-Ratelimit-Limit", "X-Ratelimit-Retry-After", "Retry-After", "Content-Type"] {
@@ -51,16 +51,16 @@ fn names_of_fields_go_out_as_people_write_them() {
 }
 
 #[test]
-fn whoever_reads_text_gets_text() {
+fn a_client_that_accepts_only_text_gets_text() {
     let refused = refusal("", "", &["Accept: text/html"]);
     assert_eq!(refused.field("Content-Type"), Some("text/plain; charset=utf-8"));
     assert!(refused.text().starts_with("Quota Exceeded: "), "{}", refused.text());
-    let everybody = refusal("", "problem_json: false", &["Accept: application/json"]);
-    assert_eq!(everybody.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    let configured = refusal("", "problem_json: false", &["Accept: application/json"]);
+    assert_eq!(configured.field("Content-Type"), Some("text/plain; charset=utf-8"));
 }
 
 #[test]
-fn a_policy_may_have_its_own_answer() {
+fn a_policy_may_configure_its_own_response() {
     let response = "response: { status: 503, content_type: application/json, \
                     body: '{\"policy\":\"{policy}\",\"wait\":{retry_after},\"of\":{limit}}' }";
     let refused = refusal(response, "", &[]);
@@ -71,7 +71,7 @@ fn a_policy_may_have_its_own_answer() {
 }
 
 #[test]
-fn only_the_chosen_dialects_are_spoken() {
+fn only_the_configured_dialects_are_sent() {
     let refused = refusal("", "headers: { dialects: [retry_after] }", &[]);
     assert!(refused.number("Retry-After") >= 1);
     let other = |(name, _): &&(String, String)| name.to_lowercase().contains("ratelimit");
@@ -93,14 +93,14 @@ fn scripts_of_other_origins_may_read_the_fields() {
 }
 
 #[test]
-fn limits_are_told_also_when_the_upstream_fails() {
-    let nobody = Reserved::new();
+fn limits_are_sent_also_when_the_upstream_fails() {
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          policies: {{ p: {{ key: ip, limit: 2/day }} }}\n\
          routes: [{{ path: \"/*\", policies: [p], upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let mut client = gateway.client();
     for remaining in [1, 0] {
@@ -114,7 +114,7 @@ fn limits_are_told_also_when_the_upstream_fails() {
 }
 
 #[test]
-fn what_the_origin_says_of_its_own_limits_is_never_loosened() {
+fn limits_that_the_origin_states_are_never_loosened() {
     let origin = Origin::answering(|request| {
         let remaining = request.line().split(' ').nth(1).unwrap_or_default().trim_matches('/');
         format!(
@@ -133,15 +133,15 @@ fn what_the_origin_says_of_its_own_limits_is_never_loosened() {
     assert_eq!(lists.count(), 2, "theirs and ours: {looser:#?}");
 }
 
-/// The gateway's own failures, each with the part that failed.
+/// Failures of the gateway, each with the part that failed.
 #[test]
-fn a_failure_says_which_part_failed_and_no_address() {
-    let nobody = Reserved::new();
+fn a_failure_names_the_part_that_failed_and_no_address() {
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          routes: [{{ path: /here, upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let ask = |path: &str| Client::connect(gateway.address()).get(path, &["X-Request-Id: id-9"]);
     for (path, status, source) in

@@ -1,4 +1,4 @@
-//! Bodies on their way through: framing, streaming, and what ends them early.
+//! Bodies that pass through the gateway: framing, streaming, and early ends.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::support::{Gateway, Origin, PATIENCE, eventually};
 
-/// Reads from `stream` until what came ends with `end`; whether it did.
+/// Reads from `stream` until the received bytes end with `end`. Returns whether they did.
 fn read_until(stream: &mut TcpStream, end: &[u8]) -> bool {
     let mut got = Vec::new();
     let mut piece = [0; 4096];
@@ -42,8 +42,8 @@ fn responses_without_a_body_have_none() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// RFC 9110, section 8.6: a length with HEAD is that of the body that GET
-/// would have, so none must be made up.
+/// A length in a response to HEAD is that of the body for GET (RFC 9110, section 8.6), so
+/// the gateway must not add one.
 #[test]
 fn a_head_of_unknown_length_gets_no_length() {
     let origin =
@@ -56,7 +56,7 @@ fn a_head_of_unknown_length_gets_no_length() {
 }
 
 #[test]
-fn empty_bodies_are_told_from_no_bodies() {
+fn empty_bodies_are_distinguished_from_no_bodies() {
     let origin = Origin::answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned());
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -178,14 +178,14 @@ fn a_download_streams() {
 }
 
 #[test]
-fn a_client_that_goes_away_ends_its_request_at_the_origin() {
+fn a_client_that_disconnects_ends_its_request_at_the_origin() {
     let (ended, ends) = mpsc::channel();
     let origin = Origin::serving(move |stream, read| {
         let request = read();
         if request.is_some_and(|request| request.line().contains("/half")) {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
         }
-        // Nothing comes on this connection any more but its end.
+        // Only the end of this connection can still arrive.
         let _ = ended.send(stream.read(&mut [0; 1]).unwrap_or(0));
     });
     let gateway = Gateway::forwarding(&origin, "", "", "");
@@ -205,7 +205,7 @@ fn a_client_that_goes_away_ends_its_request_at_the_origin() {
 }
 
 #[test]
-fn an_answer_that_comes_early_is_passed_on_at_once() {
+fn an_early_response_is_relayed_at_once() {
     let origin = Origin::serving(|stream, _| {
         if read_until(stream, b"first\r\n") {
             let _ = stream.write_all(b"HTTP/1.1 413 Enough\r\nContent-Length: 4\r\n\r\nstop");
@@ -221,7 +221,7 @@ fn an_answer_that_comes_early_is_passed_on_at_once() {
 }
 
 #[test]
-fn a_client_that_asks_first_is_told_to_go_on() {
+fn a_client_that_expects_a_100_gets_it() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -235,7 +235,7 @@ fn a_client_that_asks_first_is_told_to_go_on() {
 }
 
 #[test]
-fn a_client_that_asks_first_and_is_refused_sends_nothing() {
+fn a_client_that_expects_a_100_and_is_refused_sends_no_body() {
     let origin = Origin::hello();
     let gateway = Gateway::limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();
@@ -244,15 +244,15 @@ fn a_client_that_asks_first_and_is_refused_sends_nothing() {
     client.send(asks.as_bytes());
     let refused = client.response("POST");
     assert_eq!((refused.status, origin.received().len()), (429, 1));
-    // The client cannot know whether its body is still wanted.
+    // The client does not know whether its body is still expected.
     let connection = refused.field("Connection").map(str::to_lowercase);
     assert_eq!(connection.as_deref(), Some("close"));
     assert!(client.is_closed());
 }
 
-/// The origin's announcements are no answers: the answer follows.
+/// The final response of the origin follows its interim response.
 #[test]
-fn an_announcement_is_not_taken_for_the_answer() {
+fn an_interim_response_is_not_taken_for_the_final_one() {
     let origin = Origin::answering(|_| {
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n\
          HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

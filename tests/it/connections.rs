@@ -1,4 +1,4 @@
-//! Connections of clients: bounded in time and number, and none at the cost of others.
+//! Connections of clients: bounded in time and number, without effect on each other.
 
 use std::io;
 use std::io::Write as _;
@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
 
-/// Answers `ok` itself; `listener` has more fields of the listener.
+/// A gateway that responds with `ok`. `listener`: further fields of the listener.
 fn answering(listener: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
@@ -16,7 +16,7 @@ fn answering(listener: &str) -> Gateway {
 }
 
 #[test]
-fn a_head_that_does_not_come_in_time_is_given_up() {
+fn a_head_that_arrives_too_late_gets_408() {
     let gateway = answering("timeouts: { request_head: 200ms }");
     for beginning in ["GET / HT", "GET / HTTP/1.1\r\nHost: a\r\nX-Half: "] {
         let mut client = gateway.client();
@@ -50,7 +50,7 @@ fn a_second_head_has_the_same_time_as_the_first() {
     assert!(client.is_closed());
 }
 
-/// It once had the time of an idle connection instead.
+/// Its limit was once the one of an idle connection.
 #[test]
 fn a_head_behind_another_request_has_the_same_time() {
     let gateway = answering("timeouts: { request_head: 200ms, keep_alive: 1h }");
@@ -62,16 +62,16 @@ fn a_head_behind_another_request_has_the_same_time() {
 }
 
 #[test]
-fn a_connection_that_waits_for_too_long_is_closed() {
+fn an_idle_connection_is_closed_in_time() {
     let gateway = answering("timeouts: { keep_alive: 200ms }");
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
     assert!(client.is_closed());
 }
 
-/// Nobody asked for anything, so nobody is answered.
+/// Without a request there is no response.
 #[test]
-fn a_connection_on_which_nothing_ever_comes_is_closed() {
+fn a_connection_without_a_request_is_closed() {
     let gateway = answering("timeouts: { request_head: 200ms }");
     let mut client = gateway.client();
     assert_eq!(client.rest(), b"");
@@ -99,7 +99,7 @@ fn time_spent_on_a_request_is_not_idle() {
 }
 
 #[test]
-fn connections_beyond_the_bound_wait_for_their_turn() {
+fn connections_above_the_bound_wait() {
     let gateway = answering("max_connections: 1");
     let mut first = gateway.client();
     assert_eq!(first.get("/", &[]).status, 200);
@@ -108,7 +108,7 @@ fn connections_beyond_the_bound_wait_for_their_turn() {
     for client in [&mut second, &mut third] {
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     }
-    assert_eq!(first.get("/", &[]).status, 200, "whoever is in is served");
+    assert_eq!(first.get("/", &[]).status, 200, "the open connection is served");
     drop(first);
     for client in [&mut second, &mut third] {
         assert_eq!(client.response("GET").status, 200);
@@ -116,7 +116,7 @@ fn connections_beyond_the_bound_wait_for_their_turn() {
 }
 
 #[test]
-fn thousands_of_idle_connections_cost_the_others_nothing() {
+fn thousands_of_idle_connections_do_not_slow_others() {
     let gateway = answering("timeouts: { request_head: 1h }");
     let idle: io::Result<Vec<Client>> =
         (0..2000).map(|_| Client::try_connect(gateway.address())).collect();
@@ -128,16 +128,16 @@ fn thousands_of_idle_connections_cost_the_others_nothing() {
     assert_eq!(idle.len(), 2000);
 }
 
-/// They take all that they may, which is not all that there is.
+/// Idle clients may use three quarters of the files.
 #[test]
-fn a_crowd_leaves_files_for_what_others_ask() {
+fn idle_clients_leave_files_for_upstreams() {
     let origin = Origin::hello();
     let gateway = Gateway::with_files(256, &origin, "");
     eventually("the log says so", || gateway.log().contains("room for 132 clients"));
     let mut first = gateway.client();
     let crowd: Vec<Client> = (0..600).map(|_| gateway.client()).collect();
-    eventually("as many have come as may", || gateway.open_files() > 132);
-    // None of its connections to the origin is there yet.
+    eventually("as many connections are open as allowed", || gateway.open_files() > 132);
+    // The gateway has no connection to the origin yet.
     assert_eq!(first.get("/", &[]).status, 200);
     assert!(!gateway.log().contains("cannot accept"), "{}", gateway.log());
     drop(crowd);
@@ -145,7 +145,7 @@ fn a_crowd_leaves_files_for_what_others_ask() {
 }
 
 #[test]
-fn thousands_of_requests_fit_one_connection() {
+fn one_connection_serves_thousands_of_requests() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -163,9 +163,9 @@ fn a_client_that_asks_to_close_is_closed() {
     assert!(client.is_closed());
 }
 
-/// Its responses fill every buffer on the way; the others are served all the same.
+/// Its responses fill all buffers. Others are still served.
 #[test]
-fn a_client_that_reads_nothing_slows_nobody() {
+fn a_client_that_reads_nothing_does_not_slow_others() {
     let origin = Origin::serving(|stream, read| {
         while read().is_some() {
             let head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n";
@@ -184,9 +184,9 @@ fn a_client_that_reads_nothing_slows_nobody() {
     assert_eq!(other.head().status, 200);
 }
 
-/// A refused client may be about to send more than anybody wants to read.
+/// A refused client may still be sending a large body.
 #[test]
-fn a_refused_upload_is_answered_though_nobody_reads_it() {
+fn a_refused_upload_is_answered_without_being_read() {
     let gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { p: { key: ip, limit: 1/day } }\n\
@@ -197,7 +197,7 @@ fn a_refused_upload_is_answered_though_nobody_reads_it() {
     client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n");
     let sent = client.try_send(&vec![b'x'; 50_000_000]);
     assert_eq!(client.response("POST").status, 429);
-    // A reset could take the answer away before it has been read.
+    // A reset could discard the response before the client reads it.
     assert!(sent.is_ok(), "{sent:?}");
 }
 
@@ -216,10 +216,10 @@ fn a_refused_request_with_a_small_body_keeps_its_connection() {
     }
 }
 
-/// A client that asked for much and reads nothing once kept its place at the
-/// upstream for ever, and the others out.
+/// Such a client once kept its request in flight at the upstream without end, so that
+/// others were refused.
 #[test]
-fn a_client_that_does_not_read_gives_up_its_place() {
+fn a_client_that_does_not_read_releases_its_request_in_flight() {
     let origin = Origin::serving(|stream, read| {
         let endless = read().is_some_and(|request| request.line().contains("/endless"));
         let head = if endless { "" } else { "Content-Length: 0\r\n" };
@@ -233,9 +233,11 @@ fn a_client_that_does_not_read_gives_up_its_place() {
          runtime: {{ workers: 1 }}\n",
         origin.address()
     ));
-    let mut deaf = gateway.client();
-    deaf.send(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert_eq!(deaf.head().status, 200);
+    let mut stalled = gateway.client();
+    stalled.send(b"GET /endless HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(stalled.head().status, 200);
     assert_eq!(gateway.client().get("/", &[]).status, 503);
-    eventually("the deaf client's place is free", || gateway.client().get("/", &[]).status == 200);
+    eventually("the request of the stalled client has ended", || {
+        gateway.client().get("/", &[]).status == 200
+    });
 }

@@ -1,22 +1,22 @@
-//! What a request costs, where that is known before it is answered, and what
-//! is not counted at all for how it was answered.
+//! Costs of requests that are known before the response, and requests that are not counted
+//! because of the status of their response.
 
 use crate::support::{Origin, Place, Response, on_every_store};
 
 on_every_store!(
-    a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused,
-    a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed,
-    nobody_else_names_the_cost_of_their_own_requests,
-    a_body_costs_what_it_declares_and_in_the_end_what_came_of_it,
+    a_request_costs_the_units_of_its_policy_and_nothing_if_refused,
+    a_trusted_proxy_names_the_cost_up_to_the_allowed_maximum,
+    an_untrusted_client_does_not_name_the_cost_of_its_requests,
+    a_body_costs_its_declared_length_and_finally_its_received_length,
     wrong_passwords_are_counted_and_logins_are_not,
 );
 
-/// The status, and what remains.
+/// The status, and the remaining units.
 fn seen(response: &Response) -> (u16, u64) {
     (response.status, response.number("X-Ratelimit-Remaining"))
 }
 
-fn a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused(place: Place) {
+fn a_request_costs_the_units_of_its_policy_and_nothing_if_refused(place: Place) {
     let origin = Origin::hello();
     let gateway = place.limiting(&origin, "key: ip, limit: 10/day, cost: 4");
     let mut client = gateway.client();
@@ -25,7 +25,7 @@ fn a_request_costs_what_its_policy_says_and_takes_no_part_of_it_when_refused(pla
     assert_eq!(origin.received().len(), 2);
 }
 
-fn a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed(place: Place) {
+fn a_trusted_proxy_names_the_cost_up_to_the_allowed_maximum(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [127.0.0.0/8] }";
@@ -36,7 +36,7 @@ fn a_trusted_proxy_names_the_cost_up_to_the_most_that_is_allowed(place: Place) {
     assert_eq!(got, [(200, 17), (200, 12), (200, 10), (200, 8)]);
 }
 
-fn nobody_else_names_the_cost_of_their_own_requests(place: Place) {
+fn an_untrusted_client_does_not_name_the_cost_of_its_requests(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [192.0.2.0/24] }";
@@ -46,7 +46,7 @@ fn nobody_else_names_the_cost_of_their_own_requests(place: Place) {
     assert_eq!(got, [(200, 18), (200, 16)]);
 }
 
-fn a_body_costs_what_it_declares_and_in_the_end_what_came_of_it(place: Place) {
+fn a_body_costs_its_declared_length_and_finally_its_received_length(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 100/day, cost: { body_bytes: 1KiB }";
     let gateway = place.limiting(&origin, policy);
@@ -57,7 +57,7 @@ fn a_body_costs_what_it_declares_and_in_the_end_what_came_of_it(place: Place) {
     client.send(format!("{:x}\r\n", body.len()).as_bytes());
     client.send(&body);
     client.send(b"\r\n0\r\n\r\n");
-    // One unit stands for a length that nobody knows yet.
+    // One unit is reserved for a length that is not known yet.
     assert_eq!(seen(&client.response("POST")), (200, 96));
     assert_eq!(seen(&client.get("/", &[])), (200, 93), "three units came, and one more is held");
     assert_eq!(seen(&client.get("/", &[])), (200, 93), "no body has no cost in the end");

@@ -1,6 +1,6 @@
-//! Answers that begin before their request has arrived whole: the rest of the
-//! body is read and the connection goes on, or the client is told that it ends
-//! (RFC 9112, section 9.6).
+//! Responses that begin before the whole request has arrived: the gateway reads the rest
+//! of the body and keeps the connection, or tells the client that the connection ends (RFC
+//! 9112, section 9.6).
 
 use std::io::{Read as _, Write as _};
 use std::thread;
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use crate::support::{Client, Gateway, Origin};
 
-/// Between a head and its body: longer than the gateway takes to answer.
+/// The pause between a head and its body. The gateway responds in less time.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Answers with this status as soon as it has a head, and never reads the rest.
+/// Responds with this status after the head, and never reads the body.
 fn hasty(status: &'static str) -> Origin {
     Origin::serving(move |stream, _| {
         let mut head = Vec::new();
@@ -27,7 +27,7 @@ fn hasty(status: &'static str) -> Origin {
     })
 }
 
-/// Refuses in all the ways that a gateway has, and leaves `/early` to `origin`.
+/// A gateway with all kinds of refusals, which forwards `/early` to `origin`.
 fn refusing(origin: &Origin) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -45,7 +45,7 @@ fn refusing(origin: &Origin) -> Gateway {
     ))
 }
 
-/// All paths of [`refusing`] that are answered before the body is read.
+/// All paths of [`refusing`] with a response before the body is read.
 const ANSWERED: [(&str, u16); 7] = [
     ("/limited", 429),
     ("/keyed", 403),
@@ -63,8 +63,8 @@ fn spent() -> (Origin, Gateway) {
     (origin, gateway)
 }
 
-/// Asks, and sends the body after a pause. Whether the connection goes on must be
-/// what the response says.
+/// Sends a head, and the body after a pause. The connection must be kept or closed as the
+/// response says.
 fn assert_honest(client: &mut Client, path: &str, status: u16, framing: &str, body: &[u8]) -> bool {
     client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n").as_bytes());
     thread::sleep(PAUSE);
@@ -99,7 +99,7 @@ fn a_large_body_ends_the_connection_and_the_client_is_told() {
     }
 }
 
-/// How much is still to come of chunks is not known before their end.
+/// The length of a chunked body is not known before its end.
 #[test]
 fn chunks_that_come_later_end_the_connection_and_the_client_is_told() {
     let (_origin, gateway) = spent();
@@ -115,7 +115,7 @@ fn chunks_that_come_later_end_the_connection_and_the_client_is_told() {
 }
 
 #[test]
-fn a_body_that_has_come_whole_leaves_the_connection_usable() {
+fn a_body_that_has_arrived_completely_leaves_the_connection_usable() {
     for (framing, body) in [
         ("Content-Length: 5", "hello"),
         ("Transfer-Encoding: chunked", "5\r\nhello\r\n5\r\nworld\r\n0\r\nX-A: 1\r\n\r\n"),
@@ -133,10 +133,10 @@ fn a_body_that_has_come_whole_leaves_the_connection_usable() {
     }
 }
 
-/// What is behind the body belongs to the next request, also if it comes in the
-/// same piece as the body's last byte.
+/// The bytes after the body belong to the next request, even if they arrive together with
+/// the body's last byte.
 #[test]
-fn requests_behind_a_body_that_nobody_reads_are_served() {
+fn requests_after_a_body_that_is_not_read_are_served() {
     let (_origin, gateway) = spent();
     let mut client = gateway.client();
     for _ in 0..20 {
@@ -147,9 +147,9 @@ fn requests_behind_a_body_that_nobody_reads_are_served() {
     }
 }
 
-/// A client that was told to wait for 100 and got something else sends no body.
+/// A client that waits for a 100 and gets a final response sends no body.
 #[test]
-fn a_body_that_was_never_asked_for_ends_the_connection_and_the_client_is_told() {
+fn a_body_without_a_100_ends_the_connection_and_the_client_is_told() {
     let (_origin, gateway) = spent();
     for (path, status) in ANSWERED.into_iter().filter(|(path, _)| *path != "/early") {
         let mut client = gateway.client();

@@ -1,5 +1,5 @@
-//! `Expect: 100-continue`: the backend decides whether the client is asked for
-//! its body (RFC 9110, section 10.1.1).
+//! `Expect: 100-continue`: the backend decides whether the client sends its body (RFC
+//! 9110, section 10.1.1).
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -21,17 +21,17 @@ struct Careful {
     heads: Arc<Mutex<Vec<String>>>,
 }
 
-/// A connection of it, on which a head has come.
+/// A connection of the backend on which a head has arrived.
 struct Incoming<'c> {
     stream: &'c mut BufReader<TcpStream>,
     head: String,
-    /// Which head it is, of all.
+    /// The number of the head.
     number: usize,
 }
 
 impl Incoming<'_> {
     fn write(&mut self, bytes: &[u8]) {
-        // A gateway that goes away is seen by its client.
+        // If the gateway has closed the connection, its client notices.
         let _ = self.stream.get_mut().write_all(bytes);
     }
 
@@ -47,7 +47,7 @@ impl Incoming<'_> {
 }
 
 impl Careful {
-    /// Gives each head to `serve`, which says whether the connection is kept.
+    /// Passes each head to `serve`, which returns whether the connection is kept.
     fn serving(serve: impl Fn(&mut Incoming<'_>) -> bool + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -99,8 +99,8 @@ fn read_head(stream: &mut BufReader<TcpStream>) -> Option<String> {
     Some(head)
 }
 
-/// Asks first, sends the body when it is asked for it, and returns the answer's
-/// status.
+/// Sends a head with an expectation, sends the body after a 100, and returns the status of
+/// the response.
 fn post(client: &mut Client) -> u16 {
     client.send(HEAD.as_bytes());
     assert_eq!(client.head().status, 100);
@@ -109,7 +109,7 @@ fn post(client: &mut Client) -> u16 {
 }
 
 #[test]
-fn a_backend_that_refuses_gets_no_body_and_its_client_is_not_asked_for_one() {
+fn a_backend_that_refuses_gets_no_body_and_its_client_gets_no_100() {
     for refusal in ["401 Unauthorized", "417 Expectation Failed"] {
         let rest = Arc::new(Mutex::new(None));
         let seen = Arc::clone(&rest);
@@ -136,11 +136,11 @@ fn a_backend_that_refuses_gets_no_body_and_its_client_is_not_asked_for_one() {
 }
 
 #[test]
-fn a_client_is_asked_for_its_body_when_the_backend_asks_for_it() {
+fn a_client_gets_a_100_when_the_backend_sends_one() {
     let is_asked = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&is_asked);
     let backend = Careful::serving(move |incoming| {
-        // Well before it would be asked where the backend says nothing.
+        // Long before the timeout after which a 100 is sent in any case.
         thread::sleep(Duration::from_millis(300));
         assert!(!seen.load(Ordering::SeqCst), "the gateway asks by itself");
         incoming.write(CONTINUE);
@@ -162,9 +162,9 @@ fn a_client_is_asked_for_its_body_when_the_backend_asks_for_it() {
 }
 
 #[test]
-fn a_backend_that_knows_no_expectations_gets_the_body_after_a_while() {
+fn a_backend_without_expectations_gets_the_body_after_a_timeout() {
     let origin = Origin::hello();
-    // The time for the response begins when the request has been sent.
+    // The response timeout begins when the request has been sent.
     let gateway = Gateway::forwarding(&origin, "timeouts: { response: 500ms }", "", "");
     let mut client = gateway.client();
     assert_eq!(post(&mut client), 200);
@@ -173,13 +173,13 @@ fn a_backend_that_knows_no_expectations_gets_the_body_after_a_while() {
 }
 
 #[test]
-fn a_request_whose_body_was_not_begun_is_sent_again_when_a_kept_connection_has_closed() {
+fn a_request_whose_body_was_not_begun_is_sent_again_when_an_idle_connection_has_closed() {
     let backend = Careful::serving(|incoming| match (incoming.number, incoming.expects()) {
         (_, false) => {
             incoming.write(OK);
             true
         }
-        // On the connection that was kept.
+        // On the idle connection.
         (2, true) => false,
         _ => {
             incoming.write(CONTINUE);
@@ -214,7 +214,7 @@ fn a_request_that_is_sent_again_expects_again() {
 }
 
 #[test]
-fn a_client_of_http_1_0_expects_nothing() {
+fn a_client_of_http_1_0_has_no_expectations() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -224,10 +224,10 @@ fn a_client_of_http_1_0_expects_nothing() {
     assert!(origin.received()[0].fields("expect").is_empty());
 }
 
-/// The library tells of no 100 that comes over HTTP/2: the client is asked as
+/// The library does not report a 100 that comes over HTTP/2, so the client gets a 100 as
 /// soon as the request has been sent.
 #[test]
-fn over_http_2_a_body_is_asked_for_when_the_request_is_sent() {
+fn over_http_2_the_client_gets_a_100_when_the_request_is_sent() {
     let backend = Backend::start(Speaks::Http2 { max_streams: 100 });
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\

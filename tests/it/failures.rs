@@ -1,4 +1,4 @@
-//! Upstreams that fail, and requests that stop coming: each gets its own answer.
+//! Upstreams that fail, and requests that stop arriving: each has its own response.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -20,12 +20,12 @@ fn saying(bytes: &'static str) -> Origin {
     })
 }
 
-/// An origin that reads a request, writes these bytes, and then says nothing more.
+/// An origin that reads a request, writes these bytes, and then sends nothing more.
 fn stalling_after(bytes: &'static str) -> Origin {
     Origin::serving(move |stream, read| {
         read();
         let _ = stream.write_all(bytes.as_bytes());
-        // Until the gateway gives up.
+        // Until the gateway closes the connection.
         read();
     })
 }
@@ -38,13 +38,13 @@ fn assert_failed(response: &Response, status: u16, detail: &str) {
 }
 
 #[test]
-fn nobody_listening_is_a_bad_gateway() {
-    let nobody = Reserved::new();
+fn a_closed_port_is_a_bad_gateway() {
+    let closed = Reserved::new();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          routes: [{{ path: \"/*\", upstream: app }}]\n",
-        nobody.address()
+        closed.address()
     ));
     let mut client = gateway.client();
     for method in ["GET", "POST"] {
@@ -54,7 +54,7 @@ fn nobody_listening_is_a_bad_gateway() {
 }
 
 #[test]
-fn an_answer_that_is_no_http_is_a_bad_gateway() {
+fn a_response_that_is_not_http_is_a_bad_gateway() {
     for garbage in [
         "220 mail.example ESMTP\r\n\r\n",
         "HTTP/1.1 abc\r\n\r\n",
@@ -85,7 +85,7 @@ fn a_head_without_an_end_is_a_bad_gateway() {
 }
 
 #[test]
-fn a_connection_closed_without_an_answer_is_a_bad_gateway_and_tried_once() {
+fn a_connection_closed_without_a_response_is_a_bad_gateway_and_tried_once() {
     for beginning in ["", "HTTP/1.1 200 OK\r\nContent-Le"] {
         let origin = saying(beginning);
         let gateway = Gateway::forwarding(&origin, "", "", "");
@@ -96,7 +96,7 @@ fn a_connection_closed_without_an_answer_is_a_bad_gateway_and_tried_once() {
 }
 
 #[test]
-fn a_protocol_that_nobody_asked_for_is_a_bad_gateway() {
+fn a_protocol_that_was_not_requested_is_a_bad_gateway() {
     let origin =
         saying("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n");
     let gateway = Gateway::forwarding(&origin, "", "", "");
@@ -106,7 +106,7 @@ fn a_protocol_that_nobody_asked_for_is_a_bad_gateway() {
 }
 
 #[test]
-fn an_upstream_that_says_nothing_is_a_gateway_timeout() {
+fn an_upstream_that_sends_nothing_is_a_gateway_timeout() {
     for beginning in ["", "HTTP/1.1 200 OK\r\nX-Half: "] {
         let origin = stalling_after(beginning);
         let gateway = Gateway::forwarding(&origin, "timeouts: { response: 100ms }", "", "");
@@ -117,7 +117,7 @@ fn an_upstream_that_says_nothing_is_a_gateway_timeout() {
     }
 }
 
-/// An accept queue of one place that is taken, and a full one drops what comes.
+/// The accept queue has one entry and is full: the kernel drops further connections.
 #[test]
 fn an_upstream_that_accepts_nothing_is_a_gateway_timeout() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -156,10 +156,10 @@ fn a_response_that_breaks_off_breaks_off_for_the_client_too() {
     }
 }
 
-/// In HTTP/1.0 a body may end with its connection, so only a reset tells that
-/// more should have come.
+/// In HTTP/1.0 a body may end with its connection, so only a reset shows that the body is
+/// not complete.
 #[test]
-fn a_response_that_breaks_off_is_not_taken_for_the_whole_by_an_old_client() {
+fn a_response_that_breaks_off_is_not_complete_for_a_client_of_http_1_0() {
     let origin = saying("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -178,9 +178,9 @@ fn a_response_that_pauses_for_too_long_breaks_off() {
     assert_eq!(client.rest(), b"half");
 }
 
-/// It is out of files, and the only endpoint is not blamed for it.
+/// The gateway is out of file descriptors, which does not count against its endpoint.
 #[test]
-fn a_gateway_that_can_open_no_more_connections_says_so() {
+fn a_gateway_without_file_descriptors_is_unavailable() {
     let is_open = Arc::new(AtomicBool::new(false));
     let gate = Arc::clone(&is_open);
     let origin = Origin::answering(move |_| {
@@ -207,7 +207,7 @@ fn a_gateway_that_can_open_no_more_connections_says_so() {
 }
 
 #[test]
-fn an_upstream_with_all_it_may_have_in_flight_is_unavailable() {
+fn an_upstream_at_max_in_flight_is_unavailable() {
     let origin = stalling_after("");
     let gateway = Gateway::forwarding(&origin, "", "max_in_flight: 1", "runtime: { workers: 2 }");
     let mut first = gateway.client();
@@ -251,7 +251,7 @@ fn a_body_that_turns_out_too_large_is_refused() {
 }
 
 #[test]
-fn a_body_that_stops_coming_is_given_up() {
+fn a_body_that_stops_arriving_times_out() {
     let origin = Origin::hello();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", timeouts: {{ request_body: 100ms }} }}]\n\
@@ -266,7 +266,7 @@ fn a_body_that_stops_coming_is_given_up() {
     assert!(client.is_closed());
 }
 
-/// While the client is the one who is slow, the upstream is not late.
+/// While the gateway waits for the client, the upstream is not late.
 #[test]
 fn a_slow_upload_is_not_blamed_on_the_upstream() {
     let origin = Origin::hello();
@@ -281,7 +281,7 @@ fn a_slow_upload_is_not_blamed_on_the_upstream() {
 }
 
 #[test]
-fn a_body_that_is_no_body_is_the_clients_fault() {
+fn a_malformed_body_is_the_clients_fault() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();

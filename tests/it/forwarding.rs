@@ -1,10 +1,10 @@
-//! What arrives at the origin, and what comes back: lines and fields.
+//! The lines and fields that arrive at the origin and at the client.
 
 use crate::support::{Gateway, Origin, Received};
 
 const TRUSTING: &str = "client: { trusted_proxies: [127.0.0.0/8] }";
 
-/// What an origin without limits in front of it gets for these bytes.
+/// The request that an origin gets for these bytes, without limits.
 fn arrived(top: &str, request: &str) -> Received {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", top);
@@ -15,7 +15,7 @@ fn arrived(top: &str, request: &str) -> Received {
 }
 
 #[test]
-fn a_request_arrives_as_it_was_sent() {
+fn a_request_is_forwarded_unchanged() {
     let got = arrived(
         "",
         "PATCH /a//b%2Fc/?q=%20&r HTTP/1.1\r\nHost: shop.example:8080\r\nX-One: 1\r\n\
@@ -31,7 +31,7 @@ fn a_request_arrives_as_it_was_sent() {
 }
 
 #[test]
-fn the_origin_learns_who_asks_and_through_whom() {
+fn the_origin_is_told_the_client_and_the_proxies() {
     let got = arrived("", "GET / HTTP/1.1\r\nHost: shop.example\r\nVia: 1.1 cdn\r\n\r\n");
     assert_eq!(got.fields("x-forwarded-for"), ["127.0.0.1"]);
     assert_eq!(got.fields("x-forwarded-proto"), ["http"]);
@@ -42,7 +42,7 @@ fn the_origin_learns_who_asks_and_through_whom() {
 }
 
 #[test]
-fn what_an_untrusted_peer_says_about_others_is_dropped() {
+fn forwarding_fields_of_an_untrusted_peer_are_dropped() {
     let top = "client: { forwarded_header: x-client, user: { header: x-user }, \
                trusted_proxies: [192.0.2.0/24] }";
     let got = arrived(
@@ -62,7 +62,7 @@ fn what_an_untrusted_peer_says_about_others_is_dropped() {
 }
 
 #[test]
-fn what_a_trusted_proxy_says_is_extended() {
+fn forwarding_fields_of_a_trusted_proxy_are_extended() {
     let got = arrived(
         TRUSTING,
         "GET / HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.1\r\n\
@@ -75,7 +75,7 @@ fn what_a_trusted_proxy_says_is_extended() {
 }
 
 #[test]
-fn fields_of_one_connection_stay_on_it() {
+fn hop_by_hop_fields_are_not_forwarded() {
     let got = arrived(
         "",
         "GET / HTTP/1.1\r\nHost: shop.example\r\nConnection: keep-alive, X-Hop\r\nX-Hop: 1\r\n\
@@ -89,10 +89,10 @@ fn fields_of_one_connection_stay_on_it() {
     assert_eq!(got.fields("x-end"), ["1"]);
 }
 
-/// Without this a client could have a backend believe what the gateway says
-/// about it was never said.
+/// Otherwise a client could remove fields with which the gateway tells the backend about
+/// the client.
 #[test]
-fn connection_cannot_name_what_the_gateway_writes() {
+fn connection_cannot_remove_fields_of_the_gateway() {
     let got = arrived(
         "",
         "GET / HTTP/1.1\r\nHost: shop.example\r\n\
@@ -104,7 +104,7 @@ fn connection_cannot_name_what_the_gateway_writes() {
 }
 
 #[test]
-fn fields_of_a_backends_connection_stay_on_it() {
+fn hop_by_hop_fields_of_a_backend_are_not_relayed() {
     let origin = Origin::answering(|_| {
         "HTTP/1.1 200 OK\r\nConnection: x-hop, te\r\nX-Hop: 1\r\nTE: trailers\r\n\
          Keep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\nUpgrade: h2c\r\n\
@@ -122,7 +122,7 @@ fn fields_of_a_backends_connection_stay_on_it() {
 }
 
 #[test]
-fn a_request_id_is_kept_if_it_can_be_logged_and_told_to_all() {
+fn a_printable_request_id_is_kept_and_sent_to_both_sides() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -135,7 +135,7 @@ fn a_request_id_is_kept_if_it_can_be_logged_and_told_to_all() {
 }
 
 #[test]
-fn a_response_comes_back_as_it_was_sent() {
+fn a_response_is_relayed_unchanged() {
     let origin = Origin::answering(|_| {
         "HTTP/1.1 201 Made\r\nDate: Sat, 21 Nov 2026 08:00:00 GMT\r\nServer: origin/1\r\n\
          Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Hop: 1\r\nConnection: X-Hop\r\n\
@@ -160,10 +160,10 @@ fn a_target_in_absolute_form_reaches_the_origin_as_a_path() {
     assert_eq!(got.fields("host"), ["shop.example"]);
 }
 
-/// RFC 9112, section 3.2.2: the target's host is the one that counts, and an
-/// old client need not send another.
+/// The host of the target takes precedence, and a client of HTTP/1.0 need not send a
+/// `Host` (RFC 9112, section 3.2.2).
 #[test]
-fn the_host_of_a_target_in_absolute_form_is_told_to_the_origin() {
+fn the_host_of_a_target_in_absolute_form_is_sent_to_the_origin() {
     let got = arrived("", "GET http://shop.example/a HTTP/1.0\r\n\r\n");
     assert_eq!(got.fields("host"), ["shop.example"]);
     assert_eq!(got.fields("x-forwarded-host"), ["shop.example"]);
@@ -210,7 +210,7 @@ fn a_client_of_http_1_0_may_keep_its_connection() {
 }
 
 #[test]
-fn pipelined_requests_are_answered_in_turn() {
+fn pipelined_requests_are_answered_in_order() {
     let origin = Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default().to_owned();
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len())

@@ -1,5 +1,4 @@
-//! What stands before a final response: 103 and its like of a backend, and the
-//! gateway's own 100.
+//! Interim responses: those of a backend, such as 103, and the gateway's own 100.
 
 use std::io::Write as _;
 use std::sync::mpsc;
@@ -10,13 +9,13 @@ const HINT: &str = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\
                     Connection: x-hop\r\nX-Hop: 1\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// Says `before` and then 200.
+/// Sends `before` and then 200.
 fn saying(before: &'static str) -> Origin {
     Origin::answering(move |_| format!("{before}{OK}"))
 }
 
 #[test]
-fn early_hints_reach_the_client_before_the_answer() {
+fn early_hints_reach_the_client_before_the_response() {
     let (answer, may_answer) = mpsc::channel();
     let may_answer = std::sync::Mutex::new(may_answer);
     let origin = Origin::serving(move |stream, read| {
@@ -39,7 +38,7 @@ fn early_hints_reach_the_client_before_the_answer() {
 }
 
 #[test]
-fn hints_are_between_the_answers_to_pipelined_requests() {
+fn hints_come_between_the_responses_to_pipelined_requests() {
     let origin = saying(HINT);
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -50,10 +49,10 @@ fn hints_are_between_the_answers_to_pipelined_requests() {
     }
 }
 
-/// What the gateway says in the final response, what the route edits there, and
-/// cookies.
+/// Interim responses lose the fields that the gateway writes into final responses, those
+/// that the route edits, and cookies.
 #[test]
-fn hints_say_nothing_for_the_gateway() {
+fn hints_lose_the_fields_of_the_gateway() {
     let origin = saying(
         "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\nX-Ratelimit-Limit: 9\r\n\
          X-Ratelimit-Remaining: 9\r\nRateLimit-Policy: \"a\";q=9\r\nRateLimit: \"a\";r=9\r\n\
@@ -80,7 +79,7 @@ fn a_client_of_http_1_0_gets_no_hints() {
 }
 
 #[test]
-fn a_flood_of_hints_has_a_bound() {
+fn a_flood_of_hints_is_bounded() {
     let origin = Origin::answering(|_| format!("{}{OK}", HINT.repeat(1000)));
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -93,7 +92,7 @@ fn a_flood_of_hints_has_a_bound() {
 }
 
 #[test]
-fn a_100_of_the_backend_is_not_the_clients() {
+fn a_100_of_the_backend_is_not_relayed() {
     let origin = saying("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 102 Processing\r\n\r\n");
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -103,7 +102,7 @@ fn a_100_of_the_backend_is_not_the_clients() {
 }
 
 #[test]
-fn a_hint_before_noise_promises_nothing() {
+fn a_hint_before_invalid_bytes_is_followed_by_a_failure() {
     let origin = Origin::answering(|_| format!("{HINT}\u{1}\u{2}\r\n\r\n"));
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -113,7 +112,7 @@ fn a_hint_before_noise_promises_nothing() {
 }
 
 #[test]
-fn a_body_is_asked_for_when_somebody_reads_it() {
+fn a_100_is_sent_when_the_body_is_read() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -125,7 +124,7 @@ fn a_body_is_asked_for_when_somebody_reads_it() {
 }
 
 #[test]
-fn a_body_that_nobody_will_read_is_not_asked_for() {
+fn no_100_is_sent_for_a_body_that_is_not_read() {
     let gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes: [{ path: \"/*\", respond: { body: ok } }]\n",

@@ -1,5 +1,5 @@
-//! Keys of tokens that are fetched from an issuer: they come late, change, and stay
-//! in force while the issuer is away or sends something else.
+//! Keys of tokens that are fetched from an issuer: they arrive late, change, and stay in
+//! use while the issuer is unavailable or sends something else.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -96,7 +96,7 @@ fn policed(jwks: &str, policy: &str) -> String {
 fn quick(issuer: &Issuer) -> Gateway {
     let jwks = format!("{{ url: \"{}\", refresh: 1s }}", issuer.url());
     let gateway = Gateway::start(&demanding(&jwks));
-    eventually("keys come", || gateway.log().contains("a new key set is in force"));
+    eventually("keys come", || gateway.log().contains("a new key set is in use"));
     gateway
 }
 
@@ -110,7 +110,7 @@ fn statuses(gateway: &Gateway) -> [u16; 2] {
 }
 
 #[test]
-fn the_keys_of_an_issuer_are_in_force_from_the_start_and_change_with_it() {
+fn the_keys_of_an_issuer_are_used_from_the_start_and_change_with_it() {
     let issuer = Issuer::new(&["ed25519"]);
     let gateway = quick(&issuer);
     assert_eq!(statuses(&gateway), [200, 401], "{}", gateway.log());
@@ -121,7 +121,7 @@ fn the_keys_of_an_issuer_are_in_force_from_the_start_and_change_with_it() {
     eventually("a new key comes beside the old one", || statuses(&gateway) == [200, 200]);
     issuer.says(good(&["p256"]));
     eventually("the old one goes", || statuses(&gateway) == [401, 200]);
-    assert!(gateway.log().contains("a new key set is in force"), "{}", gateway.log());
+    assert!(gateway.log().contains("a new key set is in use"), "{}", gateway.log());
     assert!(!gateway.log().contains("of=all"), "a query may be a secret");
 }
 
@@ -138,7 +138,7 @@ fn a_short_form_names_a_url_or_a_file() {
 }
 
 #[test]
-fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
+fn whatever_an_issuer_sends_its_last_valid_keys_stay_in_use() {
     let issuer = Issuer::new(&["ed25519"]);
     let gateway = quick(&issuer);
     let huge = format!("{{\"keys\":[{}]}}", "{},".repeat(100_000));
@@ -147,7 +147,7 @@ fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
     for (answer, said) in [
         ("HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n".to_owned(), "has the status 500"),
         (redirect.to_owned(), "is a redirect (status 302), which is not followed"),
-        (ok("<html>not a key set</html>"), "no JSON Web Key Set: there is a mistake in its line 1"),
+        (ok("<html>not a key set</html>"), "not a JSON Web Key Set: it has a mistake in line 1"),
         (ok("{\"keys\":[]}"), "the key set has no key for the algorithms"),
         (ok(&huge), "larger than 262144 bytes"),
         (
@@ -161,13 +161,13 @@ fn whatever_an_issuer_says_its_last_good_keys_stay_in_force() {
         eventually(said, || gateway.log().contains(said));
         assert_eq!(statuses(&gateway), [200, 401], "{said}");
     }
-    assert!(gateway.log().contains("the one of before stays in force"));
+    assert!(gateway.log().contains("the previous one stays in use"));
     issuer.says(good(&["p256"]));
     eventually("it is itself again", || statuses(&gateway) == [401, 200]);
 }
 
 #[test]
-fn tokens_hold_while_their_issuer_is_away() {
+fn tokens_stay_valid_while_their_issuer_is_unavailable() {
     let issuer = Reserved::new();
     let publish = |answer: String| {
         use std::io::{Read as _, Write as _};
@@ -182,7 +182,9 @@ fn tokens_hold_while_their_issuer_is_away() {
     let url = format!("{{ url: \"http://{}/keys\", refresh: 1s }}", issuer.address());
     let gateway = Gateway::start(&demanding(&url));
     once.join().expect("it was asked");
-    eventually("nobody is there", || gateway.log().contains("the server cannot be reached"));
+    eventually("the issuer is unreachable", || {
+        gateway.log().contains("the server cannot be reached")
+    });
     assert_eq!(statuses(&gateway), [200, 401]);
     publish(good(&["p256"]));
     eventually("it is back", || statuses(&gateway) == [401, 200]);
@@ -190,8 +192,8 @@ fn tokens_hold_while_their_issuer_is_away() {
 
 #[test]
 fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
-    let nobody = Reserved::new();
-    let url = format!("\"http://{}/keys\"", nobody.address());
+    let unreachable = Reserved::new();
+    let url = format!("\"http://{}/keys\"", unreachable.address());
     let gateway = Gateway::start(&demanding(&url));
     let mut client = gateway.client();
     let refused = client.get("/", &[&bearer("ed25519", "ed25519")]);
@@ -202,13 +204,13 @@ fn until_the_first_keys_come_a_good_token_is_not_called_a_bad_one() {
     assert_eq!(client.get("/", &["Authorization: Bearer a.b.c"]).status, 401, "it is none");
     let lines = gateway.access_lines(1);
     assert_eq!(lines[0]["outcome"], "keys_away");
-    assert!(gateway.log().contains("until it comes, no token is verified"), "{}", gateway.log());
+    assert!(gateway.log().contains("until then, no token is valid"), "{}", gateway.log());
 }
 
 #[test]
 fn until_the_first_keys_come_a_policy_may_count_by_address() {
-    let nobody = Reserved::new();
-    let url = format!("\"http://{}/keys\"", nobody.address());
+    let unreachable = Reserved::new();
+    let url = format!("\"http://{}/keys\"", unreachable.address());
     let tokens = || [bearer("ed25519", "ed25519"), bearer("p256", "p256")];
     for (missing, expected) in [("ip", [200, 429]), ("skip", [200, 429]), ("deny", [503, 503])] {
         let policy = format!("key: user, limit: 1/day, missing_key: {missing}");
@@ -218,7 +220,7 @@ fn until_the_first_keys_come_a_policy_may_count_by_address() {
 }
 
 #[test]
-fn a_slow_issuer_delays_a_start_only_so_much() {
+fn a_slow_issuer_delays_a_start_for_a_bounded_time() {
     let issuer = Origin::serving(|_, read| {
         while read().is_some() {
             thread::sleep(PATIENCE);
@@ -233,7 +235,7 @@ fn a_slow_issuer_delays_a_start_only_so_much() {
 }
 
 #[test]
-fn a_key_that_is_missed_is_fetched_early_and_a_flood_of_them_is_not_one_of_questions() {
+fn an_unknown_key_is_fetched_early_and_a_flood_of_them_causes_few_fetches() {
     let issuer = Issuer::new(&["ed25519"]);
     let start = crate::support::now();
     let gateway = Gateway::start(&demanding(&format!("\"{}\"", issuer.url())));
@@ -258,7 +260,7 @@ fn a_key_that_is_missed_is_fetched_early_and_a_flood_of_them_is_not_one_of_quest
 }
 
 #[test]
-fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
+fn a_reload_keeps_fetched_keys_and_refuses_an_unreachable_source() {
     let issuer = Issuer::new(&["ed25519"]);
     let jwks = format!("\"{}\"", issuer.url());
     let gateway = Gateway::start(&demanding(&jwks));
@@ -268,15 +270,15 @@ fn a_reload_keeps_what_was_fetched_and_takes_no_place_where_nothing_is() {
     let other = Issuer::new(&["p256"]);
     gateway.reload(&demanding(&format!("\"{}\"", other.url())));
     assert_eq!(statuses(&gateway), [401, 200]);
-    let nobody = Reserved::new();
-    gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", nobody.address())));
-    let refused = "not reloaded, the running configuration stays: the key set cannot be had";
+    let unreachable = Reserved::new();
+    gateway.rewrite(&demanding(&format!("\"http://{}/keys\"", unreachable.address())));
+    let refused = "not reloaded, the running configuration stays: the key set cannot be fetched";
     eventually(refused, || gateway.log().contains(refused));
     assert_eq!(statuses(&gateway), [401, 200]);
 }
 
 #[test]
-fn an_issuer_is_known_by_its_certificate() {
+fn an_issuer_is_verified_by_its_certificate() {
     let made = Certificates::temporary("127.0.0.1");
     let publishing = format!(
         "listeners: [{{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {}, key: {} }}] }} }}]\n\

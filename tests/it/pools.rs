@@ -1,4 +1,4 @@
-//! Connections to origins: kept, reused, found closed; and who gets the next request.
+//! Connections to origins: kept, reused, found closed; and the choice of the endpoint.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::support::{Gateway, Origin, PATIENCE, eventually};
 
 const ONE_WORKER: &str = "runtime: { workers: 1 }";
 
-/// An origin that answers one request on each connection, closes it without
-/// having said so, and counts the connections it has closed.
+/// An origin that responds to one request on each connection, closes it without having
+/// announced it, and counts the closed connections.
 fn closing_after_one() -> (Origin, Arc<AtomicUsize>) {
     let closed = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&closed);
@@ -40,7 +40,7 @@ fn a_connection_serves_many_requests() {
 }
 
 #[test]
-fn a_connection_is_not_kept_if_none_may_be() {
+fn a_connection_is_not_kept_if_max_idle_is_zero() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "keep_alive: { max_idle: 0 }", ONE_WORKER);
     let mut client = gateway.client();
@@ -56,7 +56,7 @@ fn a_connection_that_the_origin_closes_is_not_used_again() {
         if read().is_some() {
             let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
             let _ = stream.write_all(answer);
-            // Whatever came now would be lost.
+            // A request that arrived now would be lost.
             let _ = read();
         }
     });
@@ -69,9 +69,9 @@ fn a_connection_that_the_origin_closes_is_not_used_again() {
     assert_eq!((origin.received().len(), origin.connections()), (5, 5));
 }
 
-/// A kept connection may be closed at any time. That costs no client an error.
+/// An idle connection may be closed at any time. No client gets an error for it.
 #[test]
-fn a_kept_connection_found_closed_costs_nothing() {
+fn a_closed_idle_connection_fails_no_request() {
     let (origin, closed) = closing_after_one();
     let gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
     let mut client = gateway.client();
@@ -84,10 +84,10 @@ fn a_kept_connection_found_closed_costs_nothing() {
     assert_eq!(origin.received().len(), 6, "nothing was sent twice");
 }
 
-/// The origin reads a second request on the kept connection and closes it
-/// unanswered: what may be repeated is, and nothing else.
+/// The origin reads a second request on the idle connection and closes it without a
+/// response. Only idempotent requests are sent again.
 #[test]
-fn only_what_may_be_repeated_is_sent_again() {
+fn only_idempotent_requests_are_sent_again() {
     for (method, status, received) in [("GET", 200, 3), ("POST", 502, 2)] {
         let first = AtomicUsize::new(0);
         let origin = Origin::serving(move |stream, read| {
@@ -109,9 +109,9 @@ fn only_what_may_be_repeated_is_sent_again() {
     }
 }
 
-/// An unread rest on a kept connection would be taken for the next response.
+/// Unread bytes on an idle connection could be taken for the next response.
 #[test]
-fn bytes_after_a_response_are_no_response() {
+fn bytes_after_a_response_are_not_taken_for_the_next() {
     let origin = Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default();
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
@@ -124,9 +124,9 @@ fn bytes_after_a_response_are_no_response() {
     }
 }
 
-/// Some servers say so when they close a connection that waited for too long.
+/// Some servers send a response when they close a connection that is idle for too long.
 #[test]
-fn an_answer_that_nobody_asked_for_is_nobodys() {
+fn a_response_without_a_request_is_dropped() {
     let said = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&said);
     let origin = Origin::serving(move |stream, read| {
@@ -147,7 +147,7 @@ fn an_answer_that_nobody_asked_for_is_nobodys() {
 }
 
 #[test]
-fn a_body_where_none_may_be_is_no_response() {
+fn a_body_where_none_is_allowed_is_not_taken_for_a_response() {
     let origin = Origin::answering(|_| {
         "HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
             .to_owned()
@@ -162,7 +162,7 @@ fn a_body_where_none_may_be_is_no_response() {
 }
 
 #[test]
-fn a_connection_that_waited_for_too_long_is_not_used_again() {
+fn an_idle_connection_is_not_used_after_its_timeout() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "keep_alive: { idle: 100ms }", ONE_WORKER);
     let mut client = gateway.client();
@@ -172,9 +172,9 @@ fn a_connection_that_waited_for_too_long_is_not_used_again() {
     assert_eq!(origin.connections(), 2);
 }
 
-/// Nobody asks for anything any more, and still the connection is closed.
+/// Without further requests.
 #[test]
-fn a_connection_that_waited_for_too_long_is_closed() {
+fn an_idle_connection_is_closed_after_its_timeout() {
     let (sender, closed) = std::sync::mpsc::channel();
     let origin = Origin::serving(move |stream, read| {
         read();
@@ -186,9 +186,9 @@ fn a_connection_that_waited_for_too_long_is_closed() {
     assert_eq!(closed.recv_timeout(PATIENCE), Ok(true));
 }
 
-/// However requests end, neither they nor their connections leave a file behind.
+/// However requests end, the file descriptors of their connections are closed.
 #[test]
-fn nothing_stays_open() {
+fn no_file_descriptor_stays_open() {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             if request.line().contains("/silent") {
@@ -215,7 +215,7 @@ fn nothing_stays_open() {
 }
 
 #[test]
-fn each_endpoint_gets_its_turn() {
+fn endpoints_take_turns() {
     let origins = [Origin::hello(), Origin::hello(), Origin::hello()];
     let endpoints: Vec<_> =
         origins.iter().map(|origin| format!("\"http://{}\"", origin.address())).collect();

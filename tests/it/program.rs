@@ -1,4 +1,4 @@
-//! The program as it is typed: exit codes, and what it prints.
+//! The command line: exit codes and output.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ const GOOD: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n\
 const BAD: &str = "listeners: [{ address: nowhere }]\n\
                    routes: [{ path: \"/*\", respond: { body: ok }, polices: [x] }]\n";
 
-/// A file of this text, in a directory that lives as long as the first value.
+/// A file with this text, in a directory that exists as long as the first value.
 fn file(text: &str) -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().expect("a directory");
     let path: PathBuf = directory.path().join("gateway.yaml");
@@ -19,7 +19,7 @@ fn file(text: &str) -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_wrong_usage() {
+fn a_missing_file_is_wrong_usage() {
     for command in ["run", "check"] {
         let output = Program::run(&[command, "-c", "/nowhere/gateway.yaml"]);
         assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{command}");
@@ -30,7 +30,7 @@ fn a_file_that_is_not_there_is_wrong_usage() {
 }
 
 #[test]
-fn a_broken_file_is_reported_whole() {
+fn a_broken_file_is_reported_completely() {
     let (_directory, path) = file(BAD);
     let reports = ["run", "check"].map(|command| {
         let output = Program::run(&[command, "-c", &path]);
@@ -44,7 +44,7 @@ fn a_broken_file_is_reported_whole() {
 }
 
 #[test]
-fn a_good_file_is_called_good() {
+fn a_valid_file_is_reported_as_good() {
     let (_directory, path) = file(GOOD);
     let output = Program::run(&["check", "-c", &path]);
     assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
@@ -53,7 +53,7 @@ fn a_good_file_is_called_good() {
 }
 
 #[test]
-fn a_table_shows_which_requests_go_where() {
+fn a_table_shows_the_routes() {
     let (_directory, path) = file(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          upstreams: { app: { endpoints: [\"builtin:echo\"] } }\n\
@@ -83,9 +83,9 @@ The first route that matches is taken. A request that matches none gets 404.
     );
 }
 
-/// What stands for a secret is shown as it is written.
+/// A value that may be secret is shown as it is written.
 #[test]
-fn a_table_does_not_show_what_a_variable_stands_for() {
+fn a_table_does_not_show_the_values_of_variables() {
     let hook = "{ path: \"/hooks/${HOOK:-hush}\", hosts: [\"${HOST:-hush}.test\"], respond: {} }";
     let (_directory, path) = file(&GOOD.replace("routes: [", &format!("routes: [{hook}, ")));
     let output = Program::run(&["check", "--routes", "-c", &path]);
@@ -98,7 +98,7 @@ fn a_table_does_not_show_what_a_variable_stands_for() {
 }
 
 #[test]
-fn a_table_has_no_columns_in_which_all_routes_are_alike() {
+fn a_table_omits_columns_in_which_all_routes_are_equal() {
     let (_directory, path) = file(GOOD);
     let output = Program::run(&["check", "--routes", "-c", &path]);
     let table = "ORDER  NAME  PATH  POLICIES  ACTION\n1      -     /*    -         respond 200\n\n\
@@ -107,7 +107,7 @@ fn a_table_has_no_columns_in_which_all_routes_are_alike() {
 }
 
 #[test]
-fn a_port_in_use_is_said_in_one_line() {
+fn a_port_in_use_is_reported_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
     let (_directory, path) = file(&GOOD.replace("127.0.0.1:0", &address));
@@ -120,7 +120,7 @@ fn a_port_in_use_is_said_in_one_line() {
 }
 
 #[test]
-fn an_access_log_that_cannot_be_opened_is_said_in_one_line() {
+fn an_access_log_that_cannot_be_opened_is_reported_in_one_line() {
     let log = "telemetry: { access_log: { path: /nowhere/access.log } }\n";
     let (_directory, path) = file(&format!("{GOOD}{log}"));
     let output = Program::run(&["run", "-c", &path]);
@@ -130,7 +130,7 @@ fn an_access_log_that_cannot_be_opened_is_said_in_one_line() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_wrong_usage() {
+fn contradictory_arguments_are_wrong_usage() {
     for arguments in [
         &["run", "--prot", "80"][..],
         &["serve"],
@@ -182,7 +182,7 @@ fn completions_are_for_the_program() {
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_succeed() {
     let version = Program::run(&["--version"]);
     let text = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!((version.code, version.stdout), (Some(0), text));
@@ -215,7 +215,7 @@ fn a_gateway_runs_without_a_file() {
     assert_eq!(origin.received().len(), 3);
 }
 
-/// The first thing that a new user does.
+/// The first command of a new user.
 #[test]
 fn the_shipped_configuration_does_what_it_says() {
     let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/gateway.yaml");

@@ -1,12 +1,12 @@
-//! How a refusal looks to those who do not read problem documents, and whom it
-//! never meets.
+//! Refusals for clients that do not read problem documents, and requests that are never
+//! refused.
 
 use crate::support::{Origin, Place, on_every_store};
 
 on_every_store!(
     a_preflight_is_not_counted_but_other_options_are,
-    a_policy_can_refuse_in_its_own_words,
-    a_grpc_call_is_refused_in_grpcs_own_terms,
+    a_policy_may_configure_its_refusal,
+    a_grpc_call_is_refused_with_a_grpc_status,
 );
 
 fn a_preflight_is_not_counted_but_other_options_are(place: Place) {
@@ -20,7 +20,7 @@ fn a_preflight_is_not_counted_but_other_options_are(place: Place) {
     assert_eq!(status(&preflight), 200);
 }
 
-fn a_policy_can_refuse_in_its_own_words(place: Place) {
+fn a_policy_may_configure_its_refusal(place: Place) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, response: { status: 503, \
                   content_type: application/json, \
@@ -40,7 +40,7 @@ fn a_policy_can_refuse_in_its_own_words(place: Place) {
     assert_eq!(said["wait"], refused.number("Retry-After"));
 }
 
-fn a_grpc_call_is_refused_in_grpcs_own_terms(place: Place) {
+fn a_grpc_call_is_refused_with_a_grpc_status(place: Place) {
     let origin = Origin::hello();
     let gateway = place.limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();

@@ -1,4 +1,4 @@
-//! Another configuration while clients are being served: nothing is lost by it.
+//! Reloads while clients are served, without lost requests.
 
 use std::os::unix::fs::symlink;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
 
 const LISTENER: &str = "listeners: [{ address: \"127.0.0.1:0\" }]\n";
 
-/// Answers everything here, limited to so much.
+/// A gateway that responds to all requests itself, with this limit.
 fn limited(limit: &str) -> String {
     format!(
         "{LISTENER}policies: {{ p: {{ key: ip, limit: {limit} }} }}\n\
@@ -18,12 +18,13 @@ fn limited(limit: &str) -> String {
     )
 }
 
-/// Answers everything here with this text.
+/// A gateway that responds to all requests with this text.
 fn saying(text: &str) -> String {
     format!("{LISTENER}routes: [{{ path: /*, respond: {{ body: {text} }} }}]\n")
 }
 
-/// Forwards everything to this origin, with further fields of the route.
+/// A gateway that forwards all requests to this origin. `route`: further fields of the
+/// route.
 fn forwarding(origin: &Origin, route: &str) -> String {
     format!(
         "{LISTENER}upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
@@ -33,7 +34,7 @@ fn forwarding(origin: &Origin, route: &str) -> String {
 }
 
 #[test]
-fn a_changed_limit_holds_at_once_for_what_was_counted_before() {
+fn a_changed_limit_applies_at_once_to_existing_counters() {
     let gateway = Gateway::start(&limited("2/day"));
     let mut client = gateway.client();
     let statuses = [1, 2, 3].map(|_| client.get("/", &[]).status);
@@ -64,10 +65,10 @@ fn without_a_file_a_signal_changes_nothing() {
     assert_eq!(gateway.client().get("/", &[]).status, 200);
 }
 
-/// As Kubernetes mounts a ConfigMap: a link to a link to a directory, of which
-/// the second is exchanged.
+/// As Kubernetes mounts a ConfigMap: a link to a link to a directory. The second link is
+/// replaced.
 #[test]
-fn a_file_that_is_exchanged_behind_links_is_read_again() {
+fn a_file_that_is_replaced_behind_links_is_read_again() {
     let gateway = Gateway::start(&saying("first"));
     let file = gateway.file();
     let directory = file.parent().expect("a directory");
@@ -89,7 +90,7 @@ fn a_file_that_is_exchanged_behind_links_is_read_again() {
 }
 
 #[test]
-fn a_broken_file_changes_nothing_and_the_log_says_what_is_wrong_with_it() {
+fn a_broken_file_changes_nothing_and_the_log_reports_the_mistake() {
     let gateway = Gateway::start(&saying("good"));
     gateway.rewrite(&limited("many"));
     eventually("it is refused", || gateway.log().contains("not reloaded"));
@@ -100,10 +101,9 @@ fn a_broken_file_changes_nothing_and_the_log_says_what_is_wrong_with_it() {
     assert_eq!(gateway.client().get("/", &[]).text(), "better");
 }
 
-/// Whether the file that it names is not there or makes no sense: it is the fault
-/// that has to be mended, and nothing else.
+/// The file that it names is missing or invalid. Correcting that file is enough.
 #[test]
-fn a_file_that_a_broken_one_names_is_read_again_when_it_is_mended() {
+fn a_corrected_file_that_a_broken_one_names_is_read_again() {
     let gateway = Gateway::start(&saying("old"));
     let named = gateway.file().with_file_name("limit");
     gateway.rewrite(&limited("1/s").replace("limit: 1/s", "limit: \"${file:limit}\""));
@@ -116,7 +116,7 @@ fn a_file_that_a_broken_one_names_is_read_again_when_it_is_mended() {
 }
 
 #[test]
-fn a_request_under_way_ends_as_it_began() {
+fn a_request_in_progress_keeps_its_configuration() {
     let (go, may_go) = mpsc::channel::<()>();
     let may_go = Mutex::new(may_go);
     let origin = Origin::answering(move |_| {
@@ -155,7 +155,7 @@ fn connections_to_an_upstream_that_did_not_change_are_kept() {
 }
 
 #[test]
-fn listeners_come_and_go() {
+fn listeners_are_added_and_removed() {
     let two = saying("ok").replacen("[{", "[{ address: \"127.0.0.2:0\" }, {", 1);
     let gateway = Gateway::start(&saying("ok"));
     let mut staying = gateway.client();
@@ -167,12 +167,12 @@ fn listeners_come_and_go() {
     gateway.reload(&saying("ok"));
     let last = leaving.get("/", &[]);
     assert_eq!(last.field("Connection").map(str::to_lowercase).as_deref(), Some("close"));
-    eventually("nobody listens any more", || Client::try_connect(addresses[1]).is_err());
+    eventually("the address is closed", || Client::try_connect(addresses[1]).is_err());
     assert_eq!(staying.get("/", &[]).text(), "ok");
 }
 
 #[test]
-fn what_a_listener_that_is_gone_still_does_has_as_long_as_a_drain() {
+fn requests_of_a_removed_listener_have_the_time_of_a_drain() {
     let (go, wait) = mpsc::channel();
     let wait = Mutex::new(wait);
     let origin = Origin::answering(move |_| {
@@ -197,7 +197,7 @@ fn what_a_listener_that_is_gone_still_does_has_as_long_as_a_drain() {
 }
 
 #[test]
-fn an_address_that_cannot_be_had_changes_nothing() {
+fn an_address_that_is_not_available_changes_nothing() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("it is bound").to_string();
     let gateway = Gateway::start(&saying("good"));
@@ -208,7 +208,7 @@ fn an_address_that_cannot_be_had_changes_nothing() {
 }
 
 #[test]
-fn bounds_of_a_listener_hold_for_later_connections() {
+fn bounds_of_a_listener_apply_to_later_connections() {
     let gateway = Gateway::start(&saying("ok"));
     let fields = ["X-A: 1", "X-B: 2", "X-C: 3"];
     let mut earlier = gateway.client();
@@ -219,7 +219,7 @@ fn bounds_of_a_listener_hold_for_later_connections() {
 }
 
 #[test]
-fn what_takes_a_restart_is_said_and_left_as_it_is() {
+fn changes_that_need_a_restart_are_logged_and_not_applied() {
     let gateway = Gateway::start(&saying("old"));
     gateway.reload(&format!(
         "{}runtime: {{ workers: 1 }}\nstore: {{ memory: {{ max_keys: 5 }} }}\n",
@@ -234,7 +234,7 @@ fn what_takes_a_restart_is_said_and_left_as_it_is() {
 }
 
 #[test]
-fn a_hundred_reloads_under_load_cost_no_request_and_no_memory() {
+fn a_hundred_reloads_under_load_lose_no_request_and_no_memory() {
     let origin = Origin::hello();
     let with = |number: usize| {
         format!(
@@ -252,20 +252,20 @@ fn a_hundred_reloads_under_load_cost_no_request_and_no_memory() {
     for number in 1..=20 {
         gateway.reload(&with(number));
     }
-    let before = gateway.resident_bytes();
+    let before = gateway.resident_kib();
     for number in 21..=100 {
         gateway.reload(&with(number));
     }
-    let grown = gateway.resident_bytes().saturating_sub(before);
+    let grown = gateway.resident_kib().saturating_sub(before);
     let samples = load.stop();
     assert!(samples.len() > 1000, "only {} requests", samples.len());
     assert!(samples.iter().all(|sample| sample.status == 200));
-    assert!(grown < 4 * 1024 * 1024, "{grown} bytes more");
+    assert!(grown < 4 * 1024, "{grown} KiB more");
     assert_eq!(gateway.client().get("/", &[]).number("X-Ratelimit-Limit"), 1_000_100);
 }
 
 #[test]
-fn too_many_connections_for_the_files_are_said_once_and_again_only_if_there_are_more() {
+fn too_many_connections_for_the_files_are_logged_once_and_again_if_there_are_more() {
     let origin = Origin::hello();
     let gateway = Gateway::with_files(300, &origin, "");
     let said = || gateway.log().matches("max_connections adds up to").count();

@@ -1,4 +1,4 @@
-//! What a request has cost, where only its response tells.
+//! Costs of requests that are known only from the response.
 
 use std::io::Write as _;
 use std::sync::Mutex;
@@ -8,10 +8,10 @@ use crate::support::{Client, Origin, Place, on_every_store};
 
 on_every_store!(
     a_field_or_a_document_of_the_response_settles_the_cost,
-    who_has_spent_more_than_there_was_is_in_debt,
-    a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged,
-    what_ends_before_it_tells_its_cost_stays_charged,
-    a_response_costs_by_its_length,
+    a_client_that_has_spent_more_than_remained_is_in_debt,
+    a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged,
+    a_response_that_ends_before_it_states_its_cost_stays_charged,
+    a_response_costs_units_of_its_length,
 );
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\
@@ -23,12 +23,12 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// What remains once one more request has reserved its part.
+/// The units that remain after one more request has reserved its part.
 fn remaining(client: &mut Client) -> u64 {
     client.get("/", &[]).number("X-Ratelimit-Remaining")
 }
 
-/// Answers with the part of the path behind the last slash as the cost.
+/// Responds with the last segment of the path as the cost.
 fn telling() -> Origin {
     Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default();
@@ -57,7 +57,7 @@ fn a_field_or_a_document_of_the_response_settles_the_cost(place: Place) {
     }
 }
 
-fn who_has_spent_more_than_there_was_is_in_debt(place: Place) {
+fn a_client_that_has_spent_more_than_remained_is_in_debt(place: Place) {
     let origin = telling();
     let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { header: x-tokens } }";
     let gateway = place.limiting(&origin, policy);
@@ -68,7 +68,7 @@ fn who_has_spent_more_than_there_was_is_in_debt(place: Place) {
     assert_eq!(origin.received().len(), 1);
 }
 
-fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged(place: Place) {
+fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(place: Place) {
     let (seen, sees) = mpsc::channel();
     let sees = Mutex::new(sees);
     let first = "data: {\"text\":\"a\",\"usage\":{\"total_tokens\":5}}\n\n";
@@ -89,7 +89,7 @@ fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged(place
     for left in [8_000, 7_679, 7_358] {
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n");
         assert_eq!(client.head().number("X-Ratelimit-Remaining"), left);
-        // The origin waits with the rest until this has arrived.
+        // The origin sends the rest after this part has arrived.
         assert_eq!(client.chunk().expect("a chunk").as_deref(), Some(first.as_bytes()));
         seen.send(()).expect("the origin waits");
         let mut rest = Vec::new();
@@ -103,7 +103,7 @@ fn a_stream_of_events_arrives_piece_by_piece_and_its_last_usage_is_charged(place
     }
 }
 
-fn what_ends_before_it_tells_its_cost_stays_charged(place: Place) {
+fn a_response_that_ends_before_it_states_its_cost_stays_charged(place: Place) {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             let _ = stream.write_all(format!("{STREAM}{}", chunk("data: {}\n\n")).as_bytes());
@@ -129,7 +129,7 @@ fn what_ends_before_it_tells_its_cost_stays_charged(place: Place) {
     assert_eq!([0; 2].map(|_| remaining(&mut client)), [4_000, 2_000]);
 }
 
-fn a_response_costs_by_its_length(place: Place) {
+fn a_response_costs_units_of_its_length(place: Place) {
     let origin = Origin::answering(|_| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{}", "x".repeat(3_000))
     });

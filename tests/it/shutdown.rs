@@ -1,4 +1,4 @@
-//! Stopping: what is under way is finished, nothing else is begun.
+//! The stop: requests in progress are finished, and no other is begun.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,11 +7,11 @@ use std::sync::{Mutex, mpsc};
 
 use crate::support::{Client, Gateway, Origin, PATIENCE, eventually};
 
-/// With several, a connection that one of them did not accept any more says
-/// nothing of the others.
+/// With several workers, a connection that one of them refuses would show nothing about
+/// the others.
 const ONE_WORKER: &str = "runtime: { workers: 1 }";
 
-/// An origin that answers half, and the rest when it is told to.
+/// An origin that sends half of a response, and the rest on request.
 fn waiting() -> (Origin, mpsc::Sender<()>) {
     let (go, may_go) = mpsc::channel();
     let may_go = Mutex::new(may_go);
@@ -27,7 +27,7 @@ fn waiting() -> (Origin, mpsc::Sender<()>) {
     (origin, go)
 }
 
-/// A client whose request has arrived at the origin.
+/// A client whose request has reached the origin.
 fn begun(gateway: &Gateway, origin: &Origin) -> Client {
     let mut client = gateway.client();
     client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -40,7 +40,7 @@ fn refuses_connections(gateway: &Gateway) -> bool {
 }
 
 #[test]
-fn a_request_under_way_is_finished_and_no_other_accepted() {
+fn a_request_in_progress_is_finished_and_no_other_accepted() {
     let (origin, go) = waiting();
     let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
     let mut client = begun(&gateway, &origin);
@@ -53,9 +53,9 @@ fn a_request_under_way_is_finished_and_no_other_accepted() {
     assert_eq!(gateway.access_lines(1)[0]["outcome"], "admitted");
 }
 
-/// The file of a secret is a pipe into which nothing is written.
+/// The file of a secret is a pipe that stays empty.
 #[test]
-fn a_reload_that_takes_its_time_does_not_delay_the_stop() {
+fn a_slow_reload_does_not_delay_the_stop() {
     let origin = Origin::hello();
     let mut gateway = Gateway::forwarding(&origin, "", "", ONE_WORKER);
     let pipe = gateway.file().with_file_name("pipe");
@@ -65,7 +65,7 @@ fn a_reload_that_takes_its_time_does_not_delay_the_stop() {
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes: [{ path: \"/*\", respond: { body: \"${file:pipe}\" } }]\n",
     );
-    // Returns when the other end is being read.
+    // Returns when the gateway reads the pipe.
     let _unwritten = OpenOptions::new().write(true).open(pipe).expect("a pipe");
     assert_eq!(gateway.client().get("/", &[]).text(), "hello");
     gateway.terminate();
@@ -73,7 +73,7 @@ fn a_reload_that_takes_its_time_does_not_delay_the_stop() {
 }
 
 #[test]
-fn a_client_whose_answer_has_not_begun_is_told_that_the_connection_ends() {
+fn a_response_that_begins_after_the_stop_closes_its_connection() {
     let (go, may_go) = mpsc::channel::<()>();
     let may_go = Mutex::new(may_go);
     let origin = Origin::serving(move |stream, read| {
@@ -93,7 +93,7 @@ fn a_client_whose_answer_has_not_begun_is_told_that_the_connection_ends() {
 }
 
 #[test]
-fn idle_connections_hold_nothing_up() {
+fn idle_connections_do_not_delay_the_stop() {
     let mut gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\", timeouts: { request_head: 1h, keep_alive: 1h } }]\n\
          routes: [{ path: \"/*\", respond: { body: ok } }]\n\
@@ -102,7 +102,7 @@ fn idle_connections_hold_nothing_up() {
     let mut used = gateway.client();
     assert_eq!(used.get("/", &[]).status, 200);
     let mut fresh = gateway.client();
-    // Whoever is served after the fresh connection shows that it was accepted.
+    // A response to a later connection shows that the new one was accepted.
     assert_eq!(gateway.client().get("/", &["Connection: close"]).status, 200);
     gateway.terminate();
     assert!(used.is_closed() && fresh.is_closed());
@@ -110,7 +110,7 @@ fn idle_connections_hold_nothing_up() {
 }
 
 #[test]
-fn an_interrupt_is_as_good_as_a_termination() {
+fn an_interrupt_stops_like_a_termination() {
     let mut gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes: [{ path: \"/*\", respond: { body: ok } }]\n",
@@ -120,19 +120,19 @@ fn an_interrupt_is_as_good_as_a_termination() {
 }
 
 #[test]
-fn what_takes_longer_than_the_drain_is_cut_off() {
+fn a_request_that_outlasts_the_drain_is_aborted() {
     let (origin, _go) = waiting();
     let mut gateway = Gateway::forwarding(&origin, "", "", "runtime: { drain: 200ms }");
     let mut client = begun(&gateway, &origin);
     gateway.terminate();
     assert_eq!(client.head().status, 200);
-    assert_eq!(client.rest(), b"half ", "no end is made up");
+    assert_eq!(client.rest(), b"half ", "the body is incomplete");
     assert_eq!(gateway.wait().code(), Some(0));
     eventually("the log says why", || gateway.log().contains("drain"));
 }
 
 #[test]
-fn a_second_signal_ends_everything_at_once() {
+fn a_second_signal_stops_at_once() {
     let (origin, _go) = waiting();
     let mut gateway = Gateway::forwarding(&origin, "", "", "runtime: { drain: 1h }");
     let _client = begun(&gateway, &origin);
@@ -142,9 +142,9 @@ fn a_second_signal_ends_everything_at_once() {
     gateway.wait();
 }
 
-/// The log is written in batches: none may be left behind.
+/// The log is written in batches; the last one must be written too.
 #[test]
-fn the_access_log_is_whole_when_the_process_ends() {
+fn the_access_log_is_complete_when_the_process_ends() {
     let mut gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes: [{ path: \"/*\", respond: { body: ok } }]\n",

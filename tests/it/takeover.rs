@@ -17,8 +17,8 @@ use crate::support::{Certificates, Client, Gateway, TlsClient, eventually};
 /// What the certificate is for.
 const NAME: &str = "gateway.test";
 
-/// Clients that ask without end: half of them on connections that they keep as
-/// long as they may, half of them on a new connection for each request.
+/// Clients that send requests without pause: half of them keep their connections as long
+/// as possible, the other half open a connection for each request.
 struct Clients {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -46,7 +46,7 @@ impl Clients {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// What has gone wrong.
+    /// Stops the clients, and returns their errors.
     fn stop(self) -> Vec<String> {
         self.stop.store(true, Ordering::Relaxed);
         let failures = self.threads.into_iter().map(|thread| thread.join().expect("no panic"));
@@ -83,7 +83,7 @@ fn gateway_at(address: SocketAddr) -> Gateway {
     gateway_with(address, "")
 }
 
-/// The same with a further field of its listener.
+/// A gateway with a further field of its listener.
 fn gateway_with(address: SocketAddr, field: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"{address}\", {field} }}]\n\
@@ -91,7 +91,7 @@ fn gateway_with(address: SocketAddr, field: &str) -> Gateway {
     ))
 }
 
-/// A free port at an address of the loopback where no other test looks for one.
+/// A free port at a loopback address that no other test uses.
 fn free_address() -> SocketAddr {
     let [.., one, other] = std::process::id().to_be_bytes();
     let listener =
@@ -114,7 +114,7 @@ fn processes_take_over_from_each_other_under_load_without_a_failed_request() {
     assert_eq!(clients.stop(), [""; 0]);
 }
 
-/// Opens connections without end, asks once on each, and counts the answers.
+/// Opens connections without pause, sends one request on each, and counts the responses.
 async fn ask_on_new_connections(
     client: TlsClient,
     address: SocketAddr,
@@ -133,10 +133,9 @@ async fn ask_on_new_connections(
     }
 }
 
-/// Whether the other process knows their sessions or not, clients of TLS do not
-/// notice that it is another.
+/// TLS clients notice no change, although the next process does not know their sessions.
 #[test]
-fn processes_that_speak_tls_take_over_from_each_other() {
+fn processes_with_tls_take_over_from_each_other() {
     let made = Certificates::temporary(NAME);
     let (certificate, key) = (made.server(), made.server_key());
     let tls = format!("tls: {{ certificates: [{{ cert: {certificate:?}, key: {key:?} }}] }}");

@@ -1,4 +1,4 @@
-//! Which trailers pass, in both directions, over both versions.
+//! The trailers that pass in both directions, over both HTTP versions.
 
 use http::{HeaderMap, HeaderValue};
 
@@ -6,11 +6,11 @@ use crate::support::frames::{DATA, Frames, Outcome, frame, head};
 use crate::support::http::{Answer, Http, block_on, nothing, request};
 use crate::support::{Backend, Endpoint, Gateway, Origin, Speaks};
 
-/// Trailers that only the two ends know.
+/// Trailers that have a meaning only for the backend and the client.
 const KEPT: [&str; 3] = ["grpc-message", "grpc-status", "x-checksum"];
 
-/// Of requests: what belongs in a head, what the gateway writes, and what the
-/// configuration below names, also as a CGI would read it.
+/// Trailers of requests that are removed: fields of heads, fields that the gateway writes,
+/// and fields that the configuration below names, also in the spelling of a CGI.
 const OF_REQUESTS: [&str; 28] = [
     "authorization",
     "content-encoding",
@@ -42,7 +42,7 @@ const OF_REQUESTS: [&str; 28] = [
     "x.removed",
 ];
 
-/// Of responses.
+/// The same for responses.
 const OF_RESPONSES: [&str; 16] = [
     "age",
     "cache-control",
@@ -92,7 +92,7 @@ fn gateway(endpoint: &str) -> Gateway {
     ))
 }
 
-/// Backends of both versions, and where they are.
+/// Backends of both versions, and their addresses.
 fn backends() -> [(Backend, String); 2] {
     [("http", Speaks::Http1), ("h2c", Speaks::Http2 { max_streams: 100 })].map(
         |(scheme, speaks)| {
@@ -109,12 +109,12 @@ fn names(headers: &HeaderMap) -> Vec<&str> {
     names
 }
 
-/// The trailers of the requests that a backend has seen.
+/// The trailers of the requests that a backend has received.
 fn seen(backend: &Backend) -> Vec<Option<HeaderMap>> {
     backend.seen().into_iter().map(|request| request.trailers).collect()
 }
 
-/// A body of chunks that ends with these trailers.
+/// A chunked body that ends with these trailers.
 fn chunked(trailers: &[&str]) -> String {
     let trailers: String = trailers.iter().map(|name| format!("{name}: 1\r\n")).collect();
     format!("2\r\nhi\r\n0\r\n{trailers}\r\n")
@@ -152,7 +152,7 @@ fn over_http_2(gateway: &Gateway, trailers: &[&str], is_announced: bool) -> Outc
 }
 
 #[test]
-fn trailers_of_requests_have_no_field_of_a_head() {
+fn request_trailers_lose_fields_of_heads() {
     for (backend, endpoint) in backends() {
         let gateway = gateway(&endpoint);
         let all = [&KEPT[..], &OF_REQUESTS, &OF_CONNECTION].concat();
@@ -168,7 +168,7 @@ fn trailers_of_requests_have_no_field_of_a_head() {
 }
 
 #[test]
-fn trailers_of_which_nothing_is_left_cost_no_request() {
+fn a_request_whose_trailers_are_all_removed_passes() {
     for (backend, endpoint) in backends() {
         let gateway = gateway(&endpoint);
         for name in [&OF_REQUESTS[..], &OF_CONNECTION].concat() {
@@ -181,7 +181,7 @@ fn trailers_of_which_nothing_is_left_cost_no_request() {
 }
 
 #[test]
-fn trailers_that_are_sent_again_have_no_field_of_a_head() {
+fn trailers_that_are_sent_again_lose_fields_of_heads() {
     for (backend, endpoint) in backends() {
         let gateway = gateway(&endpoint);
         let all = [&KEPT[..], &OF_REQUESTS, &OF_CONNECTION].concat();
@@ -194,9 +194,9 @@ fn trailers_that_are_sent_again_have_no_field_of_a_head() {
     }
 }
 
-/// HTTP/1 announces trailers in the head, which is gone when those of HTTP/2 come.
+/// HTTP/1 announces trailers in the head, which has been sent when those of HTTP/2 arrive.
 #[test]
-fn over_http_1_only_trailers_that_are_announced_pass() {
+fn over_http_1_only_announced_trailers_pass() {
     for ((backend, endpoint), unannounced) in backends().into_iter().zip([None, Some(&KEPT[..])]) {
         let gateway = gateway(&endpoint);
         for is_announced in [true, false] {
@@ -212,7 +212,7 @@ fn over_http_1_only_trailers_that_are_announced_pass() {
     }
 }
 
-/// An endpoint of HTTP/2 whose answers end with these trailers.
+/// An endpoint of HTTP/2 whose responses end with these trailers.
 fn ending_with(trailers: &'static [&'static str], is_announced: bool) -> Endpoint {
     Endpoint::answering(move |_, asked| {
         if !asked.ends_stream() {
@@ -255,7 +255,7 @@ fn got_over_http_2(gateway: &Gateway) -> Answer {
 const TE: &str = "TE: trailers\r\n";
 
 #[test]
-fn trailers_of_responses_have_no_field_of_a_head() {
+fn response_trailers_lose_fields_of_heads() {
     let all = [&KEPT[..], &OF_RESPONSES, &OF_CONNECTION].concat();
     let origin = Origin::answering(move |_| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ";
@@ -277,7 +277,7 @@ fn trailers_of_responses_have_no_field_of_a_head() {
 }
 
 #[test]
-fn a_response_whose_trailers_all_go_is_whole() {
+fn a_response_whose_trailers_are_all_removed_is_complete() {
     let endpoint = ending_with(&OF_RESPONSES, true);
     let gateway = gateway(&endpoint.url());
     assert_eq!(got_over_http_1(&gateway, TE), ("2\r\nhi".to_owned(), vec![]));
@@ -285,9 +285,9 @@ fn a_response_whose_trailers_all_go_is_whole() {
     assert_eq!((&answer.body[..], answer.trailers.len()), (&b"hi"[..], 0));
 }
 
-/// A client of HTTP/1 gets those that are announced, if it has said that it takes them.
+/// A client of HTTP/1 gets announced trailers if it has sent `TE: trailers`.
 #[test]
-fn trailers_that_a_client_cannot_take_cost_no_response() {
+fn trailers_that_a_client_does_not_accept_are_dropped() {
     for is_announced in [true, false] {
         let endpoint = ending_with(&KEPT, is_announced);
         let gateway = gateway(&endpoint.url());

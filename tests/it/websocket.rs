@@ -1,4 +1,4 @@
-//! WebSockets: the one protocol to which a connection may change, byte by byte.
+//! WebSockets: the only protocol to which a connection may change.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -17,14 +17,14 @@ use tokio::task::{LocalSet, spawn_local};
 
 use crate::support::{Client, Gateway, Origin, Received, eventually};
 
-/// The key and its answer are the example of RFC 6455, section 1.3.
+/// The key and its accept value are the example of RFC 6455, section 1.3.
 const ASK: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\n\
                    Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 const PLAIN: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// The answer of a backend that grants what `request` asks for.
+/// The response of a backend that accepts the handshake in `request`.
 fn grant(request: &Received) -> String {
     let key = format!(
         "{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
@@ -37,8 +37,8 @@ fn grant(request: &Received) -> String {
     )
 }
 
-/// An origin that grants a WebSocket to whoever asks, gives it to `speak`, and
-/// answers everybody else with `ok`.
+/// An origin that accepts each WebSocket and passes it to `speak`, and responds to all
+/// other requests with `ok`.
 fn granting(speak: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Origin {
     Origin::serving(move |stream, read| {
         while let Some(request) = read() {
@@ -52,7 +52,7 @@ fn granting(speak: impl Fn(&mut TcpStream) + Send + Sync + 'static) -> Origin {
     })
 }
 
-/// One that says everything back until it hears no more, and then `end`.
+/// An origin that echoes all bytes until the end, and then sends `end`.
 fn echoing() -> Origin {
     granting(|stream| {
         let mut bytes = [0; 4096];
@@ -63,7 +63,7 @@ fn echoing() -> Origin {
     })
 }
 
-/// A client to which a WebSocket has been granted.
+/// A client with an open WebSocket.
 fn opened(gateway: &Gateway) -> Client {
     let mut client = gateway.client();
     client.send(ASK.as_bytes());
@@ -73,7 +73,7 @@ fn opened(gateway: &Gateway) -> Client {
 
 /// The gateway once read no more after 16 KiB, and did not see the client leave.
 #[test]
-fn a_client_that_leaves_or_does_not_wait_for_the_answer_frees_its_place() {
+fn a_client_that_disconnects_or_does_not_wait_for_the_response_ends_its_request() {
     let origin = Origin::serving(|stream, read| {
         let is_first = read().is_some_and(|request| request.line().contains("/chat"));
         if !is_first {
@@ -96,7 +96,7 @@ fn a_client_that_leaves_or_does_not_wait_for_the_answer_frees_its_place() {
 }
 
 #[test]
-fn a_websocket_is_asked_for_and_granted_with_all_its_fields() {
+fn a_handshake_passes_with_all_its_fields() {
     let origin = echoing();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -117,7 +117,7 @@ fn a_websocket_is_asked_for_and_granted_with_all_its_fields() {
 }
 
 #[test]
-fn bytes_go_both_ways_until_one_side_has_said_all() {
+fn bytes_pass_both_ways_until_one_side_closes() {
     let origin = echoing();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = opened(&gateway);
@@ -130,9 +130,9 @@ fn bytes_go_both_ways_until_one_side_has_said_all() {
     assert_eq!(client.rest(), b"end");
 }
 
-/// As nginx does: what the client was sent, when it was sent all of it.
+/// Like nginx: the bytes that were sent to the client, after the end of the WebSocket.
 #[test]
-fn the_access_log_says_how_much_a_websocket_has_carried() {
+fn the_access_log_counts_the_bytes_of_a_websocket() {
     let origin = echoing();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = opened(&gateway);
@@ -147,11 +147,11 @@ fn the_access_log_says_how_much_a_websocket_has_carried() {
 }
 
 #[test]
-fn what_is_said_right_behind_the_request_is_not_lost() {
+fn bytes_sent_right_after_the_request_are_not_lost() {
     let origin = echoing();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
-    // Not a request, although it looks like one.
+    // These bytes are not a request, although they look like one.
     client.send(&[ASK.as_bytes(), PLAIN].concat());
     assert_eq!(client.head().status, 101);
     assert_eq!(client.exactly(PLAIN.len()), PLAIN);
@@ -159,7 +159,7 @@ fn what_is_said_right_behind_the_request_is_not_lost() {
 }
 
 #[test]
-fn what_a_backend_says_at_once_reaches_the_client() {
+fn bytes_that_a_backend_sends_at_once_reach_the_client() {
     let origin = Origin::serving(|stream, read| {
         if let Some(request) = read() {
             let _ = stream.write_all(format!("{}welcome", grant(&request)).as_bytes());
@@ -170,7 +170,7 @@ fn what_a_backend_says_at_once_reaches_the_client() {
 }
 
 #[test]
-fn a_client_that_goes_takes_the_backends_connection_along() {
+fn a_client_that_disconnects_closes_the_backends_connection() {
     let (gone, has_gone) = mpsc::channel();
     let origin = granting(move |stream| {
         let _ = stream.read(&mut [0; 1]);
@@ -182,14 +182,14 @@ fn a_client_that_goes_takes_the_backends_connection_along() {
 }
 
 #[test]
-fn a_refusal_is_an_answer_like_any_other() {
+fn a_rejected_handshake_is_an_ordinary_response() {
     let origin = Origin::answering(|request| match request.fields("upgrade").is_empty() {
         true => OK.to_owned(),
         false => "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno".to_owned(),
     });
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
-    // What follows was sent before anybody knew.
+    // The client sends these bytes before it knows that the handshake was rejected.
     client.send(&[ASK.as_bytes(), PLAIN].concat());
     let refused = client.response("GET");
     assert_eq!((refused.status, refused.text().as_str()), (403, "no"));
@@ -198,7 +198,7 @@ fn a_refusal_is_an_answer_like_any_other() {
 }
 
 #[test]
-fn no_other_protocol_is_passed_on() {
+fn no_other_protocol_is_forwarded() {
     let origin = echoing();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let mut client = gateway.client();
@@ -214,7 +214,7 @@ fn no_other_protocol_is_passed_on() {
 }
 
 #[test]
-fn a_backend_that_does_not_know_the_answer_to_the_key_grants_nothing() {
+fn a_backend_with_a_wrong_accept_value_opens_no_websocket() {
     let origin = Origin::answering(|request| {
         grant(request).replace("Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Accept: c2VjcmV0")
     });
@@ -225,7 +225,7 @@ fn a_backend_that_does_not_know_the_answer_to_the_key_grants_nothing() {
 }
 
 #[test]
-fn a_backend_that_changes_the_protocol_unasked_is_not_followed() {
+fn a_change_of_protocol_that_was_not_requested_is_rejected() {
     let origin = Origin::answering(grant);
     let gateway = Gateway::forwarding(&origin, "", "", "");
     assert_eq!(gateway.client().get("/", &[]).status, 502);
@@ -243,7 +243,7 @@ fn a_websocket_is_in_flight_while_it_lasts() {
 }
 
 #[test]
-fn a_websocket_on_which_nobody_speaks_has_an_end() {
+fn an_idle_websocket_is_closed() {
     let origin = echoing();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", timeouts: {{ tunnel: 300ms }} }}]\n\
@@ -256,7 +256,7 @@ fn a_websocket_on_which_nobody_speaks_has_an_end() {
 }
 
 #[test]
-fn a_websocket_of_a_listener_that_is_gone_has_as_long_as_a_drain() {
+fn a_websocket_of_a_closed_listener_ends_with_the_drain() {
     let origin = echoing();
     let with = |listeners: &str| {
         format!(
@@ -273,8 +273,8 @@ fn a_websocket_of_a_listener_that_is_gone_has_as_long_as_a_drain() {
     assert!(client.is_closed());
 }
 
-/// A connection of HTTP/2 that may ask for WebSockets: the answer to a plain
-/// request came behind the settings that allow it.
+/// A connection of HTTP/2 that may open WebSockets: the settings that allow it have
+/// arrived before the response to an ordinary request.
 async fn http2_to(gateway: &Gateway) -> SendRequest<Empty<bytes::Bytes>> {
     let stream = tokio::net::TcpStream::connect(gateway.address()).await.expect("it accepts");
     let shaken = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
@@ -323,9 +323,10 @@ async fn over_http_2_a_websocket_is_a_stream_beside_others() {
     LocalSet::new().run_until(speaking).await;
 }
 
-/// To a client of HTTP/2 any success is a WebSocket, and this is none.
+/// For a client of HTTP/2 each successful status opens a WebSocket, so 200 must become a
+/// failure.
 #[tokio::test]
-async fn over_http_2_a_backend_that_knows_no_websockets_opens_none() {
+async fn over_http_2_a_backend_without_websockets_opens_none() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let speaking = async {

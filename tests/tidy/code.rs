@@ -1,7 +1,7 @@
-//! Rust source without its comments and literals, so that a rule on code does
-//! not stumble over words. Lines stay where they are.
+//! Rust source without its comments and literals, so that a rule on code ignores
+//! their words. Line numbers stay the same.
 
-/// `source` with every comment and literal blanked out.
+/// `source` with blanks in place of every comment and literal.
 pub(crate) fn only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
@@ -25,12 +25,13 @@ pub(crate) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The number of the line, from 1, that holds byte `offset` of `code`.
+/// The number of the line, from 1, that contains byte `offset` of `code`.
 pub(crate) fn line_of(code: &str, offset: usize) -> usize {
     1 + code[..offset].matches('\n').count()
 }
 
-/// Bytes of the comment or literal that `rest` begins with; 0: neither.
+/// The length in bytes of the comment or literal at the start of `rest`; 0 if there is
+/// none.
 fn comment_or_literal(rest: &str) -> usize {
     if rest.starts_with("//") {
         rest.find('\n').unwrap_or(rest.len())
@@ -65,7 +66,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// A lifetime opens with the same mark as a character, but nothing closes it.
+/// A lifetime begins with the same mark as a character, but has no closing mark.
 fn is_char_literal(rest: &str) -> bool {
     let mut chars = rest.chars();
     chars.next() == Some('\'') && (chars.next() == Some('\\') || chars.next() == Some('\''))
@@ -82,8 +83,8 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// Bytes of the raw string whose opening marks `rest` begins with; none for a
-/// raw name.
+/// The length in bytes of the raw string whose opening marks are at the start of
+/// `rest`; none for a raw name.
 fn raw_string(rest: &str) -> Option<usize> {
     let hashes = rest.find(|c| c != '#')?;
     let body = rest[hashes..].strip_prefix('"')?;
@@ -100,27 +101,27 @@ mod tests {
     }
 
     #[test]
-    fn comments_go_and_the_code_around_them_stays() {
+    fn comments_are_removed_and_code_stays() {
         assert_eq!(words("a // b\nc /* d /* e */ f */ g //! h"), ["a", "c", "g"]);
     }
 
     #[test]
-    fn strings_go_with_their_quotes_and_escapes() {
+    fn strings_are_removed_with_quotes_and_escapes() {
         assert_eq!(words(r#"a "b \" c" d b"e" g "//" h"#), ["a", "d", "b", "g", "h"]);
     }
 
     #[test]
-    fn raw_strings_go_but_raw_names_stay() {
+    fn raw_strings_are_removed_and_raw_names_stay() {
         assert_eq!(words("a r\"\\\" b br#\"c \" d\"# e r#type"), ["a", "b", "e", "r#type"]);
     }
 
     #[test]
-    fn characters_go_but_lifetimes_stay() {
+    fn characters_are_removed_and_lifetimes_stay() {
         assert_eq!(words("a '\"' b '\\'' c <'d> 'é' e"), ["a", "b", "c", "<'d>", "e"]);
     }
 
     #[test]
-    fn lines_keep_their_numbers() {
+    fn line_numbers_stay_the_same() {
         let code = only("/* one\ntwo */ \"three\nfour\" here");
         assert_eq!(line_of(&code, code.find("here").unwrap()), 3);
     }

@@ -1,21 +1,119 @@
-//! Documents and golden files: what they point at exists.
+//! Checks that files and tests that documents and golden files refer to exist.
 
-use crate::tree::{Finding, Tree};
+use crate::tree::{File, Finding, Tree};
 
-/// Links from Markdown to files that are not there.
+/// Links in Markdown to files that do not exist.
 pub(crate) fn dead_links(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|file| file.path.ends_with(".md")) {
         for (number, line) in file.lines() {
             for link in links(line) {
                 if !resolve(&file.path, link).is_some_and(|path| tree.contains(&path)) {
-                    let what = format!("`{link}` leads to no file: correct the link or remove it");
+                    let what = format!("`{link}` leads to no file: correct or remove the link");
                     findings.push(file.finding(number, what));
                 }
             }
         }
     }
     findings
+}
+
+/// Links in Markdown to headings that do not exist.
+pub(crate) fn dead_anchors(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| file.path.ends_with(".md")) {
+        for (number, line) in file.lines() {
+            for (link, anchor) in anchors(line) {
+                let path = if link.is_empty() {
+                    Some(file.path.clone())
+                } else {
+                    resolve(&file.path, link)
+                };
+                let target = tree.files().find(|other| Some(&other.path) == path.as_ref());
+                if target.is_some_and(|target| !has_heading(target, anchor)) {
+                    let what = format!("`{link}#{anchor}` leads to no heading: correct the anchor");
+                    findings.push(file.finding(number, what));
+                }
+            }
+        }
+    }
+    findings
+}
+
+/// The links of `line` that have anchors: the file, empty for this one, and the anchor.
+fn anchors(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
+    targets.filter(|target| !target.contains(':')).filter_map(|target| target.split_once('#'))
+}
+
+/// Whether a heading of this file has this anchor: its words in small letters, with
+/// hyphens between them.
+fn has_heading(file: &File, anchor: &str) -> bool {
+    let headings = file.lines().filter_map(|(_, line)| line.strip_prefix('#'));
+    headings.map(|heading| heading.trim_start_matches('#').trim()).any(|heading| {
+        let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).eq(anchor.chars())
+    })
+}
+
+/// The most lines that the description of the architecture may have.
+const MAX_ARCHITECTURE_LINES: usize = 150;
+
+/// A description of the architecture beyond [`MAX_ARCHITECTURE_LINES`].
+pub(crate) fn long_architecture(tree: &Tree) -> Vec<Finding> {
+    let judge = |file: &File| {
+        let count = file.text.lines().count();
+        let what = format!("{count} lines, {MAX_ARCHITECTURE_LINES} at most: shorten it");
+        (count > MAX_ARCHITECTURE_LINES).then(|| file.finding(count, what))
+    };
+    tree.files().filter(|file| file.path == "docs/architecture.md").filter_map(judge).collect()
+}
+
+/// The directories of the project whose files documents name.
+const DIRECTORIES: [&str; 12] = [
+    ".ci",
+    "bench",
+    "benches",
+    "docker",
+    "docs",
+    "examples",
+    "fuzz",
+    "limiter",
+    "packaging",
+    "scripts",
+    "src",
+    "tests",
+];
+
+/// Paths in the inline code of Markdown that do not exist. The changelog may name
+/// files of earlier versions.
+pub(crate) fn missing_paths(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let documents = tree.files().filter(|file| file.path.ends_with(".md"));
+    for file in documents.filter(|file| file.path != "CHANGELOG.md") {
+        for (number, line) in file.lines() {
+            let missing = inline_code(line).filter_map(path_of).filter(|path| !tree.contains(path));
+            findings.extend(missing.map(|path| {
+                file.finding(number, format!("there is no `{path}`: name the path that exists"))
+            }));
+        }
+    }
+    findings
+}
+
+/// The path at the start of a piece of inline code, if it is a path of the project.
+fn path_of(code: &str) -> Option<&str> {
+    let word = code.split_whitespace().next()?.trim_end_matches('/');
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    let (directory, _) = word.split_once('/')?;
+    // The tree leaves the corpus out.
+    let is_known = DIRECTORIES.contains(&directory) && !word.starts_with("fuzz/corpus");
+    (is_known && word.chars().all(is_part)).then_some(word)
+}
+
+/// The inline code of `line`, without its marks.
+fn inline_code(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 /// Golden configurations without a report, and reports without a configuration.
@@ -34,15 +132,15 @@ pub(crate) fn unpaired_reports(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Documents that name the test of each thing they promise.
+/// Documents that name a test for each guarantee.
 const NAMING_TESTS: [&str; 2] = ["docs/http.md", "docs/redis.md"];
 
-/// Tests that documents name and nobody has written.
+/// Tests that documents name and that do not exist.
 pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files().filter(|file| NAMING_TESTS.contains(&&*file.path)) {
         for (number, line) in file.lines() {
-            for name in line.split('`').skip(1).step_by(2).filter(|name| name.contains("::")) {
+            for name in inline_code(line).filter(|name| name.contains("::")) {
                 if !is_test(tree, name) {
                     let what = format!("there is no test `{name}`: name one that shows this");
                     findings.push(file.finding(number, what));
@@ -53,7 +151,8 @@ pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Whether the module of `module::function` has such a test, in itself or beside.
+/// Whether the module of `module::function` has this test, in its own file or in its
+/// file of tests.
 fn is_test(tree: &Tree, name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").unwrap_or_default();
     let module = module.replace("::", "/");
@@ -64,8 +163,8 @@ fn is_test(tree: &Tree, name: &str) -> bool {
         .any(|file| file.text.contains("#[test]") && file.text.contains(&declaration))
 }
 
-/// The targets of `[text](target)` in `line` that are files of the project,
-/// without their anchors.
+/// The targets of `[text](target)` in `line` that are files of the project, without
+/// anchors.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
@@ -73,8 +172,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.is_empty() && !target.contains(':'))
 }
 
-/// The path that `link` in the document at `path` means; none: it leaves the
-/// project.
+/// The path of `link` in the document at `path`; none if it is outside the project.
 fn resolve(path: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();
@@ -93,14 +191,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_followed_from_where_they_stand() {
+    fn links_are_relative_to_their_document() {
         let readme = "[a](docs/a.md#part), [web](https://example.com/x), [here](#anchor)\n";
         let good = [("README.md", readme), ("docs/a.md", "[up](../README.md) [all](./)\n")];
         assert_eq!(dead_links(&Tree::sample(&good)), []);
     }
 
     #[test]
-    fn links_to_nothing_and_out_of_the_project_are_found() {
+    fn dead_links_and_links_out_of_the_project_are_found() {
         let text = "[gone](gone.md)\n[out](../../etc/passwd), [part](a.m)\n";
         let findings = dead_links(&Tree::sample(&[("docs/a.md", text)]));
         assert_eq!(findings.len(), 3);
@@ -108,7 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_are_not_there_are_found() {
+    fn anchors_without_a_heading_are_found() {
+        let text =
+            "# A page\n## One's `long` name\n[a](#ones-long-name) [b](b.md#a-page) [c](#b)\n";
+        let files = [("docs/a.md", text), ("docs/b.md", "# A page\n[d](a.md#gone)\n")];
+        let findings = dead_anchors(&Tree::sample(&files));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].to_string().starts_with("docs/a.md:3: `#b` leads to no heading"));
+        assert!(
+            findings[1].to_string().starts_with("docs/b.md:2: `a.md#gone` leads to no heading")
+        );
+    }
+
+    #[test]
+    fn tests_that_do_not_exist_are_found() {
         let source = "#[test]\nfn it_holds() {}\n";
         let document =
             "| `head::it_holds`, `sub::it_holds` |\n| `x`, `head::gone`, `no::it_holds` |\n";
@@ -123,7 +234,32 @@ mod tests {
     }
 
     #[test]
-    fn golden_files_without_their_other_half_are_found() {
+    fn paths_that_do_not_exist_are_found() {
+        let document = "Run `scripts/test --lib`, read `src/a/` and `src/a/mod.rs`.\n\
+            Not `src/b.rs`, `a/b`, `docs/NAME is long`, `10/h` or `fuzz/corpus/x`.\n";
+        let tree = Tree::sample(&[
+            ("docs/a.md", document),
+            ("CHANGELOG.md", "`src/old.rs`\n"),
+            ("src/a/mod.rs", ""),
+            ("scripts/test", ""),
+        ]);
+        let findings: Vec<String> = missing_paths(&tree).iter().map(Finding::to_string).collect();
+        assert_eq!(findings.len(), 2, "{findings:?}");
+        assert!(findings[0].starts_with("docs/a.md:2: there is no `src/b.rs`"), "{findings:?}");
+        assert!(findings[1].starts_with("docs/a.md:2: there is no `docs/NAME`"), "{findings:?}");
+    }
+
+    #[test]
+    fn a_long_description_of_the_architecture_is_found() {
+        let count = |lines: usize| {
+            let text = "x\n".repeat(lines);
+            long_architecture(&Tree::sample(&[("docs/architecture.md", &text)])).len()
+        };
+        assert_eq!((count(MAX_ARCHITECTURE_LINES), count(MAX_ARCHITECTURE_LINES + 1)), (0, 1));
+    }
+
+    #[test]
+    fn unpaired_golden_files_are_found() {
         let tree = Tree::sample(&[
             ("tests/config/good.yaml", ""),
             ("tests/config/good.report", ""),

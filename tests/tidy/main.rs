@@ -1,13 +1,17 @@
-//! The house rules that the compiler and clippy cannot hold, run as tests.
+//! The house rules that the compiler and clippy cannot check, as tests.
 //!
-//! A rule is a function from the [`Tree`] of the project's files to what it
-//! finds there. Here every rule meets the real tree; beside its code, every rule
-//! meets a small bad tree that it must find fault with.
+//! A rule is a function from the [`Tree`] of the project's files to its findings. The
+//! tests here apply every rule to the real tree. The tests beside each rule apply it to
+//! a small tree with a fault that it must find.
 
 mod code;
+mod cycles;
 mod documents;
 mod layers;
+mod modules;
 mod names;
+mod portability;
+mod prose;
 mod text;
 mod tree;
 
@@ -15,7 +19,7 @@ use std::path::Path;
 
 use tree::{Finding, Tree};
 
-/// Fails with everything that `rule` finds, one line each.
+/// Fails with all findings of `rule`, one line each.
 fn hold(rule: fn(&Tree) -> Vec<Finding>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let tree = Tree::read(root).expect("the files of the project can be read");
@@ -24,9 +28,11 @@ fn hold(rule: fn(&Tree) -> Vec<Finding>) {
 }
 
 #[test]
-fn the_tree_holds_the_sources() {
+fn the_tree_contains_the_sources() {
     let tree = Tree::read(Path::new(env!("CARGO_MANIFEST_DIR"))).expect("readable");
-    for path in ["Cargo.toml", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"] {
+    for path in
+        ["Cargo.toml", "docs/architecture.md", "src/lib.rs", "tests/tidy/main.rs", ".ci/run"]
+    {
         assert!(tree.contains(path), "{path} is missing: the rules would pass by seeing nothing");
     }
 }
@@ -62,22 +68,52 @@ fn imports_point_down() {
 }
 
 #[test]
-fn foreign_crates_stay_where_they_belong() {
+fn no_files_import_each_other() {
+    hold(cycles::import_cycles);
+}
+
+#[test]
+fn linux_is_used_in_one_place() {
+    hold(portability::linux_outside_platform);
+}
+
+#[test]
+fn foreign_crates_are_used_in_their_modules_only() {
     hold(layers::misplaced_crates);
 }
 
 #[test]
-fn nothing_has_a_name_that_says_nothing() {
+fn no_name_contains_an_empty_word() {
     hold(names::empty_words);
 }
 
 #[test]
-fn links_in_documents_lead_to_files() {
+fn documents_name_no_vague_persons() {
+    hold(prose::vague_words);
+}
+
+#[test]
+fn linked_files_exist() {
     hold(documents::dead_links);
 }
 
 #[test]
-fn what_is_said_of_http_is_tested() {
+fn linked_headings_exist() {
+    hold(documents::dead_anchors);
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    hold(documents::missing_paths);
+}
+
+#[test]
+fn the_description_of_the_architecture_is_short() {
+    hold(documents::long_architecture);
+}
+
+#[test]
+fn tests_named_in_documents_exist() {
     hold(documents::missing_tests);
 }
 

@@ -1,5 +1,4 @@
-//! Names that would fit anything, and so say nothing, are not given to files or
-//! items.
+//! Finds files and items with names that say nothing.
 
 use crate::code;
 use crate::tree::{File, Finding, Tree};
@@ -34,7 +33,7 @@ fn declared(line: &str) -> impl Iterator<Item = &str> {
     pairs.filter(|(keyword, _)| DECLARATIONS.contains(keyword)).map(|(_, name)| name)
 }
 
-/// `KeyManager` and `key_manager` alike are `key` and `manager`.
+/// The words of a name: `KeyManager` and `key_manager` are both `key` and `manager`.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in name.chars() {

@@ -5,11 +5,11 @@ use crate::tree::{File, Finding, Tree};
 /// The most lines that a Rust file may have.
 const MAX_LINES: usize = 400;
 
-// Written in pieces, so that this file does not break the rules it holds.
+// Written in pieces, so that this file does not violate its own rules.
 const MARKERS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const MACHINE_PATHS: [&str; 2] = [concat!("/", "work", "/"), concat!("/", "root", "/")];
 
-/// Rust files beyond [`MAX_LINES`].
+/// Rust files with more than [`MAX_LINES`].
 pub(crate) fn too_long(tree: &Tree) -> Vec<Finding> {
     let judge = |file: &File| {
         let count = file.text.lines().count();
@@ -29,10 +29,10 @@ pub(crate) fn no_opening(tree: &Tree) -> Vec<Finding> {
         .collect()
 }
 
-/// Blanks at line ends, tabs, carriage returns, and last lines that do not end.
+/// Blanks at the ends of lines, tabs, carriage returns, and last lines without an end.
 pub(crate) fn blanks(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // A golden configuration may be wrong on purpose, with a tab for instance.
+    // A golden configuration may be wrong intentionally, for example with a tab.
     for file in tree.files().filter(|file| !file.path.starts_with("tests/config/")) {
         for (number, line) in file.text.split('\n').enumerate() {
             if line.ends_with([' ', '\t', '\r']) {
@@ -57,11 +57,11 @@ pub(crate) fn markers(tree: &Tree) -> Vec<Finding> {
     })
 }
 
-/// Paths that exist on the machine of one person only.
+/// Paths that exist on one machine only.
 pub(crate) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     each_line(tree, |line| {
         let path = MACHINE_PATHS.iter().find(|path| line.contains(**path))?;
-        Some(format!("`{path}` is on one machine only: use a path that everybody has"))
+        Some(format!("`{path}` is on one machine only: use a relative path"))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The files of the project, read once, and what a rule finds in them.
+//! The files of the project, and the findings of rules.
 
 use std::fmt;
 use std::fs;
@@ -7,30 +7,30 @@ use std::path::Path;
 
 /// One file.
 pub(crate) struct File {
-    /// From the project's root, with `/` between the parts.
+    /// The path from the project's root, with `/` between the parts.
     pub(crate) path: String,
-    /// Its text; empty if it is none.
+    /// The text of the file; empty if it is not UTF-8.
     pub(crate) text: String,
 }
 
 impl File {
-    /// Whether it is Rust source.
+    /// Whether the file is Rust source.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Its lines with their numbers, from 1.
+    /// The lines with their numbers, from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         (1..).zip(self.text.lines())
     }
 
-    /// A fault in line `line`.
+    /// A finding in line `line`.
     pub(crate) fn finding(&self, line: usize, what: impl Into<String>) -> Finding {
         Finding { path: self.path.clone(), line, what: what.into() }
     }
 }
 
-/// A fault: where, what, and what to do about it.
+/// A violation of a rule: its place, what it is, and how to correct it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     path: String,
@@ -44,13 +44,20 @@ impl fmt::Display for Finding {
     }
 }
 
+impl Finding {
+    /// A fault of the folder at `path`.
+    pub(crate) fn at(path: &str, what: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: 1, what: what.into() }
+    }
+}
+
 /// All files, ordered by path.
 pub(crate) struct Tree {
     files: Vec<File>,
 }
 
 impl Tree {
-    /// Everything below `root` but what git, cargo and fuzzers keep there.
+    /// All files below `root`, except those of git, cargo and fuzzers.
     pub(crate) fn read(root: &Path) -> io::Result<Self> {
         let mut files = Vec::new();
         read_directory(root, "", &mut files)?;
@@ -58,7 +65,7 @@ impl Tree {
         Ok(Self { files })
     }
 
-    /// A tree of `(path, text)`, to try a rule on.
+    /// A tree of `(path, text)`, for tests of rules.
     pub(crate) fn sample(files: &[(&str, &str)]) -> Self {
         let file = |&(path, text): &(&str, &str)| File { path: path.into(), text: text.into() };
         Self { files: files.iter().map(file).collect() }
@@ -91,7 +98,7 @@ fn read_directory(directory: &Path, prefix: &str, files: &mut Vec<File>) -> io::
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = format!("{prefix}{name}");
         let kind = entry.file_type()?;
-        // The inputs of fuzz targets are bytes of any kind.
+        // The inputs of fuzz targets are arbitrary bytes.
         if name == ".git" || name == "target" || path == "fuzz/corpus" {
             continue;
         } else if kind.is_dir() {

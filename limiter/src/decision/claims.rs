@@ -1,11 +1,16 @@
 //! What the policies of a route ask for one request.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::claim::{Claim, ClaimList};
-use super::decision::RETRY_KEYS;
-use super::{Lacking, Outcome};
+use super::decision::{RETRY_KEYS, RETRY_STORE};
+use super::{Decision, Lacking, Lease, Outcome};
+use crate::algorithm::{Retry, Verdict};
 use crate::policy::{KeyFor, Mode, Policy, Subject};
+use crate::store::{Answer, Source, fresh};
+use crate::terms::OnFailure;
+use crate::time::Timestamp;
 
 /// What the policies of a route ask of the store for one request: one claim for
 /// each policy that judges it. Nothing in it refers to the request. `P` borrows the
@@ -15,6 +20,29 @@ pub struct Claims<P> {
     pub(super) list: ClaimList<P>,
     /// Policies in shadow whose key the request lacks.
     pub(super) lacking: Lacking<P>,
+}
+
+impl<P> Claims<P> {
+    /// The same number for requests with the same first key, evenly distributed.
+    pub(crate) fn spread(&self) -> u128 {
+        self.list.first().map_or(0, |claim| claim.key.principal.bits())
+    }
+}
+
+impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
+    /// The decision where no store can be asked: policies whose owner chose so admit,
+    /// all others refuse. Nothing is counted.
+    pub fn unjudged(self, now: Timestamp) -> Decision<P> {
+        let report = |claim: &Claim<P>| {
+            let charge = claim.within();
+            let admitted = charge.terms.on_failure == OnFailure::Allow;
+            let retry = if admitted { Retry::Now } else { Retry::After(RETRY_STORE) };
+            let verdict = Verdict { admitted, retry, ..fresh(&charge, now) };
+            claim.report(&Answer { verdict, source: Source::Nobody }, None)
+        };
+        let reports = self.list.iter().map(report).collect();
+        Decision::combine(reports, self.lacking, Lease::default())
+    }
 }
 
 impl<'r> Claims<&'r Arc<Policy>> {

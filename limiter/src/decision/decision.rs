@@ -18,7 +18,7 @@ use crate::time::Span;
 
 /// After how long a client may ask again that nobody could judge: breakers
 /// look that often whether the store is back.
-const RETRY_STORE: Span = Span::SECOND;
+pub(super) const RETRY_STORE: Span = Span::SECOND;
 
 /// The same for a client whose token cannot be verified yet: a set of keys that
 /// has not come is asked for that often at first.

@@ -87,6 +87,11 @@ impl Lease {
         Self { debts: debts.collect(), taken, began }
     }
 
+    /// The same number for requests that owe the same first counter.
+    pub(crate) fn spread(&self) -> u128 {
+        self.debts.first().map_or(0, |debt| debt.key.principal.bits())
+    }
+
     /// Whether nothing is owed.
     pub const fn is_empty(&self) -> bool {
         self.debts.is_empty()

@@ -77,7 +77,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
     }
 
     /// Whether it would have refused, if its policy were not in shadow.
-    pub(super) fn is_shadow_refused(&self) -> bool {
+    pub fn is_shadow_refused(&self) -> bool {
         self.mode() == Mode::Shadow && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
     }
 

@@ -1,24 +1,24 @@
 //! Finds one number in a stream of server-sent events (WHATWG HTML Standard,
 //! section 9.2) whose data are JSON documents.
 //!
-//! Lines go on into the [`Document`] as they come: no line and no event is kept.
-//! As the standard says, an event counts once a blank line has ended it, so that
-//! one cut short does not.
+//! Lines are passed to the [`Document`] as they arrive: no line and no event is kept. As
+//! the standard demands, an event counts only after the blank line that ends it. An event
+//! that breaks off does not count.
 
 use super::json::Document;
 use super::pointer::Pointer;
 
-/// The only field of an event that matters here.
+/// The only field of an event that is read.
 const DATA: &[u8] = b"data";
 
-/// What may stand at the beginning of a stream, and means nothing.
+/// A stream may begin with it. It has no meaning.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A stream of which some bytes have been read.
 #[derive(Clone, Debug)]
 pub(super) struct Events {
     line: Line,
-    /// Whether the last byte was a CR: if a LF follows, it belongs to it.
+    /// Whether the last byte was a CR. A LF that follows is part of the same line end.
     after_cr: bool,
     /// The event's data.
     document: Document,
@@ -26,23 +26,23 @@ pub(super) struct Events {
     number: Option<u64>,
 }
 
-/// What has been read of the current line.
+/// How much of the current line has been read.
 #[derive(Clone, Copy, Debug)]
 enum Line {
-    /// So many bytes of the [`BYTE_ORDER_MARK`].
+    /// This many bytes of the [`BYTE_ORDER_MARK`].
     Mark(usize),
-    /// So many bytes of the name [`DATA`].
+    /// This many bytes of the name [`DATA`].
     Name(usize),
     /// `data:`
     Colon,
-    /// The data's beginning, at least the blank before it.
+    /// A part of the data, or the blank before it.
     Data,
-    /// Enough to know that it does not matter.
+    /// The line is not a line of data.
     Other,
 }
 
 impl Events {
-    /// No events yet; `pointer` will be looked for in each.
+    /// A stream of which no bytes have been read. Each event is searched for `pointer`.
     pub(super) fn new(pointer: Pointer) -> Self {
         Self {
             line: Line::Mark(0),
@@ -83,11 +83,11 @@ impl Events {
             (self.line, bytes) = match self.line {
                 Line::Other => return,
                 Line::Data => return self.document.read(bytes),
-                // One blank after the colon is not part of the data.
+                // The first blank after the colon is not part of the data.
                 Line::Colon => (Line::Data, if *byte == b' ' { rest } else { bytes }),
                 Line::Name(length) if length == DATA.len() && *byte == b':' => {
-                    // Lines of data are joined by LF. One more, before the first,
-                    // is nothing to JSON.
+                    // Lines of data are joined with LF. A LF before the first line has no
+                    // meaning in JSON.
                     self.document.read(b"\n");
                     (Line::Colon, rest)
                 }
@@ -106,9 +106,9 @@ impl Events {
         }
     }
 
-    /// A blank line ends the event; the stream's first line, blank or not, ends
-    /// none. From a line that says just `data` nothing follows: it would be one
-    /// more empty line in a JSON document.
+    /// A blank line ends the event. The first line of the stream does not, even if it is
+    /// blank. A line that consists of `data` has no effect: it would be one more empty line
+    /// in a JSON document.
     fn end_line(&mut self) {
         let line = std::mem::replace(&mut self.line, Line::Name(0));
         if matches!(line, Line::Name(0)) {

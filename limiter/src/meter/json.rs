@@ -1,8 +1,7 @@
-//! Finds one number in a JSON document (RFC 8259) that arrives in pieces.
+//! Finds one number in a JSON document (RFC 8259) that arrives in chunks.
 //!
-//! Nothing of the document is kept: the state has one size, whatever comes. The
-//! whole document must be valid before its number counts, so a broken one, or
-//! one cut short, has none.
+//! No part of the document is kept: the state has a constant size. The number counts only
+//! if the whole document is valid, so a document that is invalid or breaks off has none.
 
 use super::number::Number;
 use super::pointer::Pointer;
@@ -18,7 +17,7 @@ pub(super) struct Document {
     state: State,
     nesting: Nesting,
     trail: Trail,
-    /// The number that the pointer means, as far as is known.
+    /// The number that the pointer identifies, as far as the document has been read.
     number: Option<u64>,
 }
 
@@ -32,14 +31,14 @@ enum State {
     FirstKey,
     Key,
     Colon,
-    /// A comma, the end of a container, or of the document.
+    /// A comma, or the end of a container or of the document.
     Separator,
     InKey(Text),
     InText(Text),
     InNumber(Number),
     /// The rest of `true`, `false` or `null`.
     InLiteral(&'static [u8]),
-    /// Nothing: this is no JSON.
+    /// Nothing, because the document is invalid.
     Broken,
 }
 
@@ -53,12 +52,12 @@ enum Container {
 #[derive(Clone, Copy, Debug, Default)]
 struct Nesting {
     depth: u32,
-    /// The lowest bit is the innermost container's: set for an array.
+    /// One bit for each container, set for an array. The lowest is the innermost.
     arrays: u128,
 }
 
 impl Document {
-    /// An empty one, in which `pointer` will be looked for.
+    /// A document of which no bytes have been read, in which `pointer` is searched.
     pub(super) fn new(pointer: Pointer) -> Self {
         Self {
             state: State::Value,
@@ -80,8 +79,8 @@ impl Document {
         }
     }
 
-    /// The document has ended: its number, if it is valid and has one. After
-    /// this the next document may begin.
+    /// Ends the document. Returns its number, if it is valid and has one. Then the next
+    /// document may begin.
     pub(super) fn end(&mut self) -> Option<u64> {
         if let State::InNumber(number) = self.state {
             self.end_number(number);
@@ -94,7 +93,7 @@ impl Document {
         number
     }
 
-    /// How many leading bytes change nothing.
+    /// The number of leading bytes that change nothing.
     fn inert_run(&self, bytes: &[u8]) -> usize {
         match &self.state {
             State::Broken => bytes.len(),
@@ -157,8 +156,8 @@ impl Document {
     }
 
     fn begin_value(&mut self, first: u8) -> State {
-        if self.trail.is_on_way() {
-            // A key that stands twice: the last one counts.
+        if self.trail.is_on_path() {
+            // If a key occurs twice, the last one counts.
             self.number = None;
         }
         match first {
@@ -220,7 +219,7 @@ impl Document {
 }
 
 impl Nesting {
-    /// False: the document is nested too deep.
+    /// Returns false if the document is nested too deep.
     fn push(&mut self, container: Container) -> bool {
         if self.depth == MAX_DEPTH {
             return false;

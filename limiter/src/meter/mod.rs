@@ -1,8 +1,8 @@
-//! What a response cost, read from it while it passes through unchanged.
+//! Reads the cost of a response from the response itself, which passes through unchanged.
 //!
-//! A meter looks at the bytes and keeps none of them: its state has one size,
-//! whatever an upstream sends, and no bytes make it panic. What it cannot read
-//! it does not guess.
+//! A meter keeps none of the bytes that it reads: its state has a constant size, whatever
+//! an upstream sends, and no input makes it panic. It never guesses a cost that it cannot
+//! read.
 
 mod events;
 mod json;
@@ -20,39 +20,38 @@ use json::Document;
 use number::Number;
 pub use pointer::{MAX_POINTER_TOKENS, Pointer, PointerError};
 
-/// Where the cost of a response stands.
+/// Where the cost of a response is found.
 ///
-/// A cost is a number as JSON writes it, not negative, and rounded up: `12.3` is
-/// 13, `1e3` is 1000. What 64 bits do not hold is [`u64::MAX`].
+/// A cost is a JSON number that is not negative, rounded up: `12.3` is 13, `1e3` is 1000.
+/// A number that exceeds 64 bits is [`u64::MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeterSpec {
-    /// In this field. Several lines of it must all be the same.
+    /// In this field. If it has several lines, all must be equal.
     Header(HeaderName),
-    /// In the body, which is one JSON document (RFC 8259) of at most 128 levels.
-    /// Where a key stands twice, the last one counts.
+    /// In the body, which is one JSON document (RFC 8259) of at most 128 levels. If a key
+    /// occurs twice, the last one counts.
     Json(Pointer),
-    /// In the body, which is a stream of server-sent events (WHATWG HTML
-    /// Standard, section 9.2): the last event counts whose data are a JSON
-    /// document that has the number. Others, such as `[DONE]`, are passed over.
+    /// In the body, which is a stream of server-sent events (WHATWG HTML Standard, section
+    /// 9.2). The last event counts whose data are a JSON document with the number. Other
+    /// events, such as `[DONE]`, are skipped.
     SseJson(Pointer),
-    /// The length of the body as it is sent: one for each `unit` bytes that have
-    /// been started.
+    /// The length of the body as it is sent, in units, rounded up.
     Bytes {
-        /// Bytes that cost one.
+        /// Bytes per unit.
         unit: NonZeroU64,
     },
 }
 
 /// Reads the cost of one response.
 ///
-/// A body in a `Content-Encoding` other than `identity` is never decoded: its
-/// length can be metered, what stands in it cannot.
+/// A body in a `Content-Encoding` other than `identity` is never decoded: only its length
+/// can be metered.
 #[derive(Clone, Debug)]
 pub struct Meter(Reading);
 
 #[derive(Clone, Debug)]
 enum Reading {
-    /// The body does not matter.
+    /// The cost is known without the body, or it cannot be read.
     Settled(Option<u64>),
     Json(Document),
     Events(Events),
@@ -76,7 +75,7 @@ impl Meter {
         })
     }
 
-    /// Reads the next bytes of the body, which may be cut anywhere.
+    /// Reads the next bytes of the body, which may end anywhere.
     pub fn observe(&mut self, chunk: &[u8]) {
         match &mut self.0 {
             Reading::Settled(_) => {}
@@ -88,8 +87,8 @@ impl Meter {
         }
     }
 
-    /// The cost, when the body has ended or will not go on. None: it is not
-    /// there, or cannot be read.
+    /// The cost, when the body has ended or was broken off; none if it is missing or
+    /// cannot be read.
     pub fn finish(self) -> Option<u64> {
         match self.0 {
             Reading::Settled(cost) => cost,
@@ -107,7 +106,7 @@ fn in_field(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     is_clear.then(|| Number::parse(value.as_bytes().trim_ascii())).flatten()
 }
 
-/// Whether the body is in another form than it means (RFC 9110, section 8.4).
+/// Whether the body is encoded (RFC 9110, section 8.4).
 fn is_encoded(headers: &HeaderMap) -> bool {
     let lines = headers.get_all(CONTENT_ENCODING).iter();
     let codings = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));

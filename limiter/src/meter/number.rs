@@ -1,8 +1,7 @@
-//! A JSON number (RFC 8259, section 6), read digit by digit and rounded up to a
-//! whole one.
+//! A JSON number (RFC 8259, section 6), read byte by byte and rounded up to an integer.
 //!
-//! The result is exact, however many digits there are: it is not taken through
-//! a float, and no digit is kept that cannot change it.
+//! The result is exact for any number of digits: no float is used, and only digits that
+//! can change the result are kept.
 
 /// A number of which some bytes have been read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,13 +18,13 @@ pub(super) struct Number {
     exponent_is_negative: bool,
 }
 
-/// What the last byte was.
+/// The meaning of the last byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     #[default]
     Nothing,
     Minus,
-    /// The zero that stands for the whole digits: none may follow it.
+    /// A leading zero, which no other digit of the integer part may follow.
     Zero,
     Whole,
     Point,
@@ -36,14 +35,14 @@ enum Part {
 }
 
 impl Number {
-    /// The number that all these bytes are; see [`Self::rounded_up`].
+    /// The number that consists of all these bytes; see [`Self::rounded_up`].
     pub(super) fn parse(bytes: &[u8]) -> Option<u64> {
         let mut number = Self::default();
         let is_number = bytes.iter().all(|byte| number.read(*byte)) && number.is_complete();
         is_number.then(|| number.rounded_up()).flatten()
     }
 
-    /// Reads one byte; false: the number ends before it.
+    /// Reads one byte. Returns false if the number has ended before it.
     pub(super) fn read(&mut self, byte: u8) -> bool {
         self.part = match (self.part, byte) {
             (Part::Nothing, b'-') => Part::Minus,
@@ -72,7 +71,7 @@ impl Number {
         true
     }
 
-    /// `shift`: how this digit moves the significand's power of ten.
+    /// Appends a digit. `shift` is its effect on the significand's power of ten.
     fn push(&mut self, digit: u8, shift: i64) {
         if self.significand <= u64::MAX.into() {
             self.significand = self.significand * 10 + u128::from(digit);
@@ -88,8 +87,8 @@ impl Number {
         matches!(self.part, Part::Zero | Part::Whole | Part::Fraction | Part::ExponentDigit)
     }
 
-    /// The least whole number that is not less, or [`u64::MAX`] if that is more
-    /// than 64 bits hold. None: it is negative. `-0` is zero.
+    /// The smallest integer that is not less than the number, or [`u64::MAX`] if it exceeds
+    /// 64 bits; none if the number is negative. `-0` is zero.
     pub(super) fn rounded_up(&self) -> Option<u64> {
         if self.significand == 0 {
             return Some(0);
@@ -105,7 +104,7 @@ impl Number {
         let factor =
             u32::try_from(power.unsigned_abs()).ok().and_then(|power| 10_u128.checked_pow(power));
         let whole = match factor {
-            // Left-out digits make no difference: they follow one that exceeds 64 bits.
+            // Omitted digits make no difference: the digits before them exceed 64 bits.
             Some(factor) if power >= 0 => self.significand.saturating_mul(factor),
             Some(factor) => {
                 let has_rest = self.has_more || !self.significand.is_multiple_of(factor);
@@ -148,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_as_much_as_can_be_said() {
+    fn a_number_that_is_too_large_is_the_largest_number() {
         for text in ["18446744073709551616", "1e20", "1e999999999999999999999", "9e38", "9e39"] {
             assert_eq!(Number::parse(text.as_bytes()), Some(u64::MAX), "{text}");
         }
     }
 
     #[test]
-    fn negative_numbers_and_other_texts_are_no_cost() {
+    fn negative_numbers_and_other_texts_are_not_a_cost() {
         let texts = [
             "-1", "-1e-400", "", "-", "+1", "01", "-01", ".5", "1.", "1.e2", "1e", "1e+", "1e1.0",
             "1 ", " 1", "0x1", "1_0", "NaN", "--1", "1-",
@@ -165,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Writes the number out in full, and looks at what stands behind the point.
+    /// Writes the number without an exponent, and checks the digits behind the point.
     fn written_out(whole: &str, fraction: &str, exponent: i32) -> u64 {
         let zeros = "0".repeat(60);
         let digits = format!("{zeros}{whole}{fraction}{zeros}");
@@ -182,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_result_is_exact_for_any_count_of_digits(
+        fn the_result_is_exact_for_any_number_of_digits(
             whole in "0|[1-9][0-9]{0,29}",
             fraction in "0{0,9}[0-9]{0,20}",
             exponent in -59..=59_i32,

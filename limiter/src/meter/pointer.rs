@@ -1,16 +1,16 @@
-//! JSON Pointers (RFC 6901): which value of a document is meant.
+//! JSON Pointers (RFC 6901): they identify a value in a document.
 //!
-//! A pointer is read once, with the configuration; copies share its tokens.
+//! A pointer is parsed once, with the configuration. Copies share its tokens.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The most tokens a pointer may have: what lies deeper is never read (see
+/// The most tokens of a pointer. Values at deeper levels are never read (see
 /// [`MeterSpec::Json`](super::MeterSpec::Json)).
 pub const MAX_POINTER_TOKENS: usize = 128;
 
-/// A JSON Pointer such as `/usage/total_tokens` or `/choices/0/cost`; the empty
-/// one means the whole document.
+/// A JSON Pointer such as `/usage/total_tokens` or `/choices/0/cost`. The empty pointer
+/// means the whole document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Arc<[Token]>);
 
@@ -19,12 +19,12 @@ pub struct Pointer(Arc<[Token]>);
 pub(super) struct Token {
     /// The member's key, if the container is an object.
     pub(super) key: Box<str>,
-    /// The member's index, if the container is an array and the token can be
-    /// one: `-`, `01` and numbers beyond 64 bits never are.
+    /// The member's index, if the container is an array and the token is a valid index:
+    /// `-`, `01` and numbers that exceed 64 bits are not.
     pub(super) index: Option<u64>,
 }
 
-/// Why a text is no JSON Pointer.
+/// Why a text is not a JSON Pointer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PointerError {
     /// `usage/total`
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_the_rfc_are_read() {
+    fn the_examples_of_the_rfc_are_parsed() {
         assert!(keys("").is_empty());
         let cases = [
             ("/foo", vec!["foo"]),
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused_with_advice() {
+    fn a_text_that_is_not_a_pointer_is_refused_with_advice() {
         let error = |text: &str| text.parse::<Pointer>().expect_err("no pointer").to_string();
         assert_eq!(
             error("usage/total"),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pointer_has_at_most_as_many_tokens_as_a_document_levels() {
+    fn a_pointer_has_at_most_as_many_tokens_as_a_document_has_levels() {
         let deep = |tokens| "/a".repeat(tokens).parse::<Pointer>();
         assert!(deep(MAX_POINTER_TOKENS).is_ok());
         assert_eq!(deep(MAX_POINTER_TOKENS + 1), Err(PointerError::TooDeep));

@@ -1,5 +1,5 @@
-//! What meters read from whole responses; and that how a body is cut into
-//! chunks makes no difference.
+//! The costs that meters read from whole responses. The chunks of a body make no
+//! difference.
 
 mod documents;
 mod streams;
@@ -40,7 +40,7 @@ fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
     cost_with(spec, &HeaderMap::new(), body)
 }
 
-/// The same, in chunks of these sizes, over and over.
+/// The same, in chunks of these sizes, which repeat.
 fn cost_in_chunks(spec: &MeterSpec, mut body: &[u8], sizes: &[usize]) -> Option<u64> {
     let mut meter = Meter::new(spec, &HeaderMap::new());
     for size in sizes.iter().cycle() {
@@ -80,7 +80,7 @@ fn a_field_is_read_as_a_number() {
 }
 
 #[test]
-fn a_unit_of_bytes_counts_once_it_is_started() {
+fn bytes_are_rounded_up_to_units() {
     for (length, units) in [(0, 0), (1, 1), (1023, 1), (1024, 1), (1025, 2), (4096, 4)] {
         let body = vec![b'x'; length];
         assert_eq!(cost(&bytes(1024), &body), Some(units), "{length}");
@@ -110,7 +110,7 @@ fn in_an_encoded_body_only_bytes_are_counted() {
 }
 
 #[test]
-fn the_type_of_a_body_is_not_asked_for_only_its_form() {
+fn the_content_type_of_a_body_does_not_matter() {
     let headers = fields(&[(CONTENT_TYPE, "text/plain")]);
     assert_eq!(cost_with(&json(""), &headers, b" 12 "), Some(12));
     assert_eq!(cost(&json("/n"), b"data: {\"n\":3}\n\n"), None);
@@ -118,13 +118,13 @@ fn the_type_of_a_body_is_not_asked_for_only_its_form() {
 }
 
 #[test]
-fn a_meter_is_small_and_holds_all_its_state_itself() {
+fn a_meter_is_small_and_needs_no_other_memory() {
     assert!(size_of::<Meter>() <= 256, "{} bytes", size_of::<Meter>());
 }
 
 proptest! {
     #[test]
-    fn no_bytes_make_a_meter_panic_and_no_cut_changes_what_it_reads(
+    fn no_bytes_make_a_meter_panic_and_no_chunks_change_its_cost(
         body in proptest::collection::vec(any::<u8>(), 0..200),
         sizes in chunk_sizes(),
     ) {

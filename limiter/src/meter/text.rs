@@ -1,12 +1,12 @@
 //! A JSON string (RFC 8259, section 7), read byte by byte.
 //!
-//! Its escapes and its UTF-8 (RFC 3629, section 4) are checked, wherever a chunk
-//! ends. A surrogate without its other half is let through, as the grammar lets
-//! it: models that stream tokens write such halves. It equals no key.
+//! Its escapes and its UTF-8 (RFC 3629, section 4) are checked, wherever a chunk ends. An
+//! escaped surrogate without its other half is accepted, as by the grammar: models that
+//! stream tokens write such halves. It is not equal to any key.
 
 use super::trail::Trail;
 
-/// A byte that no UTF-8 text holds.
+/// A byte that UTF-8 never contains.
 const NO_TEXT: u8 = 0xFF;
 
 /// A string of which some bytes have been read.
@@ -22,27 +22,27 @@ pub(super) struct Text {
 enum State {
     #[default]
     Character,
-    /// After a backslash.
+    /// The character after a backslash.
     Escape,
     /// The hexadecimal digits of `\u`.
     Hex { missing: u8, unit: u16 },
-    /// Bytes of a UTF-8 sequence; the next lies between these two.
+    /// Bytes of a UTF-8 sequence. The next byte must be from `least` to `most`.
     Sequence { missing: u8, least: u8, most: u8 },
 }
 
-/// What a byte was to a string.
+/// The role of a byte in a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A part of it.
+    /// Part of the string.
     Inside,
-    /// Its closing quotation mark.
+    /// The closing quotation mark.
     End,
-    /// What no string may have there.
+    /// Invalid.
     Broken,
 }
 
 impl Text {
-    /// How many leading bytes are plain characters, which may be passed over in a
+    /// The number of leading bytes that are plain characters. They can be skipped in a
     /// string whose text does not matter.
     pub(super) fn plain_run(&self, bytes: &[u8]) -> usize {
         let is_plain = |byte: &u8| matches!(byte, b' '..=0x7F) && !matches!(byte, b'"' | b'\\');
@@ -53,7 +53,7 @@ impl Text {
         }
     }
 
-    /// Reads one byte, and tells the trail what it means as part of a key.
+    /// Reads one byte, and passes its decoded form to the trail as part of a key.
     pub(super) fn read(&mut self, byte: u8, trail: &mut Trail) -> Step {
         match self.state {
             State::Character => self.character(byte, trail),
@@ -77,7 +77,7 @@ impl Text {
         let sequence = |missing, least, most| State::Sequence { missing, least, most };
         let next = match byte {
             b'\\' => {
-                // What may follow is the other half of a surrogate pair.
+                // The other half of a surrogate pair may follow.
                 self.state = State::Escape;
                 return Step::Inside;
             }
@@ -137,7 +137,7 @@ impl Text {
         Step::Inside
     }
 
-    /// One unit of UTF-16 has been read.
+    /// Handles a complete unit of UTF-16.
     fn unit(&mut self, unit: u16, trail: &mut Trail) {
         if matches!(unit, 0xD800..=0xDBFF) {
             self.end_half(trail);
@@ -155,7 +155,7 @@ impl Text {
         }
     }
 
-    /// The second half of a surrogate pair has not come.
+    /// Handles a surrogate whose other half is missing.
     fn end_half(&mut self, trail: &mut Trail) {
         if self.high.take().is_some() {
             trail.key_byte(NO_TEXT);

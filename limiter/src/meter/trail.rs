@@ -1,109 +1,109 @@
-//! Where in a document the reader is, as seen from the value that a pointer
-//! means: on the way to it, or elsewhere.
+//! The position in a document, relative to the value that a pointer identifies: on the
+//! path to it, or elsewhere.
 //!
-//! Only the innermost container on the way needs an index or a key: what is
-//! outside of it is known from the pointer, what is elsewhere does not matter.
+//! Only the innermost container on the path needs an index or a key: the outer ones are
+//! known from the pointer, and the others do not matter.
 
 use super::pointer::{Pointer, Token};
 
-/// How far the open containers agree with a pointer.
+/// How far the open containers match a pointer.
 #[derive(Clone, Debug)]
 pub(super) struct Trail {
     pointer: Pointer,
-    /// How many open containers are on the way.
-    reached: usize,
-    /// How many open containers, inside of those, are not.
-    astray: usize,
-    /// Whether the current member of the innermost container on the way is the
-    /// next step. Outside of all containers it is.
+    /// The number of open containers on the path.
+    matched: usize,
+    /// The number of open containers inside of those that are not on the path.
+    unmatched: usize,
+    /// Whether the current member of the innermost container on the path is on the path
+    /// too. Outside of all containers this is true.
     is_next: bool,
     /// The current index in that container, if it is an array.
     index: u64,
-    /// While one of its keys is read: how many bytes of the token it has
-    /// repeated. None: it differs, or no such key is being read.
-    repeated: Option<usize>,
+    /// While one of its keys is read: how many bytes of the key have matched the token.
+    /// None if the key differs or no such key is being read.
+    matched_bytes: Option<usize>,
 }
 
 impl Trail {
-    /// Before the document.
+    /// The position before the document.
     pub(super) fn new(pointer: Pointer) -> Self {
-        Self { pointer, reached: 0, astray: 0, is_next: true, index: 0, repeated: None }
+        Self { pointer, matched: 0, unmatched: 0, is_next: true, index: 0, matched_bytes: None }
     }
 
-    /// Back before the document.
+    /// Returns to the position before the document.
     pub(super) fn restart(&mut self) {
         *self = Self::new(self.pointer.clone());
     }
 
-    /// Whether the current value is meant, or holds what is meant.
-    pub(super) fn is_on_way(&self) -> bool {
-        self.astray == 0 && self.is_next
+    /// Whether the current value is the identified value or contains it.
+    pub(super) fn is_on_path(&self) -> bool {
+        self.unmatched == 0 && self.is_next
     }
 
-    /// Whether the current value is what the pointer means.
+    /// Whether the current value is the identified value.
     pub(super) fn is_at_end(&self) -> bool {
-        self.is_on_way() && self.reached == self.pointer.tokens().len()
+        self.is_on_path() && self.matched == self.pointer.tokens().len()
     }
 
     /// Whether the bytes of the current string matter.
     pub(super) fn reads_key(&self) -> bool {
-        self.repeated.is_some()
+        self.matched_bytes.is_some()
     }
 
-    /// An object has begun.
+    /// Enters an object.
     pub(super) fn open_object(&mut self) {
-        if self.is_on_way() {
-            self.reached += 1;
+        if self.is_on_path() {
+            self.matched += 1;
             self.is_next = false;
         } else {
-            self.astray += 1;
+            self.unmatched += 1;
         }
     }
 
-    /// An array has begun, and with it its first element, if it has one.
+    /// Enters an array and its first element.
     pub(super) fn open_array(&mut self) {
         self.open_object();
-        if self.astray == 0 {
+        if self.unmatched == 0 {
             self.set_index(0);
         }
     }
 
-    /// The innermost container has ended.
+    /// Leaves the innermost container.
     pub(super) fn close(&mut self) {
-        if self.astray > 0 {
-            self.astray -= 1;
+        if self.unmatched > 0 {
+            self.unmatched -= 1;
         } else {
-            // It was the member that its own container's token names.
-            self.reached -= 1;
+            // It was the member that the token of its outer container identifies.
+            self.matched -= 1;
             self.index = self.token().and_then(|token| token.index).unwrap_or_default();
         }
     }
 
-    /// The next element of an array begins.
+    /// Enters the next element of an array.
     pub(super) fn next_element(&mut self) {
-        if self.astray == 0 {
+        if self.unmatched == 0 {
             self.set_index(self.index + 1);
         }
     }
 
-    /// A key of an object begins.
+    /// Begins a key of an object.
     pub(super) fn begin_key(&mut self) {
-        self.repeated = (self.astray == 0).then_some(0);
+        self.matched_bytes = (self.unmatched == 0).then_some(0);
     }
 
-    /// One byte of a string, decoded; it is looked at if it is part of a key
-    /// that may be the next step.
+    /// Compares one decoded byte of a string, if it is part of a key that may be on the
+    /// path.
     pub(super) fn key_byte(&mut self, byte: u8) {
-        if let Some(at) = self.repeated {
+        if let Some(at) = self.matched_bytes {
             let expected = self.token().and_then(|token| token.key.as_bytes().get(at));
-            self.repeated = (expected == Some(&byte)).then_some(at + 1);
+            self.matched_bytes = (expected == Some(&byte)).then_some(at + 1);
         }
     }
 
-    /// The key has ended; its value comes next.
+    /// Ends the key. Its value comes next.
     pub(super) fn end_key(&mut self) {
-        let compared = self.repeated.take().zip(self.token());
-        self.is_next = compared.is_some_and(|(repeated, token)| repeated == token.key.len());
+        let compared = self.matched_bytes.take().zip(self.token());
+        self.is_next = compared.is_some_and(|(matched, token)| matched == token.key.len());
     }
 
     fn set_index(&mut self, index: u64) {
@@ -111,9 +111,9 @@ impl Trail {
         self.is_next = self.token().is_some_and(|token| token.index == Some(index));
     }
 
-    /// The step from the innermost container on the way; none from what the
-    /// pointer means.
+    /// The token for the innermost container on the path; none inside of the identified
+    /// value.
     fn token(&self) -> Option<&Token> {
-        self.pointer.tokens().get(self.reached.checked_sub(1)?)
+        self.pointer.tokens().get(self.matched.checked_sub(1)?)
     }
 }

@@ -1,11 +1,11 @@
-//! Who is asking: settings.
+//! How clients are recognised: settings.
 
 use std::sync::Arc;
 
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::{GeoDatabase, KeySet};
+use super::{GeoDatabase, JwtSettings, TokenKeys};
 
 /// How the client of a request is recognised.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ impl ClientSettings {
     /// The keys that tokens are verified with; none: no user is named by a token.
     pub fn token_keys(&self) -> Option<&TokenKeys> {
         match &self.user {
-            Some(UserSource::Jwt(settings)) => Some(&settings.keys),
+            Some(UserSource::Jwt(settings)) => Some(settings.keys()),
             Some(UserSource::Header(_)) | None => None,
         }
     }
@@ -39,7 +39,7 @@ impl ClientSettings {
     /// The same, to be changed.
     pub fn token_keys_mut(&mut self) -> Option<&mut TokenKeys> {
         match &mut self.user {
-            Some(UserSource::Jwt(settings)) => Some(&mut settings.keys),
+            Some(UserSource::Jwt(settings)) => Some(settings.keys_mut()),
             Some(UserSource::Header(_)) | None => None,
         }
     }
@@ -74,59 +74,4 @@ pub enum UserSource {
     Jwt(JwtSettings),
     /// A header field, believed from trusted proxies only.
     Header(HeaderName),
-}
-
-/// How bearer tokens are verified (RFC 7519).
-#[derive(Clone, Debug)]
-pub struct JwtSettings {
-    /// The keys, each with the algorithms it may be used for.
-    pub keys: TokenKeys,
-    /// All algorithms that a token may be signed by.
-    pub algorithms: Vec<jsonwebtoken::Algorithm>,
-    /// `iss` must be one of these; none: it may be anything.
-    pub issuers: Vec<String>,
-    /// `aud` must contain one of these; none: it may be anything.
-    pub audiences: Vec<String>,
-    /// The claim that is the user's id, with dots between nested names.
-    pub claim: String,
-}
-
-/// Where the keys come from that tokens are verified with.
-#[derive(Clone, Debug)]
-pub enum TokenKeys {
-    /// They are known. Without any no token holds.
-    Known(Vec<VerifyingKey>),
-    /// They are fetched.
-    Fetched(Arc<KeySet>),
-}
-
-impl TokenKeys {
-    /// Whether a token can hold now.
-    pub fn can_verify(&self) -> bool {
-        match self {
-            Self::Known(keys) => !keys.is_empty(),
-            Self::Fetched(set) => set.has_come(),
-        }
-    }
-}
-
-/// One key that tokens may be signed with.
-#[derive(Clone)]
-pub struct VerifyingKey {
-    /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
-    pub id: Option<String>,
-    /// The key.
-    pub key: jsonwebtoken::DecodingKey,
-    /// The algorithms allowed with it, from the configuration, never from the token.
-    pub algorithms: Vec<jsonwebtoken::Algorithm>,
-}
-
-/// Never the key itself.
-impl std::fmt::Debug for VerifyingKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("VerifyingKey")
-            .field("id", &self.id)
-            .field("algorithms", &self.algorithms)
-            .finish_non_exhaustive()
-    }
 }

@@ -15,9 +15,13 @@ mod cost;
 mod counter;
 mod fields;
 mod forwarded;
-#[cfg(any(test, fuzzing, feature = "testing"))]
+#[cfg(all(feature = "jwt", any(test, fuzzing, feature = "testing")))]
 pub mod fuzzing;
 mod geo;
+#[cfg(feature = "jwt")]
+mod jwt;
+#[cfg(not(feature = "jwt"))]
+#[path = "no_jwt.rs"]
 mod jwt;
 mod key;
 mod key_text;
@@ -34,15 +38,14 @@ mod tests;
 mod token_fault;
 mod value;
 
-pub use client::{
-    ApiKeySettings, ClientSettings, ForwardedHeader, JwtSettings, TokenKeys, UserSource,
-    VerifyingKey,
-};
+pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use counter::Beside;
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;
 pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
-pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest};
+pub use jwt::{JwtSettings, TokenKeys};
+#[cfg(feature = "jwt")]
+pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest, VerifyingKey};
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;

@@ -170,7 +170,7 @@ impl Subject<'_, '_> {
 
     fn user(&self) -> Result<&[u8], Lack> {
         match &self.clients.settings.user {
-            Some(UserSource::Jwt(settings)) => self.claim(&settings.claim).map(str::as_bytes),
+            Some(UserSource::Jwt(settings)) => self.claim(settings.claim()).map(str::as_bytes),
             Some(UserSource::Header(name)) if self.is_from_trusted_peer() => {
                 fields::header(self.request.headers, name)
             }

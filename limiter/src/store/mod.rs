@@ -3,14 +3,23 @@
 //!
 //! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
 
+#[cfg(not(all(feature = "redis", feature = "overrides")))]
+mod absent;
+#[cfg(feature = "redis")]
 mod breaker;
 mod holding;
+#[cfg(feature = "redis")]
 mod in_time;
+#[cfg(feature = "redis")]
 pub mod leased;
 mod losses;
 mod memory;
+mod override_limit;
+#[cfg(feature = "overrides")]
 pub mod overrides;
+#[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "redis")]
 pub mod write_back;
 
 use std::rc::Rc;
@@ -19,10 +28,16 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+#[cfg(not(feature = "overrides"))]
+pub use self::absent::overrides;
+#[cfg(not(feature = "redis"))]
+pub use self::absent::redis;
 pub use self::holding::HoldingTimes;
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
-use self::redis::{RedisStore, StoreError};
+use self::redis::RedisStore;
+#[cfg(feature = "overrides")]
+use self::redis::StoreError;
 
 use crate::algorithm::{Algorithm, Op, Verdict};
 use crate::digest::Key;
@@ -73,6 +88,11 @@ impl Answer {
     pub const fn of_store(verdict: Verdict) -> Self {
         Self { verdict, source: Source::Store }
     }
+}
+
+/// What a counter says that was never used, or that no store could be asked about.
+pub(crate) fn fresh(charge: &Charge<'_>, now: Timestamp) -> Verdict {
+    Verdict { admitted: true, ..charge.algorithm.apply(None, Op::Peek, now).1 }
 }
 
 /// What is said to all charges of a request.

@@ -1,8 +1,8 @@
-//! The set of keys that tokens are verified with, where it is fetched: a task on
-//! the control thread keeps it up to date, and all workers see it change at once.
+//! A key set for tokens that is fetched from a server. A task on the control thread keeps
+//! it up to date, and all workers see a change at once.
 //!
-//! A set that is in force stays so until another one comes, however long its server
-//! is away or sends something else.
+//! A set stays in use until another one is fetched, however long its server is unavailable
+//! or sends something else.
 
 mod schedule;
 #[cfg(test)]
@@ -23,14 +23,14 @@ use crate::policy::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use crate::proxy::{Document, FetchError, fetch};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 
-/// The largest set, in bytes. Those of real servers have a hundredth of it.
+/// The largest set, in bytes. The sets of real servers have about a hundredth of that.
 const MAX_BYTES: usize = 256 * 1024;
-/// How long one attempt may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a start, or a reload, waits for the first attempt.
-const FIRST_PATIENCE: Duration = Duration::from_secs(3);
+/// The time limit of one attempt.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a start or a reload waits for the first attempt.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A set that is fetched, and from where.
+/// A set that is fetched, and its source.
 #[derive(Clone)]
 pub(super) struct Fetched {
     source: KeySource,
@@ -41,16 +41,16 @@ pub(super) struct Fetched {
 pub(super) struct FirstAttempt(Option<oneshot::Receiver<()>>);
 
 impl FirstAttempt {
-    /// Returns when it has ended, or has taken [`FIRST_PATIENCE`].
+    /// Returns when it has ended, or has taken [`FIRST_TIMEOUT`].
     pub(super) async fn ended(self) {
         if let Some(ended) = self.0 {
-            let _ = timeout(FIRST_PATIENCE, ended).await;
+            let _ = timeout(FIRST_TIMEOUT, ended).await;
         }
     }
 }
 
-/// Begins to fetch the set of a configuration, if it has one. If that comes from
-/// where the one of `before` comes from, it is the same one.
+/// Begins to fetch the set of a configuration, if it has one. If the set of `before` has
+/// the same source, that set is used.
 pub(super) fn begin(
     config: &mut Config,
     before: Option<&Fetched>,
@@ -66,46 +66,50 @@ pub(super) fn begin(
     }
     let (ended, first) = oneshot::channel();
     let fetched = Fetched { source: source.clone(), set: Arc::clone(set) };
-    let keeper = Keeper { set: Arc::downgrade(set), in_force: Bytes::new(), source };
-    let ask = async |source: &KeySource| fetch(&source.document, MAX_BYTES, PATIENCE).await;
-    spawn_local(keeper.keep(ask, ended));
+    let refresher = Refresher { set: Arc::downgrade(set), current: Bytes::new(), source };
+    let fetch = async |source: &KeySource| fetch(&source.document, MAX_BYTES, FETCH_TIMEOUT).await;
+    spawn_local(refresher.run(fetch, ended));
     (Some(fetched), FirstAttempt(Some(first)))
 }
 
-/// Keeps a set up to date while a configuration uses it.
-struct Keeper {
+/// Keeps a set up to date as long as a configuration uses it.
+struct Refresher {
     set: Weak<KeySet>,
     source: KeySource,
-    /// What was fetched last that was good.
-    in_force: Bytes,
+    /// The last valid document.
+    current: Bytes,
 }
 
-impl Keeper {
-    async fn keep(
+impl Refresher {
+    async fn run(
         mut self,
-        ask: impl AsyncFn(&KeySource) -> Result<Document, FetchError>,
+        fetch: impl AsyncFn(&KeySource) -> Result<Document, FetchError>,
         first: oneshot::Sender<()>,
     ) {
         let (mut schedule, mut rng) = (Schedule::new(self.source.refresh), Rng::new());
         let mut first = Some(first);
         while let Some(refresh) = self.set.upgrade().map(|set| set.refresh()) {
-            let outcome = self.learn(ask(&self.source).await);
+            let outcome = self.apply(fetch(&self.source).await);
             refresh.clear();
+            // The set may have been dropped meanwhile, and its request with it cleared.
+            if self.set.strong_count() == 0 {
+                return;
+            }
             drop(first.take());
             let wait = schedule.after(outcome, rng.f64());
-            // Until then, unless a key is missed.
+            // A token with an unknown key shortens the wait.
             let _ = timeout(wait, requested(&refresh)).await;
         }
     }
 
-    /// Puts into force what was fetched, if it is good.
-    fn learn(&mut self, fetched: Result<Document, FetchError>) -> Outcome {
+    /// Puts a fetched document into use if it is valid.
+    fn apply(&mut self, fetched: Result<Document, FetchError>) -> Outcome {
         let document = match fetched {
             Ok(document) => document,
             Err(error) => return self.failed(&error.to_string()),
         };
         let fresh_for = document.fresh_for;
-        if document.bytes == self.in_force {
+        if document.bytes == self.current {
             return Outcome::Good { fresh_for };
         }
         let read = VerifyingKey::from_published(&document.bytes, &self.source.algorithms);
@@ -116,34 +120,34 @@ impl Keeper {
         let (keys, passed_over) = (published.keys.len(), published.passed_over);
         if let Some(set) = self.set.upgrade() {
             set.replace(published.keys);
-            info!(url = self.source.shown, keys, passed_over, "a new key set is in force");
+            info!(url = self.source.shown, keys, passed_over, "a new key set is in use");
         }
-        self.in_force = document.bytes;
+        self.current = document.bytes;
         Outcome::Good { fresh_for }
     }
 
     fn failed(&self, error: &str) -> Outcome {
         let url = &self.source.shown;
-        if self.in_force.is_empty() {
-            warn!(url, error, "the key set cannot be had: until it comes, no token is verified");
+        if self.current.is_empty() {
+            warn!(url, error, "the key set cannot be fetched: until then, no token is valid");
         } else {
-            warn!(url, error, "the key set cannot be had: the one of before stays in force");
+            warn!(url, error, "the key set cannot be fetched: the previous one stays in use");
         }
         Outcome::Failed
     }
 }
 
-/// Returns when a key has been missed, but not soon after the last attempt.
+/// Returns when a token has named an unknown key, but not soon after the last attempt.
 async fn requested(refresh: &RefreshRequest) {
     sleep(MIN_EARLY).await;
     refresh.requested().await;
 }
 
-/// An error as the log shows it: a parser would quote what a server has sent.
+/// An error as the log shows it. A JSON error would quote what the server has sent.
 fn shown(error: &KeyError) -> String {
     match error {
         KeyError::Jwks(json) => format!(
-            "the answer is no JSON Web Key Set: there is a mistake in its line {}, column {}",
+            "the response is not a JSON Web Key Set: it has a mistake in line {}, column {}",
             json.line(),
             json.column()
         ),

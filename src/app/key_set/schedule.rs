@@ -1,37 +1,36 @@
-//! When a set of keys is fetched again. Pure.
+//! When a key set is fetched again. Pure.
 
 use std::time::Duration;
 
-/// The shortest time for which a set is not asked for again, whatever its server
-/// says, unless it is to be fetched more often anyway.
+/// The shortest time after a successful fetch, whatever lifetime the server names, unless
+/// the configured interval is shorter.
 const MIN_INTERVAL: Duration = Duration::from_secs(60);
-/// Until the next attempt after one that has failed: twice that after the next one,
-/// and so on.
+/// The wait after the first failed attempt. It doubles with each further failure.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
-/// The longest of these.
+/// The longest wait after a failure.
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// From the end of an attempt until a token that names an unknown key may bring
-/// about the next: any client can send such tokens.
+/// The shortest time from the end of an attempt to one that a token with an unknown key
+/// causes. Any client can send such tokens.
 pub(super) const MIN_EARLY: Duration = Duration::from_secs(10);
 
-/// When a set of keys is fetched again.
+/// When a key set is fetched again.
 #[derive(Debug)]
 pub(super) struct Schedule {
     /// The longest time between two attempts.
     refresh: Duration,
-    /// Attempts that have failed, in a row.
+    /// Consecutive failed attempts.
     failures: u32,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
-    /// There was a set.
+    /// A valid set was fetched.
     Good {
-        /// How long its server says that it holds.
+        /// The lifetime that the server names.
         fresh_for: Option<Duration>,
     },
-    /// There was none.
+    /// No valid set was fetched.
     Failed,
 }
 
@@ -41,8 +40,8 @@ impl Schedule {
         Self { refresh, failures: 0 }
     }
 
-    /// From the end of an attempt until the next one. `random`, from 0 to 1, makes
-    /// it up to a tenth shorter: many gateways must not ask in step.
+    /// The time from the end of an attempt to the next one. `random`, from 0 to 1, shortens
+    /// it by up to a tenth, so that many gateways do not fetch at the same moments.
     pub(super) fn after(&mut self, outcome: Outcome, random: f64) -> Duration {
         let interval = match outcome {
             Outcome::Good { fresh_for } => {
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_make_the_time_shorter_but_not_longer() {
+    fn a_server_may_shorten_the_interval_but_not_lengthen_it() {
         for (refresh, fresh_for, expected) in [
             (s(600), None, s(600)),
             (s(600), Some(s(300)), s(300)),
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_wait_longer_and_longer() {
+    fn each_consecutive_failure_doubles_the_wait() {
         let mut schedule = Schedule::new(s(600));
         let waits = [(); 9].map(|()| schedule.after(Outcome::Failed, 0.0));
         assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60].map(s));
@@ -96,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_attempt_is_never_far_and_never_at_once(
+        fn the_wait_is_bounded_on_both_sides(
             refresh in 1..100_000_u64,
             outcomes in prop::collection::vec(prop::option::of(prop::option::of(0..u64::MAX)), 1..80),
             random in 0.0..=1.0_f64,

@@ -1,4 +1,4 @@
-//! What is fetched when, and what is in force meanwhile, in virtual time.
+//! The refresher in virtual time: when it fetches, and which set is in use.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,9 +37,9 @@ fn now() -> Instant {
 #[derive(Clone, Default)]
 struct Issuer {
     answer: Rc<RefCell<Option<String>>>,
-    /// When it was asked, since the start.
+    /// The times of the requests, since the start.
     asked: Rc<RefCell<Vec<Duration>>>,
-    /// How long an answer takes.
+    /// How long a response takes.
     delay: Rc<Cell<Duration>>,
 }
 
@@ -50,25 +50,25 @@ impl Issuer {
         local
             .run_until(async {
                 let set = Arc::new(KeySet::new());
-                let keeper = Keeper {
+                let refresher = Refresher {
                     set: Arc::downgrade(&set),
-                    in_force: Bytes::new(),
+                    current: Bytes::new(),
                     source: source(refresh),
                 };
                 let (ended, first) = oneshot::channel();
                 let (issuer, start) = (self.clone(), now());
-                let ask = async move |_: &KeySource| {
+                let fetch = async move |_: &KeySource| {
                     issuer.asked.borrow_mut().push(start.elapsed());
                     sleep(issuer.delay.get()).await;
                     let answer = issuer.answer.borrow().clone();
                     let bytes = Bytes::from(answer.ok_or(FetchError::Unreachable)?);
                     Ok(Document { bytes, fresh_for: None })
                 };
-                let keeper = spawn_local(keeper.keep(ask, ended));
+                let refresher = spawn_local(refresher.run(fetch, ended));
                 let _ = first.await;
                 test(self, set).await;
                 // No configuration uses the set any more.
-                timeout(MIN_EARLY * 2, keeper).await.unwrap().unwrap();
+                timeout(MIN_EARLY * 2, refresher).await.unwrap().unwrap();
             })
             .await;
     }
@@ -82,7 +82,7 @@ impl Issuer {
     }
 }
 
-/// Misses a key every 10 ms for so long, as a flood of forged tokens does.
+/// Names an unknown key every 10 ms for `time`, as a flood of forged tokens does.
 async fn flood(set: &KeySet, time: Duration) {
     let start = now();
     while start.elapsed() < time {
@@ -94,14 +94,14 @@ async fn flood(set: &KeySet, time: Duration) {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test(start_paused = true)]
-async fn a_set_is_fetched_again_and_exchanged_if_it_has_changed() {
+async fn a_set_is_fetched_again_and_replaced_if_it_has_changed() {
     let issuer = Issuer::default();
     issuer.says(SET);
     issuer
         .with(Duration::from_secs(100), async |issuer, set| {
             assert_eq!((set.generation(), issuer.asked()), (1, 1));
             sleep(Duration::from_secs(101)).await;
-            assert_eq!((set.generation(), issuer.asked()), (1, 2), "the same is not exchanged");
+            assert_eq!((set.generation(), issuer.asked()), (1, 2), "the same set is not replaced");
             issuer.says(&SET.replace("p256", "another"));
             sleep(Duration::from_secs(101)).await;
             assert_eq!((set.generation(), issuer.asked()), (2, 3));
@@ -110,7 +110,7 @@ async fn a_set_is_fetched_again_and_exchanged_if_it_has_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_stays_in_force_while_its_issuer_is_away_or_sends_something_else() {
+async fn a_set_stays_in_use_while_its_issuer_is_unavailable_or_sends_something_else() {
     let issuer = Issuer::default();
     issuer.says(SET);
     issuer
@@ -131,13 +131,13 @@ async fn a_set_stays_in_force_while_its_issuer_is_away_or_sends_something_else()
 }
 
 #[tokio::test(start_paused = true)]
-async fn until_the_first_set_comes_it_is_asked_for_often_but_not_ever_more_often() {
+async fn until_the_first_set_arrives_attempts_are_frequent_and_bounded() {
     Issuer::default()
         .with(HOUR, async |issuer, set| {
             assert!(!set.has_come());
             sleep(Duration::from_secs(16)).await;
             let asked = issuer.asked();
-            assert!((5..=6).contains(&asked), "after 1, 2, 4 and 8 s, and up to a tenth less");
+            assert!((5..=6).contains(&asked), "after 1, 2, 4 and 8 s, each up to a tenth less");
             sleep(HOUR).await;
             assert!((60..=70).contains(&issuer.asked()), "{}", issuer.asked());
             issuer.says(SET);
@@ -148,7 +148,7 @@ async fn until_the_first_set_comes_it_is_asked_for_often_but_not_ever_more_often
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_that_is_missed_is_fetched_at_once() {
+async fn an_unknown_key_causes_a_fetch_at_once() {
     let issuer = Issuer::default();
     issuer.says(SET);
     issuer
@@ -158,16 +158,16 @@ async fn a_key_that_is_missed_is_fetched_at_once() {
             set.request_refresh();
             sleep(Duration::from_millis(1)).await;
             assert_eq!((set.generation(), issuer.asked()), (2, 2));
-            // What was missed while the set was fetched is no reason for another fetch.
+            // An unknown key during a fetch causes no further fetch.
             sleep(MIN_EARLY * 3).await;
             assert_eq!(issuer.asked(), 2);
         })
         .await;
 }
 
-/// Whatever clients send, the issuer is asked at most once in ten seconds.
+/// Whatever clients send, the issuer gets at most one request in ten seconds.
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_unknown_keys_does_not_become_one_of_questions() {
+async fn a_flood_of_unknown_keys_causes_few_fetches() {
     let issuer = Issuer::default();
     issuer.says(SET);
     issuer.delay.set(Duration::from_millis(300));
@@ -180,8 +180,24 @@ async fn a_flood_of_unknown_keys_does_not_become_one_of_questions() {
             issuer.answer.replace(None);
             let before = issuer.asked();
             flood(&set, Duration::from_secs(600)).await;
-            // In an outage the first attempts come sooner, whether keys are missed or not.
+            // In an outage the first attempts come sooner, even without unknown keys.
             assert!(issuer.asked() - before <= 65, "{}", issuer.asked() - before);
+        })
+        .await;
+}
+
+/// The end of a fetch once cleared the notice that the set is dropped.
+#[tokio::test(start_paused = true)]
+async fn the_refresher_ends_if_its_set_is_dropped_during_a_fetch() {
+    let issuer = Issuer::default();
+    issuer.says(SET);
+    issuer.delay.set(Duration::from_millis(300));
+    issuer
+        .with(HOUR, async |issuer, set| {
+            set.request_refresh();
+            while issuer.asked() == 1 {
+                sleep(Duration::from_millis(10)).await;
+            }
         })
         .await;
 }

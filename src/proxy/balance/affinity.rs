@@ -1,19 +1,19 @@
-//! Consistent hashing: requests of one key go to one endpoint, and when an
-//! endpoint comes or goes, only the keys that it gains or loses move.
+//! Consistent hashing: requests with the same key go to the same endpoint. When an
+//! endpoint is added or removed, only the keys that it gains or loses move.
 //!
-//! Every endpoint draws a lot for the key, and the best lot wins (weighted
-//! rendezvous hashing: D. Thaler and C. V. Ravishankar, "A name-based mapping
-//! scheme for rendezvous"; weights by drawing exponential times, as in P. S.
-//! Efraimidis and P. G. Spirakis, "Weighted random sampling with a reservoir").
-//! A ring was rejected: weights are exact here, nothing has to be built, and the
-//! few endpoints of an upstream are looked at faster than a large ring. Nobody
-//! takes more than their share and a quarter of what is in flight, so a key
-//! that everybody asks for spreads (V. Mirrokni, M. Thorup and M. Zadimoghaddam,
-//! "Consistent hashing with bounded loads").
+//! Each endpoint gets a score for the key, and the lowest score wins (weighted
+//! rendezvous hashing: D. Thaler and C. V. Ravishankar, "A name-based mapping scheme
+//! for rendezvous"; weights by exponential scores, as in P. S. Efraimidis and P. G.
+//! Spirakis, "Weighted random sampling with a reservoir"). A hash ring was rejected:
+//! here weights are exact, there is no structure to build, and scoring the few endpoints
+//! of an upstream is faster than searching a large ring. No endpoint gets more than its
+//! share of the requests in flight plus a quarter, so that a popular key spreads over
+//! several endpoints (V. Mirrokni, M. Thorup and M. Zadimoghaddam, "Consistent hashing
+//! with bounded loads").
 
 use super::Candidate;
 
-/// With so few in flight nobody is overloaded, and a key stays where it is.
+/// With fewer requests in flight no endpoint is overloaded, and a key does not move.
 const FEW: u128 = 8;
 
 /// The index of the endpoint for `key`. One of the weights must be above 0.
@@ -22,20 +22,20 @@ pub(super) fn choose(candidates: &[Candidate], key: u64, load: impl Fn(usize) ->
     let in_use = || candidates.iter().enumerate().filter(|(_, it)| it.weight > 0);
     let in_flight: u128 = in_use().map(|(index, _)| load(index)).sum();
     let total: u128 = in_use().map(|(_, it)| u128::from(it.weight)).sum();
-    // The mean is below this bound, so somebody has room.
+    // The mean is below this bound, so that at least one endpoint has room.
     let has_room = |index: usize, weight: u32| {
         let load = load(index);
         load < FEW || load * total * 4 < 5 * (in_flight + 1) * u128::from(weight)
     };
-    let lots = in_use()
+    let scores = in_use()
         .filter(|(index, candidate)| has_room(*index, candidate.weight))
-        .map(|(index, candidate)| (index, lot(key, *candidate)));
-    lots.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(index, _)| index)
+        .map(|(index, candidate)| (index, score(key, *candidate)));
+    scores.min_by(|(_, one), (_, other)| one.total_cmp(other)).map_or(0, |(index, _)| index)
 }
 
-/// An exponential time with the weight as its rate: the smallest of several
-/// belongs to each with the probability of its share.
-fn lot(key: u64, Candidate { identity, weight }: Candidate) -> f64 {
+/// An exponentially distributed number with the weight as its rate: each endpoint has
+/// the lowest score with the probability of its share.
+fn score(key: u64, Candidate { identity, weight }: Candidate) -> f64 {
     let [high, low] = halves(mix(key ^ mix(identity)));
     // Uniform, and neither 0 nor 1.
     let uniform = (f64::from(high) + (f64::from(low) + 0.5) / TWO_TO_32) / TWO_TO_32;

@@ -1,9 +1,10 @@
-//! What each way of balancing promises.
+//! The guarantees of each balancing method.
 
 use fastrand::Rng;
 use proptest::prelude::*;
 
-use super::{Balance, Balancer, Candidate, affinity};
+use super::{Balancer, Candidate, affinity};
+use crate::proxy::Balance;
 
 fn candidates(weights: &[u32]) -> Vec<Candidate> {
     (1..).zip(weights).map(|(identity, weight)| Candidate { identity, weight: *weight }).collect()
@@ -43,14 +44,14 @@ fn hashing_follows_the_weights() {
 
 #[test]
 fn least_requests_avoids_the_loaded_one() {
-    // Of two drawn from two, the loaded one is taken only if drawn twice.
+    // Of two random endpoints, the loaded one is chosen only if it is both of them.
     let load = |index| if index == 0 { 9 } else { 0 };
     let shares = shares(Balance::LeastRequests, &[1, 1], load);
     assert!((1350..1650).contains(&shares[0]), "{shares:?}");
 }
 
 #[test]
-fn least_requests_knows_that_weight_is_capacity() {
+fn least_requests_treats_weight_as_capacity() {
     let mut balancer = Balancer::new(Balance::LeastRequests, candidates(&[1, 10]));
     let chosen = balancer.less_loaded(0, 1, |index| if index == 0 { 1 } else { 9 });
     assert_eq!(chosen, 1, "9 of 10 is less than 1 of 1");
@@ -58,7 +59,7 @@ fn least_requests_knows_that_weight_is_capacity() {
 }
 
 #[test]
-fn a_key_that_everybody_asks_for_spreads() {
+fn a_popular_key_spreads() {
     let mut balancer = Balancer::new(Balance::Hash, candidates(&[1, 1, 1, 1]));
     let mut rng = Rng::with_seed(0);
     let mut loads = [0_usize; 4];
@@ -70,7 +71,7 @@ fn a_key_that_everybody_asks_for_spreads() {
 }
 
 #[test]
-fn the_next_attempt_is_made_elsewhere() {
+fn the_next_attempt_is_made_at_another_endpoint() {
     for method in METHODS {
         let mut rng = Rng::with_seed(3);
         let balancer = Balancer::new(method, candidates(&[1, 1, 1]));
@@ -83,7 +84,7 @@ fn the_next_attempt_is_made_elsewhere() {
 }
 
 #[test]
-fn without_a_key_hashing_takes_the_less_loaded() {
+fn without_a_key_hashing_chooses_the_less_loaded() {
     let mut balancer = Balancer::new(Balance::Hash, candidates(&[1, 1]));
     let mut rng = Rng::with_seed(7);
     let chosen = (0..1000).filter_map(|_| balancer.choose(&mut rng, None, |index| index * 9));
@@ -113,9 +114,9 @@ proptest! {
         }
     }
 
-    /// Whoever did not have the endpoint that went stays where they were.
+    /// Keys of the other endpoints stay where they were.
     #[test]
-    fn only_the_keys_of_a_lost_endpoint_move(
+    fn only_the_keys_of_a_removed_endpoint_move(
         weights in prop::collection::vec(1_u32..5, 2..10),
         lost in any::<prop::sample::Index>(),
         keys in prop::collection::vec(any::<u64>(), 50),
@@ -131,7 +132,7 @@ proptest! {
         }
     }
 
-    /// An endpoint that comes back slowly takes keys from others, and gives none away.
+    /// An endpoint in slow start takes keys from others, and loses none.
     #[test]
     fn a_growing_weight_only_gains_keys(
         weights in prop::collection::vec(1_u32..5, 2..10),

@@ -1,10 +1,10 @@
-//! `Expect: 100-continue` (RFC 9110, section 10.1.1): a body that the client
-//! sends only when it is asked for it.
+//! `Expect: 100-continue` (RFC 9110, section 10.1.1): the client sends its body
+//! only after a `100 Continue`.
 //!
-//! The client is asked when the body is read for the first time, so the body is
-//! not read before the upstream has said 100. An upstream may know nothing of
-//! expectations, so it is read after a while in any case. After the upstream's
-//! final response it is not read any more.
+//! The client is sent `100 Continue` when its body is read for the first time.
+//! Therefore the body is not read before the upstream has sent `100 Continue`. An
+//! upstream may not know expectations, so the body is read after a timeout in any
+//! case. After the upstream's final response the body is no longer read.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use std::time::Duration;
 use futures_util::task::AtomicWaker;
 use tokio::time::{Sleep, sleep};
 
-/// How long an upstream may take to say 100 before it gets the body unasked:
-/// about as long as clients wait for the same.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long an upstream may take to send `100 Continue` before it is sent the body
+/// without it. Clients wait about as long.
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
-const CLOSED: u8 = 0;
-const OPEN: u8 = 1;
-const SHUT: u8 = 2;
+const WAITING: u8 = 0;
+const MET: u8 = 1;
+const REFUSED: u8 = 2;
 
-/// Whether a body may be read. The types demand that it could be shared with
-/// other threads, though there are none.
+/// Whether a body may be read. The callback for interim responses must be `Send`,
+/// hence the atomics, although only one thread uses them.
 #[derive(Clone, Debug, Default)]
 pub struct Expectation(Arc<Shared>);
 
@@ -37,54 +37,55 @@ struct Shared {
 impl Expectation {
     /// The upstream wants the body.
     pub fn meet(&self) {
-        if self.change(OPEN) {
+        if self.change(MET) {
             self.0.reader.wake();
         }
     }
 
-    /// The request is answered: if the body is not wanted by now, it never is.
+    /// The request has its response: a body that was not wanted until now is never
+    /// read.
     pub fn refuse(&self) {
-        self.change(SHUT);
+        self.change(REFUSED);
     }
 
     /// Whether the body may not be read yet.
     pub(in crate::proxy) fn is_waiting(&self) -> bool {
-        self.0.state.load(Ordering::Relaxed) == CLOSED
+        self.0.state.load(Ordering::Relaxed) == WAITING
     }
 
-    /// Only the first change holds. Whether this is it.
+    /// Only the first change has an effect. Returns whether this is the first.
     fn change(&self, to: u8) -> bool {
-        self.0.state.compare_exchange(CLOSED, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.0.state.compare_exchange(WAITING, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
-/// The body's part of an expectation.
+/// Keeps a body from being read until its expectation is met.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BodyGate {
     expectation: Expectation,
-    patience: Option<Pin<Box<Sleep>>>,
+    timeout: Option<Pin<Box<Sleep>>>,
 }
 
-impl Held {
-    pub(super) fn until(expectation: Expectation) -> Self {
-        Self { expectation, patience: None }
+impl BodyGate {
+    pub(super) fn new(expectation: Expectation) -> Self {
+        Self { expectation, timeout: None }
     }
 
     pub(super) fn expectation(&self) -> &Expectation {
         &self.expectation
     }
 
-    /// Ready when the body may be read: never if the request is answered before.
-    pub(super) fn poll_met(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the body may be read: never if the response has come before.
+    pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let shared = &self.expectation.0;
         shared.reader.register(cx.waker());
         match shared.state.load(Ordering::Relaxed) {
-            OPEN => return Poll::Ready(()),
-            SHUT => return Poll::Pending,
+            MET => return Poll::Ready(()),
+            REFUSED => return Poll::Pending,
             _ => {}
         }
-        let patience = self.patience.get_or_insert_with(|| Box::pin(sleep(PATIENCE)));
-        if patience.as_mut().poll(cx).is_pending() {
+        let timeout = self.timeout.get_or_insert_with(|| Box::pin(sleep(CONTINUE_TIMEOUT)));
+        if timeout.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         self.expectation.meet();
@@ -101,43 +102,43 @@ mod tests {
 
     use super::*;
 
-    fn held() -> (Expectation, Held) {
+    fn gate() -> (Expectation, BodyGate) {
         let expectation = Expectation::default();
-        (expectation.clone(), Held::until(expectation))
+        (expectation.clone(), BodyGate::new(expectation))
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_when_the_upstream_wants_it() {
-        let (expectation, mut held) = held();
+        let (expectation, mut body) = gate();
         assert!(expectation.is_waiting());
         let test = async {
-            let waiting = spawn_local(async move { poll_fn(|cx| held.poll_met(cx)).await });
+            let waiting = spawn_local(async move { poll_fn(|cx| body.poll_open(cx)).await });
             yield_now().await;
             assert!(!waiting.is_finished());
             expectation.meet();
-            assert!(timeout(PATIENCE / 2, waiting).await.is_ok(), "it is woken");
+            assert!(timeout(CONTINUE_TIMEOUT / 2, waiting).await.is_ok(), "it is woken");
         };
         LocalSet::new().run_until(test).await;
         assert!(!expectation.is_waiting());
         expectation.refuse();
-        let mut held = Held::until(expectation);
-        let is_read = timeout(PATIENCE / 2, poll_fn(|cx| held.poll_met(cx))).await.is_ok();
-        assert!(is_read, "it was asked for");
+        let mut body = BodyGate::new(expectation);
+        let is_read = timeout(CONTINUE_TIMEOUT / 2, poll_fn(|cx| body.poll_open(cx))).await.is_ok();
+        assert!(is_read, "it was wanted before");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_is_read_after_a_while_where_the_upstream_says_nothing() {
-        let (expectation, mut held) = held();
-        assert!(timeout(PATIENCE / 2, poll_fn(|cx| held.poll_met(cx))).await.is_err());
-        assert!(timeout(PATIENCE, poll_fn(|cx| held.poll_met(cx))).await.is_ok());
+    async fn a_body_is_read_after_a_timeout_if_the_upstream_sends_nothing() {
+        let (expectation, mut body) = gate();
+        assert!(timeout(CONTINUE_TIMEOUT / 2, poll_fn(|cx| body.poll_open(cx))).await.is_err());
+        assert!(timeout(CONTINUE_TIMEOUT, poll_fn(|cx| body.poll_open(cx))).await.is_ok());
         assert!(!expectation.is_waiting());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_is_never_read_after_the_answer() {
-        let (expectation, mut held) = held();
+    async fn a_body_is_never_read_after_the_response() {
+        let (expectation, mut body) = gate();
         expectation.refuse();
         expectation.meet();
-        assert!(timeout(PATIENCE * 2, poll_fn(|cx| held.poll_met(cx))).await.is_err());
+        assert!(timeout(CONTINUE_TIMEOUT * 2, poll_fn(|cx| body.poll_open(cx))).await.is_err());
     }
 }

@@ -1,14 +1,14 @@
-//! Bodies on their way through. They stream with back-pressure, and hold what
-//! must last as long as they do.
+//! Bodies of requests. They stream with back-pressure, and are bounded in size and
+//! in time.
 
 mod expect;
-mod patience;
+mod idle;
 mod replay;
 mod request;
-mod response;
+mod upload;
 
 pub use expect::Expectation;
-use patience::Patience;
-pub(super) use request::Spare;
-pub use request::{Progress, RequestBody};
-pub use response::{BrokenResponse, ResponseBody};
+pub(super) use idle::IdleTimer;
+pub(super) use request::BodyCopy;
+pub use request::RequestBody;
+pub use upload::Progress;

@@ -1,5 +1,5 @@
-//! Bodies that can be sent twice: what has gone by is remembered up to a bound,
-//! while it streams through.
+//! Bodies that can be sent again: the bytes that stream through are kept up to a
+//! bound.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,149 +9,149 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 
-use super::request::Upload;
+use super::upload::Upload;
 use crate::message::Failure;
 
-/// Bytes that are remembered of one body. A larger one is sent once only.
+/// Bytes that are kept of one body. A larger body is sent only once.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// An upload, and what has come of it.
+/// An upload, and the part of it that has already arrived.
 #[derive(Debug)]
-pub(in crate::proxy) struct Recording {
+pub(in crate::proxy) struct ReplayBuffer {
     upload: RefCell<Upload>,
-    memory: RefCell<Memory>,
-    /// How many times it was begun; only the last reader gets anything.
-    readers: Cell<u32>,
+    received: RefCell<Received>,
+    /// How many times the body was begun. Only the latest [`Replay`] gets frames.
+    begun: Cell<u32>,
 }
 
-/// The pieces that have come, or nothing if they were too much.
+/// The frames that have arrived, or none of them if they exceeded the bound.
 #[derive(Debug, Default)]
-struct Memory {
-    pieces: Vec<Piece>,
+struct Received {
+    frames: Vec<Kept>,
     bytes: usize,
-    is_lost: bool,
+    is_discarded: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum Kept {
     Data(Bytes),
     Trailers(HeaderMap),
 }
 
-/// One pass over a [`Recording`].
+/// One pass over a [`ReplayBuffer`].
 #[derive(Debug)]
-pub(super) struct Reader {
-    recording: Rc<Recording>,
+pub(super) struct Replay {
+    buffer: Rc<ReplayBuffer>,
     number: u32,
-    /// The next piece to be given out of the memory.
+    /// Index of the next frame to take from the buffer.
     next: usize,
 }
 
-impl Memory {
-    /// Nothing is remembered any more.
-    fn forget(&mut self) {
-        *self = Self { is_lost: true, ..Self::default() };
+impl Received {
+    fn discard(&mut self) {
+        *self = Self { is_discarded: true, ..Self::default() };
     }
 
     fn add(&mut self, frame: &Frame<Bytes>) {
-        if self.is_lost {
+        if self.is_discarded {
             return;
         }
-        let piece = match (frame.data_ref(), frame.trailers_ref()) {
-            (Some(data), _) => Piece::Data(data.clone()),
-            (None, Some(trailers)) => Piece::Trailers(trailers.clone()),
+        let frame = match (frame.data_ref(), frame.trailers_ref()) {
+            (Some(data), _) => Kept::Data(data.clone()),
+            (None, Some(trailers)) => Kept::Trailers(trailers.clone()),
             (None, None) => return,
         };
-        if let Piece::Data(data) = &piece {
+        if let Kept::Data(data) = &frame {
             self.bytes += data.len();
         }
-        self.pieces.push(piece);
-        // Pieces count too, or a body of single bytes would cost many times its size.
-        if self.bytes > MAX_BYTES || self.pieces.len() > MAX_BYTES / 64 {
-            self.forget();
+        self.frames.push(frame);
+        // Frames are bounded too: a body of single bytes would need many times its size.
+        if self.bytes > MAX_BYTES || self.frames.len() > MAX_BYTES / 64 {
+            self.discard();
         }
     }
 
-    /// Bytes in the pieces from this one on.
+    /// Bytes in the frames from index `next` on.
     fn bytes_from(&self, next: usize) -> u64 {
-        let rest = self.pieces.iter().skip(next).map(|piece| match piece {
-            Piece::Data(data) => u64::try_from(data.len()).unwrap_or(u64::MAX),
-            Piece::Trailers(_) => 0,
+        let rest = self.frames.iter().skip(next).map(|frame| match frame {
+            Kept::Data(data) => u64::try_from(data.len()).unwrap_or(u64::MAX),
+            Kept::Trailers(_) => 0,
         });
         rest.sum()
     }
 }
 
-impl Reader {
+impl Replay {
     /// The first pass.
-    pub(super) fn record(upload: Upload) -> Self {
-        let recording = Rc::new(Recording {
+    pub(super) fn new(upload: Upload) -> Self {
+        let buffer = Rc::new(ReplayBuffer {
             upload: RefCell::new(upload),
-            memory: RefCell::default(),
-            readers: Cell::new(1),
+            received: RefCell::default(),
+            begun: Cell::new(1),
         });
-        Self { recording, number: 1, next: 0 }
+        Self { buffer, number: 1, next: 0 }
     }
 
-    /// One more pass, if all that has come is remembered.
-    pub(super) fn again(recording: &Rc<Recording>) -> Option<Self> {
-        if recording.memory.borrow().is_lost {
+    /// Another pass from the beginning, unless the buffer was discarded.
+    pub(super) fn again(buffer: &Rc<ReplayBuffer>) -> Option<Self> {
+        if buffer.received.borrow().is_discarded {
             return None;
         }
-        let number = recording.readers.get() + 1;
-        recording.readers.set(number);
-        Some(Self { recording: Rc::clone(recording), number, next: 0 })
+        let number = buffer.begun.get() + 1;
+        buffer.begun.set(number);
+        Some(Self { buffer: Rc::clone(buffer), number, next: 0 })
     }
 
-    pub(super) fn recording(&self) -> Rc<Recording> {
-        Rc::clone(&self.recording)
+    pub(super) fn buffer(&self) -> Rc<ReplayBuffer> {
+        Rc::clone(&self.buffer)
     }
 
     pub(super) fn upload<T>(&self, read: impl FnOnce(&Upload) -> T) -> T {
-        read(&self.recording.upload.borrow())
+        read(&self.buffer.upload.borrow())
     }
 
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Failure>>> {
-        let recording = &self.recording;
-        if recording.readers.get() != self.number {
-            // Its connection is gone; what it took would be missing elsewhere.
+        let buffer = &self.buffer;
+        if buffer.begun.get() != self.number {
+            // The connection of this pass has ended. A frame taken here would be
+            // missing in the later pass.
             return Poll::Ready(Some(Err(Failure::UpstreamClosed)));
         }
-        let mut memory = recording.memory.borrow_mut();
-        if let Some(piece) = memory.pieces.get(self.next) {
+        let mut received = buffer.received.borrow_mut();
+        if let Some(frame) = received.frames.get(self.next) {
             self.next += 1;
-            return Poll::Ready(Some(Ok(match piece.clone() {
-                Piece::Data(data) => Frame::data(data),
-                Piece::Trailers(trailers) => Frame::trailers(trailers),
+            return Poll::Ready(Some(Ok(match frame.clone() {
+                Kept::Data(data) => Frame::data(data),
+                Kept::Trailers(trailers) => Frame::trailers(trailers),
             })));
         }
-        let polled = recording.upload.borrow_mut().poll_frame(cx);
-        if Rc::strong_count(recording) == 1 {
-            // The endpoint has answered, so there will be no other pass.
-            memory.forget();
+        let polled = buffer.upload.borrow_mut().poll_frame(cx);
+        if Rc::strong_count(buffer) == 1 {
+            // The endpoint has responded, so there will be no other pass.
+            received.discard();
         }
         if let Poll::Ready(Some(Ok(frame))) = &polled {
-            memory.add(frame);
-            self.next = memory.pieces.len();
+            received.add(frame);
+            self.next = received.frames.len();
         }
         polled
     }
 
     pub(super) fn is_end_stream(&self) -> bool {
-        let is_read = self.next >= self.recording.memory.borrow().pieces.len();
+        let is_read = self.next >= self.buffer.received.borrow().frames.len();
         is_read && self.upload(Upload::is_end_stream)
     }
 
     pub(super) fn size_hint(&self) -> SizeHint {
-        let remembered = self.recording.memory.borrow().bytes_from(self.next);
+        let buffered = self.buffer.received.borrow().bytes_from(self.next);
         let rest = self.upload(Upload::size_hint);
         let mut whole = SizeHint::new();
-        whole.set_lower(rest.lower().saturating_add(remembered));
+        whole.set_lower(rest.lower().saturating_add(buffered));
         if let Some(upper) = rest.upper() {
-            whole.set_upper(upper.saturating_add(remembered));
+            whole.set_upper(upper.saturating_add(buffered));
         }
         whole
     }

@@ -1,5 +1,4 @@
-//! HTTP/1.1: a connection carries one request at a time and then waits for the
-//! next one.
+//! HTTP/1.1: a connection carries one request at a time, and is idle in between.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,15 +12,15 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, spawn_local};
 
-use super::Unanswered;
-use crate::proxy::RequestBody;
+use super::SendError;
+use crate::proxy::body::RequestBody;
 use crate::time::monotonic;
 
-/// Bytes of a response's head that are read before it is given up.
+/// The largest head of a response in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// A connection, which ends with this value: a rest of an upload that nobody
-/// waits for is not sent.
+/// A connection. It is closed when this value is dropped, even in the middle of an
+/// upload: its request is cancelled or has its response.
 #[derive(Debug)]
 pub(in crate::proxy) struct Connection {
     sender: SendRequest<RequestBody>,
@@ -29,7 +28,7 @@ pub(in crate::proxy) struct Connection {
 }
 
 impl Connection {
-    /// Speaks HTTP/1.1 over `stream`, in a task of its own on this worker.
+    /// An HTTP/1.1 connection over `stream`, driven by its own task on this worker.
     ///
     /// # Errors
     /// If the stream has ended.
@@ -42,24 +41,22 @@ impl Connection {
             .max_buf_size(MAX_HEAD_BYTES)
             .handshake(TokioIo::new(stream))
             .await?;
-        // Its errors reach whoever waits for a response on it.
+        // The request that waits for a response gets the connection's errors.
         let task = spawn_local(connection.with_upgrades()).abort_handle();
         Ok(Self { sender, task })
     }
-}
 
-impl Connection {
-    /// Sends a request. To drop the future is to cancel it.
+    /// Sends a request. Dropping the future cancels it.
     ///
     /// # Errors
-    /// If there is no response; then the request, if nothing of it was sent.
+    /// If there is no response.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Unanswered> {
+    ) -> Result<Response<Incoming>, SendError> {
         self.sender.try_send_request(request).await.map_err(|mut error| {
             let request = error.take_message();
-            Unanswered { error: error.into_error(), request }
+            SendError { error: error.into_error(), request }
         })
     }
 }
@@ -70,7 +67,7 @@ impl Drop for Connection {
     }
 }
 
-/// Makes a request one of HTTP/1.1: the target is a path, the host a field
+/// Converts a request to HTTP/1.1: the target is a path and the host is a field
 /// (RFC 9112, section 3.2). A request that names no host is for `authority`.
 pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue) {
     *request.version_mut() = Version::HTTP_11;
@@ -86,29 +83,29 @@ pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValu
     let is_framed =
         [CONTENT_LENGTH, TRANSFER_ENCODING].map(|it| request.headers().contains_key(it));
     if request.body().progress().is_some() && is_framed == [false, false] {
-        // It came over HTTP/2, where a body needs neither. Without one of them
-        // the library takes a GET for one without a body.
+        // It came over HTTP/2, where a body needs neither field. Without one of them
+        // the library sends a GET without its body.
         let chunked = HeaderValue::from_static("chunked");
         request.headers_mut().insert(TRANSFER_ENCODING, chunked);
     }
     if let Some(expectation) = request.body().expectation() {
-        // The client's own was taken off: it is between the client and us.
+        // The client's own `Expect` was removed: it applies to the gateway alone.
         match expectation.is_waiting() {
             true => {
-                let asks = HeaderValue::from_static("100-continue");
-                request.headers_mut().insert(EXPECT, asks);
+                let value = HeaderValue::from_static("100-continue");
+                request.headers_mut().insert(EXPECT, value);
             }
             false => drop(request.headers_mut().remove(EXPECT)),
         }
     }
 }
 
-/// Connections that wait for the next request.
+/// Idle connections.
 #[derive(Debug)]
 pub(super) struct Pool {
     max_idle: usize,
     idle_timeout: Duration,
-    /// The most recently used at the end: it is the least likely to be stale.
+    /// The most recently used is last: it is the least likely to be closed.
     idle: RefCell<VecDeque<Idle>>,
 }
 
@@ -123,7 +120,7 @@ impl Pool {
         Self { max_idle, idle_timeout, idle: RefCell::default() }
     }
 
-    /// An idle connection that still stands, as far as can be told.
+    /// An idle connection that is not known to be closed.
     pub(super) fn reuse(&self) -> Option<Connection> {
         self.close_expired();
         let mut idle = self.idle.borrow_mut();
@@ -135,7 +132,7 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection for another request, if it can take one.
+    /// Keeps a connection for another request, if it can carry one.
     pub(super) fn keep(&self, connection: Connection) {
         if !connection.sender.is_ready() {
             return;
@@ -150,7 +147,7 @@ impl Pool {
         }
     }
 
-    /// Closes the connections that have been idle for too long.
+    /// Closes connections that have been idle for too long.
     pub(super) fn close_expired(&self) {
         let mut idle = self.idle.borrow_mut();
         while idle.front().is_some_and(|oldest| oldest.since.elapsed() >= self.idle_timeout) {
@@ -164,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_target_is_a_path_and_the_host_a_field() {
+    fn the_target_is_a_path_and_the_host_is_a_field() {
         let authority = HeaderValue::from_static("10.0.0.1:80");
         for (target, host, expected) in [
             ("/a?b", Some("a.test"), ("/a?b", "a.test")),

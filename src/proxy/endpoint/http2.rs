@@ -1,5 +1,4 @@
-//! HTTP/2: a connection carries many requests at once, each on a stream of its
-//! own.
+//! HTTP/2: a connection carries many requests at once, each on its own stream.
 
 mod cancels;
 mod pool;
@@ -20,47 +19,46 @@ use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::Unanswered;
-use crate::proxy::RequestBody;
+use super::SendError;
+use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
 use crate::time::monotonic;
-use cancels::Cancels;
+use cancels::CancelCount;
 pub(super) use pool::Pool;
-use upload::{OnThisWorker, StreamedBody, Upload};
+use upload::{LocalExecutor, StreamedBody, UploadTask};
 
-/// Requests on one connection, at most. Others open another connection.
+/// The most requests on one connection. Further requests open another connection.
 const MAX_STREAMS: u32 = 100;
-/// What an endpoint may send on one stream before the client has taken it.
+/// Bytes that an endpoint may send on one stream before the client has read them.
 const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
-/// What it may send on all streams of a connection: clients that do not read fill
-/// the windows of their own streams, and leave those of all others.
+/// Bytes that it may send on all streams of a connection. It is the sum of all stream
+/// windows, so that clients that do not read cannot block the streams of others.
 const CONNECTION_WINDOW_BYTES: u32 = MAX_STREAMS * STREAM_WINDOW_BYTES;
-/// What we hold of an upload that the endpoint is not ready for.
+/// Bytes of an upload that are buffered while the endpoint does not read.
 const MAX_SEND_BYTES: usize = 64 * 1024;
-/// Bytes of a response's fields, or of its trailers.
+/// The largest head of a response, and the largest trailers, in bytes.
 const MAX_HEAD_BYTES: u32 = 64 * 1024;
-/// Streams that are remembered after they were reset: what the endpoint has sent before
-/// it knew is let pass.
+/// Streams that are remembered after a reset: frames that the endpoint has sent before
+/// it received the reset are ignored.
 const MAX_RESET_STREAMS: usize = 1000;
-/// How long nothing may come while an answer is awaited, until it is asked
-/// whether somebody is still there.
+/// Silence after which an endpoint that owes a response is sent a PING.
 const PING_AFTER: Duration = Duration::from_secs(20);
-/// How long that answer may take.
+/// How long the answer to a PING may take.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection. It ends when nobody holds it and its last stream has ended.
+/// A connection. It is closed when it has been dropped and its last stream has ended.
 pub(in crate::proxy) struct Connection {
     sender: SendRequest<StreamedBody>,
-    executor: OnThisWorker,
+    executor: LocalExecutor,
     streams: Cell<usize>,
     /// Streams that the endpoint allows at once, which may change at any time.
     max_streams: Box<dyn Fn() -> usize>,
     /// When the last stream ended.
     idle_since: Cell<Instant>,
-    cancels: RefCell<Cancels>,
+    cancels: RefCell<CancelCount>,
     /// Whether it takes no more requests.
     is_retired: Cell<bool>,
-    /// Whether its end has been noticed by one of its requests.
+    /// Whether one of its requests has noticed its end.
     is_lost: Cell<bool>,
 }
 
@@ -71,17 +69,17 @@ impl fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Speaks HTTP/2 over `stream`, in tasks of its own on this worker, as soon as the
-    /// endpoint has said how many streams it allows: what is opened before may be
-    /// refused.
+    /// An HTTP/2 connection over `stream`, driven by its own tasks on this worker.
+    /// Returns when the endpoint has said how many streams it allows: it may refuse
+    /// streams that are opened before.
     ///
     /// # Errors
-    /// If the other side does not speak HTTP/2.
+    /// If the endpoint does not speak HTTP/2.
     pub(super) async fn over<T>(stream: T) -> Result<Self, Fault>
     where
         T: AsyncRead + AsyncWrite + Unpin + 'static,
     {
-        let executor = OnThisWorker::default();
+        let executor = LocalExecutor::default();
         let (sender, connection) = Builder::new(executor.clone())
             .timer(TokioTimer::new())
             .initial_max_send_streams(0)
@@ -90,7 +88,7 @@ impl Connection {
             .max_send_buf_size(MAX_SEND_BYTES)
             .max_header_list_size(MAX_HEAD_BYTES)
             .max_concurrent_reset_streams(MAX_RESET_STREAMS)
-            // It would end the connection for all, and clients can bring it about.
+            // The limit would end the connection for all, and clients can cause it.
             .max_local_error_reset_streams(None)
             .keep_alive_interval(PING_AFTER)
             .keep_alive_timeout(PING_TIMEOUT)
@@ -98,18 +96,18 @@ impl Connection {
             .await
             .map_err(|_| Fault::Unreachable)?;
         let connection = Rc::new(RefCell::new(connection));
-        // The task alone holds it: when it has ended, whoever asks must see that.
-        let asked = Rc::downgrade(&connection);
+        // Only the task owns the connection, so that its end is visible here.
+        let weak = Rc::downgrade(&connection);
         let max_streams = Box::new(move || {
-            asked.upgrade().map_or(0, |connection| connection.borrow().current_max_send_streams())
+            weak.upgrade().map_or(0, |connection| connection.borrow().current_max_send_streams())
         });
-        // Its errors reach whoever waits for a response on it.
+        // The request that waits for a response gets the connection's errors.
         executor.run(poll_fn(move |cx| Pin::new(&mut *connection.borrow_mut()).poll(cx)));
         while max_streams() == 0 {
             if sender.is_closed() {
                 return Err(Fault::Unreachable);
             }
-            executor.hears().await;
+            executor.activity().await;
         }
         let now = monotonic();
         Ok(Self {
@@ -118,64 +116,63 @@ impl Connection {
             streams: Cell::new(0),
             max_streams,
             idle_since: Cell::new(now),
-            cancels: RefCell::new(Cancels::new(now)),
+            cancels: RefCell::new(CancelCount::new(now)),
             is_retired: Cell::new(false),
             is_lost: Cell::new(false),
         })
     }
 }
 
-/// A stream of a connection, for one request. What has not ended of the request
-/// and its response ends with this value.
+/// A stream of a connection, for one request. Dropping it cancels the request and its
+/// response if they have not ended.
 #[derive(Debug)]
 pub(in crate::proxy) struct Stream {
     connection: Rc<Connection>,
-    /// The request's body on its way.
-    upload: Upload,
-    /// Whether there is something of the request or its response that would have to
-    /// be cut off.
-    is_awaited: bool,
+    /// The task that sends the request's body.
+    upload: UploadTask,
+    /// Whether dropping this value resets the stream.
+    is_open: bool,
 }
 
 impl Stream {
     pub(super) fn of(connection: Rc<Connection>) -> Self {
         connection.streams.set(connection.streams.get() + 1);
-        Self { connection, upload: Upload::default(), is_awaited: false }
+        Self { connection, upload: UploadTask::default(), is_open: false }
     }
 
-    /// Sends a request. To drop the future, and then the stream, is to cancel it.
+    /// Sends a request. Dropping the future, and then the stream, cancels it.
     ///
     /// # Errors
-    /// If there is no response; then the request, if nothing of it was sent.
+    /// If there is no response.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Unanswered> {
+    ) -> Result<Response<Incoming>, SendError> {
         let Connection { sender, executor, .. } = &*self.connection;
         let progress = request.body().progress();
         let (upload, body) = StreamedBody::of(request, executor);
         self.upload = upload;
-        self.is_awaited = true;
-        let answer = sender.clone().try_send_request(body).await;
-        // The library cuts off a stream whose body breaks, or whose answer it refuses;
-        // other failures are the endpoint's word.
-        self.is_awaited = match &answer {
+        self.is_open = true;
+        let sent = sender.clone().try_send_request(body).await;
+        // The library resets the stream if its body breaks or if it rejects the response.
+        // Other failures come from the endpoint.
+        self.is_open = match &sent {
             Ok(_) => true,
             Err(_) if progress.is_some_and(|progress| progress.fault().is_some()) => true,
-            Err(error) => Fault::of(error.error()).is_cut_off(),
+            Err(error) => Fault::of(error.error()).resets_stream(),
         };
-        answer.map_err(|mut error| {
+        sent.map_err(|mut error| {
             let request = error.take_message().map(|request| request.map(StreamedBody::into_inner));
-            Unanswered { error: error.into_error(), request }
+            SendError { error: error.into_error(), request }
         })
     }
 
     /// The response has been read to its end.
     pub(in crate::proxy) fn end(mut self) {
-        self.is_awaited = false;
+        self.is_open = false;
     }
 
-    /// Whether the end of the connection has not been noticed before.
+    /// Whether no other request has noticed the end of the connection before.
     pub(super) fn is_first_to_notice(&self) -> bool {
         !self.connection.is_lost.replace(true)
     }
@@ -183,12 +180,12 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // An answer that is complete needs no more of the request; without one the
-        // request is cancelled.
-        let is_cut = self.upload.stop();
+        // The rest of the upload is not needed: the response is complete, or the request
+        // is cancelled.
+        let is_upload_stopped = self.upload.stop();
         let connection = &self.connection;
         let now = monotonic();
-        if (is_cut || self.is_awaited) && connection.cancels.borrow_mut().are_too_many(now) {
+        if (is_upload_stopped || self.is_open) && connection.cancels.borrow_mut().add(now) {
             connection.is_retired.set(true);
         }
         connection.streams.set(connection.streams.get() - 1);
@@ -196,14 +193,14 @@ impl Drop for Stream {
     }
 }
 
-/// Makes a request one of HTTP/2: host and scheme are part of the target, and
-/// nothing is said about the connection (RFC 9113, sections 8.2.2 and 8.3.1). A
-/// request that names no host is for `authority`.
+/// Converts a request to HTTP/2: host and scheme are part of the target, and there are
+/// no fields about the connection (RFC 9113, sections 8.2.2 and 8.3.1). A request that
+/// names no host is for `authority`.
 pub(super) fn prepare(request: &mut Request<RequestBody>, authority: &HeaderValue, scheme: Scheme) {
     *request.version_mut() = Version::HTTP_2;
     request.headers_mut().remove(TRANSFER_ENCODING);
     if let Some(expectation) = request.body().expectation() {
-        // The library does not tell of a 100 that comes over HTTP/2.
+        // The library does not report a `100 Continue` that comes over HTTP/2.
         request.headers_mut().remove(EXPECT);
         expectation.meet();
     }
@@ -259,9 +256,9 @@ mod tests {
         }
     }
 
-    /// A request that was not sent may go to an endpoint that speaks HTTP/1.1.
+    /// A request that was not sent may be sent to an endpoint that speaks HTTP/1.1.
     #[test]
-    fn a_request_can_be_made_one_of_http_1_again() {
+    fn a_request_can_be_converted_to_http_1_again() {
         let authority = HeaderValue::from_static("10.0.0.1:80");
         let mut request = request("/a?b", Some("a.test"));
         prepare(&mut request, &authority, Scheme::HTTP);

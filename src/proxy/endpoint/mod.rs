@@ -1,6 +1,6 @@
 //! One endpoint as one worker sees it: its connections and its load.
 
-mod dial;
+mod connect;
 mod http1;
 mod http2;
 
@@ -16,31 +16,32 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
 
-use dial::dial_http1;
-pub(super) use dial::{Dialed, dial};
+use connect::connect_http1;
+pub(super) use connect::{NewConnection, connect};
 
+use super::body::RequestBody;
+use super::endpoint_shared::{EndpointShared, Protocol};
 use super::fault::Fault;
-use super::member::{Member, Protocol};
-use super::shared::Place;
-use super::{RequestBody, UpstreamSettings};
+use super::settings::UpstreamSettings;
+use super::shared::RequestPermit;
 
-/// Connections that one request may find closed, or full, as soon as they are open.
+/// New connections that one request may find closed or full.
 const MAX_OPENED: u32 = 4;
 
-/// A way to an endpoint for one request.
+/// A connection for one request.
 #[derive(Debug)]
 pub(super) enum Connection {
-    /// A connection for itself.
+    /// A connection that the request has for itself.
     Http1(http1::Connection),
-    /// A stream on a connection with others.
+    /// A stream on a connection that is shared with other requests.
     Http2(http2::Stream),
 }
 
-impl From<Dialed> for Connection {
-    fn from(dialed: Dialed) -> Self {
-        match dialed {
-            Dialed::Http1(connection) => Self::Http1(connection),
-            Dialed::Http2(connection) => Self::Http2(http2::Stream::of(Rc::new(connection))),
+impl From<NewConnection> for Connection {
+    fn from(connection: NewConnection) -> Self {
+        match connection {
+            NewConnection::Http1(connection) => Self::Http1(connection),
+            NewConnection::Http2(connection) => Self::Http2(http2::Stream::of(Rc::new(connection))),
         }
     }
 }
@@ -50,35 +51,35 @@ impl Connection {
         matches!(self, Self::Http2(_))
     }
 
-    /// Gives a request for `member` the form that it has on this connection.
-    pub(super) fn prepare(&self, request: &mut Request<RequestBody>, member: &Member) {
+    /// Converts a request for `endpoint` to the HTTP version of this connection.
+    pub(super) fn prepare(&self, request: &mut Request<RequestBody>, endpoint: &EndpointShared) {
         match self {
-            Self::Http1(_) => http1::prepare(request, &member.authority),
+            Self::Http1(_) => http1::prepare(request, &endpoint.authority),
             Self::Http2(_) => {
-                let scheme = match member.protocol {
+                let scheme = match endpoint.protocol {
                     Protocol::Tls { .. } => Scheme::HTTPS,
                     Protocol::Http1 | Protocol::Http2 => Scheme::HTTP,
                 };
-                http2::prepare(request, &member.authority, scheme);
+                http2::prepare(request, &endpoint.authority, scheme);
             }
         }
     }
 
-    /// Sends a request. To drop the future, and then the connection, is to cancel it.
+    /// Sends a request. Dropping the future, and then the connection, cancels it.
     ///
     /// # Errors
-    /// If there is no response; then the request, if nothing of it was sent.
+    /// If there is no response.
     pub(super) async fn send(
         &mut self,
         request: Request<RequestBody>,
-    ) -> Result<Response<Incoming>, Unanswered> {
+    ) -> Result<Response<Incoming>, SendError> {
         match self {
             Self::Http1(connection) => connection.send(request).await,
             Self::Http2(stream) => stream.send(request).await,
         }
     }
 
-    /// What has gone wrong with a request on it.
+    /// The fault that an error of a request on this connection means.
     pub(super) fn fault(&self, error: &hyper::Error) -> Fault {
         match (Fault::of(error), self) {
             (Fault::Closed, Self::Http2(stream)) if !stream.is_first_to_notice() => {
@@ -89,9 +90,9 @@ impl Connection {
     }
 }
 
-/// There is no response.
+/// A request has got no response.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(super) struct SendError {
     pub(super) error: hyper::Error,
     /// The request, if no byte of it was sent.
     pub(super) request: Option<Request<RequestBody>>,
@@ -100,10 +101,10 @@ pub(super) struct Unanswered {
 /// One endpoint as one worker sees it.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    member: Arc<Member>,
+    shared: Arc<EndpointShared>,
     connect_timeout: Duration,
     pools: Rc<Pools>,
-    /// A connection of HTTP/2 that is being opened, for all who wait for one.
+    /// An HTTP/2 connection that is being opened, for all requests that wait for one.
     opening: RefCell<Option<Opening>>,
     in_flight: Cell<usize>,
 }
@@ -114,19 +115,19 @@ type Opening = Shared<LocalBoxFuture<'static, Result<(), Fault>>>;
 struct Pools {
     http1: http1::Pool,
     http2: http2::Pool,
-    /// Whether the endpoint speaks HTTP/2, as far as is known.
+    /// Whether the endpoint is known to speak HTTP/2.
     is_http2: Cell<bool>,
 }
 
 impl Pools {
-    /// Keeps a new connection for whoever comes next.
-    fn add(&self, dialed: Dialed) {
-        match dialed {
-            Dialed::Http1(connection) => {
+    /// Adds a new connection for the next request.
+    fn add(&self, connection: NewConnection) {
+        match connection {
+            NewConnection::Http1(connection) => {
                 self.is_http2.set(false);
                 self.http1.keep(connection);
             }
-            Dialed::Http2(connection) => {
+            NewConnection::Http2(connection) => {
                 self.is_http2.set(true);
                 self.http2.add(Rc::new(connection));
             }
@@ -135,14 +136,14 @@ impl Pools {
 }
 
 impl Endpoint {
-    pub(super) fn new(member: Arc<Member>, settings: &UpstreamSettings) -> Self {
+    pub(super) fn new(shared: Arc<EndpointShared>, settings: &UpstreamSettings) -> Self {
         let pools = Rc::new(Pools {
             http1: http1::Pool::new(settings.max_idle, settings.idle_timeout),
             http2: http2::Pool::new(settings.idle_timeout),
-            is_http2: Cell::new(matches!(member.protocol, Protocol::Http2)),
+            is_http2: Cell::new(matches!(shared.protocol, Protocol::Http2)),
         });
         Self {
-            member,
+            shared,
             connect_timeout: settings.connect_timeout,
             pools,
             opening: RefCell::default(),
@@ -150,9 +151,9 @@ impl Endpoint {
         }
     }
 
-    /// What all workers share of it.
-    pub(super) fn member(&self) -> &Arc<Member> {
-        &self.member
+    /// The part that all workers share.
+    pub(super) fn shared(&self) -> &Arc<EndpointShared> {
+        &self.shared
     }
 
     /// Requests in flight, from this worker.
@@ -160,7 +161,8 @@ impl Endpoint {
         self.in_flight.get()
     }
 
-    /// A connection that still stands and has room, as far as can be told.
+    /// An open connection with room for a request. The endpoint may have closed it
+    /// without this being known yet.
     pub(super) fn reuse(&self) -> Option<Connection> {
         if self.pools.is_http2.get()
             && let Some(stream) = self.pools.http2.stream()
@@ -176,10 +178,10 @@ impl Endpoint {
         self.pools.http2.close_expired();
     }
 
-    /// Opens a connection, which lives in tasks of its own on this worker.
+    /// Opens a connection, which is driven by its own tasks on this worker.
     ///
     /// # Errors
-    /// If none can be opened, or not in time.
+    /// If none can be opened in time.
     pub(super) async fn connect(&self) -> Result<Connection, Fault> {
         let mut opened = 0;
         while self.pools.is_http2.get() {
@@ -188,44 +190,43 @@ impl Endpoint {
                 return Ok(Connection::Http2(stream));
             }
             if http2.is_full() || opened == MAX_OPENED {
-                // There may be connections, all of them with requests of others.
-                let none = if http2.is_full() { Fault::Crowded } else { Fault::Closed };
+                // All connections carry as many requests as the endpoint allows.
+                let none = if http2.is_full() { Fault::TooManyStreams } else { Fault::Closed };
                 return http2.waiting_stream().map(Connection::Http2).ok_or(none);
             }
-            self.opened().await?;
+            self.open_http2().await?;
             opened += 1;
         }
-        match dial(&self.member, self.connect_timeout).await? {
-            Dialed::Http2(connection) => {
+        match connect(&self.shared, self.connect_timeout).await? {
+            NewConnection::Http2(connection) => {
                 let connection = Rc::new(connection);
                 self.pools.is_http2.set(true);
                 self.pools.http2.add(Rc::clone(&connection));
                 Ok(Connection::Http2(http2::Stream::of(connection)))
             }
-            dialed @ Dialed::Http1(_) => Ok(dialed.into()),
+            http1 @ NewConnection::Http1(_) => Ok(http1.into()),
         }
     }
 
     /// Opens a connection that can change its protocol.
     ///
     /// # Errors
-    /// If none can be opened, or not in time.
+    /// If none can be opened in time.
     pub(super) async fn connect_for_tunnel(&self) -> Result<Connection, Fault> {
-        dial_http1(&self.member, self.connect_timeout).await.map(Connection::Http1)
+        connect_http1(&self.shared, self.connect_timeout).await.map(Connection::Http1)
     }
 
-    /// Returns when one more connection is there for everybody. Many requests
-    /// that come at once to an endpoint without one open a single one.
-    async fn opened(&self) -> Result<(), Fault> {
+    /// Adds one more connection to the pool. Concurrent requests wait for the same
+    /// connection in place of opening one each.
+    async fn open_http2(&self) -> Result<(), Fault> {
         let opening = self.opening.borrow().clone().filter(|latest| latest.peek().is_none());
         let opening = opening.unwrap_or_else(|| {
-            let (member, limit) = (Arc::clone(&self.member), self.connect_timeout);
+            let (shared, limit) = (Arc::clone(&self.shared), self.connect_timeout);
             let pools = Rc::clone(&self.pools);
-            // In a task: it goes on when whoever asked for it has gone.
-            let task =
-                spawn_local(
-                    async move { dial(&member, limit).await.map(|dialed| pools.add(dialed)) },
-                );
+            // In a task, so that it continues if the request that began it is cancelled.
+            let task = spawn_local(async move {
+                connect(&shared, limit).await.map(|connection| pools.add(connection))
+            });
             let opening = task.map(|ended| ended.unwrap_or(Err(Fault::Internal)));
             let opening = opening.boxed_local().shared();
             self.opening.replace(Some(opening.clone()));
@@ -237,30 +238,29 @@ impl Endpoint {
     }
 }
 
-/// A request in flight to an endpoint.
+/// A request in flight to an endpoint. Dropping it ends the request.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct InFlight {
     endpoint: Rc<Endpoint>,
-    /// The place in the upstream that the request takes, given up with it.
-    place: Option<Place>,
+    permit: Option<RequestPermit>,
 }
 
-impl Lease {
-    pub(super) fn new(endpoint: Rc<Endpoint>, place: Option<Place>) -> Self {
+impl InFlight {
+    pub(super) fn new(endpoint: Rc<Endpoint>, permit: Option<RequestPermit>) -> Self {
         endpoint.in_flight.set(endpoint.in_flight.get() + 1);
-        Self { endpoint, place }
+        Self { endpoint, permit }
     }
 
     pub(super) fn endpoint(&self) -> &Rc<Endpoint> {
         &self.endpoint
     }
 
-    /// The request leaves this endpoint and keeps its place in the upstream.
-    pub(super) fn leave(mut self) -> Option<Place> {
-        self.place.take()
+    /// The request leaves this endpoint and keeps its permit for the upstream.
+    pub(super) fn into_permit(mut self) -> Option<RequestPermit> {
+        self.permit.take()
     }
 
-    /// The response has been read to its end: its connection can serve again.
+    /// The response has been read to its end: its connection can be used again.
     pub(super) fn end(self, connection: Connection) {
         match connection {
             Connection::Http1(connection) => self.endpoint.pools.http1.keep(connection),
@@ -269,7 +269,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.endpoint.in_flight.set(self.endpoint.in_flight.get() - 1);
     }

@@ -1,11 +1,12 @@
-//! How long an answer holds, by what its server says (RFC 9111, section 4.2).
+//! The freshness lifetime of a response (RFC 9111, section 4.2).
 
 use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{AGE, CACHE_CONTROL};
 
-/// How long an answer with these fields holds from now on; none: they do not say.
+/// How long a response with these fields stays fresh from now on; none if the fields
+/// do not say.
 pub(super) fn of(fields: &HeaderMap) -> Option<Duration> {
     let lines = fields.get_all(CACHE_CONTROL).iter().filter_map(|line| line.to_str().ok());
     let mut fresh_for = None;
@@ -21,7 +22,7 @@ pub(super) fn of(fields: &HeaderMap) -> Option<Duration> {
     fresh_for.map(|fresh_for| fresh_for.saturating_sub(age.unwrap_or_default()))
 }
 
-/// Delta seconds: digits only; a number that is too large is the largest there is
+/// Delta seconds: digits only. A number that is too large counts as the largest number
 /// (RFC 9111, section 1.2.2).
 fn seconds(text: &str) -> Option<Duration> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -35,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_holds_as_long_as_its_server_says_less_its_age() {
+    fn a_response_is_fresh_for_its_max_age_less_its_age() {
         for (lines, seconds) in [
             (&[("cache-control", "max-age=300")][..], Some(300)),
             (&[("cache-control", "public, Max-Age=\"300\" , must-revalidate")], Some(300)),

@@ -1,4 +1,4 @@
-//! What names come to.
+//! Lookups of names: their results, failures and bounds.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ fn addresses(upstream: &UpstreamShared) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn only_names_are_looked_up_and_all_their_addresses_are_taken() {
+async fn only_names_are_looked_up_and_all_their_addresses_are_used() {
     let upstream = upstream(&["10.0.0.1:80", "app.test:8080", "[::1]:80"]);
     let asked = RefCell::new(Vec::new());
     let lookup = async |name: String| {

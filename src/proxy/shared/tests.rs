@@ -1,4 +1,4 @@
-//! Who the endpoints are, and what becomes of them.
+//! The endpoints of an upstream, and changes of their addresses and their health.
 
 use super::*;
 use crate::proxy::{CheckSettings, EjectSettings, EndpointSettings};
@@ -14,7 +14,7 @@ fn upstream(endpoints: &[&str], change: impl FnOnce(&mut UpstreamSettings)) -> U
 }
 
 fn addresses(upstream: &UpstreamShared) -> Vec<String> {
-    upstream.members().iter().map(|member| member.address.to_string()).collect()
+    upstream.endpoints().iter().map(|endpoint| endpoint.address.to_string()).collect()
 }
 
 fn states(upstream: &UpstreamShared) -> Vec<EndpointState> {
@@ -22,57 +22,57 @@ fn states(upstream: &UpstreamShared) -> Vec<EndpointState> {
 }
 
 #[test]
-fn an_address_is_there_at_once_and_a_name_when_it_was_looked_up() {
+fn an_address_is_used_at_once_and_a_name_after_its_lookup() {
     let upstream = upstream(&["10.0.0.1:80", "app.test:80", "[::1]:80"], |_| {});
     assert_eq!(addresses(&upstream), ["10.0.0.1:80", "[::1]:80"]);
     let before = upstream.generation();
-    upstream.place_at(1, &["10.0.0.7:80", "10.0.0.8:80"].map(|it| it.parse().unwrap()));
+    upstream.set_addresses(1, &["10.0.0.7:80", "10.0.0.8:80"].map(|it| it.parse().unwrap()));
     assert_eq!(addresses(&upstream), ["10.0.0.1:80", "10.0.0.7:80", "10.0.0.8:80", "[::1]:80"]);
     assert_ne!(upstream.generation(), before);
     assert_eq!(states(&upstream), [EndpointState::InService; 4]);
 }
 
 #[test]
-fn who_stays_at_a_name_stays_who_it_was() {
+fn an_address_that_a_name_keeps_is_still_the_same_endpoint() {
     let upstream = upstream(&["app.test:80"], |_| {});
     let [a, b, c] = ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"].map(|it| it.parse().unwrap());
-    upstream.place_at(0, &[a, b]);
-    let (before, generation) = (upstream.members(), upstream.generation());
-    upstream.place_at(0, &[a, b]);
+    upstream.set_addresses(0, &[a, b]);
+    let (before, generation) = (upstream.endpoints(), upstream.generation());
+    upstream.set_addresses(0, &[a, b]);
     assert_eq!(upstream.generation(), generation, "nothing has changed");
-    upstream.place_at(0, &[b, c]);
-    let after = upstream.members();
+    upstream.set_addresses(0, &[b, c]);
+    let after = upstream.endpoints();
     assert!(Arc::ptr_eq(&before[1], &after[0]));
     assert_eq!(states(&upstream), [EndpointState::InService, EndpointState::Starting]);
 }
 
 #[test]
-fn failures_in_a_row_eject_but_never_too_many() {
+fn failures_in_a_row_eject_endpoints_up_to_the_configured_share() {
     let ejecting = |settings: &mut UpstreamSettings| {
         settings.eject = Some(EjectSettings { consecutive_errors: 3, ..EjectSettings::default() });
     };
     let upstream = upstream(&["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"], ejecting);
-    let members = upstream.members();
-    for is_good in [false, false, true, false, false] {
-        upstream.note(&members[0], is_good);
+    let endpoints = upstream.endpoints();
+    for is_success in [false, false, true, false, false] {
+        upstream.record_request(&endpoints[0], is_success);
     }
     assert_eq!(states(&upstream), [EndpointState::InService; 3], "never three in a row");
-    for member in &members {
-        (0..10).for_each(|_| upstream.note(member, false));
+    for endpoint in &endpoints {
+        (0..10).for_each(|_| upstream.record_request(endpoint, false));
     }
     let is_out = |state: &EndpointState| matches!(state, EndpointState::Ejected(_));
     assert_eq!(states(&upstream).iter().filter(|it| is_out(it)).count(), 1, "half of three");
 }
 
 #[test]
-fn checks_take_out_and_put_back() {
+fn checks_take_an_endpoint_out_of_service_and_put_it_back() {
     let checking = |settings: &mut UpstreamSettings| {
         settings.check = Some(CheckSettings::new("/".parse().unwrap()));
     };
     let upstream = upstream(&["10.0.0.1:80"], checking);
-    let members = upstream.members();
-    let check = |is_good| {
-        upstream.checked(&members[0], is_good);
+    let endpoints = upstream.endpoints();
+    let check = |is_healthy| {
+        upstream.record_check(&endpoints[0], is_healthy);
         states(&upstream)[0]
     };
     assert_eq!([false; 3].map(check)[2], EndpointState::Down);
@@ -80,18 +80,18 @@ fn checks_take_out_and_put_back() {
 }
 
 #[test]
-fn without_settings_nobody_is_judged() {
+fn without_settings_no_endpoint_is_taken_out_of_service() {
     let upstream = upstream(&["10.0.0.1:80", "10.0.0.2:80"], |_| {});
-    let members = upstream.members();
-    (0..100).for_each(|_| upstream.note(&members[0], false));
-    (0..100).for_each(|_| upstream.checked(&members[0], false));
+    let endpoints = upstream.endpoints();
+    (0..100).for_each(|_| upstream.record_request(&endpoints[0], false));
+    (0..100).for_each(|_| upstream.record_check(&endpoints[0], false));
     assert_eq!(states(&upstream), [EndpointState::InService; 2]);
 }
 
 #[test]
-fn an_endpoint_is_the_same_for_keys_wherever_it_stands() {
+fn an_endpoint_has_the_same_identity_in_every_upstream() {
     let one = upstream(&["10.0.0.1:80", "10.0.0.2:80"], |_| {});
     let other = upstream(&["10.0.0.2:80"], |settings| settings.name = "other".to_owned());
-    assert_eq!(one.members()[1].identity, other.members()[0].identity);
-    assert_ne!(one.members()[0].identity, one.members()[1].identity);
+    assert_eq!(one.endpoints()[1].identity, other.endpoints()[0].identity);
+    assert_ne!(one.endpoints()[0].identity, one.endpoints()[1].identity);
 }

@@ -1,4 +1,4 @@
-//! What TLS settings can be made of.
+//! TLS settings from valid and invalid parts.
 
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 
@@ -15,7 +15,7 @@ fn error(parts: TlsParts) -> Option<TlsError> {
 }
 
 #[test]
-fn each_part_says_what_is_wrong_with_it() {
+fn each_invalid_part_has_its_own_error() {
     let (certificate, key) = pair();
     let other_key = KeyPair::generate().unwrap().serialize_pem().into_bytes();
     let ca = |ca: &[u8]| TlsParts { ca: Some(ca.to_vec()), ..TlsParts::default() };
@@ -34,17 +34,17 @@ fn each_part_says_what_is_wrong_with_it() {
 }
 
 #[test]
-fn settings_are_the_same_if_their_parts_are() {
+fn settings_are_equal_if_their_parts_are() {
     let (certificate, _) = pair();
     let parts = TlsParts { ca: Some(certificate), ..TlsParts::default() };
     let same = [parts.clone(), parts.clone()].map(|parts| TlsSettings::new(parts).unwrap());
     assert_eq!(same[0], same[1]);
-    let careless = TlsSettings::new(TlsParts { verify: false, ..parts }).unwrap();
-    assert_ne!(same[0], careless);
+    let unverified = TlsSettings::new(TlsParts { verify: false, ..parts }).unwrap();
+    assert_ne!(same[0], unverified);
 }
 
 #[test]
-fn a_certificate_is_for_the_host_unless_another_name_is_given() {
+fn a_certificate_must_be_for_the_host_unless_another_name_is_configured() {
     let parts = TlsParts { verify: false, ..TlsParts::default() };
     let settings = TlsSettings::new(parts.clone()).unwrap();
     let [host, other] = ["a.test", "b.test"].map(|name| ServerName::try_from(name).unwrap());

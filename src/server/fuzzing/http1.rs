@@ -1,22 +1,23 @@
-//! Another reader of HTTP/1, made of the parser that the HTTP library uses.
+//! Another parser of HTTP/1, made of the one that the HTTP library uses.
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use httparse::{EMPTY_HEADER, Request, Status};
 
 use super::Head;
-use crate::server::guard::{REFUSED, REFUSED_METHOD};
-use crate::server::head::Framing;
+use crate::server::http1::guard::REFUSED;
+use crate::server::http1::head::Framing;
+use crate::server::syntax::REFUSED_METHOD;
 
-/// More than any bounds of the fuzz targets let pass.
+/// More than the bounds of the fuzz targets allow.
 const MAX_FIELDS: usize = 64;
 
-/// A head, and what the request is.
+/// A head, and whether it is the request of the guard.
 pub(super) struct Read {
     pub(super) head: Head,
     is_refused: bool,
 }
 
-/// The whole head at the start of `bytes`, if the library takes it.
+/// The complete head at the start of `bytes`, if the library accepts it.
 pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
     let mut fields = [EMPTY_HEADER; MAX_FIELDS];
     let mut request = Request::new(&mut fields);
@@ -39,7 +40,7 @@ pub(super) fn read_head(bytes: &[u8]) -> Option<Read> {
     Some(Read { head: Head { len, framing, asks_upgrade }, is_refused })
 }
 
-/// The length of the body of chunks that `bytes` begin with, if it is whole.
+/// The length of the chunked body at the start of `bytes`, if it is complete.
 pub(super) fn read_chunks(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -62,17 +63,17 @@ pub(super) fn read_chunks(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Reads what has passed of a connection, which must be whole requests but for
-/// the body of the last one; returns it without empty lines before heads.
+/// Reads the bytes that passed the guard: complete requests, except for the body of the
+/// last one. Returns them without empty lines before heads.
 pub(super) fn read_connection(mut seen: &[u8], grants_upgrade: bool) -> Vec<u8> {
     let mut without_empty_lines = Vec::new();
     let mut pass = |bytes: &[u8]| without_empty_lines.extend_from_slice(bytes);
     while !seen.is_empty() {
-        let read = read_head(seen).expect("only whole heads pass that the library takes");
+        let read = read_head(seen).expect("only complete heads that the library accepts pass");
         let empty = seen.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         pass(&seen[empty..read.head.len]);
         if read.is_refused {
-            assert_eq!(&seen[empty..], REFUSED, "nothing follows what was refused");
+            assert_eq!(&seen[empty..], REFUSED, "nothing follows a refused request");
             break;
         }
         seen = &seen[read.head.len..];

@@ -1,4 +1,4 @@
-//! One client's flood leaves the others their turn.
+//! A client that floods its connection does not block other connections.
 
 use std::io::Cursor;
 
@@ -7,10 +7,9 @@ use tokio::io::AsyncReadExt;
 
 use super::*;
 use crate::server::Http2Settings;
-use crate::server::frames::PREFACE;
-use crate::server::pace::Demand;
+use crate::server::settings::Demand;
 
-/// Bytes that a stream without end gives before it yields.
+/// How many bytes are read of an endless stream before the task yields.
 fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(observed: &mut Observed<T>) -> usize {
     let mut cx = Context::from_waker(noop_waker_ref());
     let mut bytes = 0;
@@ -27,7 +26,7 @@ fn read_in_a_turn<T: AsyncRead + AsyncWrite + Unpin>(observed: &mut Observed<T>)
 }
 
 #[test]
-fn whoever_sends_without_end_over_http_2_yields() {
+fn an_endless_stream_of_http_2_yields() {
     let (settings, data) = ([0, 0, 0, 4, 0, 0, 0, 0, 0], [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
     let sent = Cursor::new([&PREFACE[..], &settings, &data].concat());
     let sent = tokio::io::join(AsyncReadExt::chain(sent, tokio::io::repeat(0)), tokio::io::sink());

@@ -1,23 +1,24 @@
-//! Many connections at once, that say nothing or too much, and one that never stops.
+//! Many connections at once, silent or with endless heads, and one that never pauses.
 
 use std::path::Path;
 use std::thread;
+
+use rustix::process::{Resource, getrlimit};
 
 use super::{gateway, withstands};
 use crate::support::frames::{Frames, PREFACE, settings};
 use crate::support::{Gateway, Origin};
 
-/// As many as ten thousand, if this machine lets a process open so many files.
+/// Ten thousand, or fewer if the limit on open files is lower.
 fn crowd() -> usize {
-    let limits = std::fs::read_to_string("/proc/self/limits").expect("this is Linux");
-    let line = limits.lines().find(|line| line.starts_with("Max open files"));
-    let most = line.and_then(|line| line.split_whitespace().nth(3)?.parse().ok());
-    // Other tests have some of them.
-    most.map_or(10_000, |most: usize| (most / 2).min(10_000))
+    let limit = getrlimit(Resource::Nofile).current;
+    let files = limit.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    // Other tests use some of the files.
+    (files / 2).min(10_000)
 }
 
-/// Opens a crowd of connections that send this and no more. A build without
-/// optimisation takes 14 KiB for one of HTTP/1 and 33 KiB for one of HTTP/2.
+/// Opens many connections that send only this. A build without optimisation needs 14 KiB
+/// for one of HTTP/1 and 33 KiB for one of HTTP/2.
 fn assert_cheap(first: &[u8], most_mib: usize) {
     let origin = Origin::hello();
     let gateway = gateway(&origin, "max_connections: 20000, timeouts: { request_head: 1h }");
@@ -32,17 +33,17 @@ fn assert_cheap(first: &[u8], most_mib: usize) {
 }
 
 #[test]
-fn a_crowd_that_says_nothing_costs_little() {
+fn many_silent_connections_need_little_memory() {
     assert_cheap(b"", 256);
 }
 
 #[test]
-fn a_crowd_that_begins_http_2_costs_little() {
+fn many_connections_that_begin_http_2_need_little_memory() {
     assert_cheap(&[PREFACE, &settings(&[])].concat(), 512);
 }
 
 #[test]
-fn heads_without_end_are_refused_and_hold_little() {
+fn endless_heads_are_refused_and_need_little_memory() {
     let origin = Origin::hello();
     let gateway = gateway(&origin, "");
     let head = [b"GET / HTTP/1.1\r\nHost: a\r\nX-Large: ", &[b'x'; 1_000_000][..]].concat();
@@ -66,7 +67,7 @@ fn certificate(directory: &Path) -> String {
 }
 
 #[test]
-fn handshakes_that_stall_are_given_up() {
+fn stalled_handshakes_are_closed() {
     let origin = Origin::hello();
     let directory = tempfile::tempdir().expect("a directory");
     let tls = certificate(directory.path());
@@ -78,7 +79,7 @@ fn handshakes_that_stall_are_given_up() {
          runtime: {{ workers: 1 }}\n",
         origin.address()
     ));
-    // A record that says that 512 bytes of a ClientHello follow.
+    // The header of a record with 512 bytes of a ClientHello.
     let begun = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
     withstands(&gateway, 32, || {
         let stalling: Vec<_> = (0..200)
@@ -94,9 +95,9 @@ fn handshakes_that_stall_are_given_up() {
     });
 }
 
-/// Of what came with a request there is always a part of the next one.
+/// Each packet also contains a part of the next request.
 #[test]
-fn requests_that_never_end_with_a_packet_are_not_kept() {
+fn requests_that_never_end_with_a_packet_do_not_accumulate() {
     let origin = Origin::hello();
     let gateway = gateway(&origin, "");
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\nX-Long: {}\r\n\r\n", "x".repeat(30_000));

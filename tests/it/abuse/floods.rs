@@ -11,14 +11,14 @@ use crate::support::{Gateway, Origin};
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
 
-/// More than a connection may send of anything in a second.
+/// More than the bound of each kind of frame.
 const MANY: u32 = 200_000;
-/// Nothing but what they send ends connections while a test waits for it.
+/// Time limits that end no connection during a test.
 const UNHURRIED: &str = "timeouts: { request_head: 1h, keep_alive: 1h }";
-/// What is held of a connection is small, and freed at its end.
+/// The memory of a connection is small, and freed at its end.
 const MOST_MIB: usize = 32;
 
-/// Answers itself, but for `/silent`, which it passes on to `origin`.
+/// A gateway that responds itself, and forwards `/silent` to `origin`.
 fn silent(origin: &Origin, listener: &str) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
@@ -29,7 +29,7 @@ fn silent(origin: &Origin, listener: &str) -> Gateway {
     ))
 }
 
-/// Sends `first`, then `again` without end, which must end the connection.
+/// Sends `first`, then `again` repeatedly, until the connection ends.
 fn assert_ends(first: &[u8], again: &[u8]) {
     let origin = Origin::hello();
     let gateway = gateway(&origin, UNHURRIED);
@@ -44,7 +44,7 @@ fn flood(gateway: &Gateway, first: &[u8], next: impl Fn(u32) -> Vec<u8>) {
     client.send(first);
     let pieces = (0..MANY).step_by(100);
     let mut pieces = pieces.map(|first| (first..first + 100).flat_map(&next).collect::<Vec<_>>());
-    // Whether one is refused or none: the connection must have an end.
+    // Writes may fail or not: the connection must end.
     let _ = pieces.find(|piece| !client.send(piece));
     assert!(client.ends());
 }
@@ -85,7 +85,7 @@ fn updates_of_windows_without_end_end_the_connection() {
     assert_ends(&post, &frame(WINDOW_UPDATE, 0, 1, &nothing));
 }
 
-/// CVE-2024-27316 and its kin.
+/// CVE-2024-27316 and similar attacks.
 #[test]
 fn a_head_of_pieces_without_end_ends_the_connection() {
     let first = frame(HEADERS, END_STREAM, 1, &block(&GET));
@@ -93,8 +93,8 @@ fn a_head_of_pieces_without_end_ends_the_connection() {
     assert_ends(&first, &frame(CONTINUATION, 0, 1, b""));
 }
 
-/// CVE-2023-44487: a stream that is reset at once is not under way, and could
-/// be opened again and again beyond every bound of streams.
+/// CVE-2023-44487: a stream that is reset at once does not count as open, so the bound on
+/// streams does not limit such streams.
 #[test]
 fn streams_reset_without_end_end_the_connection() {
     let origin = Origin::hello();
@@ -132,9 +132,9 @@ fn assert_under_way_ends(give_up: impl Fn(u32) -> Vec<u8>) {
     });
 }
 
-/// The same, where each request has been passed on when it is given up.
+/// The same with requests that were forwarded before the reset.
 #[test]
-fn streams_reset_when_they_are_under_way_end_the_connection() {
+fn streams_reset_while_their_requests_run_end_the_connection() {
     assert_under_way_ends(|stream| frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes()));
 }
 
@@ -144,7 +144,7 @@ fn streams_that_the_gateway_is_made_to_reset_end_the_connection() {
     assert_under_way_ends(|stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]));
 }
 
-/// Requests that are no requests are answered with resets, which cost as much.
+/// Malformed requests are answered with resets, which cost as much.
 #[test]
 fn malformed_heads_without_end_end_the_connection() {
     let origin = Origin::hello();
@@ -155,7 +155,8 @@ fn malformed_heads_without_end_end_the_connection() {
     });
 }
 
-/// The HTTP library ends the connection for each, and it goes on so often only.
+/// The HTTP library reports the end of the connection for each, and it is resumed a bounded
+/// number of times.
 #[test]
 fn tunnels_with_a_length_without_end_end_the_connection() {
     let origin = Origin::hello();
@@ -180,10 +181,9 @@ fn answers_to_pings_that_were_never_sent_do_not_fill_the_log() {
     assert!(log.lines().count() <= before + 5, "{log}");
 }
 
-/// At the most verbose level the lines of libraries are there, too, and none of
-/// them as often as a client likes.
+/// At the most verbose level, which includes the lines of libraries.
 #[test]
-fn no_line_is_logged_as_often_as_a_client_likes() {
+fn clients_cannot_cause_a_log_line_each_time() {
     let yaml = "listeners: [{ address: \"127.0.0.1:0\", proxy_protocol: true }]\n\
                 client: { trusted_proxies: [192.0.2.0/24] }\n\
                 routes: [{ path: \"/*\", respond: { body: ok } }]\n\
@@ -197,8 +197,7 @@ fn no_line_is_logged_as_often_as_a_client_likes() {
     assert!((1..=20).contains(&closed), "{closed} lines: {log}");
 }
 
-/// More streams than there may be are refused, and no more is held than those
-/// that may be.
+/// Streams above the bound are refused and need no memory.
 #[test]
 fn streams_without_end_are_refused_and_end_the_connection() {
     let origin = Origin::serving(|_, read| while read().is_some() {});
@@ -208,10 +207,10 @@ fn streams_without_end_are_refused_and_end_the_connection() {
     });
 }
 
-/// A field that was sent once is named again in one byte each time: a frame of
-/// 16 KiB stands for 60 MiB (CVE-2016-6581).
+/// A field that was sent once is repeated in one byte each: a frame of 16 KiB stands for
+/// 60 MiB (CVE-2016-6581).
 #[test]
-fn a_head_that_unpacks_to_megabytes_ends_the_connection() {
+fn a_head_that_decompresses_to_megabytes_ends_the_connection() {
     let origin = Origin::hello();
     let gateway = gateway(&origin, UNHURRIED);
     let large = "x".repeat(3900);

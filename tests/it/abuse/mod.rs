@@ -1,7 +1,6 @@
-//! Clients that mean harm. While they try, a well-behaved client on the same
-//! worker asks without end: all its requests are answered, it does not wait for
-//! long, and what the process holds in memory stays bounded. What its p99 is on
-//! a machine that does nothing else, `bench/abuse` measures.
+//! Attacks. Meanwhile a normal client on the same worker sends requests without pause: all
+//! of them get responses, without a long wait, and the memory of the process stays bounded.
+//! `bench/abuse` measures the p99 of such a client on an otherwise idle machine.
 
 mod crowds;
 mod floods;
@@ -12,20 +11,20 @@ use std::time::Duration;
 use crate::support::load::{Load, Plan, Sample, percentile};
 use crate::support::{Gateway, Origin, now};
 
-/// How long an attack goes on, and the quiet before it.
+/// The duration of an attack, and of the quiet time before it.
 const LENGTH: Duration = Duration::from_millis(400);
 
-/// A wait that nobody can blame on an attack: the machine has other work, most
-/// of it the other tests'. For the same reason the median is looked at, not p99.
+/// A wait that other work of the machine can cause, most of it other tests. For the same
+/// reason the median is checked, not the p99.
 const UNREMARKABLE: Duration = Duration::from_millis(250);
 
-/// Routes everything to `origin` on one worker; `listener` has further fields.
+/// A gateway with one worker that forwards all requests to `origin`.
 fn gateway(origin: &Origin, listener: &str) -> Gateway {
     Gateway::on_one_worker(origin.address(), listener)
 }
 
-/// Repeats `attack` for a while, and asserts that the well-behaved client does
-/// not notice and that the process grows by no more than so many MiB.
+/// Repeats `attack` for a while. Asserts that the normal client does not notice it, and that
+/// the process grows by at most `most_mib`.
 fn withstands(gateway: &Gateway, most_mib: usize, mut attack: impl FnMut()) {
     let quiet = meanwhile(gateway, || std::thread::sleep(LENGTH));
     let usual_kib = gateway.resident_kib();
@@ -42,7 +41,7 @@ fn withstands(gateway: &Gateway, most_mib: usize, mut attack: impl FnMut()) {
     assert!(during <= UNREMARKABLE.max(before * 2), "{during:?}, and {before:?} before");
 }
 
-/// What the well-behaved client meets while `this` happens.
+/// The samples of the normal client while `this` runs.
 fn meanwhile(gateway: &Gateway, this: impl FnOnce()) -> Vec<Sample> {
     let load = Load::start(&Plan {
         addresses: vec![gateway.address()],

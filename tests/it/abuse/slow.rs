@@ -1,5 +1,5 @@
-//! Clients that take their time, to send or to read: each is given up when its
-//! time is over, and frees what it has held.
+//! Clients that send or read slowly: their connections are closed in time, which releases
+//! what they held.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,16 +18,16 @@ const GET: [(&str, &str); 4] =
 const POST: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":authority", "a.example"), (":path", "/")];
 
-/// How many there are of each.
+/// The number of clients of each kind.
 const CLIENTS: usize = 50;
 const MOST_MIB: usize = 32;
 const HURRY: &str =
     "timeouts: { handshake: 200ms, request_head: 200ms, request_body: 200ms, keep_alive: 10s }";
-/// Between two pieces of what never ends.
+/// The pause between two pieces.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Connections that have sent `first` send `again` now and then, until each of
-/// them has been ended.
+/// Connections that have sent `first` send `again` from time to time, until all of them are
+/// closed.
 fn assert_given_up(first: &[u8], again: &[u8]) {
     let origin = Origin::hello();
     let gateway = gateway(&origin, HURRY);
@@ -69,10 +69,10 @@ fn a_preface_that_trickles_is_given_up() {
     assert_given_up(b"PRI * HTTP/2.0\r\n", b"\r");
 }
 
-/// The time of a head is its own: another one that begins in the same packet in
-/// which it ends once ran on its time.
+/// A head that began in the packet in which another one ended was once charged with the
+/// time of the other.
 #[test]
-fn heads_that_come_in_time_are_never_too_late_together() {
+fn each_head_has_its_own_time_limit() {
     let origin = Origin::hello();
     let gateway = gateway(&origin, HURRY);
     let mut client = Frames::connect(gateway.address());
@@ -118,7 +118,8 @@ fn bodies_of_http_2_that_stop_are_given_up() {
     });
 }
 
-/// Answers `/endless` without end, `/silent` never, and all else with nothing.
+/// An origin that responds to `/endless` without end, to `/silent` never, and to other
+/// requests with an empty body.
 fn endless() -> Origin {
     Origin::serving(|stream, read| {
         while let Some(request) = read() {
@@ -134,7 +135,7 @@ fn endless() -> Origin {
 }
 
 #[test]
-fn clients_that_do_not_read_hold_little() {
+fn clients_that_do_not_read_need_little_memory() {
     let origin = endless();
     let gateway = gateway(&origin, HURRY);
     withstands(&gateway, MOST_MIB, || {
@@ -149,7 +150,7 @@ fn clients_that_do_not_read_hold_little() {
     });
 }
 
-/// No pause is long, and all together is too slow.
+/// No pause is too long, but the rate is too low.
 const LEISURE: &str = "timeouts: { request_body: 1s }, min_rate: 100MB";
 
 #[test]
@@ -166,7 +167,7 @@ fn a_response_that_is_read_too_slowly_ends_the_connection() {
 }
 
 #[test]
-fn a_stream_that_is_read_too_slowly_is_reset_and_others_go_on() {
+fn a_stream_that_is_read_too_slowly_is_reset_and_others_continue() {
     let origin = endless();
     let gateway = gateway(&origin, LEISURE);
     let mut client = Frames::with_settings(gateway.address(), &[(INITIAL_WINDOW_SIZE, 1000)]);
@@ -202,7 +203,7 @@ fn a_body_of_known_length_that_trickles_is_given_up() {
     assert_eq!(frames.outcome(1), Outcome::Status(408));
 }
 
-/// There may be nothing to send for a while, as in a call of gRPC.
+/// A client may have nothing to send for a while, as in a gRPC call.
 #[test]
 fn a_body_of_unknown_length_may_trickle() {
     let origin = Origin::hello();
@@ -217,10 +218,10 @@ fn a_body_of_unknown_length_may_trickle() {
     assert_eq!(client.response("POST").status, 200);
 }
 
-/// A window that is never opened stops its stream, and no other. Once such a
-/// stream kept its upstream for as long as any other waited for an answer.
+/// A window that is never opened blocks only its stream. Such a stream once kept its
+/// connection to the upstream as long as another stream waited for a response.
 #[test]
-fn streams_that_have_no_window_are_reset_and_others_go_on() {
+fn streams_without_window_are_reset_and_others_continue() {
     let origin = endless();
     let gateway = gateway(&origin, HURRY);
     withstands(&gateway, MOST_MIB, || {
@@ -240,7 +241,7 @@ fn streams_that_have_no_window_are_reset_and_others_go_on() {
 }
 
 #[test]
-fn a_stream_that_has_no_window_gives_up_its_places() {
+fn a_stream_without_window_releases_its_permits() {
     let origin = endless();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\", {HURRY} }}]\n\

@@ -1,5 +1,4 @@
-//! HTTP/2 from clients: what backends and clients see of it, and the life of a
-//! connection.
+//! HTTP/2 from clients: its effect on backends and clients, and the end of connections.
 
 use std::error::Error as _;
 use std::io::{Read as _, Write as _};
@@ -55,7 +54,7 @@ fn a_backend_of_http_1_meets_a_request_of_http_1() {
 }
 
 #[test]
-fn limits_are_told_as_in_http_1() {
+fn limits_are_reported_as_in_http_1() {
     let origin = Origin::hello();
     let endpoint = format!("http://{}", origin.address());
     let gateway = limiting("", &endpoint, "key: ip, limit: 1/day", "");
@@ -91,7 +90,7 @@ fn a_body_is_as_long_as_its_route_allows() {
         };
         let (answer, ()) = tokio::join!(async { Answer::read(answer.await?).await }, send);
         assert_eq!(answer.unwrap().status, 413, "its length is not known");
-        assert_eq!(ask(whole(vec![0; 1024])).await, 200, "the connection lives on");
+        assert_eq!(ask(whole(vec![0; 1024])).await, 200, "the connection stays open");
     });
 }
 
@@ -113,17 +112,17 @@ fn requests_of_one_connection_do_not_wait_for_each_other() {
             }
         };
         tokio::select! {
-            _ = waits => panic!("nobody answers that"),
+            _ = waits => panic!("this has no response"),
             () = answers => {}
         }
     });
     assert_eq!(backend.seen().len(), 100);
 }
 
-/// The client learns of the bound with the first frame of the gateway. What it
-/// has sent before may be refused, but not lost.
+/// The client learns the bound with the first frame of the gateway. Requests that it sent
+/// before may be refused, but not lost.
 #[test]
-fn what_is_more_than_a_connection_may_hold_waits_or_may_be_sent_again() {
+fn requests_above_the_stream_limit_wait_or_can_be_sent_again() {
     let backend = Backend::start(Speaks::Http1);
     let gateway = before_backend(&backend, "http2: { max_streams: 4 }");
     let refused = block_on(async {
@@ -146,7 +145,7 @@ fn what_is_more_than_a_connection_may_hold_waits_or_may_be_sent_again() {
             }
         }));
         let refused: usize = asked.await.into_iter().sum();
-        assert_eq!(http.get("/").await.status, 200, "the connection lives on");
+        assert_eq!(http.get("/").await.status, 200, "the connection stays open");
         refused
     });
     assert_eq!(backend.seen().len() + refused, 21);
@@ -162,17 +161,17 @@ fn a_request_that_is_cancelled_is_cancelled_at_the_backend_alone() {
             let http = Http::prior_knowledge(gateway.address()).await;
             let never = http.send(request("GET", "/never", nothing()));
             tokio::select! {
-                _ = never => panic!("nobody answers that"),
+                _ = never => panic!("this has no response"),
                 () = soon("the backend has it", || backend.begun() == 1) => {}
             }
             soon("the backend is told", || backend.abandoned() == 1).await;
-            assert_eq!(http.get("/").await.status, 200, "the connection lives on");
+            assert_eq!(http.get("/").await.status, 200, "the connection stays open");
         });
     }
 }
 
 #[test]
-fn an_answer_that_its_client_gives_up_is_given_up_at_the_backend() {
+fn a_response_that_its_client_cancels_is_cancelled_at_the_backend() {
     let (told, closed) = mpsc::channel();
     let origin = Origin::serving(move |stream, read| {
         read();
@@ -193,7 +192,7 @@ fn an_answer_that_its_client_gives_up_is_given_up_at_the_backend() {
 }
 
 #[test]
-fn http2_is_not_spoken_where_it_is_not_wanted() {
+fn http2_is_not_spoken_if_it_is_disabled() {
     let origin = Origin::hello();
     let gateway = before_origin(&origin, "http2: false");
     let mut client = gateway.client();
@@ -227,13 +226,13 @@ fn at_a_stop_what_is_under_way_is_completed() {
 }
 
 #[test]
-fn a_connection_on_which_nobody_asks_is_closed() {
+fn an_idle_connection_of_http_2_is_closed() {
     let origin = Origin::hello();
     let gateway = before_origin(&origin, "timeouts: { keep_alive: 200ms }");
     block_on(async {
         let http = Http::prior_knowledge(gateway.address()).await;
         assert_eq!(http.get("/").await.status, 200);
-        // However it ends: a client that asks nothing loses nothing.
+        // It may close with an error: no request is lost.
         let _ = http.ended().await;
     });
 }

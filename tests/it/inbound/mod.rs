@@ -1,4 +1,4 @@
-//! All that a listener can be besides plain HTTP/1.1 over TCP.
+//! Listeners for other protocols than plain HTTP/1.1 over TCP.
 
 mod http2;
 mod proxied;
@@ -10,13 +10,13 @@ use std::fmt::Display;
 
 use crate::support::Gateway;
 
-/// Brings everything that comes to a listener with these fields to `endpoint`,
-/// with further fields for the route.
+/// A gateway that forwards the requests of a listener with these fields to `endpoint`.
+/// `route`: further fields of the route.
 fn gateway(listener: &str, endpoint: &str, route: &str) -> Gateway {
     Gateway::start(&yaml("\"127.0.0.1:0\"", listener, endpoint, route, ""))
 }
 
-/// The same, with the one policy `per-client` with these fields.
+/// The same with one policy `per-client`, which has these fields.
 fn limiting(listener: &str, endpoint: &str, policy: &str, top: &str) -> Gateway {
     let top = format!("policies: {{ per-client: {{ {policy} }} }}\n{top}");
     Gateway::start(&yaml("\"127.0.0.1:0\"", listener, endpoint, "policies: [per-client]", &top))

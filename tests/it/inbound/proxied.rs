@@ -1,5 +1,4 @@
-//! The PROXY protocol: balancers that are trusted say who the client is, and
-//! nobody else does.
+//! The PROXY protocol: trusted load balancers, and only these, name the client.
 
 use std::io::{Read as _, Write as _};
 use std::thread;
@@ -20,12 +19,12 @@ fn start(origin: &Origin, listener: &str, top: &str) -> Gateway {
     limiting(&listener, &endpoint, "key: ip, limit: 2/day", top)
 }
 
-/// Version 1: a client at this address that came to port 443 of a balancer.
+/// Version 1: a client at this address that connected to port 443 of a load balancer.
 fn text(client: &str) -> Vec<u8> {
     format!("PROXY TCP4 {client} 10.0.0.1 5000 443\r\n").into_bytes()
 }
 
-/// Version 2: the same, or with another command than PROXY.
+/// Version 2: the same, possibly with another command than PROXY.
 fn binary(command: u8, client: [u8; 4]) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
     header.extend([0x20 | command, 0x11, 0, 12]);
@@ -34,7 +33,7 @@ fn binary(command: u8, client: [u8; 4]) -> Vec<u8> {
     header
 }
 
-/// The status of a request behind this header, on a connection of its own.
+/// The status of a request after this header, on a connection of its own.
 fn ask(gateway: &Gateway, header: &[u8], fields: &[&str]) -> u16 {
     let mut client = gateway.client();
     client.send(header);
@@ -42,7 +41,7 @@ fn ask(gateway: &Gateway, header: &[u8], fields: &[&str]) -> u16 {
 }
 
 #[test]
-fn the_client_that_a_balancer_names_is_counted_and_passed_on() {
+fn the_client_that_a_load_balancer_names_is_counted_and_forwarded() {
     let origin = Origin::hello();
     let gateway = start(&origin, "", TRUSTING);
     assert_eq!(ask(&gateway, &text("192.0.2.7"), &[]), 200);
@@ -51,7 +50,11 @@ fn the_client_that_a_balancer_names_is_counted_and_passed_on() {
     assert_eq!(ask(&gateway, &binary(1, [192, 0, 2, 7]), &[]), 429);
     assert_eq!(ask(&gateway, &text("192.0.2.8"), &[]), 200, "another client");
     let forged = ["X-Forwarded-For: 192.0.2.9"];
-    assert_eq!(ask(&gateway, &text("192.0.2.7"), &forged), 429, "it cannot say who it is");
+    assert_eq!(
+        ask(&gateway, &text("192.0.2.7"), &forged),
+        429,
+        "a client cannot choose its address"
+    );
     let named = ["192.0.2.7", "192.0.2.7", "192.0.2.8"];
     let received = origin.received();
     assert_eq!(received.len(), named.len());
@@ -78,7 +81,7 @@ fn a_header_may_come_in_pieces() {
 }
 
 #[test]
-fn the_header_stands_before_tls_and_before_http_2() {
+fn the_header_comes_before_tls_and_before_http_2() {
     let directory = tempfile::tempdir().unwrap();
     let made = Certificates::make(directory.path(), "gateway.test");
     let (cert, key) = (made.server(), made.server_key());
@@ -107,7 +110,7 @@ fn the_header_stands_before_tls_and_before_http_2() {
 }
 
 #[test]
-fn what_comes_in_one_piece_with_the_header_is_read_too() {
+fn bytes_in_one_piece_with_the_header_are_read() {
     let origin = Origin::hello();
     let gateway = start(&origin, "", TRUSTING);
     for header in [text("192.0.2.7"), binary(1, [192, 0, 2, 7])] {
@@ -127,7 +130,7 @@ fn what_comes_in_one_piece_with_the_header_is_read_too() {
 }
 
 #[test]
-fn whoever_is_no_trusted_balancer_may_not_connect() {
+fn only_trusted_load_balancers_may_connect() {
     let origin = Origin::hello();
     let gateway = start(&origin, "", "client: { trusted_proxies: [192.0.2.0/24] }");
     for first in [text("192.0.2.7"), binary(1, [192, 0, 2, 7]), Vec::new()] {
@@ -140,7 +143,7 @@ fn whoever_is_no_trusted_balancer_may_not_connect() {
 }
 
 #[test]
-fn what_does_not_begin_as_it_must_is_closed() {
+fn a_connection_without_a_valid_header_is_closed() {
     let origin = Origin::hello();
     let gateway = start(&origin, "timeouts: { handshake: 200ms }", TRUSTING);
     let mut too_long = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\xff\xff".to_vec();
@@ -171,7 +174,7 @@ fn what_does_not_begin_as_it_must_is_closed() {
 }
 
 #[test]
-fn a_balancer_that_speaks_for_itself_is_the_client() {
+fn a_load_balancer_that_connects_for_itself_is_the_client() {
     let origin = Origin::hello();
     let gateway = start(&origin, "", TRUSTING);
     assert_eq!(ask(&gateway, &binary(0, [192, 0, 2, 7]), &[]), 200);
@@ -182,7 +185,7 @@ fn a_balancer_that_speaks_for_itself_is_the_client() {
     }
 }
 
-/// The client behind such a balancer is not known, and could be any.
+/// The client of such a connection is unknown.
 #[test]
 fn a_balancer_that_does_not_say_for_whom_it_speaks_is_no_trusted_proxy() {
     let origin = Origin::hello();
@@ -194,7 +197,7 @@ fn a_balancer_that_does_not_say_for_whom_it_speaks_is_no_trusted_proxy() {
     let statuses: Vec<_> = (2..6)
         .map(|n| ask(&gateway, b"PROXY UNKNOWN\r\n", &[&format!("X-Forwarded-For: 192.0.2.{n}")]))
         .collect();
-    assert_eq!(statuses, [429; 4], "their own word gives them no counter");
+    assert_eq!(statuses, [429; 4], "they cannot choose a counter");
     for request in origin.received() {
         assert_eq!(request.fields("x-forwarded-for"), ["127.0.0.1"]);
     }

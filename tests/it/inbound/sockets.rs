@@ -1,4 +1,4 @@
-//! Unix sockets: their names come and go with who listens.
+//! Unix sockets, and the names that they have in the file system.
 
 use std::fs;
 use std::io::{self, BufReader, Write as _};
@@ -59,7 +59,7 @@ impl Connection {
 }
 
 #[test]
-fn both_versions_of_http_are_spoken_over_a_socket() {
+fn both_versions_of_http_work_over_a_unix_socket() {
     let site = Site::new();
     let _gateway = site.start();
     for _ in 0..4 {
@@ -72,12 +72,16 @@ fn both_versions_of_http_are_spoken_over_a_socket() {
     let received = site.origin.received();
     assert_eq!(received.len(), 5);
     for request in received {
-        assert_eq!(request.fields("x-forwarded-for"), ["127.0.0.1"], "it is on this machine");
+        assert_eq!(
+            request.fields("x-forwarded-for"),
+            ["127.0.0.1"],
+            "the client is on this machine"
+        );
     }
 }
 
 #[test]
-fn a_socket_that_nobody_listens_on_is_replaced() {
+fn a_socket_without_a_listener_is_replaced() {
     let site = Site::new();
     drop(UnixListener::bind(&site.path).unwrap());
     assert!(site.ask().is_err() && site.path.exists());
@@ -99,7 +103,7 @@ fn a_file_that_is_no_socket_is_left_alone() {
 }
 
 #[test]
-fn the_name_is_gone_after_the_stop() {
+fn the_name_is_removed_at_the_stop() {
     let site = Site::new();
     let mut gateway = site.start();
     assert_eq!(site.ask().unwrap(), 200);
@@ -109,7 +113,7 @@ fn the_name_is_gone_after_the_stop() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// Asks until it may not on this connection, or shall not.
+/// Sends requests until the connection closes or the test stops.
 fn ask_on(site: &Site, fields: &str, stop: &AtomicBool, answered: &AtomicUsize) -> io::Result<()> {
     let mut connection = Connection::open(&site.path)?;
     while !stop.load(Ordering::Relaxed) {
@@ -126,7 +130,7 @@ fn ask_on(site: &Site, fields: &str, stop: &AtomicBool, answered: &AtomicUsize) 
     Ok(())
 }
 
-/// Stops the clients, also when the test fails.
+/// Stops the clients, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -136,7 +140,7 @@ impl Drop for Stop<'_> {
 }
 
 #[test]
-fn processes_take_the_name_over_from_each_other_without_a_failed_request() {
+fn processes_take_over_the_name_without_a_failed_request() {
     let site = Site::new();
     let mut running = site.start();
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -157,7 +161,7 @@ fn processes_take_the_name_over_from_each_other_without_a_failed_request() {
             eventually("clients are served", || answered.load(Ordering::Relaxed) > before + 200);
             old.terminate();
             assert_eq!(old.wait().code(), Some(0));
-            assert!(site.path.exists(), "the name is the next process's");
+            assert!(site.path.exists(), "the name belongs to the next process");
         }
         drop(stopping);
         for client in clients {

@@ -1,5 +1,5 @@
-//! Bodies over HTTP/2: both ways at once, with trailers, and no faster than
-//! whoever reads them. What gRPC needs.
+//! Bodies over HTTP/2: in both directions at once, with trailers, and no faster than the
+//! receiver reads. gRPC needs all of this.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Mutex, mpsc};
@@ -57,9 +57,9 @@ fn trailers_pass_both_ways_whatever_the_backend_speaks() {
     }
 }
 
-/// Each message is sent when the one before it has come back.
+/// Each message is sent after the previous one was returned.
 #[test]
-fn both_sides_can_speak_at_once() {
+fn both_sides_can_send_at_once() {
     let [_, (_backend, endpoint)] = backends();
     let gateway = gateway("", &endpoint, "");
     block_on(async {
@@ -81,8 +81,8 @@ fn both_sides_can_speak_at_once() {
     });
 }
 
-/// A backend that does not read makes the client wait: what is on its way lies in
-/// windows and the kernel's buffers, and these are far smaller than the body.
+/// If a backend does not read, the client must wait: windows and the buffers of the kernel
+/// hold far less than the body.
 #[test]
 fn an_upload_goes_no_faster_than_the_backend_reads() {
     const PIECE: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! TLS: which certificate, which version, which protocol, and who the client is.
+//! TLS: the choice of certificate, version and protocol, and the identity of clients.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn pair(certificate: &Path, key: &Path) -> String {
 }
 
 #[test]
-fn the_protocol_is_agreed_on_and_the_backend_is_told_of_tls() {
+fn the_protocol_is_negotiated_and_the_backend_learns_of_tls() {
     for (offered, agreed) in
         [(&["h2", "http/1.1"][..], Some("h2")), (&["http/1.1"], Some("http/1.1")), (&[], None)]
     {
@@ -80,7 +80,7 @@ fn the_protocol_is_agreed_on_and_the_backend_is_told_of_tls() {
 }
 
 #[test]
-fn http2_is_not_agreed_on_where_it_is_not_spoken() {
+fn http2_is_not_negotiated_if_it_is_disabled() {
     let secure = Secure::start("", "http2: false");
     let client = TlsClient::offering(&secure.made, &["h2", "http/1.1"]);
     block_on(async {
@@ -89,11 +89,11 @@ fn http2_is_not_agreed_on_where_it_is_not_spoken() {
         assert_eq!(Http::http1(stream).await.unwrap().get("/").await.status, 200);
     });
     let only = TlsClient::offering(&secure.made, &["h2"]);
-    block_on(only.connect(secure.gateway.address(), NAME)).expect_err("they agree on nothing");
+    block_on(only.connect(secure.gateway.address(), NAME)).expect_err("no common protocol");
 }
 
 #[test]
-fn the_certificate_is_that_of_the_name_asked_for_or_else_the_first() {
+fn the_certificate_matches_the_requested_name_or_is_the_first() {
     let secure = Secure::start("", "");
     let client = TlsClient::offering(&secure.made, &["http/1.1"]);
     for (name, file) in
@@ -109,7 +109,7 @@ fn the_certificate_is_that_of_the_name_asked_for_or_else_the_first() {
 }
 
 #[test]
-fn an_older_version_than_the_oldest_that_is_spoken_is_refused() {
+fn a_version_older_than_the_oldest_allowed_is_refused() {
     for (oldest, accepts_tls12) in [("1.2", true), ("1.3", false)] {
         let secure = Secure::start(&format!("min_version: \"{oldest}\""), "");
         let connect = |version| {
@@ -117,13 +117,13 @@ fn an_older_version_than_the_oldest_that_is_spoken_is_refused() {
             block_on(client.connect(secure.gateway.address(), NAME)).map(drop)
         };
         assert_eq!(connect(&TLS12).is_ok(), accepts_tls12, "{oldest}");
-        connect(&TLS13).expect("the newest version is always spoken");
+        connect(&TLS13).expect("the newest version is always accepted");
     }
 }
 
-/// There are two workers, and the kernel chooses among them for each connection.
+/// There are two workers, and each connection goes to one of them.
 #[test]
-fn a_session_is_resumed_at_whatever_worker() {
+fn a_session_is_resumed_on_every_worker() {
     let secure = Secure::start("", "");
     let address = secure.gateway.address();
     for version in [&TLS12, &TLS13] {
@@ -132,7 +132,7 @@ fn a_session_is_resumed_at_whatever_worker() {
             block_on(async {
                 let stream = client.connect(address, NAME).await.unwrap();
                 let kind = stream.get_ref().1.handshake_kind();
-                // Of TLS 1.3 a ticket comes after the handshake.
+                // With TLS 1.3 a ticket arrives after the handshake.
                 Http::http1(stream).await.unwrap().get("/").await;
                 kind
             })
@@ -145,7 +145,7 @@ fn a_session_is_resumed_at_whatever_worker() {
 }
 
 #[test]
-fn clients_with_certificates_are_counted_apart_and_others_turned_away() {
+fn clients_are_counted_by_certificate_and_refused_without_one() {
     let asks = |made: &Certificates| format!("client_ca: {:?}", made.ca());
     let secure = Secure::start_with(asks, "", "key: tls:subject, limit: 2/day");
     let ask = |certificate: &Path, key: &Path| {
@@ -158,9 +158,9 @@ fn clients_with_certificates_are_counted_apart_and_others_turned_away() {
     let (one, two) = (secure.made.sign("one"), secure.made.sign("two"));
     let statuses = |of: &(PathBuf, PathBuf)| [(); 3].map(|()| ask(&of.0, &of.1));
     assert_eq!(statuses(&one), [200, 200, 429]);
-    assert_eq!(statuses(&two), [200, 200, 429], "another client is counted for itself");
+    assert_eq!(statuses(&two), [200, 200, 429], "another client has its own counter");
 
-    // In TLS 1.3 the client has finished before the server has judged it.
+    // With TLS 1.3 the client finishes the handshake before the server has verified it.
     let is_served = |client: &TlsClient| {
         block_on(async {
             let Ok(mut stream) = client.connect(secure.gateway.address(), NAME).await else {
@@ -178,17 +178,17 @@ fn clients_with_certificates_are_counted_apart_and_others_turned_away() {
 }
 
 #[test]
-fn a_handshake_that_does_not_go_on_is_closed() {
+fn a_stalled_handshake_is_closed() {
     let secure = Secure::start("", "timeouts: { handshake: 200ms }");
     let mut silent = secure.gateway.client();
     let mut stalled = secure.gateway.client();
-    // The head of a record of 512 bytes, and two of them.
+    // The header of a record of 512 bytes, and two of these bytes.
     stalled.send(&[0x16, 3, 1, 2, 0, 1, 0]);
     assert!(silent.is_closed() && stalled.is_closed());
 }
 
 #[test]
-fn whoever_speaks_no_tls_is_closed_and_harms_nobody() {
+fn a_client_without_tls_is_closed_without_harm_to_others() {
     let secure = Secure::start("", "");
     let client = TlsClient::offering(&secure.made, &["http/1.1"]);
     block_on(async {
@@ -202,9 +202,9 @@ fn whoever_speaks_no_tls_is_closed_and_harms_nobody() {
     assert_eq!(secure.origin.received().len(), 1);
 }
 
-/// What was agreed on is what is spoken: nothing else is guessed from the bytes.
+/// The negotiated protocol is used. The bytes are not examined for another one.
 #[test]
-fn another_protocol_than_was_agreed_on_reaches_nobody() {
+fn a_protocol_that_was_not_negotiated_reaches_no_backend() {
     let secure = Secure::start("", "");
     let answer_to = |agreed: &str, bytes: &[u8]| {
         let client = TlsClient::offering(&secure.made, &[agreed]);
@@ -212,7 +212,7 @@ fn another_protocol_than_was_agreed_on_reaches_nobody() {
             let mut stream = client.connect(secure.gateway.address(), NAME).await.unwrap();
             stream.write_all(bytes).await.unwrap();
             let mut answer = Vec::new();
-            // It ends, in one way or another.
+            // The connection closes, with an error or without.
             let _ = stream.read_to_end(&mut answer).await;
             answer
         })
@@ -225,7 +225,7 @@ fn another_protocol_than_was_agreed_on_reaches_nobody() {
 }
 
 #[test]
-fn certificates_are_read_again_when_they_change_and_old_connections_live_on() {
+fn changed_certificates_apply_to_new_connections_and_old_ones_stay() {
     let secure = Secure::start("", "");
     let client = TlsClient::offering(&secure.made, &["http/1.1"]);
     let address = secure.gateway.address();
@@ -240,7 +240,7 @@ fn certificates_are_read_again_when_they_change_and_old_connections_live_on() {
         let after = read_certificate(&cert);
         assert_ne!(before, after);
         eventually("the gateway reloads", || secure.gateway.log().contains(" reloaded file="));
-        // One that remembers nothing: a resumed session shows the certificate that it began with.
+        // A client without sessions: a resumed one shows the certificate of its first handshake.
         let fresh = TlsClient::offering(&secure.made, &["http/1.1"]);
         let mut shown = None;
         for _ in 0..4 {
@@ -249,13 +249,13 @@ fn certificates_are_read_again_when_they_change_and_old_connections_live_on() {
             drop(stream);
         }
         assert_eq!(shown, Some(after));
-        assert_eq!(old.get("/").await.status, 200, "an old connection lives on");
+        assert_eq!(old.get("/").await.status, 200, "an old connection stays open");
     });
 }
 
-/// A worker that waits for a handshake serves all others.
+/// A worker that waits for one handshake serves other connections.
 #[test]
-fn a_handshake_in_small_pieces_holds_nobody_up() {
+fn a_slow_handshake_does_not_delay_others() {
     let secure = Secure::start("", "");
     let mut slow = std::net::TcpStream::connect(secure.gateway.address()).unwrap();
     slow.write_all(&[0x16]).unwrap();

@@ -1,4 +1,4 @@
-//! A backend that keeps every byte, and reads it strictly.
+//! A backend that records every byte and reads it strictly.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,16 +7,16 @@ use std::thread;
 
 use super::strict;
 
-/// What came over all connections so far.
+/// The bytes of all connections so far.
 #[derive(Default)]
 struct Record {
-    /// Whole requests, as [`strict::read`] sums them up.
+    /// Complete requests, as summarized by [`strict::read`].
     arrived: Vec<strict::Summary>,
-    /// What could be no request.
+    /// Bytes that are not a valid request.
     faults: Vec<String>,
 }
 
-/// A backend on a free port, which answers each request with 200.
+/// A backend on a free port, which responds to each request with 200.
 pub(super) struct Backend {
     address: SocketAddr,
     record: Arc<Mutex<Record>>,
@@ -41,12 +41,12 @@ impl Backend {
         self.address
     }
 
-    /// The whole requests that came since the last time.
+    /// The complete requests since the last call.
     pub(super) fn take(&self) -> Vec<strict::Summary> {
         std::mem::take(&mut self.record.lock().expect("no thread panics with it").arrived)
     }
 
-    /// What was wrong with what came since the last time.
+    /// The faults since the last call.
     pub(super) fn faults(&self) -> Vec<String> {
         std::mem::take(&mut self.record.lock().expect("no thread panics with it").faults)
     }

@@ -1,9 +1,9 @@
-//! Bodies of chunks, and what stands behind a request.
+//! Chunked bodies, and the bytes after a request.
 
 use super::Case;
 
-/// Chunks, extensions and trailers. The head of such a request may have arrived
-/// already; its body never does.
+/// Chunks, extensions and trailers. The head of such a request may have arrived before;
+/// its body never arrives.
 pub(super) const CASES: &[Case] = &[
     Case::bad("no size", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\r\n"),
     Case::bad("a size that is no number", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"),
@@ -39,7 +39,7 @@ pub(super) const CASES: &[Case] = &[
     Case::good("trailers that frame are not passed on", &["POST / hello"], b"POST / HTTP/1.1\r\nHost: a\r\nTrailer: Content-Length, Host, Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nContent-Length: 1\r\nHost: b\r\nTransfer-Encoding: x\r\n\r\n"),
 ];
 
-/// Several requests, and what is none behind one.
+/// Several requests, and bytes after a request that are not one.
 pub(super) const PIPELINES: &[Case] = &[
     Case::several("two requests", &[200, 200], &["GET /1", "GET /2"], b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n"),
     Case::several("a request behind a length", &[200, 200], &["POST /1 hello", "GET /2"], b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhelloGET /2 HTTP/1.1\r\nHost: a\r\n\r\n"),

@@ -1,4 +1,4 @@
-//! Header fields, and the one that says for whom a request is.
+//! Header fields, and `Host`.
 
 use super::Case;
 
@@ -33,9 +33,9 @@ pub(super) const CASES: &[Case] = &[
     Case::bad("a folded host", b"GET / HTTP/1.1\r\nHost:\r\n a\r\n\r\n"),
     Case::bad("a blank before the first field", b"GET / HTTP/1.1\r\n Host: a\r\n\r\n"),
     Case::bad("a blank line before the first field", b"GET / HTTP/1.1\r\n \r\nHost: a\r\n\r\n"),
-    Case::bad("who was forwarded, with underscores", b"GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 127.0.0.1\r\n\r\n"),
-    Case::bad("who was forwarded, with one underscore", b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded_Host: b\r\n\r\n"),
-    Case::bad("who really asks, with underscores", b"GET / HTTP/1.1\r\nHost: a\r\nx_real_ip: 127.0.0.1\r\n\r\n"),
+    Case::bad("X-Forwarded-For with underscores", b"GET / HTTP/1.1\r\nHost: a\r\nX_Forwarded_For: 127.0.0.1\r\n\r\n"),
+    Case::bad("X-Forwarded-Host with one underscore", b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded_Host: b\r\n\r\n"),
+    Case::bad("X-Real-IP with underscores", b"GET / HTTP/1.1\r\nHost: a\r\nx_real_ip: 127.0.0.1\r\n\r\n"),
     Case::refused("an unknown expectation", &[417], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\nContent-Length: 1\r\n\r\nx"),
     Case::refused("two expectations", &[417], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue, x\r\nContent-Length: 1\r\n\r\nx"),
     Case::good("an underscore in another name", &["GET /"], b"GET / HTTP/1.1\r\nHost: a\r\nX_One: 1\r\n\r\n"),
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     Case::several("an expectation that is met", &[100, 200], &["POST / x"], b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 1\r\n\r\nx"),
 ];
 
-/// Host: there is one, and it is a host.
+/// There is one `Host`, and it is a valid host.
 pub(super) const HOSTS: &[Case] = &[
     Case::bad("no host", b"GET / HTTP/1.1\r\n\r\n"),
     Case::bad("no host beside a target with one", b"GET http://a/ HTTP/1.1\r\n\r\n"),

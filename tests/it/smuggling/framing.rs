@@ -1,8 +1,8 @@
-//! Requests that say in two ways, or in a doubtful one, where their body ends.
+//! Requests whose body has two ends, or an ambiguous one.
 
 use super::Case;
 
-/// Content-Length, Transfer-Encoding, and what looks like them.
+/// `Content-Length`, `Transfer-Encoding`, and fields that look like them.
 pub(super) const CASES: &[Case] = &[
     Case::bad("both framings, length first", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG"),
     Case::bad("both framings, chunks first", b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n5c\r\nGPOST / HTTP/1.1\r\n\r\n0\r\n\r\n"),

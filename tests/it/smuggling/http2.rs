@@ -1,6 +1,6 @@
-//! What a request of HTTP/2 could smuggle into HTTP/1.1: each of these goes raw
-//! through the gateway, has the stated outcome, and what reaches a backend that
-//! reads strictly is nothing, or the one request that is stated.
+//! HTTP/2 requests that could smuggle bytes into HTTP/1.1. Each is sent as raw frames
+//! through the gateway and has the stated outcome. A backend that reads strictly gets
+//! nothing or only the stated request.
 
 mod faults;
 mod shapes;
@@ -21,10 +21,10 @@ const BAD: Outcome = Outcome::Status(400);
 const MALFORMED: Outcome = Outcome::Reset(PROTOCOL_ERROR);
 const GIVEN_UP: Outcome = Outcome::GoAway(PROTOCOL_ERROR);
 
-/// Frames for stream 1, what becomes of it, and the requests that arrive.
+/// Frames for stream 1, its outcome, and the requests that arrive.
 type Case<'a> = (&'a str, Vec<u8>, Outcome, &'a [&'a str]);
 
-/// Sends each case on a connection of its own, and tells of all that go wrong.
+/// Sends each case on its own connection, and reports all cases that fail.
 fn assert_cases(cases: &[Case<'_>]) {
     let backend = Backend::start();
     let gateway = Gateway::on_one_worker(backend.address(), "");
@@ -33,7 +33,7 @@ fn assert_cases(cases: &[Case<'_>]) {
         let mut client = Frames::connect(gateway.address());
         client.send(frames);
         let became = client.outcome(1);
-        // Whatever the backend was sent has come when this has.
+        // When this request has arrived, all earlier ones have.
         assert_eq!(gateway.client().get("/witness", &[]).status, 200);
         let mut arrived = backend.take();
         arrived.retain(|request| request != "GET /witness");
@@ -55,7 +55,7 @@ fn but(name: &str, value: &str) -> Vec<u8> {
     head(1, &GET.map(|field| if field.0 == name { (field.0, value) } else { field }), true)
 }
 
-/// `GET` of a path in the code of Huffman (RFC 7541, section 5.2).
+/// `GET` of a path in Huffman code (RFC 7541, section 5.2).
 fn coded_path(path: &[u8; 3]) -> Vec<u8> {
     let fields = [&block(&GET[..3]), &[0x44, 0x83][..], path].concat();
     frame(HEADERS, END_HEADERS | END_STREAM, 1, &fields)
@@ -72,18 +72,18 @@ fn post(fields: &[(&str, &str)], body: &str) -> Vec<u8> {
     [open(fields), frame(DATA, END_STREAM, 1, body.as_bytes())].concat()
 }
 
-/// `POST` whose body has not come.
+/// `POST` whose body has not been sent.
 fn open(fields: &[(&str, &str)]) -> Vec<u8> {
     head(1, &[&POST[..], fields].concat(), false)
 }
 
-/// `POST` with a body and these fields behind it.
+/// `POST` with a body and these trailers.
 fn trailed(trailers: &[(&str, &str)]) -> Vec<u8> {
     [open(&[]), frame(DATA, 0, 1, b"hi"), head(1, trailers, true)].concat()
 }
 
 #[test]
-fn a_good_request_arrives_as_one() {
+fn a_valid_request_arrives() {
     assert_cases(&[
         ("GET", with(&[("accept", "*/*")]), Outcome::Status(200), &["GET /x"]),
         ("POST", post(&[], "hi"), Outcome::Status(200), &["POST /x hi"]),
@@ -117,7 +117,7 @@ fn a_good_request_arrives_as_one() {
 }
 
 #[test]
-fn a_name_that_no_field_may_have_resets_the_stream() {
+fn an_invalid_field_name_resets_the_stream() {
     for name in [
         "X-Upper",
         "x-a: 1\r\nx-b",
@@ -138,7 +138,7 @@ fn a_name_that_no_field_may_have_resets_the_stream() {
 }
 
 #[test]
-fn a_value_that_no_field_may_have_never_arrives() {
+fn an_invalid_field_value_never_arrives() {
     for value in [
         "a\r\nx-b: 1",
         "a\rb",
@@ -160,7 +160,7 @@ fn a_value_with_blanks_around_it_is_refused() {
 }
 
 #[test]
-fn a_name_that_is_another_for_some_backends_is_refused() {
+fn a_name_that_some_backends_take_for_another_is_refused() {
     for name in ["content_length", "transfer_encoding", "x_forwarded_for", "x-forwarded_proto"] {
         assert_cases(&[(name, with(&[(name, "1")]), BAD, &[])]);
     }
@@ -214,7 +214,7 @@ fn with_first(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 #[test]
-fn a_path_must_be_one() {
+fn a_path_must_be_valid() {
     assert_cases(&[
         ("empty", but(":path", ""), MALFORMED, &[]),
         ("no slash", but(":path", "x"), MALFORMED, &[]),
@@ -235,7 +235,7 @@ fn a_path_must_be_one() {
 }
 
 #[test]
-fn a_host_must_be_one_and_the_same() {
+fn hosts_must_be_valid_and_equal() {
     assert_cases(&[
         ("none at all", without(":authority", &[]), BAD, &[]),
         ("empty authority", but(":authority", ""), MALFORMED, &[]),
@@ -286,7 +286,7 @@ fn methods_and_schemes_must_be_known() {
 }
 
 #[test]
-fn a_length_must_be_that_of_the_body() {
+fn the_length_must_match_the_body() {
     let length = |value| [("content-length", value)];
     assert_cases(&[
         ("too large", post(&length("5"), "hi"), MALFORMED, &[]),
@@ -310,7 +310,7 @@ fn a_length_must_be_that_of_the_body() {
 }
 
 #[test]
-fn trailers_frame_nothing() {
+fn trailers_cannot_frame_a_body() {
     assert_cases(&[
         ("connection", trailed(&[("connection", "close")]), MALFORMED, &[]),
         ("coding", trailed(&[("transfer-encoding", "chunked")]), MALFORMED, &[]),

@@ -1,9 +1,8 @@
-//! A corpus of requests and responses that two readers could read in two ways,
-//! sent as raw bytes through a gateway to a backend that keeps every byte.
+//! A corpus of requests and responses that two readers could read in two ways, sent as raw
+//! bytes through a gateway to a backend that records every byte.
 //!
-//! Each case says how its client is answered and which requests may arrive. What
-//! arrives is read by the strictest of readers: one Host, one framing, no byte
-//! that does not belong, nothing left over.
+//! Each case states the response and the requests that may arrive. A strict reader checks
+//! the requests that arrive: one Host, one framing, and no further bytes.
 
 mod backend;
 mod bodies;
@@ -18,12 +17,12 @@ mod strict;
 use crate::support::{Client, Gateway};
 use backend::Backend;
 
-/// Bytes of one client, what it is answered, and what may come of them.
+/// The bytes of one client, the statuses that it may get, and the requests that may arrive.
 struct Case {
     name: &'static str,
     bytes: &'static [u8],
     answers: &'static [u16],
-    /// Request lines without their version, with the body behind if there is one.
+    /// Request lines without their version, each followed by the body if there is one.
     arrives: &'static [&'static str],
 }
 
@@ -33,7 +32,7 @@ impl Case {
         Self { name, bytes, answers: answer, arrives: &[] }
     }
 
-    /// Nothing arrives, and the client is told that its request is bad.
+    /// Nothing arrives, and the client gets 400.
     const fn bad(name: &'static str, bytes: &'static [u8]) -> Self {
         Self::refused(name, &[400], bytes)
     }
@@ -57,12 +56,12 @@ impl Case {
     }
 }
 
-/// A gateway with one worker, so that what came first arrives first.
+/// A gateway with one worker, so that requests arrive in order.
 fn gateway(backend: &Backend) -> Gateway {
     Gateway::on_one_worker(backend.address(), "")
 }
 
-/// Runs all cases, and reports all that fail at once.
+/// Runs all cases, and reports all that fail together.
 fn run(cases: &[Case]) {
     let backend = Backend::start();
     let gateway = gateway(&backend);
@@ -75,13 +74,13 @@ fn run(cases: &[Case]) {
         if answers != case.answers {
             failures.push(format!("{}: answered {answers:?}, not {:?}", case.name, case.answers));
         }
-        // Whoever sent a good request that is not served may send another.
+        // After a valid request that is not served, the client may send another one.
         let is_bad = answers.last().is_some_and(|last| *last >= 400 && *last != 405);
         if is_bad && !client.is_closed() {
             failures.push(format!("{}: the connection stays open", case.name));
         }
         drop(client);
-        // Whatever would still come has come before this.
+        // When this request has arrived, all earlier ones have.
         let _ = gateway.client().get("/marker", &[]);
         let mut arrived = backend.take();
         if arrived.pop().as_deref() != Some("GET /marker") || arrived != case.arrives {
@@ -108,7 +107,7 @@ fn a_request_line_has_one_reading() {
 }
 
 #[test]
-fn a_path_is_the_same_for_everybody() {
+fn a_path_has_one_reading() {
     run(lines::PATHS);
 }
 

@@ -1,5 +1,5 @@
-//! Responses that two readers could read in two ways: their client never sees
-//! them, and no other client sees what was left over.
+//! Responses that two readers could read in two ways: no client gets them, and no other
+//! client gets their remaining bytes.
 
 use std::io::Write as _;
 
@@ -7,8 +7,8 @@ use crate::support::frames::{DATA, frame, head};
 use crate::support::http::{Http, block_on, nothing, request};
 use crate::support::{Endpoint, Gateway, Origin, Response};
 
-/// What one client is answered when a backend says this to a first request of
-/// `method`, and to the second `second`; then what the second is answered.
+/// The responses to two requests of one client, when the backend sends these bytes for the
+/// first, which has this method, and `second` for the second.
 fn exchange(method: &str, said: &'static [u8]) -> (Response, Response) {
     let origin = Origin::serving(move |stream, read| {
         while let Some(request) = read() {
@@ -28,7 +28,7 @@ fn exchange(method: &str, said: &'static [u8]) -> (Response, Response) {
 }
 
 #[test]
-fn a_response_with_two_readings_is_not_passed_on() {
+fn a_response_with_two_readings_is_not_relayed() {
     let cases: [(&str, &[u8]); 24] = [
         (
             "both framings",
@@ -64,7 +64,7 @@ fn a_response_with_two_readings_is_not_passed_on() {
         ("no status", b"HTTP/1.1 OK\r\nContent-Length: 0\r\n\r\n"),
         ("a status of four digits", b"HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n"),
         (
-            "a switch that nobody asked for",
+            "a switch that was not requested",
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         ),
         ("noise", b"\x01\x02\x03\x04\r\n\r\n"),
@@ -77,10 +77,10 @@ fn a_response_with_two_readings_is_not_passed_on() {
     }
 }
 
-/// What stands behind a response was for nobody: it once could have been the next
-/// client's answer.
+/// Bytes after a response belong to no request. They must not become the response to the
+/// next client.
 #[test]
-fn what_is_left_over_is_nobodys_answer() {
+fn leftover_bytes_are_never_a_response() {
     let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     let cases: [(&str, &str, &'static str, &str); 6] = [
         ("behind a length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "ok"),
@@ -109,7 +109,7 @@ fn what_is_left_over_is_nobodys_answer() {
 }
 
 #[test]
-fn a_length_that_is_said_twice_is_passed_on_once() {
+fn a_repeated_length_is_relayed_once() {
     let cases: [(&str, &str, &str); 5] = [
         ("GET", "Content-Length: 2\r\nContent-Length: 2", "ok"),
         ("GET", "Content-Length: 2, 2", "ok"),
@@ -135,10 +135,10 @@ fn a_length_that_is_said_twice_is_passed_on_once() {
     }
 }
 
-/// The HTTP library does not read the length of a response without content, nor the
-/// second one over HTTP/2.
+/// The HTTP library does not check the length of a response without content, and ignores a
+/// second length over HTTP/2.
 #[test]
-fn lengths_that_disagree_are_not_passed_on() {
+fn contradicting_lengths_are_not_relayed() {
     let too_large = "9223372036854775808, 9223372036854775808";
     for lengths in ["2, 3", "2\r\nContent-Length: 3", "+2", "2,", too_large] {
         let said = format!("HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\n").leak();

@@ -1,4 +1,4 @@
-//! Requests that are too large: generated, because nobody would read them.
+//! Requests that are too large. They are generated, because of their length.
 
 use super::backend::Backend;
 use super::gateway;

@@ -1,7 +1,7 @@
-//! The strictest reader of requests: it takes what RFC 9112 says that senders
-//! send, and nothing that it asks recipients to put up with.
+//! A strict reader of requests: it accepts only the forms that RFC 9112 allows senders to
+//! send, and none that only recipients should tolerate.
 
-/// Fields that belong to one connection, and may not come through a gateway.
+/// Fields that belong to one connection, and may not pass through a gateway.
 const NEVER: [&str; 7] = [
     "connection",
     "keep-alive",
@@ -12,10 +12,10 @@ const NEVER: [&str; 7] = [
     "te",
 ];
 
-/// A request line without its version, with the body behind if there is one.
+/// A request line without its version, followed by the body if there is one.
 pub(super) type Summary = String;
 
-/// The request at the start of `bytes` and its length; none if it goes on.
+/// The request at the start of `bytes` and its length; none if it is not complete.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<(Summary, usize)>, String> {
     let Some(head_len) = find(bytes, b"\r\n\r\n") else {
         return Ok(None);
@@ -36,7 +36,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Option<(Summary, usize)>, String> {
     if let Some(never) = NEVER.iter().find(|name| !values(name).is_empty()) {
         return Err(format!("{never} came through"));
     }
-    // What a gateway expects of us is about a body, and the one thing there is.
+    // An expectation needs a body, and must be the only known one.
     let is_framed = ["content-length", "transfer-encoding"].iter().any(|it| !values(it).is_empty());
     match &values("expect")[..] {
         [] => {}
@@ -83,7 +83,7 @@ fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_mark(byte))
 }
 
-/// The content of a body of chunks, and its length on the wire.
+/// The content of a chunked body, and its length on the wire.
 fn chunks(body: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut content = Vec::new();
     let mut at = 0;

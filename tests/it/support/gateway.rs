@@ -198,14 +198,6 @@ impl Gateway {
         listening(&self.log())
     }
 
-    /// Bytes of memory that the process takes.
-    pub(crate) fn resident_bytes(&self) -> usize {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id()));
-        let statm = statm.expect("it is our child");
-        let pages = statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok());
-        pages.expect("the second figure is a number of pages") * 4096
-    }
-
     /// The address of the first listener.
     pub(crate) fn address(&self) -> SocketAddr {
         self.addresses[0]

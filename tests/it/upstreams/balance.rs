@@ -1,11 +1,11 @@
-//! Requests of one key go to one endpoint.
+//! Requests with the same key go to the same endpoint.
 
 use std::collections::HashMap;
 
 use super::gateway;
 use crate::support::{Client, Origin};
 
-/// An origin that says who it is.
+/// An origin that responds with its name.
 fn named(name: &'static str) -> Origin {
     Origin::answering(move |_| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len())
@@ -22,7 +22,7 @@ fn homes(client: &mut Client) -> HashMap<usize, String> {
 }
 
 #[test]
-fn a_key_has_a_home_and_few_move_when_an_endpoint_goes() {
+fn a_key_stays_at_its_endpoint_and_few_move_when_an_endpoint_is_removed() {
     let origins = ["a", "b", "c"].map(named);
     let endpoints = origins.each_ref().map(|origin| format!("http://{}", origin.address()));
     let balance = "balance: { hash: header:x-user }";
@@ -33,7 +33,7 @@ fn a_key_has_a_home_and_few_move_when_an_endpoint_goes() {
         let users = before.values().filter(|home| *home == origin).count();
         assert!((8..=32).contains(&users), "{origin} is the home of {users}");
     }
-    // Another gateway, another order, and one endpoint less.
+    // Another gateway with another order of endpoints, and without one of them.
     let fewer = [endpoints[2].clone(), endpoints[0].clone()];
     let after = homes(&mut gateway(&fewer, balance, "").client());
     for (user, home) in &before {
@@ -42,7 +42,7 @@ fn a_key_has_a_home_and_few_move_when_an_endpoint_goes() {
 }
 
 #[test]
-fn a_request_without_the_key_goes_anywhere() {
+fn a_request_without_the_key_goes_to_any_endpoint() {
     let origins = ["a", "b"].map(named);
     let endpoints = origins.each_ref().map(|origin| format!("http://{}", origin.address()));
     let gateway = gateway(&endpoints, "balance: { hash: header:x-user }", "");

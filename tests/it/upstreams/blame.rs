@@ -1,5 +1,5 @@
-//! What counts against an endpoint: what it does itself, and nothing that a client
-//! can bring about.
+//! Only faults that an endpoint causes itself count against it, and none that a client
+//! can cause.
 
 use std::io::Write as _;
 use std::thread;
@@ -9,7 +9,7 @@ use super::gateway_with;
 use crate::support::frames::{ENHANCE_YOUR_CALM, INTERNAL_ERROR, PROTOCOL_ERROR, reset, too_large};
 use crate::support::{Backend, Client, Endpoint, Gateway, Origin, Reserved, Speaks, eventually};
 
-/// A gateway that would eject its one endpoint after the second failure in a row.
+/// A gateway that ejects its only endpoint after two failures in a row.
 fn strict(endpoint: &str, route: &str, listener: &str) -> Gateway {
     let upstream = "eject: { consecutive_errors: 2, for: 1m, max_percent: 100% }";
     if listener.is_empty() {
@@ -30,7 +30,7 @@ const HANDSHAKE: &str = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\
                          Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
                          Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// What a client does, and which statuses it may get; none: it does not wait.
+/// An action of a client, and the statuses that it may get; none if it does not wait.
 struct Deed {
     name: &'static str,
     route: &'static str,
@@ -83,9 +83,8 @@ fn deeds() -> Vec<Deed> {
     ]
 }
 
-/// Each of the things that a client can do, several times, to endpoints of both
-/// versions. The limit on their answers is short, so that a request that is lost on
-/// its way would count.
+/// Each action of a client, several times, with endpoints of both versions. The response
+/// timeout is short, so that a request that the gateway loses would count.
 #[test]
 fn nothing_that_a_client_does_ejects_an_endpoint() {
     for (scheme, speaks) in [("http", Speaks::Http1), ("h2c", Speaks::Http2 { max_streams: 100 })] {
@@ -116,9 +115,9 @@ fn nothing_that_a_client_does_ejects_an_endpoint() {
     }
 }
 
-/// What an endpoint may answer to what it does not like.
+/// The ways in which an endpoint may reject a request.
 #[test]
-fn an_endpoint_may_turn_a_request_down() {
+fn an_endpoint_may_reject_a_request() {
     let large: &[&str] = &[&format!("X-Large: {}", "x".repeat(30_000))];
     let closing = || {
         Origin::serving(|stream, read| {
@@ -149,9 +148,9 @@ fn an_endpoint_may_turn_a_request_down() {
     }
 }
 
-/// An answer can be large because it repeats what was asked.
+/// A response can be too large because it repeats parts of the request.
 #[test]
-fn an_answer_that_is_too_large_ejects_no_endpoint() {
+fn a_response_that_is_too_large_ejects_no_endpoint() {
     let origin = Origin::answering(|_| {
         let large = "x".repeat(300_000);
         format!("HTTP/1.1 200 OK\r\nX-Large: {large}\r\nContent-Length: 0\r\n\r\n")
@@ -186,11 +185,11 @@ fn is_ejected_by(endpoint: &str, what: &str) {
     });
 }
 
-/// The other side of it: what the endpoint does itself counts.
+/// The opposite case.
 #[test]
-fn what_an_endpoint_does_itself_ejects_it() {
-    let nobody = Reserved::new();
-    is_ejected_by(&format!("http://{}", nobody.address()), "nobody listens");
+fn faults_that_an_endpoint_causes_itself_eject_it() {
+    let closed = Reserved::new();
+    is_ejected_by(&format!("http://{}", closed.address()), "the port is closed");
     for (what, answer) in [
         ("it closes", ""),
         ("it speaks no HTTP", "what?\r\n\r\n"),

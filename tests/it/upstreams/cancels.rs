@@ -1,4 +1,4 @@
-//! Clients that cancel their requests, on a connection that others use too.
+//! Clients that cancel their requests on a connection that other clients use too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,11 +12,11 @@ use crate::support::frames::{
 };
 use crate::support::{Endpoint, Gateway, eventually};
 
-/// As Netty counts: more resets on one connection are taken for an attack.
+/// The bound of Netty: more resets on one connection are taken for an attack.
 const MAX_RESETS: usize = 200;
 
-/// An endpoint that answers requests with a body and no others, ends a connection
-/// on which too many streams are reset, and counts how often it did.
+/// An endpoint that responds only to requests with a body, ends a connection on which too
+/// many streams are reset, and counts how often it has done so.
 fn guarded() -> (Endpoint, Arc<AtomicUsize>) {
     let ended = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&ended);
@@ -40,13 +40,13 @@ fn guarded() -> (Endpoint, Arc<AtomicUsize>) {
     (endpoint, ended)
 }
 
-/// Requests without a body that came so far.
+/// The number of requests without a body so far.
 fn heads(endpoint: &Endpoint) -> usize {
     let frames = endpoint.frames();
     frames.iter().filter(|frame| frame.kind == HEADERS && frame.ends_stream()).count()
 }
 
-/// Requests of others that are answered while `attack` goes on.
+/// Asserts that requests of other clients are answered during `attack`.
 fn assert_answered(gateway: &Gateway, attack: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -64,7 +64,7 @@ fn assert_answered(gateway: &Gateway, attack: impl FnOnce()) {
 }
 
 #[test]
-fn clients_that_cancel_cost_others_nothing() {
+fn clients_that_cancel_do_not_affect_others() {
     let (endpoint, ended) = guarded();
     let gateway = gateway(&[endpoint.url()], "", "");
     let fields =
@@ -87,9 +87,9 @@ fn clients_that_cancel_cost_others_nothing() {
     assert!(endpoint.count(RST_STREAM) > 2 * MAX_RESETS, "the cancels did arrive");
 }
 
-/// A body that breaks takes its stream with it, too.
+/// A body that breaks off resets its stream too.
 #[test]
-fn clients_whose_bodies_break_cost_others_nothing() {
+fn clients_whose_bodies_break_off_do_not_affect_others() {
     let (endpoint, ended) = guarded();
     let gateway = gateway(&[endpoint.url()], "", "");
     assert_answered(&gateway, || {
@@ -105,10 +105,10 @@ fn clients_whose_bodies_break_cost_others_nothing() {
     assert!(endpoint.count(RST_STREAM) > 2 * MAX_RESETS, "the resets did arrive");
 }
 
-/// An answer whose head is too large is refused. After so many of them the library
-/// would end the connection.
+/// A response whose head is too large is rejected. After many of them the library would
+/// end the connection.
 #[test]
-fn answers_that_are_refused_cost_others_nothing() {
+fn responses_that_are_rejected_do_not_affect_others() {
     let endpoint = Endpoint::answering(|_, frame| match frame.kind {
         HEADERS if frame.ends_stream() => too_large(frame.stream),
         DATA if frame.ends_stream() => ok(frame.stream),
@@ -123,10 +123,10 @@ fn answers_that_are_refused_cost_others_nothing() {
     });
 }
 
-/// Clients of HTTP/1 have a whole response with its last byte, and the endpoint says
-/// a moment later that the stream has ended. That is no cancel.
+/// A client of HTTP/1 has the whole response with its last byte. The endpoint ends the
+/// stream a moment later, which does not count as a cancelled stream.
 #[test]
-fn a_response_that_has_come_is_not_cut_off() {
+fn a_response_that_has_arrived_is_not_reset() {
     let endpoint = Endpoint::serving(|_, connection, log| {
         while let Ok(Some(frame)) = connection.next() {
             let (stream, is_request) = (frame.stream, frame.ends_stream());

@@ -1,5 +1,5 @@
-//! Answers that come before the request has. What is left of the upload has no
-//! purpose any more, and nothing counts it: it stops.
+//! Responses that come before the whole request has been sent. The rest of the upload has
+//! no purpose, so it stops.
 
 use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,12 +11,12 @@ use crate::support::frames::{
 };
 use crate::support::{Endpoint, Origin, PATIENCE, eventually};
 
-/// When an endpoint gives its whole answer.
+/// When an endpoint sends its whole response.
 #[derive(Clone, Copy, Debug)]
 enum Answers {
-    /// At the head, and it takes all that comes then.
+    /// After the head. It reads the body afterwards.
     AtOnce,
-    /// When its window is full, and it takes nothing more.
+    /// When its window is full. It reads nothing more.
     WhenFull,
 }
 
@@ -37,7 +37,7 @@ fn endpoint(answers: Answers) -> Endpoint {
 }
 
 #[test]
-fn over_http_2_an_upload_ends_with_its_answer() {
+fn over_http_2_an_upload_ends_with_its_response() {
     let fields =
         [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/upload")];
     for answers in [Answers::AtOnce, Answers::WhenFull] {
@@ -45,12 +45,12 @@ fn over_http_2_an_upload_ends_with_its_answer() {
         let gateway = gateway(&[endpoint.url()], "max_in_flight: 1", "");
         let mut client = Frames::connect(gateway.address());
         client.send(&head(1, &fields, false));
-        // What a window has until its settings are known.
+        // The size of a window before the settings have arrived.
         for bytes in [16_000, 16_000, 16_000, 16_000, 1_535] {
             client.send(&frame(DATA, 0, 1, &vec![0; bytes]));
         }
         assert_eq!(client.outcome(1), Outcome::Status(200), "{answers:?}");
-        // The client is told that no more is wanted, and that this is no error.
+        // The client is told that the rest is not needed, which is no error.
         assert_eq!(client.outcome(1), Outcome::Reset(NO_ERROR), "{answers:?}");
         eventually("the endpoint is told too", || endpoint.count(RST_STREAM) == 1);
         assert_eq!(gateway.client().get("/", &[]).status, 200, "{answers:?}");
@@ -59,7 +59,7 @@ fn over_http_2_an_upload_ends_with_its_answer() {
 }
 
 #[test]
-fn an_upload_over_http_1_ends_with_its_answer_too() {
+fn an_upload_over_http_1_ends_with_its_response_too() {
     for answers in [Answers::AtOnce, Answers::WhenFull] {
         let endpoint = endpoint(answers);
         let gateway = gateway(&[endpoint.url()], "max_in_flight: 1", "");
@@ -72,9 +72,9 @@ fn an_upload_over_http_1_ends_with_its_answer_too() {
     }
 }
 
-/// A connection of HTTP/1 has one request: it ends.
+/// A connection of HTTP/1 carries one request at a time, so it is closed.
 #[test]
-fn an_upload_to_an_endpoint_of_http_1_ends_with_its_answer() {
+fn an_upload_to_an_endpoint_of_http_1_ends_with_its_response() {
     let (sender, ended) = mpsc::channel();
     let origin = Origin::serving(move |stream, _| {
         let mut bytes = vec![0; 10_000];

@@ -1,4 +1,4 @@
-//! Endpoints that fall ill and recover: noticed by checks, and by requests.
+//! Endpoints that fail and recover, as noticed by checks and by requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::support::{Backend, Gateway, Origin, Reserved, Speaks, eventually};
 const TWO_WORKERS: &str = "runtime: { workers: 2 }";
 const QUICK: &str = "slow_start: 0s, health: { path: /healthz, interval: 100ms, rise: 2, fall: 2 }";
 
-/// An origin whose health is a switch.
+/// An origin whose health the test switches.
 fn switched() -> (Origin, Arc<AtomicBool>) {
     let is_well = Arc::new(AtomicBool::new(true));
     let switch = Arc::clone(&is_well);
@@ -52,7 +52,7 @@ fn an_endpoint_whose_checks_fail_gets_nothing_until_they_succeed() {
 }
 
 #[test]
-fn if_all_are_ill_all_are_asked() {
+fn if_all_endpoints_are_unhealthy_all_get_requests() {
     let (origin, is_well) = switched();
     let gateway = gateway(&[format!("http://{}", origin.address())], QUICK, "");
     is_well.store(false, Ordering::SeqCst);
@@ -61,7 +61,7 @@ fn if_all_are_ill_all_are_asked() {
 }
 
 #[test]
-fn checks_speak_what_the_endpoint_speaks() {
+fn checks_use_the_protocol_of_the_endpoint() {
     let mut backend = Backend::start(Speaks::Http2 { max_streams: 10 });
     let gateway = gateway(&[format!("h2c://{}", backend.address())], QUICK, "");
     let is_checked = || backend.seen().iter().any(|request| request.uri.ends_with("/healthz"));
@@ -74,7 +74,7 @@ fn checks_speak_what_the_endpoint_speaks() {
 }
 
 #[test]
-fn an_endpoint_at_which_requests_fail_is_left_out_for_a_time() {
+fn an_endpoint_at_which_requests_fail_is_ejected_for_a_time() {
     let is_well = Arc::new(AtomicBool::new(false));
     let switch = Arc::clone(&is_well);
     let ill = Origin::answering(move |_| {
@@ -103,9 +103,9 @@ fn an_endpoint_at_which_requests_fail_is_left_out_for_a_time() {
 }
 
 #[test]
-fn who_cannot_be_connected_is_ejected_and_costs_no_request() {
-    let (nobody, other) = (Reserved::new(), Origin::hello());
-    let endpoints = [nobody.address(), other.address()].map(|address| format!("http://{address}"));
+fn an_endpoint_that_cannot_be_connected_to_is_ejected_and_no_request_fails() {
+    let (closed, other) = (Reserved::new(), Origin::hello());
+    let endpoints = [closed.address(), other.address()].map(|address| format!("http://{address}"));
     let gateway = gateway(&endpoints, "eject: { consecutive_errors: 2 }", "");
     eventually("it is ejected", || {
         ask(&gateway, 5);

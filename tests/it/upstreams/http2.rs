@@ -16,7 +16,7 @@ fn backend(max_streams: u32) -> (Backend, [String; 1]) {
 }
 
 #[test]
-fn a_request_is_one_of_http_2() {
+fn a_request_is_sent_as_http_2() {
     let (backend, endpoints) = backend(100);
     let gateway = gateway(&endpoints, "", "");
     let mut client = gateway.client();
@@ -52,7 +52,7 @@ fn bodies_and_trailers_pass_both_ways() {
     assert!(answer.to_lowercase().contains("\r\ngrpc-status: 0\r\n"), "{answer}");
 }
 
-/// What comes at once shares a connection, and opens another only when it is full.
+/// Concurrent requests share a connection. Another one is opened only when it is full.
 #[test]
 fn many_requests_share_few_connections() {
     for (max_streams, connections) in [(100, 1..=1), (2, 4..=8)] {
@@ -62,7 +62,7 @@ fn many_requests_share_few_connections() {
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| assert_eq!(gateway.client().get("/slow", &[]).status, 200));
-                // What an endpoint allows is known once it has said so.
+                // The number of streams is known after the endpoint's settings.
                 thread::sleep(std::time::Duration::from_millis(10));
             }
         });
@@ -71,9 +71,9 @@ fn many_requests_share_few_connections() {
     }
 }
 
-/// More than all connections carry: what comes at once waits, and none is lost.
+/// More concurrent requests than all connections carry: they wait, and none is lost.
 #[test]
-fn a_crowd_waits_for_the_streams_that_there_are() {
+fn concurrent_requests_wait_for_the_available_streams() {
     let (backend, endpoints) = backend(2);
     let gateway = gateway(&endpoints, "", "");
     block_on(async {
@@ -87,7 +87,7 @@ fn a_crowd_waits_for_the_streams_that_there_are() {
 }
 
 #[test]
-fn a_client_that_goes_away_cancels_its_request_alone() {
+fn a_client_that_disconnects_cancels_only_its_request() {
     let (backend, endpoints) = backend(100);
     let gateway = gateway(&endpoints, "", "");
     assert_eq!(gateway.client().get("/", &[]).status, 200);
@@ -106,7 +106,7 @@ fn a_client_that_goes_away_cancels_its_request_alone() {
 }
 
 #[test]
-fn a_connection_that_waited_for_too_long_is_closed() {
+fn an_idle_connection_is_closed_after_its_timeout() {
     let (backend, endpoints) = backend(100);
     let gateway = gateway(&endpoints, "keep_alive: { idle: 100ms }", "");
     let mut client = gateway.client();
@@ -118,7 +118,7 @@ fn a_connection_that_waited_for_too_long_is_closed() {
 }
 
 #[test]
-fn what_speaks_no_http_2_is_a_bad_gateway() {
+fn an_endpoint_without_http_2_is_a_bad_gateway() {
     let origin = crate::support::Origin::hello();
     let gateway = gateway(&[format!("h2c://{}", origin.address())], "", "");
     let response = gateway.client().get("/", &[]);

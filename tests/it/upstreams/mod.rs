@@ -1,4 +1,4 @@
-//! Upstreams of several endpoints, of other protocols, and in trouble.
+//! Upstreams with several endpoints, with other protocols, and with failures.
 
 mod balance;
 mod blame;
@@ -16,13 +16,12 @@ use std::fmt::Write as _;
 
 use crate::support::Gateway;
 
-/// Routes everything to these endpoints, with further fields for the upstream
-/// and for the route.
+/// Routes all requests to these endpoints. `upstream` and `route` are further fields.
 fn gateway(endpoints: &[String], upstream: &str, route: &str) -> Gateway {
     gateway_with(endpoints, upstream, route, "runtime: { workers: 1 }")
 }
 
-/// The same, with fields at the top of the file.
+/// The same, with further fields at the top level of the file.
 fn gateway_with(endpoints: &[String], upstream: &str, route: &str, top: &str) -> Gateway {
     let mut list = String::new();
     for endpoint in endpoints {

@@ -1,5 +1,5 @@
-//! Requests that are sent once more though no route says so: what an endpoint has
-//! not processed, and what does no harm twice.
+//! Requests that are sent again without `retries`: those that an endpoint has not
+//! processed, and those that are idempotent.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use super::gateway;
 use crate::support::frames::{DATA, HEADERS, NO_ERROR, REFUSED_STREAM, go_away, more, ok, reset};
 use crate::support::{Endpoint, Gateway, Origin, eventually};
 
-/// How an endpoint says that it has not processed a stream.
+/// The ways in which an endpoint says that it has not processed a stream.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     GoAway,
@@ -24,8 +24,8 @@ impl Says {
     }
 }
 
-/// An endpoint that answers the first so many requests, and says of the next so
-/// many that it has not processed them.
+/// An endpoint that responds to the first `after` requests, and says of the next `times`
+/// that it has not processed them.
 fn refusing(says: Says, after: usize, times: usize) -> Endpoint {
     let count = AtomicUsize::new(0);
     Endpoint::answering(move |_, frame| match frame.ends_stream() {
@@ -33,7 +33,7 @@ fn refusing(says: Says, after: usize, times: usize) -> Endpoint {
             number if number >= after && number < after + times => says.about(frame.stream),
             _ => ok(frame.stream),
         },
-        // Room for the largest body of a test.
+        // A window for the largest body of a test.
         false if frame.kind == HEADERS => more(frame.stream, 100_000),
         false => Vec::new(),
     })
@@ -44,10 +44,9 @@ fn bytes(endpoint: &Endpoint) -> usize {
     frames.iter().filter(|frame| frame.kind == DATA).map(|frame| frame.payload.len()).sum()
 }
 
-/// Over a kept connection and over a fresh one, whatever the method, with a body
-/// and without.
+/// Over an idle and over a new connection, with all methods, with and without a body.
 #[test]
-fn what_an_endpoint_has_not_processed_is_sent_again() {
+fn a_request_that_was_not_processed_is_sent_again() {
     for says in [Says::GoAway, Says::Refused] {
         for kept in [0, 1] {
             for (method, body) in [("POST", &b"a body"[..]), ("POST", b""), ("GET", b"")] {
@@ -66,10 +65,10 @@ fn what_an_endpoint_has_not_processed_is_sent_again() {
     }
 }
 
-/// A connection that ends in order stays open for what is under way on it. The next
-/// request finds out before anything of it is sent.
+/// A connection that ends gracefully stays open for its requests. The next request notices
+/// the end before any byte of it is sent.
 #[test]
-fn a_connection_that_ends_in_order_costs_no_request() {
+fn a_connection_that_ends_gracefully_fails_no_request() {
     let count = AtomicUsize::new(0);
     let endpoint =
         Endpoint::answering(move |connection, frame| match (frame.ends_stream(), connection) {
@@ -88,10 +87,10 @@ fn a_connection_that_ends_in_order_costs_no_request() {
     assert_eq!((endpoint.count(HEADERS), bytes(&endpoint)), (3, 6), "it was sent once");
 }
 
-/// A route with `retries` says which methods may be processed twice. What was not
-/// processed is none of its business.
+/// `retries` says which methods may be processed twice. It does not matter for a request
+/// that was not processed.
 #[test]
-fn what_was_not_processed_needs_no_word_of_its_route() {
+fn a_request_that_was_not_processed_needs_no_retries_setting() {
     let endpoint = refusing(Says::GoAway, 1, 1);
     let gateway = gateway(&[endpoint.url()], "", "retries: { on: [503] }");
     let mut client = gateway.client();
@@ -100,7 +99,7 @@ fn what_was_not_processed_needs_no_word_of_its_route() {
 }
 
 #[test]
-fn a_body_that_is_too_large_to_be_remembered_is_sent_once() {
+fn a_body_that_exceeds_the_buffer_is_sent_once() {
     for (length, status, sent) in [(60_000, 200, 2), (70_000, 502, 1)] {
         let endpoint = refusing(Says::Refused, 0, 1);
         let gateway = gateway(&[endpoint.url()], "", "");
@@ -111,7 +110,7 @@ fn a_body_that_is_too_large_to_be_remembered_is_sent_once() {
 }
 
 #[test]
-fn what_is_never_processed_is_sent_twice() {
+fn a_request_that_is_never_processed_is_sent_twice() {
     for says in [Says::GoAway, Says::Refused] {
         for method in ["GET", "POST"] {
             let endpoint = refusing(says, 0, usize::MAX);
@@ -123,7 +122,7 @@ fn what_is_never_processed_is_sent_twice() {
     }
 }
 
-/// Answers one request, and closes each connection on which another one comes.
+/// Responds to one request, and closes each connection on which another one arrives.
 fn closing_after_the_first() -> Origin {
     let is_answered = AtomicUsize::new(0);
     Origin::serving(move |stream, read| {
@@ -133,7 +132,7 @@ fn closing_after_the_first() -> Origin {
     })
 }
 
-/// A kept connection is found closed, and then a fresh one is closed too.
+/// The idle connection is closed, and then the new one is closed too.
 #[test]
 fn without_retries_a_request_is_sent_twice_at_the_most() {
     let origin = closing_after_the_first();
@@ -144,10 +143,9 @@ fn without_retries_a_request_is_sent_twice_at_the_most() {
     assert_eq!(origin.received().len(), 1 + 2);
 }
 
-/// However many requests find their connection closed, only a share of them comes
-/// twice.
+/// However many requests find their connection closed, only a share of them is sent twice.
 #[test]
-fn repetitions_stay_within_the_budget() {
+fn automatic_retries_stay_within_the_budget() {
     let origin = Origin::serving(|_, read| drop(read()));
     let gateway = Gateway::forwarding(&origin, "", "", "runtime: { workers: 1 }");
     let mut client = gateway.client();

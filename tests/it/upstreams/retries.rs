@@ -10,7 +10,7 @@ fn http(address: std::net::SocketAddr) -> String {
     format!("http://{address}")
 }
 
-/// Answers with this status the first so many times, and then with 200.
+/// Responds with this status the first `times` times, and then with 200.
 fn answering_first(status: &'static str, times: usize) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::answering(move |_| {
@@ -20,7 +20,7 @@ fn answering_first(status: &'static str, times: usize) -> Origin {
     })
 }
 
-/// Reads a request and closes without an answer the first so many times.
+/// Reads a request and closes without a response the first `times` times.
 fn closing_first(times: usize) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::serving(move |stream, read| {
@@ -33,11 +33,11 @@ fn closing_first(times: usize) -> Origin {
     })
 }
 
-/// Nothing was sent where nobody listens, so it can go elsewhere, whatever it is.
+/// No byte was sent to a closed port, so every request can go to another endpoint.
 #[test]
-fn where_nobody_listens_nothing_is_lost() {
-    let (origin, nobody) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
-    let endpoints = [nobody[0].address(), origin.address(), nobody[1].address()].map(http);
+fn a_request_to_a_closed_port_goes_to_another_endpoint() {
+    let (origin, closed) = (Origin::hello(), [Reserved::new(), Reserved::new()]);
+    let endpoints = [closed[0].address(), origin.address(), closed[1].address()].map(http);
     for balance in ["least_requests", "round_robin", "random", "{ hash: header:x-key }"] {
         let gateway = gateway(&endpoints, &format!("balance: {balance}"), "");
         let mut client = gateway.client();
@@ -51,7 +51,7 @@ fn where_nobody_listens_nothing_is_lost() {
 }
 
 #[test]
-fn what_the_route_names_is_sent_again() {
+fn failures_that_the_route_names_are_retried() {
     for (on, origin) in [
         ("reset", closing_first(2)),
         ("502", answering_first("502 Bad Gateway", 2)),
@@ -65,7 +65,7 @@ fn what_the_route_names_is_sent_again() {
 }
 
 #[test]
-fn what_the_route_does_not_name_is_sent_once() {
+fn failures_that_the_route_does_not_name_are_not_retried() {
     let gateway_to = |origin: &Origin, retries: &str| Gateway::forwarding(origin, retries, "", "");
     let origin = answering_first("503 Service Unavailable", 9);
     for (retries, method, status, received) in [
@@ -85,7 +85,7 @@ fn what_the_route_does_not_name_is_sent_once() {
 }
 
 #[test]
-fn a_body_is_sent_again_whole_if_it_is_small() {
+fn a_small_body_is_sent_again_completely() {
     for (bytes, status, received) in [(60_000, 200, 2), (70_000, 502, 1)] {
         let origin = closing_first(1);
         let gateway = Gateway::forwarding(&origin, "retries: {}", "", "");
@@ -121,7 +121,7 @@ fn another_endpoint_is_preferred() {
     assert_eq!((bad.received().len(), good.received().len()), (5, 10));
 }
 
-/// However many requests fail, only a share of them comes twice.
+/// However many requests fail, only a share of them is sent twice.
 #[test]
 fn retries_stay_within_their_budget() {
     let origin = answering_first("503 Service Unavailable", usize::MAX);
@@ -136,10 +136,9 @@ fn retries_stay_within_their_budget() {
     assert!((10..=30 + seconds).contains(&retries), "{retries} retries in {seconds} s");
 }
 
-/// Without `retries` a request that does no harm twice is sent once more, and
-/// no other.
+/// Without `retries` an idempotent request is sent once more, and no other.
 #[test]
-fn what_a_backend_drops_is_sent_once_more_if_it_does_no_harm() {
+fn a_dropped_request_is_sent_again_if_it_is_idempotent() {
     for (drops, method, status, received) in
         [(1, "GET", 200, 2), (2, "GET", 502, 2), (1, "POST", 502, 1)]
     {
@@ -151,10 +150,10 @@ fn what_a_backend_drops_is_sent_once_more_if_it_does_no_harm() {
     }
 }
 
-/// Backends that stop and come back one after another, as in an update: no
-/// request that may be repeated fails, though nothing checks anybody's health.
+/// Backends stop and start one after another, as in an update: no idempotent request
+/// fails, although there are no health checks.
 #[test]
-fn a_rolling_restart_costs_no_request() {
+fn a_rolling_restart_fails_no_request() {
     for speaks in [Speaks::Http1, Speaks::Http2 { max_streams: 100 }] {
         let scheme = if matches!(speaks, Speaks::Http1) { "http" } else { "h2c" };
         let mut backends = [Backend::start(speaks.clone()), Backend::start(speaks)];

@@ -1,4 +1,4 @@
-//! Endpoints behind TLS: whom the gateway believes, and who it says it is.
+//! Endpoints with TLS: which certificates the gateway accepts, and which it presents.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ struct Secure {
 }
 
 impl Secure {
-    /// A backend with a certificate for `name` that speaks these protocols, and
-    /// maybe asks clients for theirs.
+    /// A backend with a certificate for `name` that supports these protocols. `asks` is
+    /// whether it requests a client certificate.
     fn start(name: &str, protocols: &[&str], asks: bool) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let made = Certificates::make(directory.path(), name);
@@ -49,7 +49,7 @@ impl Secure {
         Self { backend, made, _directory: directory }
     }
 
-    /// A gateway in front of it that knows these settings.
+    /// A gateway in front of it with these settings.
     fn gateway(&self, host: &str, tls: &str) -> Gateway {
         let endpoint = format!("https://{host}:{}", self.backend.address().port());
         gateway(&[endpoint], &format!("tls: {{ {tls} }}"), "")
@@ -67,7 +67,7 @@ fn assert_untrusted(gateway: &Gateway) {
 }
 
 #[test]
-fn the_protocol_is_what_both_agree_on() {
+fn the_protocol_is_negotiated() {
     for (protocols, version, connections) in [
         (&["h2", "http/1.1"][..], Version::HTTP_2, 1),
         (&["http/1.1"], Version::HTTP_11, 1),
@@ -91,7 +91,7 @@ fn the_protocol_is_what_both_agree_on() {
 }
 
 #[test]
-fn only_the_right_name_by_the_right_authority_is_believed() {
+fn only_a_certificate_for_the_name_by_a_trusted_authority_is_accepted() {
     let secure = Secure::start("backend.test", &["h2"], false);
     let stranger = Secure::start("backend.test", &["h2"], false);
     let (ca, other) = (secure.ca(), stranger.ca());
@@ -105,7 +105,7 @@ fn only_the_right_name_by_the_right_authority_is_believed() {
 }
 
 #[test]
-fn an_endpoint_that_asks_who_we_are_is_told() {
+fn an_endpoint_that_requests_a_client_certificate_gets_it() {
     let secure = Secure::start("127.0.0.1", &["h2", "http/1.1"], true);
     let (cert, key) = (secure.made.client(), secure.made.client_key());
     let with =
@@ -115,8 +115,8 @@ fn an_endpoint_that_asks_who_we_are_is_told() {
     assert_eq!(without.client().get("/", &[]).status, 502);
 }
 
-/// An endpoint that speaks only HTTP/2 refuses the handshake of a connection on
-/// which a WebSocket could be opened. Nothing is wrong with it.
+/// An endpoint that supports only HTTP/2 refuses the handshake of a connection for a
+/// WebSocket. It is healthy.
 #[test]
 fn a_handshake_for_a_websocket_ejects_no_endpoint() {
     let secure = Secure::start("127.0.0.1", &["h2"], false);

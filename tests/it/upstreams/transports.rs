@@ -1,4 +1,4 @@
-//! Other ways to an endpoint than an address: a name, a socket of the machine.
+//! Endpoints without an IP address: a name or a Unix socket.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -8,7 +8,7 @@ use super::gateway;
 use crate::support::{Gateway, Origin};
 
 #[test]
-fn an_endpoint_may_be_a_socket_of_the_machine() {
+fn an_endpoint_may_be_a_unix_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("app.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -38,7 +38,7 @@ fn an_endpoint_may_be_a_socket_of_the_machine() {
 }
 
 #[test]
-fn a_name_that_leads_nowhere_holds_up_nothing_else() {
+fn a_name_without_an_address_delays_nothing_else() {
     let origin = Origin::hello();
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\

@@ -1,5 +1,5 @@
-//! One client that does not read, or one upload that is not read, holds what is its
-//! own, and nothing of others that use the same connection.
+//! A client that does not read, or an upload that is not read, blocks only itself, and no
+//! other request on the same connection.
 
 use std::io::Write as _;
 use std::thread;
@@ -14,11 +14,11 @@ use super::gateway;
 use crate::support::http::{Http, block_on, nothing, request, soon, streamed};
 use crate::support::{Backend, Client, Origin, PATIENCE, Speaks};
 
-/// More than all buffers and windows on the way of one response.
+/// More than all buffers and windows between the endpoint and one client.
 const LARGE: &str = "/large/16000000";
 
 #[test]
-fn clients_that_do_not_read_leave_the_connection_to_others() {
+fn clients_that_do_not_read_do_not_block_others() {
     let backend = Backend::start(Speaks::Http2 { max_streams: 100 });
     let gateway = gateway(&[format!("h2c://{}", backend.address())], "", "");
     let idle: Vec<Client> = (0..20)
@@ -29,7 +29,7 @@ fn clients_that_do_not_read_leave_the_connection_to_others() {
             client
         })
         .collect();
-    // Until nothing more fits anywhere.
+    // Until all buffers are full.
     thread::sleep(Duration::from_millis(300));
     let mut other = gateway.client();
     assert_eq!(other.get("/", &[]).status, 200);
@@ -38,9 +38,9 @@ fn clients_that_do_not_read_leave_the_connection_to_others() {
     drop(idle);
 }
 
-/// More requests than one connection carries open another one.
+/// With more requests than one connection carries.
 #[test]
-fn a_connection_that_is_full_leaves_the_others_their_own() {
+fn when_a_connection_is_full_another_one_is_opened() {
     let backend = Backend::start(Speaks::Http2 { max_streams: 1000 });
     let gateway = gateway(&[format!("h2c://{}", backend.address())], "", "");
     block_on(async {
@@ -48,7 +48,7 @@ fn a_connection_that_is_full_leaves_the_others_their_own() {
             Http::prior_knowledge(gateway.address()).await,
             Http::prior_knowledge(gateway.address()).await,
         );
-        // What the endpoint allows is known once it has said so.
+        // The number of streams is known after the endpoint's settings.
         assert_eq!(first.get("/").await.status, 200);
         let never = || request("GET", "/never", nothing());
         let pending: Vec<_> = (0..60)
@@ -62,9 +62,9 @@ fn a_connection_that_is_full_leaves_the_others_their_own() {
     });
 }
 
-/// A front proxy has the uploads of many clients on one connection.
+/// A proxy in front of the gateway sends the uploads of many clients over one connection.
 #[test]
-fn uploads_that_are_not_read_leave_the_connection_to_others() {
+fn uploads_that_are_not_read_do_not_block_others() {
     const PIECE: usize = 64 * 1024;
     let origin = Origin::serving(|stream, read| {
         let mut first = [0; 5];

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use super::*;
 
-/// What a pointer finds in a document, read at leisure.
+/// The number that a pointer identifies in a whole document.
 pub(super) fn found(document: &str, pointer: &str) -> Option<u64> {
     let document: Value = serde_json::from_str(document).ok()?;
     let number = document.pointer(pointer)?.as_number()?;
     match number.as_f64()? {
         _ if number.is_u64() => number.as_u64(),
         0.0 => Some(0),
-        // Printed, because no conversion from a float is free of loss.
+        // Through text, because every conversion from a float loses precision.
         float if float > 0.0 => format!("{:.0}", float.ceil()).parse().ok(),
         _ => None,
     }
@@ -46,7 +46,7 @@ fn the_number_at_the_pointer_is_found() {
 }
 
 #[test]
-fn of_a_key_that_stands_twice_the_last_counts() {
+fn if_a_key_occurs_twice_the_last_counts() {
     let cases: [(&[u8], _); 5] = [
         (br#"{"a":{"b":1},"a":{"b":2}}"#, Some(2)),
         (br#"{"a":{"b":1,"b":2}}"#, Some(2)),
@@ -60,7 +60,7 @@ fn of_a_key_that_stands_twice_the_last_counts() {
 }
 
 #[test]
-fn a_document_that_is_cut_short_or_goes_on_has_no_number() {
+fn a_document_that_breaks_off_or_has_trailing_bytes_has_no_number() {
     let document = br#"{"n":12,"x":[true,"\u00e9"]}"#;
     for end in 0..document.len() {
         assert_eq!(cost(&json("/n"), &document[..end]), None, "{end}");
@@ -71,7 +71,7 @@ fn a_document_that_is_cut_short_or_goes_on_has_no_number() {
 }
 
 #[test]
-fn halves_of_surrogate_pairs_are_let_through_and_equal_no_key() {
+fn halves_of_surrogate_pairs_are_accepted_and_equal_no_key() {
     let cases = [
         (r#"{"x":"\ud83d","n":1}"#, "/n", Some(1)),
         (r#"{"\ud83d\ude00":1}"#, "/😀", Some(1)),
@@ -90,7 +90,7 @@ fn halves_of_surrogate_pairs_are_let_through_and_equal_no_key() {
 }
 
 #[test]
-fn bytes_that_are_no_utf_8_break_a_document() {
+fn bytes_that_are_not_utf_8_make_a_document_invalid() {
     let sequences: [(&[u8], _); 10] = [
         ("é€😀\u{10FFFF}\u{D7FF}\u{E000}\u{800}\u{10000}".as_bytes(), Some(1)),
         (b"\x80", None),
@@ -137,7 +137,7 @@ fn long_keys_texts_and_numbers_are_read_to_their_ends() {
 
 const KEYS: [&str; 9] = ["a", "ab", "", "0", "1", "é", "😀", "~", "/\""];
 
-/// One of the ways to write a text in JSON: a set bit means an escape.
+/// A text as a JSON string. Each set bit means an escape.
 fn written(text: &str, escapes: u8) -> String {
     let mut json = String::from('"');
     for (at, c) in text.chars().enumerate() {
@@ -158,7 +158,7 @@ fn key() -> impl Strategy<Value = String> {
     (select(&KEYS[..]), any::<u8>()).prop_map(|(key, escapes)| written(key, escapes))
 }
 
-/// A number that a float tells apart from its neighbours, and any integer.
+/// Any integer, or a number that a float represents without loss.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<u64>().prop_map(|number| number.to_string()),
@@ -167,7 +167,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Documents as texts, with keys that stand twice, escapes and blanks.
+/// Documents as text, with repeated keys, escapes and blanks.
 fn document() -> impl Strategy<Value = String> {
     let text = (".{0,6}", any::<u8>()).prop_map(|(text, escapes)| written(&text, escapes));
     let leaf = prop_oneof![
@@ -189,7 +189,7 @@ fn document() -> impl Strategy<Value = String> {
     })
 }
 
-/// A pointer to what is reached by these choices, and perhaps one step more.
+/// A pointer to the value that these choices lead to, and maybe one token more.
 fn pointer_into(document: &str, choices: &[Index], beyond: Option<&str>) -> String {
     let document: Value = serde_json::from_str(document).expect("a document");
     let mut pointer = String::new();
@@ -209,7 +209,7 @@ fn pointer_into(document: &str, choices: &[Index], beyond: Option<&str>) -> Stri
     beyond.map_or(pointer.clone(), |token| format!("{pointer}/{token}"))
 }
 
-/// Bytes that mean something to a reader of JSON, and some that break it.
+/// Bytes with a meaning in JSON, and some that are invalid.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     const FRAGMENTS: [&[u8]; 32] = [
         b"[",
@@ -272,7 +272,7 @@ proptest! {
     }
 
     #[test]
-    fn exactly_the_documents_of_the_grammar_are_read(
+    fn exactly_the_documents_of_the_grammar_are_accepted(
         garbage in fragments(),
         sizes in chunk_sizes(),
     ) {
@@ -283,7 +283,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_is_noticed_if_it_breaks_the_document(
+    fn a_changed_byte_is_noticed_if_it_makes_the_document_invalid(
         document in document(),
         at in any::<Index>(),
         byte in select(&b"[]{}\",:\\u0-.e \x1F\xC3"[..]),

@@ -1,5 +1,5 @@
-//! Numbers in streams of events, against the standard's own steps, taken with
-//! the whole stream in hand.
+//! Numbers in streams of events, compared with the steps of the standard on the whole
+//! stream.
 
 use proptest::collection::vec;
 use proptest::sample::select;
@@ -20,7 +20,7 @@ fn the_last_event_that_has_the_number_counts() {
 }
 
 #[test]
-fn lines_end_in_every_way_the_standard_knows() {
+fn lines_end_in_every_way_that_the_standard_allows() {
     for end in ["\n", "\r", "\r\n"] {
         let stream = format!("data:{{\"n\":{end}data: 5}}{end}{end}data:{{}}{end}{end}");
         assert_eq!(cost(&sse("/n"), stream.as_bytes()), Some(5), "{end:?}");
@@ -29,7 +29,7 @@ fn lines_end_in_every_way_the_standard_knows() {
 }
 
 #[test]
-fn an_event_counts_once_a_blank_line_has_ended_it() {
+fn an_event_counts_only_after_its_blank_line() {
     let events = [
         ("data: 5", None),
         ("data: 5\n", None),
@@ -83,7 +83,7 @@ fn lines_of_data_are_joined_by_line_feeds() {
 }
 
 #[test]
-fn half_a_byte_order_mark_is_a_part_of_the_line() {
+fn half_a_byte_order_mark_is_part_of_the_line() {
     for stream in [&b"\xEF\xBBdata:5\n\n"[..], b"\xEFxdata:5\n\n", b"\xEF\xBBxdata:5\n\n"] {
         assert_eq!(cost(&sse(""), stream), None, "{stream:?}");
     }
@@ -96,7 +96,7 @@ fn interpreted(stream: &str, pointer: &str) -> Option<u64> {
     let stream = stream.strip_prefix('\u{FEFF}').unwrap_or(stream);
     let stream = stream.replace("\r\n", "\n").replace('\r', "\n");
     let mut lines: Vec<&str> = stream.split('\n').collect();
-    // What follows the last line end is no line.
+    // The bytes after the last line end are not a line.
     lines.pop();
     let (mut data, mut number) = (String::new(), None);
     for line in lines {

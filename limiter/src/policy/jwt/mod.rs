@@ -11,6 +11,7 @@ mod claims;
 mod form;
 mod key_set;
 mod keys;
+mod settings;
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) use self::claims::Claims;
 pub(super) use self::form::Fault;
 pub use self::key_set::{KeySet, RefreshRequest};
 pub use self::keys::{KeyError, PublishedKeys};
-use super::{JwtSettings, TokenKeys, VerifyingKey};
+pub use self::settings::{JwtSettings, TokenKeys, VerifyingKey};
 use crate::digest::Secret;
 use crate::time::Timestamp;
 

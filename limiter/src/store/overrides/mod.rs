@@ -30,6 +30,8 @@ pub(super) use codec::{decode, encode};
 pub use file::{FileError, OverridesFile};
 pub(super) use marks::{Marks, PARTS, part};
 
+pub use super::override_limit::Override;
+
 use self::cache::{Asked, Cache, Found};
 use self::file::Reader;
 use super::in_time::in_time;
@@ -46,20 +48,6 @@ const MAX_WANTED: usize = 4096;
 const MAX_BATCH: usize = 256;
 /// How long a request waits for a file: as long as it does for Redis by default.
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// What holds for one key in place of its policy's limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Override {
-    /// No limit at all.
-    Unlimited,
-    /// Another limit.
-    Limited {
-        /// The limit.
-        units: u64,
-        /// Its window, if it has another one than the policy.
-        window: Option<Span>,
-    },
-}
 
 /// Why an override is not read, or not written.
 #[derive(Debug, Error)]

@@ -29,7 +29,7 @@ use self::debts::Debts;
 pub(super) use self::debts::{Debt, Standing};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::{Counter, Key};
-use crate::store::{Answer, Charge, Correction, MemoryStore, Source};
+use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
 use crate::terms::OnFailure;
 use crate::time::{Span, Timestamp};
 
@@ -279,11 +279,6 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
 fn share(algorithm: &Algorithm, nodes: u64) -> Algorithm {
     let limit = (algorithm.limit() / nodes.max(1)).max(1);
     algorithm.with_limit(limit).unwrap_or_else(|_| algorithm.clone())
-}
-
-/// What a counter says that was never used.
-fn fresh(charge: &Charge<'_>, now: Timestamp) -> Verdict {
-    Verdict { admitted: true, ..charge.algorithm.apply(None, Op::Peek, now).1 }
 }
 
 #[cfg(test)]

@@ -1,37 +1,37 @@
-//! How often streams of a connection are cancelled.
+//! Counts how often streams of a connection are cancelled.
 //!
-//! Clients that cancel their requests make us reset streams of a connection that
-//! other clients use too, and an endpoint that sees many resets may take them for an
+//! When a client cancels its request, the gateway resets a stream of a connection that
+//! other clients use too. An endpoint that receives many resets may take them for an
 //! attack and end the connection with all its streams (CVE-2023-44487). Such a
-//! connection is retired before that: what is under way on it ends as usual, and
-//! further requests open another one.
+//! connection is retired before that: its requests end as usual, and further requests
+//! open another connection.
 
 use std::time::{Duration, Instant};
 
 use super::MAX_STREAMS;
 
-/// Resets that are taken for an attack, in [`WINDOW`]: the strictest bound that is
-/// known is that of Netty.
+/// Resets within [`WINDOW`] that an endpoint may take for an attack. The strictest
+/// known bound is that of Netty.
 const ATTACK: u32 = 200;
 const WINDOW: Duration = Duration::from_secs(30);
 /// Cancelled streams after which a connection is retired: all streams that are open
 /// then may still be cancelled.
 const MAX_CANCELS: u32 = ATTACK - MAX_STREAMS - 10;
 
-/// Cancelled streams of one connection.
+/// The number of cancelled streams of one connection.
 #[derive(Debug)]
-pub(super) struct Cancels {
+pub(super) struct CancelCount {
     since: Instant,
     count: u32,
 }
 
-impl Cancels {
+impl CancelCount {
     pub(super) fn new(now: Instant) -> Self {
         Self { since: now, count: 0 }
     }
 
-    /// One more stream is cancelled; whether that are too many.
-    pub(super) fn are_too_many(&mut self, now: Instant) -> bool {
+    /// Counts one more cancelled stream. Returns whether the connection must be retired.
+    pub(super) fn add(&mut self, now: Instant) -> bool {
         if now.saturating_duration_since(self.since) >= WINDOW {
             *self = Self::new(now);
         }
@@ -48,9 +48,9 @@ mod tests {
     #[test]
     fn cancels_count_within_a_window() {
         let start = monotonic();
-        let mut cancels = Cancels::new(start);
-        assert!((1..MAX_CANCELS).all(|_| !cancels.are_too_many(start)));
-        assert!(cancels.are_too_many(start));
-        assert!(!cancels.are_too_many(start + WINDOW));
+        let mut cancels = CancelCount::new(start);
+        assert!((1..MAX_CANCELS).all(|_| !cancels.add(start)));
+        assert!(cancels.add(start));
+        assert!(!cancels.add(start + WINDOW));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Connection, MAX_STREAMS, Stream};
 
-/// Connections to one endpoint, by one worker.
+/// The most connections of one worker to one endpoint.
 const MAX_CONNECTIONS: usize = 64;
 
 /// The connections to one endpoint.
@@ -21,7 +21,7 @@ impl Pool {
         Self { idle_timeout, connections: RefCell::default() }
     }
 
-    /// A stream of a connection that has room for one more.
+    /// A stream on a connection with room for one more.
     pub(in crate::proxy::endpoint) fn stream(&self) -> Option<Stream> {
         self.close_expired();
         let connections = self.connections.borrow();
@@ -29,36 +29,35 @@ impl Pool {
         connections.iter().find(has_room).map(|connection| Stream::of(Rc::clone(connection)))
     }
 
-    /// A stream of one of the least busy connections, where it waits until the
+    /// A stream on the connection with the fewest streams, where it waits until the
     /// endpoint allows one more.
     pub(in crate::proxy::endpoint) fn waiting_stream(&self) -> Option<Stream> {
         let connections = self.connections.borrow();
-        let is_of_use = |it: &&Rc<Connection>| it.has_own_room() && it.allowed() > 0;
-        let least_busy = connections.iter().filter(is_of_use).min_by_key(|it| it.streams.get());
+        let is_usable = |it: &&Rc<Connection>| it.has_own_room() && it.allowed() > 0;
+        let least_busy = connections.iter().filter(is_usable).min_by_key(|it| it.streams.get());
         least_busy.map(|connection| Stream::of(Rc::clone(connection)))
     }
 
-    /// Whether there may be no more connections.
+    /// Whether the endpoint has as many connections as it may have.
     pub(in crate::proxy::endpoint) fn is_full(&self) -> bool {
         self.connections.borrow().len() >= MAX_CONNECTIONS
     }
 
-    /// Adds a connection, if there may be one more.
+    /// Adds a connection, unless the pool is full.
     pub(in crate::proxy::endpoint) fn add(&self, connection: Rc<Connection>) {
         if !self.is_full() {
             self.connections.borrow_mut().push(connection);
         }
     }
 
-    /// Lets go of the connections that have ended or are retired, and closes those
-    /// that have been idle for too long.
+    /// Drops connections that have ended, are retired, or have been idle for too long.
     pub(in crate::proxy::endpoint) fn close_expired(&self) {
-        let is_wanted = |it: &Rc<Connection>| {
+        let is_kept = |it: &Rc<Connection>| {
             let is_idle = it.streams.get() == 0;
             let has_expired = is_idle && it.idle_since.get().elapsed() >= self.idle_timeout;
             !it.sender.is_closed() && !it.is_retired.get() && !has_expired
         };
-        self.connections.borrow_mut().retain(is_wanted);
+        self.connections.borrow_mut().retain(is_kept);
     }
 }
 
@@ -68,7 +67,7 @@ impl Connection {
         (self.max_streams)()
     }
 
-    /// Whether the window of the connection has room for one more stream.
+    /// Whether the gateway's own bounds allow one more stream.
     fn has_own_room(&self) -> bool {
         u32::try_from(self.streams.get()).is_ok_and(|streams| streams < MAX_STREAMS)
     }

@@ -1,6 +1,6 @@
-//! The body of a request on its way to an endpoint. The HTTP library sends it in a
-//! task of its own, which goes on when the endpoint has answered: here that task
-//! can be stopped.
+//! The task that sends the body of a request to an endpoint. The HTTP library makes
+//! that task, which continues after the endpoint has responded. This module finds the
+//! task, so that it can be stopped.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -16,21 +16,21 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, spawn_local};
 
 use crate::message::Failure;
-use crate::proxy::RequestBody;
+use crate::proxy::body::RequestBody;
 
-/// An upload, by the task that sends it; nothing if there is no body, or if it was
-/// sent without a task.
+/// The task that sends a body; none if there is no body, or if the library has sent it
+/// without a task.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Upload(Option<Rc<OnceCell<AbortHandle>>>);
+pub(super) struct UploadTask(Option<Rc<OnceCell<AbortHandle>>>);
 
-impl Upload {
-    /// Stops it; whether it was still going on.
+impl UploadTask {
+    /// Stops it. Returns whether it was still running.
     pub(super) fn stop(&self) -> bool {
         let task = self.0.as_ref().and_then(|task| task.get());
         task.is_some_and(|task| {
-            let goes_on = !task.is_finished();
+            let was_running = !task.is_finished();
             task.abort();
-            goes_on
+            was_running
         })
     }
 
@@ -39,62 +39,64 @@ impl Upload {
     }
 }
 
-/// Runs the tasks of a connection on its worker, and knows which of them is an
-/// upload: the library asks a body for its first piece, and only then and at once
-/// makes a task of it, if there is more to be sent.
+/// Runs the tasks of a connection on its worker, and finds out which of them are
+/// uploads: the library polls a body for its first frame, and immediately afterwards
+/// makes a task of it if there is more to send.
 #[derive(Clone, Debug, Default)]
-pub(super) struct OnThisWorker {
-    begun: Rc<RefCell<Upload>>,
-    /// Whether it runs the task that reads the connection, which is the first.
+pub(super) struct LocalExecutor {
+    /// The upload whose body was polled last and that has no task yet.
+    polled: Rc<RefCell<UploadTask>>,
+    /// Whether it already runs the task that reads the connection, which is the first.
     has_reader: Rc<Cell<bool>>,
-    news: Rc<Notify>,
+    activity: Rc<Notify>,
 }
 
-impl OnThisWorker {
-    /// Returns when something may have come on the connection, or it has ended.
-    pub(super) async fn hears(&self) {
-        self.news.notified().await;
+impl LocalExecutor {
+    /// Returns when something may have arrived on the connection, or when it has ended.
+    pub(super) async fn activity(&self) {
+        self.activity.notified().await;
     }
 
-    /// Runs a task that sees what becomes of the connection.
+    /// Runs a task that drives the connection.
     pub(super) fn run(&self, connection: impl Future + 'static) {
-        let (news, mut connection) = (Rc::clone(&self.news), Box::pin(connection));
+        let (activity, mut connection) = (Rc::clone(&self.activity), Box::pin(connection));
         spawn_local(poll_fn(move |cx| {
             let polled = connection.as_mut().poll(cx);
-            news.notify_one();
+            activity.notify_one();
             polled
         }));
     }
 }
 
-impl<F: Future + 'static> hyper::rt::Executor<F> for OnThisWorker {
+impl<F: Future + 'static> hyper::rt::Executor<F> for LocalExecutor {
     fn execute(&self, future: F) {
         if !self.has_reader.replace(true) {
             return self.run(future);
         }
         let task = spawn_local(future).abort_handle();
-        if let Some(upload) = self.begun.take().0 {
-            // A body has one task.
+        if let Some(upload) = self.polled.take().0 {
+            // It cannot be set yet: a body has one task.
             let _ = upload.set(task);
         }
     }
 }
 
-/// A body as the HTTP library is given it.
+/// The body that is given to the HTTP library. It wraps the request's body because the
+/// executor must learn which task sends it.
 #[derive(Debug)]
 pub(super) struct StreamedBody {
     body: RequestBody,
-    upload: Upload,
-    executor: OnThisWorker,
+    upload: UploadTask,
+    executor: LocalExecutor,
 }
 
 impl StreamedBody {
     /// The request with its body for the connection with this executor.
     pub(super) fn of(
         request: Request<RequestBody>,
-        executor: &OnThisWorker,
-    ) -> (Upload, Request<Self>) {
-        let upload = Upload(request.body().progress().map(|_| Rc::default()));
+        executor: &LocalExecutor,
+    ) -> (UploadTask, Request<Self>) {
+        let upload = UploadTask(request.body().progress().map(|_| Rc::default()));
         let (of_body, executor) = (upload.clone(), executor.clone());
         (upload, request.map(|body| Self { body, upload: of_body, executor }))
     }
@@ -103,19 +105,19 @@ impl StreamedBody {
         std::mem::replace(&mut self.body, RequestBody::EMPTY)
     }
 
-    /// Tells the executor whose task it will be given next.
+    /// Tells the executor that the next task may be the one of this body.
     fn announce(&self) {
         let has_task = self.upload.0.as_ref().is_none_or(|task| task.get().is_some());
         if !has_task {
-            self.executor.begun.replace(self.upload.clone());
+            self.executor.polled.replace(self.upload.clone());
         }
     }
 }
 
 impl Drop for StreamedBody {
     fn drop(&mut self) {
-        if self.executor.begun.borrow().is(&self.upload) {
-            self.executor.begun.take();
+        if self.executor.polled.borrow().is(&self.upload) {
+            self.executor.polled.take();
         }
     }
 }
@@ -135,8 +137,8 @@ impl Body for StreamedBody {
             _ => None,
         };
         if trailers.is_some_and(|trailers| !is_sendable(trailers)) {
-            // The library would let go of the stream, and the endpoint wait for its end.
-            self.body.give_up(Failure::Unsendable);
+            // The library would drop the stream, and the endpoint would wait for its end.
+            self.body.fail(Failure::Unsendable);
             return Poll::Ready(Some(Err(Failure::Unsendable)));
         }
         polled

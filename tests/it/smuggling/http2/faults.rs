@@ -1,4 +1,4 @@
-//! Faults of framing, and the code that the client is told for each.
+//! Faults of framing, and the error code for each.
 
 use super::super::backend::Backend;
 use super::{BAD, GIVEN_UP, MALFORMED, assert_cases, open, trailed};
@@ -67,7 +67,7 @@ fn a_length_is_one_that_every_reader_can_count_to() {
     let length = |value| open(&[("content-length", value)]);
     assert_cases(&[
         ("2^63", length("9223372036854775808"), BAD, &[]),
-        // The HTTP library counts no further either.
+        // The HTTP library has the same bound.
         ("2^64 - 1", length("18446744073709551615"), MALFORMED, &[]),
     ]);
 }

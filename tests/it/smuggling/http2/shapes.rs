@@ -1,4 +1,4 @@
-//! Frames that belong nowhere, and heads that are too large.
+//! Misplaced frames, and heads that are too large.
 
 use super::super::backend::Backend;
 use super::{GET, GIVEN_UP, assert_cases, post, with};
@@ -9,7 +9,7 @@ use crate::support::frames::{
 };
 
 #[test]
-fn frames_that_belong_nowhere_end_the_connection() {
+fn misplaced_frames_end_the_connection() {
     let fields = block(&GET);
     let unfinished = frame(HEADERS, END_STREAM, 1, &fields[..20]);
     assert_cases(&[

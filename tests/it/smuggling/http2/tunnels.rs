@@ -1,4 +1,4 @@
-//! CONNECT in all its forms: what is wrong with one is no other stream's matter.
+//! CONNECT in all its forms: an invalid one does not affect other streams.
 
 use super::super::backend::Backend;
 use super::{GET, POST};
@@ -20,7 +20,7 @@ fn connect(pseudo: &[(&str, &str)], fields: &[(&str, &str)], ends: bool) -> Vec<
 
 /// The HTTP library once ended the connection where CONNECT had a length.
 #[test]
-fn a_bad_connect_ends_its_own_stream_only() {
+fn an_invalid_connect_ends_only_its_own_stream() {
     let backend = Backend::start();
     let gateway = Gateway::on_one_worker(backend.address(), "");
     let length = ("content-length", "5");

@@ -1,0 +1,132 @@
+//! Decisions from any thread, for services on a multi-threaded runtime.
+//!
+//! With counters in memory a decision is made at once, on the thread that asks. A
+//! store that needs a connection runs on threads of its own, its lanes: each has a
+//! single-threaded runtime, and requests with the same key take the same lane. So
+//! the store's code is the same as in a gateway whose workers share nothing.
+//!
+//! What waits for a lane is bounded. Requests beyond the bound meet a store that is
+//! away: policies with `on_failure` [`Allow`](crate::terms::OnFailure::Allow) admit
+//! them, all others refuse them.
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_util::FutureExt as _;
+use tokio::sync::oneshot;
+
+use self::lane::Lane;
+use crate::decision::{Claims, Decision, Ending, Judge, Lease, Room};
+use crate::policy::Policy;
+use crate::store::{MemoryStore, SharedStore};
+use crate::time::{Clock, Timestamp};
+
+/// A decision that owns its policies.
+pub type OwnedDecision = Decision<Arc<Policy>>;
+
+/// Decides for all threads of a process. A clone is the same limiter.
+#[derive(Clone, Debug)]
+pub struct SharedLimiter(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    counters: Counters,
+}
+
+#[derive(Debug)]
+enum Counters {
+    Memory(Arc<MemoryStore>),
+    Lanes(Box<[Lane]>),
+}
+
+impl SharedLimiter {
+    /// Decides by counters in memory, on the thread that asks.
+    pub fn in_memory(memory: Arc<MemoryStore>, clock: Clock) -> Self {
+        Self(Arc::new(Inner { clock, counters: Counters::Memory(memory) }))
+    }
+
+    /// Decides by `store` on `lanes` threads, of which each has at most `bound`
+    /// decisions under way.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn on_lanes(
+        store: &SharedStore,
+        lanes: NonZeroUsize,
+        bound: NonZeroUsize,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let lanes: io::Result<Box<[Lane]>> =
+            (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound, clock.clone())).collect();
+        Ok(Self(Arc::new(Inner { clock, counters: Counters::Lanes(lanes?) })))
+    }
+
+    /// Judges the claims of one request. Its lease must be [ended](Self::end). Where
+    /// the answer is dropped before it has come, nothing stays in flight.
+    pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Room) -> Check {
+        let now = self.0.clock.now();
+        match &self.0.counters {
+            Counters::Memory(memory) => {
+                let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
+                let decision = judgement.now_or_never().expect("memory is never waited for");
+                Check(Answer::Ready(Some(Box::new(decision))))
+            }
+            Counters::Lanes(lanes) => {
+                let lane = usize::try_from(claims.spread()).unwrap_or(0) % lanes.len();
+                Check(lanes[lane].judge(claims, headroom, now))
+            }
+        }
+    }
+
+    /// Settles what an admitted request owes, by how it has ended.
+    pub fn end(&self, lease: Lease, ending: &Ending<'_>) {
+        if lease.is_empty() {
+            return;
+        }
+        let now = self.0.clock.now();
+        match &self.0.counters {
+            Counters::Memory(memory) => Judge::in_memory(memory).end(&lease, ending, now),
+            Counters::Lanes(lanes) => {
+                let lane = usize::try_from(lease.spread()).unwrap_or(0) % lanes.len();
+                lanes[lane].end(lease, ending, now);
+            }
+        }
+    }
+}
+
+/// The answer to one request, which comes. With counters in memory it is there when
+/// it is first polled.
+#[derive(Debug)]
+#[must_use = "a check does nothing unless it is awaited"]
+pub struct Check(Answer);
+
+#[derive(Debug)]
+enum Answer {
+    Ready(Option<Box<OwnedDecision>>),
+    /// The claims are judged without the store if its thread ends.
+    Coming(oneshot::Receiver<OwnedDecision>, Box<(Claims<Arc<Policy>>, Timestamp)>),
+}
+
+impl Future for Check {
+    type Output = OwnedDecision;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedDecision> {
+        match &mut self.0 {
+            Answer::Ready(decision) => {
+                Poll::Ready(*decision.take().expect("it is not polled after it was ready"))
+            }
+            Answer::Coming(answer, claims) => answer.poll_unpin(cx).map(|answer| {
+                let (claims, now) = &**claims;
+                answer.unwrap_or_else(|_| claims.clone().unjudged(*now))
+            }),
+        }
+    }
+}

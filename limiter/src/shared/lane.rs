@@ -1,0 +1,148 @@
+//! A thread with a single-threaded runtime on which a store decides.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc as threads};
+use std::thread;
+use std::time::Duration;
+
+use http::StatusCode;
+use smallvec::SmallVec;
+use tokio::runtime::Builder;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::spawn_local;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{Answer, OwnedDecision};
+use crate::decision::{Claims, Ending, Lease, RateLimiter, Room};
+use crate::policy::Policy;
+use crate::store::SharedStore;
+use crate::time::{Clock, Timestamp};
+
+/// How often the store does its upkeep.
+const UPKEEP: Duration = Duration::from_millis(100);
+
+/// The way to a lane. Its thread ends when this is dropped and all that was asked
+/// has been answered.
+#[derive(Debug)]
+pub(super) struct Lane {
+    jobs: mpsc::UnboundedSender<Job>,
+    /// Bounds what is under way: each judgement holds a permit until it is made.
+    permits: Arc<Semaphore>,
+}
+
+#[derive(Debug)]
+enum Job {
+    Judge(Question),
+    End(Settlement),
+}
+
+/// The claims of a request, and where the decision goes.
+#[derive(Debug)]
+struct Question {
+    claims: Claims<Arc<Policy>>,
+    headroom: Room,
+    now: Timestamp,
+    reply: oneshot::Sender<OwnedDecision>,
+    permit: OwnedSemaphorePermit,
+}
+
+/// A lease, and how its request has ended.
+#[derive(Debug)]
+struct Settlement {
+    lease: Lease,
+    status: Option<StatusCode>,
+    request_bytes: u64,
+    metered: SmallVec<[Option<u64>; 1]>,
+    now: Timestamp,
+}
+
+impl Lane {
+    /// Starts the thread, on which `store` is opened, with at most `bound` judgements
+    /// under way.
+    pub(super) fn start(
+        number: usize,
+        store: SharedStore,
+        bound: NonZeroUsize,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let (jobs, coming) = mpsc::unbounded_channel();
+        let (started, has_started) = threads::channel();
+        thread::Builder::new().name(format!("limiter-{number}")).spawn(move || {
+            let runtime =
+                Builder::new_current_thread().enable_all().build_local(Default::default());
+            let (result, runtime) = match runtime {
+                Ok(runtime) => (Ok(()), Some(runtime)),
+                Err(error) => (Err(error), None),
+            };
+            // The thread that starts this one waits for the result.
+            let _ = started.send(result);
+            if let Some(runtime) = runtime {
+                runtime.block_on(run(&store, clock, coming));
+            }
+        })?;
+        has_started.recv().unwrap_or_else(|_| Err(io::Error::other("the thread has ended")))?;
+        Ok(Self { jobs, permits: Arc::new(Semaphore::new(bound.get())) })
+    }
+
+    pub(super) fn judge(
+        &self,
+        claims: Claims<Arc<Policy>>,
+        headroom: Room,
+        now: Timestamp,
+    ) -> Answer {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            return Answer::Ready(Some(Box::new(claims.unjudged(now))));
+        };
+        let (reply, answer) = oneshot::channel();
+        let question = Question { claims: claims.clone(), headroom, now, reply, permit };
+        match self.jobs.send(Job::Judge(question)) {
+            Ok(()) => Answer::Coming(answer, Box::new((claims, now))),
+            Err(_) => Answer::Ready(Some(Box::new(claims.unjudged(now)))),
+        }
+    }
+
+    /// Settlements need no permit: each belongs to a judgement that had one.
+    pub(super) fn end(&self, lease: Lease, ending: &Ending<'_>, now: Timestamp) {
+        let Ending { status, request_bytes, metered } = *ending;
+        let metered = metered.into();
+        let settlement = Settlement { lease, status, request_bytes, metered, now };
+        // Where the thread has ended, the store has closed this node's part.
+        let _ = self.jobs.send(Job::End(settlement));
+    }
+}
+
+/// The life of a lane.
+async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceiver<Job>) {
+    let limiter = Rc::new(RateLimiter::new(store.open(clock.clone())));
+    let mut upkeep = interval(UPKEEP);
+    upkeep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            job = jobs.recv() => match job {
+                Some(Job::Judge(question)) => drop(spawn_local(judge(Rc::clone(&limiter), question))),
+                Some(Job::End(settlement)) => settle(&limiter, &settlement),
+                None => break,
+            },
+            _ = upkeep.tick() => limiter.housekeep(clock.now()),
+        }
+    }
+    limiter.close(clock.now()).await;
+}
+
+async fn judge(limiter: Rc<RateLimiter>, question: Question) {
+    let Question { claims, headroom, now, reply, permit } = question;
+    let decision = limiter.judge().judge(claims, headroom, now).await;
+    // If nothing waits for the answer any more, what it holds is given back.
+    if let Err(decision) = reply.send(decision) {
+        limiter.end(&decision.lease, &Ending::default(), now);
+    }
+    drop(permit);
+}
+
+fn settle(limiter: &RateLimiter, settlement: &Settlement) {
+    let Settlement { lease, status, request_bytes, metered, now } = settlement;
+    let ending = Ending { status: *status, request_bytes: *request_bytes, metered };
+    limiter.end(lease, &ending, *now);
+}

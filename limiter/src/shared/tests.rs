@@ -1,0 +1,160 @@
+//! Decisions from many threads: in memory, and by a store that runs on lanes.
+
+use super::*;
+use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
+use crate::decision::Outcome;
+use crate::digest::{Secret, SharedSecret};
+use crate::policy::{ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr};
+use crate::request::RequestView;
+use crate::terms::{OnFailure, Terms};
+use crate::time::Span;
+
+const SEVERAL: NonZeroUsize = NonZeroUsize::new(2).unwrap();
+
+fn daily(limit: u64) -> Policy {
+    let quota = Quota::new(limit, Span::DAY).unwrap();
+    Policy::new("p", KeyExpr::Ip, Algorithm::FixedWindow(FixedWindow::new(quota)))
+}
+
+/// What a policy asks for a request from this address.
+fn claims(policy: &Arc<Policy>, address: [u8; 4]) -> Claims<Arc<Policy>> {
+    let settings = ClientSettings {
+        trusted_proxies: vec![],
+        forwarded_header: ForwardedHeader::XForwardedFor,
+        ipv4_prefix: 32,
+        ipv6_prefix: 64,
+        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
+        user: None,
+        geo: vec![],
+    };
+    let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
+    let clients = Clients::new(settings, [], secret);
+    let (head, ()) =
+        http::Request::builder().header("host", "a.test").body(()).unwrap().into_parts();
+    let request = RequestView::of(&head, address.into()).unwrap();
+    let subject = clients.subject(&request, None, Clock::System.now());
+    Claims::new(std::slice::from_ref(policy), &subject).unwrap().into_owned()
+}
+
+fn memory() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::new(1000))
+}
+
+/// All ways to decide, with nothing counted yet.
+fn limiters() -> [SharedLimiter; 2] {
+    let store = SharedStore::Memory(memory());
+    let bound = NonZeroUsize::new(1000).unwrap();
+    [
+        SharedLimiter::in_memory(memory(), Clock::System),
+        SharedLimiter::on_lanes(&store, SEVERAL, bound, Clock::System).unwrap(),
+    ]
+}
+
+fn is_admitted(decision: &OwnedDecision) -> bool {
+    matches!(decision.outcome, Outcome::Admit)
+}
+
+/// What a service on a multi-threaded runtime asks of the types.
+#[test]
+fn decisions_go_from_thread_to_thread() {
+    const fn is_send<T: Send + 'static>() {}
+    const fn is_sync<T: Send + Sync + Clone + 'static>() {}
+    const fn is_unpin<T: Unpin>() {}
+    is_sync::<SharedLimiter>();
+    is_send::<Check>();
+    is_unpin::<Check>();
+    is_send::<OwnedDecision>();
+    is_send::<Claims<Arc<Policy>>>();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_tasks_admit_exactly_the_limit() {
+    for limiter in limiters() {
+        let policy = Arc::new(daily(100));
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let (limiter, policy) = (limiter.clone(), Arc::clone(&policy));
+                spawn(async move {
+                    let mut admitted = 0;
+                    for _ in 0..50 {
+                        let decision =
+                            limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default());
+                        admitted += usize::from(is_admitted(&decision.await));
+                    }
+                    admitted
+                })
+            })
+            .collect();
+        let mut admitted = 0;
+        for task in tasks {
+            admitted += task.await.unwrap();
+        }
+        assert_eq!(admitted, 100, "{limiter:?}");
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "a service on a multi-threaded runtime")]
+fn spawn<T: Send + 'static>(
+    task: impl Future<Output = T> + Send + 'static,
+) -> tokio::task::JoinHandle<T> {
+    tokio::spawn(task)
+}
+
+fn in_flight(limit: u64) -> Arc<Policy> {
+    let algorithm = Algorithm::Concurrency(Concurrency::new(limit).unwrap());
+    Arc::new(Policy::new("p", KeyExpr::Ip, algorithm))
+}
+
+#[tokio::test]
+async fn what_is_in_flight_ends_with_its_lease() {
+    for limiter in limiters() {
+        let policy = in_flight(1);
+        let ask = async || limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default()).await;
+        let first = ask().await;
+        assert!(is_admitted(&first) && !is_admitted(&ask().await));
+        limiter.end(first.lease, &Ending::default());
+        assert!(is_admitted(&ask().await), "{limiter:?}");
+    }
+}
+
+/// A client that goes away drops its check before the answer has come.
+#[tokio::test]
+async fn a_check_that_is_dropped_leaves_nothing_in_flight() {
+    let [_, limiter] = limiters();
+    let policy = in_flight(1);
+    let address = [192, 0, 2, 1];
+    drop(limiter.check(claims(&policy, address), Room::default()));
+    // The lane answers in order, so the one that was dropped has been judged.
+    let next = limiter.check(claims(&policy, address), Room::default()).await;
+    assert!(is_admitted(&next));
+}
+
+#[tokio::test]
+async fn beyond_the_bound_the_store_counts_as_away() {
+    let store = SharedStore::Memory(memory());
+    let one = NonZeroUsize::MIN;
+    let limiter = SharedLimiter::on_lanes(&store, one, one, Clock::System).unwrap();
+    let of = |on_failure| {
+        let terms = Terms { on_failure, ..Terms::default() };
+        Arc::new(Policy { terms, ..daily(100) })
+    };
+    for (on_failure, admits) in
+        [(OnFailure::Allow, true), (OnFailure::Local, false), (OnFailure::Deny, false)]
+    {
+        let policy = of(on_failure);
+        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default());
+        // Whether the lane is done with one meanwhile depends on the machine, so many ask.
+        let checks: Vec<Check> = (0..1000).map(|_| ask()).collect();
+        let mut unjudged = 0;
+        for check in checks {
+            let decision = check.await;
+            if decision.reports[0].source == crate::store::Source::Nobody {
+                unjudged += 1;
+                assert_eq!(is_admitted(&decision), admits, "{on_failure:?}");
+                let is_unavailable = matches!(decision.outcome, Outcome::Unavailable(_));
+                assert_eq!(is_unavailable, !admits, "{on_failure:?}");
+            }
+        }
+        assert!(unjudged > 0, "a thousand questions at once are beyond a bound of one");
+    }
+}

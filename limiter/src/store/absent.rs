@@ -1,0 +1,100 @@
+//! Stands in for what the features `redis` and `overrides` bring where they are off:
+//! types without values, so that no store can be of them.
+
+/// What the feature `redis` brings.
+#[cfg(not(feature = "redis"))]
+pub mod redis {
+    use std::rc::Rc;
+    use std::sync::Arc;
+    use std::time::Instant;
+
+    use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
+    use crate::time::{Clock, Timestamp};
+
+    /// What the workers of a node share of Redis: needs the feature `redis`.
+    #[derive(Debug)]
+    pub enum Shared {}
+
+    /// Counters in Redis: needs the feature `redis`.
+    #[derive(Debug)]
+    pub enum RedisStore {}
+
+    impl Shared {
+        pub(in crate::store) const fn losses(&self) -> Losses {
+            match *self {}
+        }
+    }
+
+    #[allow(clippy::unused_async, reason = "as with the feature")]
+    impl RedisStore {
+        pub(in crate::store) fn open(shared: &Arc<Shared>, _clock: Clock) -> Self {
+            match **shared {}
+        }
+
+        pub(in crate::store) async fn ready(&self) {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn deadline(&self) -> Instant {
+            match *self {}
+        }
+
+        pub(in crate::store) async fn apply(
+            self: &Rc<Self>,
+            _charges: &[Charge<'_>],
+            _now: Timestamp,
+            _deadline: Instant,
+        ) -> Decided {
+            match **self {}
+        }
+
+        pub(in crate::store) fn correct(
+            self: &Rc<Self>,
+            _corrections: &[Correction<'_>],
+            _now: Timestamp,
+        ) {
+            match **self {}
+        }
+
+        pub(in crate::store) async fn close(self: &Rc<Self>, _now: Timestamp) {
+            match **self {}
+        }
+
+        pub(in crate::store) fn housekeep(self: &Rc<Self>, _now: Timestamp) {
+            match **self {}
+        }
+
+        pub(in crate::store) const fn holding(&self) -> &HoldingTimes {
+            match *self {}
+        }
+    }
+}
+
+/// What the feature `overrides` brings.
+#[cfg(not(feature = "overrides"))]
+pub mod overrides {
+    use std::time::Instant;
+
+    use smallvec::SmallVec;
+
+    use crate::digest::Key;
+    pub use crate::store::override_limit::Override;
+    use crate::time::Timestamp;
+
+    /// Limits of single keys: needs the feature `overrides`.
+    #[derive(Debug)]
+    pub enum Overrides {}
+
+    impl Overrides {
+        /// What holds for these keys in place of their policies' limits.
+        #[allow(clippy::unused_async, reason = "as with the feature")]
+        pub async fn look_up(
+            &self,
+            _keys: &[Key],
+            _now: Timestamp,
+            _deadline: Option<Instant>,
+        ) -> SmallVec<[Option<Override>; 4]> {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! The limit on open files: each connection is one.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that the process needs for itself, and for each worker: listening sockets, logs,
+/// timers, stores.
+const OWN: usize = 64;
+const OF_WORKER: usize = 16;
+
+/// Raises the soft limit to the hard limit and returns the new limit. Many systems begin
+/// with 1,024, for programs that use `select`; this program does not.
+pub(super) fn raise() -> usize {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: maximum, maximum };
+    // macOS refuses an unlimited number, but accepts this one.
+    let bounded = Rlimit { current: Some(10_240), maximum };
+    let set = |limit: Rlimit| setrlimit(Resource::Nofile, limit).map(|()| limit.current);
+    let limit = set(raised).or_else(|_| set(bounded)).unwrap_or(current);
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
+}
+
+/// How many of `files` may be connections of clients: three quarters, so that idle clients
+/// leave files for the connections to upstreams.
+pub(super) fn for_clients(files: usize, workers: usize) -> usize {
+    let rest = files.saturating_sub(OWN).saturating_sub(OF_WORKER.saturating_mul(workers));
+    (rest / 4).saturating_mul(3).max(workers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_get_three_quarters_and_at_least_one_for_each_worker() {
+        assert_eq!(for_clients(1024, 2), 696);
+        assert_eq!(for_clients(usize::MAX, 2), (usize::MAX - 96) / 4 * 3);
+        assert_eq!([0, 64, 96, 100].map(|files| for_clients(files, 2)), [2, 2, 2, 3]);
+    }
+
+    #[test]
+    fn the_limit_becomes_the_hard_limit() {
+        let before = getrlimit(Resource::Nofile);
+        let limit = raise();
+        let after = getrlimit(Resource::Nofile);
+        assert_eq!((after.maximum, after.current), (before.maximum, before.maximum));
+        assert_eq!(after.current, u64::try_from(limit).ok().filter(|it| *it != u64::MAX));
+    }
+}

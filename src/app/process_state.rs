@@ -1,0 +1,126 @@
+//! The state that lasts as long as the process, and the snapshots made with it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::config::{Config, StoreSettings};
+use crate::decision::HeaderWriter;
+use crate::digest::{Secret, SharedSecret};
+use crate::proxy::{UpstreamSettings, UpstreamShared};
+use crate::routes::Rules;
+use crate::snapshot::{Handling, Snapshot};
+use crate::store::overrides::{OverridesFile, SharedOverrides};
+use crate::store::redis::Shared;
+use crate::store::{MemoryStore, SharedStore};
+use crate::telemetry::TelemetrySettings;
+
+use super::error::RunError;
+
+/// The state that lasts as long as the process: the store of all workers, the secret of
+/// the keys, and the settings that apply until a restart.
+pub(super) struct ProcessState {
+    pub(super) store: SharedStore,
+    pub(super) overrides: Option<SharedOverrides>,
+    secret: Arc<SharedSecret>,
+    /// The address of `builtin:echo`.
+    echo: SocketAddr,
+    settings: RestartSettings,
+}
+
+/// Settings that apply until a restart.
+struct RestartSettings {
+    store: StoreSettings,
+    workers: Option<usize>,
+    telemetry: TelemetrySettings,
+}
+
+impl ProcessState {
+    /// The state for the first configuration.
+    ///
+    /// # Errors
+    /// If the file of overrides cannot be used.
+    pub(super) fn new(config: &Config, echo: SocketAddr) -> Result<Self, RunError> {
+        let (overrides, secret) = overrides(config)?;
+        let secret = Arc::new(SharedSecret::new(secret));
+        let settings = RestartSettings {
+            store: config.store.clone(),
+            workers: config.runtime.workers,
+            telemetry: config.telemetry.clone(),
+        };
+        let store = shared_store(&config.store, &secret);
+        Ok(Self { store, overrides, secret, echo, settings })
+    }
+
+    /// The snapshot of a configuration, which all workers share. An upstream that is in
+    /// `before` with the same settings is kept, with its state.
+    pub(super) fn snapshot(&self, config: Config, before: &[Arc<UpstreamShared>]) -> Snapshot {
+        let (rules, routes): (Vec<_>, Vec<Handling>) =
+            config.routes.into_iter().map(|route| (route.rule, route.handling)).unzip();
+        let edited = routes.iter().filter_map(|route| route.changes.as_ref());
+        let edited = edited.flat_map(|changes| changes.request.names().cloned());
+        let rules = Rules::new(rules, config.client, Arc::clone(&self.secret)).guarding(edited);
+        let upstreams =
+            config.upstreams.into_iter().map(|settings| self.upstream(settings, before));
+        Snapshot {
+            rules,
+            routes,
+            upstreams: upstreams.collect(),
+            headers: HeaderWriter::new(&config.headers),
+            problem_json: config.problem_json,
+        }
+    }
+
+    fn upstream(
+        &self,
+        settings: UpstreamSettings,
+        before: &[Arc<UpstreamShared>],
+    ) -> Arc<UpstreamShared> {
+        match before.iter().find(|it| it.settings().name == settings.name) {
+            Some(same) if *same.settings() == settings => Arc::clone(same),
+            Some(other) => Arc::new(other.changed(settings, self.echo)),
+            None => Arc::new(UpstreamShared::new(settings, self.echo)),
+        }
+    }
+
+    /// The names of the changes in `config` that need a restart.
+    pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
+        let RestartSettings { store, workers, telemetry } = &self.settings;
+        let differ = [
+            ("store", config.store != *store),
+            (
+                "the first policy with overrides",
+                may_have_overrides(config) && self.overrides.is_none(),
+            ),
+            ("runtime.workers", config.runtime.workers != *workers),
+            ("telemetry", config.telemetry != *telemetry),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name).collect()
+    }
+}
+
+/// Whether a policy has overrides enabled.
+fn may_have_overrides(config: &Config) -> bool {
+    config.policies.iter().any(|policy| policy.overrides.is_some())
+}
+
+/// The overrides, if a policy has them enabled, and the secret with which keys are
+/// digested.
+fn overrides(config: &Config) -> Result<(Option<SharedOverrides>, Secret), RunError> {
+    match &config.store.overrides {
+        Some(path) if may_have_overrides(config) => {
+            let file = OverridesFile::open(path)?;
+            let secret = file.secret();
+            Ok((Some(SharedOverrides::in_file(file)?), secret))
+        }
+        _ => Ok((may_have_overrides(config).then(SharedOverrides::in_redis), Secret::random())),
+    }
+}
+
+/// The store of all workers. If several nodes share it, the secret is read from it later.
+fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedStore {
+    let memory = Arc::new(MemoryStore::new(settings.max_keys));
+    match settings.redis.clone() {
+        None => SharedStore::Memory(memory),
+        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
+    }
+}

@@ -1,0 +1,352 @@
+//! All workers and all listeners: started together, changed by a reload, and stopped
+//! together.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::join;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_local;
+use tracing::{info, warn};
+
+use super::error::RunError;
+use super::key_set::{self, Fetched};
+use super::open_files;
+use super::process_state::ProcessState;
+use super::systemd::InheritedSockets;
+use super::worker::{Command, ListenerId, Reload, Worker};
+use crate::config::{Config, GeoFile};
+use crate::drain::{Drain, Stop};
+use crate::proxy::{self, UpstreamShared};
+use crate::server::{
+    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
+};
+use crate::snapshot::Snapshot;
+use crate::telemetry::AccessLog;
+
+/// How much longer than the drain the workers may take to end.
+const DRAIN_GRACE: Duration = Duration::from_secs(1);
+
+/// All workers and all listeners.
+pub(super) struct Supervisor {
+    state: ProcessState,
+    inherited: InheritedSockets,
+    snapshot: Arc<Snapshot>,
+    geo_files: Vec<GeoFile>,
+    keys: Option<Fetched>,
+    listeners: Vec<(ListenerId, ListenerHandle)>,
+    next_listener: u64,
+    /// How many connections of clients the limit on open files allows.
+    max_clients: usize,
+    /// The largest sum of `max_connections` that the log has reported as too large.
+    warned_of: usize,
+    capacity: Capacity,
+    workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
+    drain_limit: Duration,
+}
+
+/// How the workers ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shutdown {
+    /// All workers have ended.
+    Complete,
+    /// Some workers still run and end with the process.
+    Forced,
+}
+
+/// The sockets of a listener, one for each worker.
+type Sockets = (ListenerId, Vec<Listener>);
+
+impl Supervisor {
+    /// Opens all listeners first, so that the start fails if a port is in use, and then
+    /// starts one thread for each worker.
+    ///
+    /// # Errors
+    /// If an address, a file or a thread is not available.
+    pub(super) async fn start(
+        mut config: Config,
+        inherited: InheritedSockets,
+        echo: SocketAddr,
+        log: Option<&AccessLog>,
+        drain: &Drain,
+    ) -> Result<Self, RunError> {
+        let workers = config.runtime.workers.unwrap_or_else(cores);
+        let state = ProcessState::new(&config, echo)?;
+        let (keys, first_keys) = key_set::begin(&mut config, None);
+        let listeners = std::mem::take(&mut config.listeners);
+        let max_clients = open_files::for_clients(open_files::raise(), workers);
+        let mut supervisor = Self {
+            listeners: Vec::new(),
+            next_listener: 0,
+            max_clients,
+            warned_of: 0,
+            capacity: Capacity::new(max_clients),
+            workers: Vec::with_capacity(workers),
+            drain_limit: config.runtime.drain,
+            geo_files: std::mem::take(&mut config.geo_files),
+            keys,
+            snapshot: Arc::new(state.snapshot(config, &[])),
+            inherited,
+            state,
+        };
+        for address in supervisor.inherited.addresses() {
+            if !listeners.iter().any(|settings| settings.address == *address) {
+                warn!(%address, "the service manager opened a socket, but no listener has its address");
+            }
+        }
+        let opened = supervisor.open(listeners.iter(), workers)?;
+        supervisor.warn_of_files();
+        join!(start_upstreams(&supervisor.snapshot.upstreams), first_keys.ended());
+        for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
+            let (sender, commands) = mpsc::unbounded_channel();
+            let worker = Worker {
+                listeners,
+                commands,
+                snapshot: Arc::clone(&supervisor.snapshot),
+                store: supervisor.state.store.clone(),
+                overrides: supervisor.state.overrides.clone(),
+                log: log.map(AccessLog::worker),
+                drain: drain.clone(),
+                drain_limit: supervisor.drain_limit,
+            };
+            let name = format!("worker-{index}");
+            let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
+            supervisor.workers.push((sender, thread));
+        }
+        Ok(supervisor)
+    }
+
+    /// Applies another configuration to all workers, and returns when all of them have it.
+    /// `keys`: the keys that verify its tokens, if they are fetched. Changes that need a
+    /// restart are logged and not applied.
+    ///
+    /// The future may be dropped: everything that has to be awaited comes before the first
+    /// change, so listeners and routes change together or not at all.
+    ///
+    /// # Errors
+    /// If a listener cannot be opened. Then nothing has changed.
+    pub(super) async fn reload(
+        &mut self,
+        mut config: Config,
+        keys: Option<Fetched>,
+    ) -> Result<(), BindError> {
+        let needs_restart = self.state.needs_restart(&config);
+        let (wanted, drain_limit) = (std::mem::take(&mut config.listeners), config.runtime.drain);
+        let geo_files = std::mem::take(&mut config.geo_files);
+        let before = &self.snapshot.upstreams;
+        let snapshot = self.state.snapshot(config, before);
+        let is_new = |it: &&Arc<UpstreamShared>| !before.iter().any(|old| Arc::ptr_eq(old, it));
+        start_upstreams(&snapshot.upstreams.iter().filter(is_new).cloned().collect::<Vec<_>>())
+            .await;
+        let (opened, closed) = self.renew_listeners(&wanted)?;
+        for name in needs_restart {
+            warn!("{name}: changed in the file, but the change needs a restart");
+        }
+        self.drain_limit = drain_limit;
+        self.snapshot = Arc::new(snapshot);
+        (self.geo_files, self.keys) = (geo_files, keys);
+        self.reload_workers(opened, &closed).await;
+        Ok(())
+    }
+
+    /// Opens, changes and removes listeners, or changes nothing. Returns the sockets that
+    /// were opened, and the listeners that the workers are to close.
+    fn renew_listeners(
+        &mut self,
+        wanted: &[ListenerSettings],
+    ) -> Result<(Vec<Sockets>, Vec<ListenerId>), BindError> {
+        let running = self.listeners.iter().map(|(_, handle)| handle.settings());
+        let running: Vec<Arc<ListenerSettings>> = running.collect();
+        let matches = matching(&running, wanted);
+        let wanted = wanted.iter().zip(&matches);
+        let new = wanted.clone().filter(|(_, index)| index.is_none()).map(|(new, _)| new);
+        let mut changed = Vec::new();
+        for (settings, index) in wanted {
+            if let Some(index) = index.filter(|index| *running[*index] != *settings) {
+                changed.push((index, ListenerConfig::new(settings.clone())?));
+            }
+        }
+        let opened = self.open(new, self.workers.len())?;
+        for (index, config) in changed {
+            self.listeners[index].1.change(config);
+        }
+        let closed = self.remove_all_but(&matches, running.len());
+        self.warn_of_files();
+        Ok((opened, closed))
+    }
+
+    /// Sends the current configuration to all workers, and returns when all have replied.
+    async fn reload_workers(&self, opened: Vec<Sockets>, closed: &[ListenerId]) {
+        let mut opened = by_worker(opened, self.workers.len()).into_iter();
+        let mut replies = Vec::with_capacity(self.workers.len());
+        for (worker, _) in &self.workers {
+            let (reply, replied) = oneshot::channel();
+            let reload = Reload {
+                snapshot: Arc::clone(&self.snapshot),
+                open: opened.next().unwrap_or_default(),
+                close: closed.to_vec(),
+                drain_limit: self.drain_limit,
+            };
+            // A worker that has panicked receives nothing.
+            let _ = worker.send(Command::Reload(reload, reply));
+            replies.push(replied);
+        }
+        for replied in replies {
+            // A worker that stops or panics does not reply.
+            let _ = replied.await;
+        }
+    }
+
+    /// Opens all of these listeners, or none of them.
+    fn open<'s>(
+        &mut self,
+        settings: impl Iterator<Item = &'s ListenerSettings>,
+        workers: usize,
+    ) -> Result<Vec<Sockets>, BindError> {
+        let bound: Vec<_> = settings
+            .map(|settings| {
+                let config = ListenerConfig::new(settings.clone())?;
+                match self.inherited.at(&settings.address) {
+                    Some(socket) => Listener::adopt(config, socket, workers, &self.capacity),
+                    None => Listener::bind(config, workers, &self.capacity),
+                }
+            })
+            .collect::<Result<_, _>>()?;
+        let mut opened = Vec::with_capacity(bound.len());
+        for (listeners, handle) in bound {
+            info!(address = %listeners[0].address(), workers, "listening");
+            let id = ListenerId(self.next_listener);
+            self.next_listener += 1;
+            self.listeners.push((id, handle));
+            opened.push((id, listeners));
+        }
+        Ok(opened)
+    }
+
+    /// Warns if the listeners may have more connections than the limit on open files
+    /// allows. After a reload it warns again only if the sum has grown.
+    fn warn_of_files(&mut self) {
+        let wanted = self.listeners.iter().map(|(_, handle)| handle.settings().max_connections);
+        let (wanted, room) = (wanted.fold(0, usize::saturating_add), self.max_clients);
+        if wanted > room.max(self.warned_of) {
+            self.warned_of = wanted;
+            warn!(
+                "max_connections adds up to {wanted}, but the limit on open files leaves room \
+                 for {room} clients, and more will wait: raise it (`ulimit -n`, LimitNOFILE), \
+                 or lower max_connections"
+            );
+        }
+    }
+
+    /// Removes those of the first `running` listeners that are not among `kept`.
+    fn remove_all_but(&mut self, kept: &[Option<usize>], running: usize) -> Vec<ListenerId> {
+        let mut index = 0;
+        let mut closed = Vec::new();
+        self.listeners.retain(|(id, handle)| {
+            let stays = index >= running || kept.contains(&Some(index));
+            index += 1;
+            if !stays {
+                info!(address = %handle.settings().address, "no longer listening");
+                closed.push(*id);
+            }
+            stays
+        });
+        closed
+    }
+
+    /// Whether a rule verifies tokens.
+    pub(super) fn verifies_tokens(&self) -> bool {
+        self.snapshot.rules.clients().verifies_tokens()
+    }
+
+    /// The geographic databases in use, and their files.
+    pub(super) fn geo_files(&self) -> Vec<GeoFile> {
+        self.geo_files.clone()
+    }
+
+    /// The key set that is fetched, if there is one.
+    pub(super) fn keys(&self) -> Option<&Fetched> {
+        self.keys.as_ref()
+    }
+
+    /// How long requests in progress may take when the process stops.
+    pub(super) fn drain_limit(&self) -> Duration {
+        self.drain_limit
+    }
+
+    /// Stops all workers.
+    pub(super) async fn stop(self, stop: Stop) -> Shutdown {
+        if !stop.finish(self.drain_limit + DRAIN_GRACE).await {
+            return Shutdown::Forced;
+        }
+        for (_, thread) in self.workers {
+            if thread.join().is_err() {
+                warn!("a worker had panicked");
+            }
+        }
+        Shutdown::Complete
+    }
+}
+
+/// Resolves the names of upstreams, and checks their health for as long as they are used.
+async fn start_upstreams(upstreams: &[Arc<UpstreamShared>]) {
+    proxy::resolve(upstreams).await;
+    upstreams.iter().for_each(|upstream| drop(spawn_local(proxy::maintain(upstream))));
+}
+
+fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The index of the running listener for each wanted one: the first with its address that
+/// matches no earlier one. Several listeners may have port 0, which stands for any.
+fn matching(running: &[Arc<ListenerSettings>], wanted: &[ListenerSettings]) -> Vec<Option<usize>> {
+    let mut taken = vec![false; running.len()];
+    let find = |settings: &ListenerSettings| {
+        let matches = |index: &usize| !taken[*index] && running[*index].address == settings.address;
+        let found = (0..running.len()).find(matches);
+        if let Some(index) = found {
+            taken[index] = true;
+        }
+        found
+    };
+    wanted.iter().map(find).collect()
+}
+
+/// The sockets for each worker, one of each listener.
+fn by_worker(opened: Vec<Sockets>, workers: usize) -> Vec<Vec<(ListenerId, Listener)>> {
+    let mut shares: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+    for (id, listeners) in opened {
+        for (share, listener) in shares.iter_mut().zip(listeners) {
+            share.push((id, listener));
+        }
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::ListenAddress;
+
+    fn listeners(addresses: &[&str]) -> Vec<ListenerSettings> {
+        let settings =
+            |text: &&str| ListenerSettings::new(ListenAddress::Tcp(text.parse().unwrap()));
+        addresses.iter().map(settings).collect()
+    }
+
+    #[test]
+    fn listeners_are_matched_by_their_addresses() {
+        let running: Vec<_> = listeners(&["1.1.1.1:80", "1.1.1.1:0", "1.1.1.1:0", "2.2.2.2:80"])
+            .into_iter()
+            .map(Arc::new)
+            .collect();
+        let wanted = listeners(&["1.1.1.1:0", "2.2.2.2:80", "3.3.3.3:80"]);
+        assert_eq!(matching(&running, &wanted), [Some(1), Some(3), None]);
+        let wanted = listeners(&["1.1.1.1:0", "1.1.1.1:0", "1.1.1.1:0"]);
+        assert_eq!(matching(&running, &wanted), [Some(1), Some(2), None]);
+        assert_eq!(matching(&running, &[]), []);
+    }
+}

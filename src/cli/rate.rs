@@ -1,0 +1,12 @@
+//! How the command line writes a limit.
+
+use crate::algorithm::Algorithm;
+use crate::time::Span;
+
+/// A limit as the configuration writes it: `100/1m`, or `20` if it has no window.
+pub(super) fn rate(algorithm: &Algorithm) -> String {
+    match algorithm.window() {
+        Span::ZERO => algorithm.limit().to_string(),
+        window => format!("{}/{window}", algorithm.limit()),
+    }
+}

@@ -1,0 +1,188 @@
+//! Dispatches an admitted request: delays it if it must wait, and then sends a fixed
+//! response or a redirect, or forwards the request to an upstream.
+
+use std::sync::Arc;
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Body as _;
+use hyper::ext::on_informational;
+use tokio::time::{Instant, timeout_at};
+
+use super::{Client, Exchange, Gateway, ResponseBody};
+use crate::decision::X_RATELIMIT_SOFT;
+use crate::engine::Judgement;
+use crate::message::{
+    Failure, FieldFilter, Redirect, Via, decrement_max_forwards, expects_continue,
+    options_response, strip_hop_by_hop_of_request, switch_to_websocket, wants_websocket,
+};
+use crate::proxy::{Expectation, ForwardOptions, RequestBody};
+use crate::request::RequestView;
+use crate::server::{ClientBody, InterimQueue};
+use crate::snapshot::{Action, Handling};
+use crate::time::monotonic;
+
+impl Gateway {
+    /// Dispatches an admitted request within the time that its route allows.
+    pub(super) async fn dispatch(
+        &self,
+        client: &Client,
+        judgement: &Judgement<'_>,
+        request: Request<ClientBody>,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let Some(limit) = self.snapshot.routes[judgement.route].timeouts.request else {
+            return self.dispatch_untimed(client, judgement, request, exchange).await;
+        };
+        let deadline = Instant::from_std(monotonic() + limit);
+        let untimed = Box::pin(self.dispatch_untimed(client, judgement, request, exchange));
+        let result = timeout_at(deadline, untimed).await;
+        let response = result.map_err(|_| Failure::RequestTimeout)??;
+        Ok(response.map(|body| body.ending_by(deadline)))
+    }
+
+    async fn dispatch_untimed(
+        &self,
+        client: &Client,
+        judgement: &Judgement<'_>,
+        request: Request<ClientBody>,
+        exchange: &mut Exchange<'_>,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let Judgement { route, affinity, decision, .. } = judgement;
+        self.queue.delay(decision.delay).await?;
+        let handling = &self.snapshot.routes[*route];
+        match &handling.action {
+            Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
+            Action::Redirect(redirect) => self.redirect(client, *route, redirect, request),
+            Action::Forward(upstream) => {
+                let (mut head, body) = request.into_parts();
+                if !decrement_max_forwards(&head.method, &mut head.headers) {
+                    return Ok(options_response().map(ResponseBody::local));
+                }
+                let (max_bytes, filter) = (handling.max_body_bytes, &self.filters.requests);
+                let body = RequestBody::new(body, max_bytes, client.demand, filter)?;
+                let (body, expectation) = hold_until_wanted(&head, body);
+                let wants_websocket = wants_websocket(&head);
+                self.prepare_upstream_request(client, handling, &mut head)?;
+                if wants_websocket {
+                    switch_to_websocket(&mut head.headers);
+                }
+                if decision.is_soft() {
+                    head.headers.insert(X_RATELIMIT_SOFT, HeaderValue::from_static("over"));
+                }
+                exchange.forwarded(&mut head.headers, &body);
+                let mut request = Request::from_parts(head, body);
+                let filter = self.filters.responses(*route);
+                relay_interim_responses(client, &mut request, filter, expectation.clone());
+                let options = ForwardOptions {
+                    timeouts: handling.timeouts,
+                    retries: handling.retries.as_ref(),
+                    affinity: *affinity,
+                    attempts: exchange.attempts(),
+                };
+                let response = self.proxy.forward(*upstream, request, options).await;
+                // A body that the upstream has not asked for until now is not needed.
+                expectation.iter().for_each(Expectation::refuse);
+                Ok(response?.map(|body| ResponseBody::upstream(body, Arc::clone(filter))))
+            }
+        }
+    }
+
+    fn redirect(
+        &self,
+        client: &Client,
+        route: usize,
+        redirect: &Redirect,
+        request: Request<ClientBody>,
+    ) -> Result<Response<ResponseBody>, Failure> {
+        let (head, _) = request.into_parts();
+        let view = RequestView::of(&head, client.peer)?;
+        let params = self.snapshot.rules.params(route, &view.path);
+        let response = redirect.response(&view, head.uri.path(), |name| params.get(name))?;
+        Ok(response.map(ResponseBody::local))
+    }
+
+    /// Prepares the head of a request for the upstream: removes hop-by-hop fields, adds
+    /// the fields about the client and the gateway, and applies the edits of the route.
+    fn prepare_upstream_request(
+        &self,
+        client: &Client,
+        handling: &Handling,
+        head: &mut Parts,
+    ) -> Result<(), Failure> {
+        strip_hop_by_hop_of_request(&mut head.headers);
+        head.headers.remove(X_RATELIMIT_SOFT);
+        // A target in absolute form names the host, even if there is no `Host` (RFC 9112,
+        // section 3.2.2).
+        let target =
+            head.uri.authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+        if let Some(Ok(host)) = target {
+            head.headers.entry(HOST).or_insert(host);
+        }
+        let rules = &self.snapshot.rules;
+        let is_trusted = client.may_forward && rules.clients().trusts(client.peer);
+        if !is_trusted {
+            rules.clients().strip_claims(&mut head.headers);
+        }
+        client.forwarding.write(&mut head.headers, is_trusted, rules.clients().speaks_forwarded());
+        Via::write(&mut head.headers, head.version);
+        if let Some(changes) = &handling.changes {
+            changes.rewrite.apply(head)?;
+            changes.request.apply(&mut head.headers);
+        }
+        Ok(())
+    }
+
+    /// Applies the edits of a route to the head of a response. `is_local` is whether the
+    /// gateway itself has made the response.
+    pub(super) fn edit_response(
+        &self,
+        route: Option<usize>,
+        is_local: bool,
+        headers: &mut HeaderMap,
+    ) {
+        let handling = route.map(|route| &self.snapshot.routes[route]);
+        match handling.and_then(|handling| handling.changes.as_ref()) {
+            Some(changes) if is_local => changes.response.complete(headers),
+            Some(changes) => changes.response.apply(headers),
+            None => {}
+        }
+    }
+}
+
+/// If the client sends its body only after `100 Continue`, the body is held until the
+/// upstream wants it.
+fn hold_until_wanted(head: &Parts, body: RequestBody) -> (RequestBody, Option<Expectation>) {
+    if body.is_end_stream() || !expects_continue(head.version, &head.headers) {
+        return (body, None);
+    }
+    let expectation = Expectation::default();
+    (body.held_until(&expectation), Some(expectation))
+}
+
+/// Relays interim responses of the upstream to the client, if the client can receive
+/// them, with the fields that pass `filter`. A `100 Continue` releases a body that is
+/// held.
+fn relay_interim_responses(
+    client: &Client,
+    request: &mut Request<RequestBody>,
+    filter: &Arc<FieldFilter>,
+    expectation: Option<Expectation>,
+) {
+    let interim = client.interim.as_ref().and_then(InterimQueue::open);
+    if interim.is_none() && expectation.is_none() {
+        return;
+    }
+    let filter = Arc::clone(filter);
+    on_informational(request, move |response| {
+        if response.status() == StatusCode::CONTINUE
+            && let Some(expectation) = &expectation
+        {
+            expectation.meet();
+        }
+        if let Some(interim) = &interim {
+            interim.send(response.status(), &filter.interim(response.headers().clone()));
+        }
+    });
+}

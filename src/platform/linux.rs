@@ -1,0 +1,63 @@
+//! Linux: a packet filter for the takeover, the kernel's distribution of connections,
+//! and systemd.
+
+use std::io;
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+use socket2::{SockFilter, SockRef};
+use tokio_util::either::Either;
+
+use super::{InheritedSocket, ServiceState};
+
+/// Whether the kernel distributes connections among sockets that share an address with
+/// `SO_REUSEPORT`.
+pub(crate) const KERNEL_BALANCES_LISTENERS: bool = true;
+
+/// A packet filter (classic BPF) that drops packets that open a connection: SYN is bit 1
+/// of byte 13 of the TCP header (RFC 9293, section 3.1).
+const DROP_SYN: [SockFilter; 4] = [
+    SockFilter::new(0x30, 0, 0, 13),       // load the byte
+    SockFilter::new(0x45, 0, 1, 2),        // if the bit is set,
+    SockFilter::new(0x06, 0, 0, 0),        // accept nothing of the packet,
+    SockFilter::new(0x06, 0, 0, u32::MAX), // else all of it
+];
+
+/// Makes a listening TCP socket ignore new clients. Connections whose handshake has
+/// begun are still completed.
+///
+/// # Errors
+/// If the kernel refuses the filter.
+pub(crate) fn refuse_new_connections(socket: &SockRef<'_>) -> io::Result<()> {
+    socket.attach_filter(&DROP_SYN)
+}
+
+/// The sockets that systemd opened for this process (`sd_listen_fds(3)`), each with the
+/// error if it cannot be used. To be called once.
+pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
+    let mut passed = ListenFd::from_env();
+    (0..passed.len()).map(|index| inherited_socket(&mut passed, index)).collect()
+}
+
+fn inherited_socket(passed: &mut ListenFd, index: usize) -> io::Result<InheritedSocket> {
+    // A socket of another kind stays in its place.
+    let socket = match passed.take_unix_listener(index) {
+        Ok(socket) => socket.map(Either::Right),
+        Err(_) => passed.take_tcp_listener(index)?.map(Either::Left),
+    };
+    socket.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Reports the state of the process to systemd (`sd_notify(3)`), if it asked for that.
+///
+/// # Errors
+/// If the report cannot be sent.
+pub(crate) fn report_service_state(state: ServiceState) -> io::Result<()> {
+    match state {
+        ServiceState::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        // The time tells which reload ends with the next "ready".
+        ServiceState::Reloading => NotifyState::monotonic_usec_now()
+            .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
+        ServiceState::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+    }
+}

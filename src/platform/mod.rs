@@ -1,0 +1,58 @@
+//! The parts of the gateway that need Linux, and a portable form of each.
+//!
+//! Linux is the target. The portable forms exist so that the gateway builds and runs on
+//! macOS and FreeBSD for development. Code outside this module uses no interface that
+//! only Linux has; `tests/tidy` checks this against a list.
+
+#[cfg(target_os = "linux")]
+mod linux;
+// Tests on Linux compile the portable form too, so that it keeps compiling.
+#[cfg(any(test, not(target_os = "linux")))]
+mod portable;
+
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+
+use tokio_util::either::Either;
+
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{
+    KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
+};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use portable::{
+    KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
+};
+
+/// A listening socket that a service manager opened for this process.
+pub(crate) type InheritedSocket = Either<TcpListener, UnixListener>;
+
+/// The state of the process, as a service manager distinguishes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServiceState {
+    /// The gateway accepts connections.
+    Ready,
+    /// The configuration is read again; `Ready` follows.
+    Reloading,
+    /// Requests in progress are finished.
+    Stopping,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use socket2::SockRef;
+
+    use super::*;
+
+    #[test]
+    fn the_portable_forms_change_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        portable::refuse_new_connections(&SockRef::from(&listener)).unwrap();
+        TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        assert!(portable::inherited_sockets().is_empty());
+        portable::report_service_state(ServiceState::Ready).unwrap();
+        assert_ne!(portable::KERNEL_BALANCES_LISTENERS, KERNEL_BALANCES_LISTENERS);
+    }
+}

@@ -1,0 +1,34 @@
+//! Other Unix systems, for development.
+//!
+//! Workers share one socket for each listener. When the process stops, clients that
+//! connect at that moment may be reset. There is no service manager.
+
+use std::io;
+
+use socket2::SockRef;
+
+use super::{InheritedSocket, ServiceState};
+
+/// See the form for Linux. On other systems one of the sockets receives all connections.
+pub(crate) const KERNEL_BALANCES_LISTENERS: bool = false;
+
+/// Does nothing: the socket is closed after connections in progress were accepted.
+///
+/// # Errors
+/// None.
+pub(crate) fn refuse_new_connections(_: &SockRef<'_>) -> io::Result<()> {
+    Ok(())
+}
+
+/// No sockets.
+pub(crate) fn inherited_sockets() -> Vec<io::Result<InheritedSocket>> {
+    Vec::new()
+}
+
+/// Does nothing.
+///
+/// # Errors
+/// None.
+pub(crate) fn report_service_state(_: ServiceState) -> io::Result<()> {
+    Ok(())
+}

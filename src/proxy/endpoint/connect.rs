@@ -1,0 +1,125 @@
+//! Opens connections: to an address, through TLS, and with the HTTP version that both
+//! sides support.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustls::{AlertDescription, Error as TlsError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use super::{http1, http2};
+use crate::proxy::endpoint_shared::{Address, EndpointShared, Protocol};
+use crate::proxy::fault::Fault;
+
+/// The ALPN name of HTTP/2 (RFC 9113, section 3.2).
+const ALPN_HTTP2: &[u8] = b"h2";
+/// The ALPN name of HTTP/1.1 (RFC 7301, section 6).
+const ALPN_HTTP1: &[u8] = b"http/1.1";
+
+/// A new connection.
+#[derive(Debug)]
+pub(in crate::proxy) enum NewConnection {
+    /// Carries one request at a time.
+    Http1(http1::Connection),
+    /// Carries many requests at once.
+    Http2(http2::Connection),
+}
+
+/// Opens a connection within `limit`.
+///
+/// # Errors
+/// If none can be opened in time.
+pub(in crate::proxy) async fn connect(
+    endpoint: &EndpointShared,
+    limit: Duration,
+) -> Result<NewConnection, Fault> {
+    timeout(limit, open(endpoint, &[])).await.map_err(|_| Fault::ConnectTimeout)?
+}
+
+/// Opens a connection of HTTP/1.1, even if the endpoint also supports HTTP/2: only
+/// HTTP/1.1 can change its protocol.
+///
+/// # Errors
+/// If none can be opened in time.
+pub(super) async fn connect_http1(
+    endpoint: &EndpointShared,
+    limit: Duration,
+) -> Result<http1::Connection, Fault> {
+    let opened = timeout(limit, open(endpoint, &[ALPN_HTTP1])).await;
+    match opened.map_err(|_| Fault::ConnectTimeout)?? {
+        NewConnection::Http1(connection) => Ok(connection),
+        NewConnection::Http2(_) => Err(Fault::NoTunnel),
+    }
+}
+
+/// The fault if no connection can be opened. A lack of resources in this process is no
+/// fault of the endpoint.
+fn unreachable(error: io::Error) -> Fault {
+    match Errno::from_io_error(&error) {
+        Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Fault::Exhausted,
+        _ => Fault::Unreachable,
+    }
+}
+
+/// The fault if the TLS handshake fails. An endpoint that supports only HTTP/2 refuses
+/// the handshake for a tunnel, which offers only HTTP/1.1.
+fn untrusted(error: &io::Error, is_for_tunnel: bool) -> Fault {
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    match error {
+        Some(TlsError::AlertReceived(AlertDescription::NoApplicationProtocol)) if is_for_tunnel => {
+            Fault::NoTunnel
+        }
+        _ => Fault::Untrusted,
+    }
+}
+
+/// `protocols` are the ALPN names to offer; if empty, those of the TLS settings.
+async fn open(endpoint: &EndpointShared, protocols: &[&[u8]]) -> Result<NewConnection, Fault> {
+    let address = match &endpoint.address {
+        Address::Socket(address) => address,
+        Address::Path(path) => {
+            let stream = UnixStream::connect(path).await.map_err(unreachable)?;
+            return http1_over(stream).await;
+        }
+    };
+    let stream = TcpStream::connect(address).await.map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(unreachable)?;
+    match &endpoint.protocol {
+        Protocol::Http1 => http1_over(stream).await,
+        Protocol::Http2 => http2_over(stream).await,
+        Protocol::Tls { config, server_name } => {
+            let mut config = config.clone();
+            if !protocols.is_empty() {
+                let wanted = protocols.iter().map(|it| it.to_vec()).collect();
+                Arc::make_mut(&mut config).alpn_protocols = wanted;
+            }
+            let connector = TlsConnector::from(config);
+            let stream = connector.connect(server_name.clone(), stream).await;
+            let stream = stream.map_err(|error| untrusted(&error, !protocols.is_empty()))?;
+            match stream.get_ref().1.alpn_protocol() {
+                Some(ALPN_HTTP2) => http2_over(stream).await,
+                _ => http1_over(stream).await,
+            }
+        }
+    }
+}
+
+async fn http1_over<T>(stream: T) -> Result<NewConnection, Fault>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let connection = http1::Connection::over(stream).await;
+    connection.map(NewConnection::Http1).map_err(|_| Fault::Unreachable)
+}
+
+async fn http2_over<T>(stream: T) -> Result<NewConnection, Fault>
+where
+    T: AsyncRead + AsyncWrite + Unpin + 'static,
+{
+    http2::Connection::over(stream).await.map(NewConnection::Http2)
+}

@@ -1,0 +1,136 @@
+//! The state of a request between its attempts: where it has failed, and whether it
+//! may be sent again.
+//!
+//! A request of which no byte was sent may go to another endpoint at once. A request
+//! that was sent is sent again in three cases: the endpoint says that it has not
+//! processed the request (RFC 9113, section 8.7), the connection ended without a
+//! response and the method is idempotent, or the route allows it. The first two cases
+//! are automatic retries, of which each request has one. All but the first case take
+//! from the retry budget of the upstream.
+
+use http::Request;
+use tokio::time::sleep;
+
+use super::attempt_result::{AttemptError, EndpointResponse, Reach};
+use super::body::RequestBody;
+use super::retry;
+use super::settings::{ForwardOptions, RetryCause};
+use super::upstream::{Tried, Upstream};
+use crate::message::Failure;
+use crate::time::monotonic;
+
+/// Endpoints to which one request may try to connect. Each of them may take the whole
+/// connect timeout.
+const MAX_TRIED: usize = 8;
+/// What a request of a route without `retries` pays into the budget, in percent of a
+/// retry.
+const AUTOMATIC_PERCENT: u8 = 20;
+
+/// The state of a request between its attempts.
+pub(super) struct RetryState<'a> {
+    upstream: &'a Upstream,
+    options: ForwardOptions<'a>,
+    /// Whether its route allows retries for the request's method.
+    may_retry: bool,
+    /// The endpoints at which it failed.
+    pub(super) tried: Tried,
+    /// Whether its automatic retry is used up.
+    was_retried_automatically: bool,
+    retries: u32,
+}
+
+impl<'a> RetryState<'a> {
+    pub(super) fn new(
+        upstream: &'a Upstream,
+        options: ForwardOptions<'a>,
+        request: &Request<RequestBody>,
+    ) -> Self {
+        let may_retry = retry::allows(options.retries, request.method());
+        match options.retries {
+            Some(settings) if may_retry => upstream.budget().pay_in(settings.budget_percent),
+            Some(_) => {}
+            None => upstream.budget().pay_in(AUTOMATIC_PERCENT),
+        }
+        Self {
+            upstream,
+            options,
+            may_retry,
+            tried: Tried::new(),
+            was_retried_automatically: false,
+            retries: 0,
+        }
+    }
+
+    /// Whether its route allows retries for the request's method.
+    pub(super) fn may_retry(&self) -> bool {
+        self.may_retry
+    }
+
+    /// Drops a response if its status is a cause for a retry and one is left.
+    pub(super) fn check_status(
+        &mut self,
+        response: EndpointResponse,
+    ) -> Result<EndpointResponse, AttemptError> {
+        let Some(cause) = RetryCause::of_status(response.response.status()) else {
+            return Ok(response);
+        };
+        let request = self.may_retry.then(|| response.copy.as_ref()?.request()).flatten();
+        match request {
+            Some(request) if self.take_retry(cause) => Err(AttemptError::dropped_response(request)),
+            _ => Ok(response),
+        }
+    }
+
+    /// The request for its next attempt, after the pause before it.
+    ///
+    /// # Errors
+    /// If the request may not be sent again.
+    pub(super) async fn next_request(
+        &mut self,
+        error: AttemptError,
+    ) -> Result<Request<RequestBody>, Failure> {
+        let AttemptError { fault, request, reach, is_idempotent } = error;
+        let request = *request.ok_or(fault.failure())?;
+        let is_at_once = match reach {
+            Reach::Unsent => {
+                self.tried.len() < MAX_TRIED && !self.upstream.is_exhausted(&self.tried)
+            }
+            // Free of charge: the endpoint has not processed the request, and an endpoint
+            // that closes a connection gracefully does so for all requests on their way.
+            Reach::Unprocessed => !std::mem::replace(&mut self.was_retried_automatically, true),
+            // An endpoint that stops may accept a connection and then close it. A route
+            // with `retries` decides for itself.
+            Reach::Unanswered => {
+                is_idempotent && self.options.retries.is_none() && self.take_automatic_retry()
+            }
+            Reach::Answered => false,
+        };
+        if is_at_once {
+            return Ok(request);
+        }
+        if let Some(cause) = reach.cause()
+            && !(self.may_retry && self.take_retry(cause))
+        {
+            return Err(fault.failure());
+        }
+        sleep(self.upstream.pause(self.retries)).await;
+        Ok(request)
+    }
+
+    /// Takes the automatic retry, if it is not used up and the budget allows it.
+    pub(super) fn take_automatic_retry(&mut self) -> bool {
+        !std::mem::replace(&mut self.was_retried_automatically, true)
+            && self.upstream.budget().take(monotonic())
+    }
+
+    /// Takes a retry, if the route and the budget allow one.
+    fn take_retry(&mut self, cause: RetryCause) -> bool {
+        let is_allowed = self
+            .options
+            .retries
+            .is_some_and(|settings| retry::covers(settings, cause, self.retries + 1));
+        let is_taken = is_allowed && self.upstream.budget().take(monotonic());
+        self.retries += u32::from(is_taken);
+        is_taken
+    }
+}

@@ -1,0 +1,244 @@
+//! Listening, and serving what is accepted.
+//!
+//! Each worker has its own socket on the same address, so that workers share nothing and
+//! the kernel distributes connections among them. Unix sockets do not support this: all
+//! workers share one. The same holds for TCP on systems other than Linux. A
+//! [`Balancer`] evens out what the kernel distributes unevenly.
+
+use std::cell::RefCell;
+use std::io;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::balance::{self, Accepted, Balancer, Handoff};
+use super::config::{ListenerConfig, ListenerHandle, WorkerView};
+use super::error::BindError;
+use super::permits::Capacity;
+use super::socket::{Acceptor, OpenSocket, WorkerSocket};
+use crate::drain::Drain;
+use crate::server::connection::{self, Protocols};
+use crate::server::service::RequestService;
+use crate::server::settings::{ListenAddress, ListenerSettings};
+use crate::server::state::Peer;
+use crate::server::transport::Transport;
+use crate::time::monotonic;
+
+/// How long a client may take to complete a handshake that has begun. It is longer than
+/// a round trip and shorter than the second after which a client tries again.
+const HANDSHAKE: Duration = Duration::from_millis(300);
+/// The pause in accepting when the process or the system has no resources left.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+/// The shortest time between two warnings of one worker about that.
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The socket of one worker, and its link to the other workers of the listener.
+#[derive(Debug)]
+pub struct Listener {
+    socket: WorkerSocket,
+    address: ListenAddress,
+    view: WorkerView,
+    balancer: Balancer,
+    handoff: Handoff,
+}
+
+impl Listener {
+    /// Listens on the address of `config`, for each of `workers`.
+    ///
+    /// # Errors
+    /// If the system refuses the address.
+    pub fn bind(
+        config: ListenerConfig,
+        workers: usize,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Self>, ListenerHandle), BindError> {
+        let bound = WorkerSocket::bind(&config.settings.address, workers);
+        Self::on(bound, config, capacity)
+    }
+
+    /// Accepts from a socket at the address of `config` that the service manager has
+    /// opened and keeps open, for each of `workers`.
+    ///
+    /// # Errors
+    /// If the process has no resources left.
+    pub fn adopt(
+        config: ListenerConfig,
+        socket: &OpenSocket,
+        workers: usize,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Self>, ListenerHandle), BindError> {
+        let adopted = WorkerSocket::adopt(socket, workers);
+        let bound = adopted.map(|sockets| (sockets, config.settings.address.clone()));
+        Self::on(bound, config, capacity)
+    }
+
+    pub(super) fn on(
+        bound: io::Result<(Vec<WorkerSocket>, ListenAddress)>,
+        config: ListenerConfig,
+        capacity: &Capacity,
+    ) -> Result<(Vec<Self>, ListenerHandle), BindError> {
+        let (sockets, address) = bound.map_err(|source| {
+            let address = config.settings.address.clone();
+            BindError::Socket { address, source }
+        })?;
+        let handle = ListenerHandle::new(config, capacity.clone());
+        let links = balance::among(sockets.len());
+        let listener = |(socket, (balancer, handoff))| {
+            let (address, view) = (address.clone(), handle.view());
+            Self { socket, address, view, balancer, handoff }
+        };
+        Ok((sockets.into_iter().zip(links).map(listener).collect(), handle))
+    }
+
+    /// The address, with its actual port.
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+}
+
+/// Accepts connections until the drain, and serves each with the service that `service`
+/// makes for its peer. Must run on a worker's local runtime.
+///
+/// If the extensions of a request hold a [`Malformed`](crate::request::Malformed), the
+/// request stands for bytes that are not a request, and the service only has to answer
+/// it with that error.
+///
+/// At most `max_connections` are served at once, over all workers, and no more than the
+/// [`Capacity`] that all listeners share. Each worker may hold one more connection that
+/// waits for a permit; all others wait in the kernel. Clients that connect before the
+/// drain are served.
+///
+/// # Errors
+/// If the socket cannot be registered with the runtime.
+pub async fn serve<F, S>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
+where
+    F: Fn(Peer, &ListenerSettings) -> S + 'static,
+    S: RequestService,
+{
+    let Listener { socket, view: WorkerView { config, permits }, balancer, mut handoff, .. } =
+        listener;
+    let acceptor = socket.into_acceptor()?;
+    let server = ConnectionServer::new(config, drain.clone(), service);
+    let accepting = async {
+        let mut closed = pin!(close(&acceptor, drain.clone()));
+        let mut warned = None;
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                accepted = accept(&acceptor, &mut warned) => accepted,
+                () = &mut closed => return,
+            };
+            let Some(permit) = permits.acquire().await else { return };
+            if let Some(accepted) = balancer.assign(accepted, permit) {
+                server.spawn(accepted);
+            }
+        }
+    };
+    // This runs concurrently with accepting: a connection that was handed off has a
+    // permit and must not wait behind an accepted one that has none yet.
+    let receiving = async {
+        while let Some(accepted) = handoff.next().await {
+            server.spawn(accepted);
+        }
+    };
+    tokio::select! { () = accepting => {}, () = receiving => {} }
+    handoff.close();
+    while let Some(accepted) = handoff.next().await {
+        server.spawn(accepted);
+    }
+    Ok(())
+}
+
+/// Serves the connections of a listener on one worker.
+struct ConnectionServer<F> {
+    current: RefCell<(watch::Receiver<ListenerConfig>, Rc<Protocols>)>,
+    drain: Drain,
+    service: Rc<F>,
+}
+
+impl<F> ConnectionServer<F> {
+    fn new(mut config: watch::Receiver<ListenerConfig>, drain: Drain, service: F) -> Self {
+        let protocols = protocols(&mut config);
+        Self { current: RefCell::new((config, protocols)), drain, service: Rc::new(service) }
+    }
+
+    /// Serves a connection under the current configuration, in a task of its own.
+    fn spawn<S>(&self, accepted: io::Result<Accepted>)
+    where
+        F: Fn(Peer, &ListenerSettings) -> S + 'static,
+        S: RequestService,
+    {
+        let Accepted { transport, peer, assignment } = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => return warn!(%error, "cannot hand off a connection; it is closed"),
+        };
+        let (protocols, service) = (self.protocols(), Rc::clone(&self.service));
+        let drain = self.drain.clone();
+        spawn_local(async move {
+            connection::serve(transport, peer, &protocols, drain, &*service).await;
+            drop(assignment);
+        });
+    }
+
+    fn protocols(&self) -> Rc<Protocols> {
+        let (config, current) = &mut *self.current.borrow_mut();
+        if config.has_changed().unwrap_or(false) {
+            *current = protocols(config);
+        }
+        Rc::clone(current)
+    }
+}
+
+fn protocols(config: &mut watch::Receiver<ListenerConfig>) -> Rc<Protocols> {
+    let ListenerConfig { settings, tls } = config.borrow_and_update().clone();
+    Rc::new(Protocols::new(settings, tls))
+}
+
+/// After the drain, lets the kernel open no new connections, and waits for those whose
+/// handshake has begun.
+///
+/// Closing the socket at once would reset the connections in its queue and every client
+/// whose handshake is in progress. This way nothing is lost: a client that begins in the
+/// meantime gets no answer, tries again after a second, and then finds the socket of the
+/// process that takes over, or none.
+async fn close(acceptor: &Acceptor, mut drain: Drain) {
+    drain.requested().await;
+    if acceptor.refuse_new_connections() {
+        sleep(HANDSHAKE).await;
+    }
+}
+
+/// Accepts the next connection. Errors never end the accepting: either one client caused
+/// them, or the process has no file descriptors left and must wait. The second case is
+/// logged from time to time; `warned` is the time of the last warning.
+async fn accept(acceptor: &Acceptor, warned: &mut Option<Instant>) -> (Transport, Peer) {
+    loop {
+        match acceptor.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) if is_caused_by_client(&error) => {}
+            Err(error) => {
+                let now = monotonic();
+                if warned.is_none_or(|warned| now >= warned + WARNING_INTERVAL) {
+                    *warned = Some(now);
+                    warn!(%error, "cannot accept connections for a moment");
+                }
+                sleep(EXHAUSTED_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn is_caused_by_client(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::NotConnected
+    )
+}

@@ -1,0 +1,265 @@
+//! Listening sockets, one for each worker.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use tokio_util::either::Either;
+
+use crate::platform::{self, KERNEL_BALANCES_LISTENERS};
+use crate::server::settings::ListenAddress;
+use crate::server::state::Peer;
+use crate::server::transport::{LOCAL_PEER, Transport};
+
+/// How many connections the kernel completes before they are accepted.
+const BACKLOG: i32 = 4096;
+
+/// A listening socket.
+#[derive(Debug)]
+pub enum OpenSocket {
+    /// Listens on an address and a port.
+    Tcp(TcpListener),
+    /// Listens on a path.
+    Unix(UnixListener),
+}
+
+impl OpenSocket {
+    /// The sockets that a service manager opened for this process, each with the error
+    /// if it cannot be used. To be called once.
+    pub fn inherited() -> impl Iterator<Item = io::Result<Self>> {
+        platform::inherited_sockets().into_iter().map(|socket| {
+            socket.map(|socket| match socket {
+                Either::Left(socket) => Self::Tcp(socket),
+                Either::Right(socket) => Self::Unix(socket),
+            })
+        })
+    }
+
+    /// The address that it listens on.
+    ///
+    /// # Errors
+    /// If it has none.
+    pub fn address(&self) -> io::Result<ListenAddress> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr().map(ListenAddress::Tcp),
+            Self::Unix(socket) => {
+                let address = socket.local_addr()?;
+                let path = address.as_pathname().ok_or(io::ErrorKind::InvalidInput)?;
+                Ok(ListenAddress::Unix(path.to_owned()))
+            }
+        }
+    }
+
+    /// Another handle of the same socket, for another worker.
+    fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.set_nonblocking(true)?;
+                socket.try_clone().map(Self::Tcp)
+            }
+            Self::Unix(socket) => {
+                socket.set_nonblocking(true)?;
+                socket.try_clone().map(Self::Unix)
+            }
+        }
+    }
+}
+
+/// The socket of one worker.
+#[derive(Debug)]
+pub(super) struct WorkerSocket {
+    socket: OpenSocket,
+    owner: Owner,
+}
+
+/// What owns a socket, and closes it.
+#[derive(Clone, Debug)]
+pub(super) enum Owner {
+    /// This process.
+    Process,
+    /// This process; the name of the socket is removed with the last handle.
+    NamedByProcess(Arc<SocketFile>),
+    /// The service manager, which may pass the socket on to the next process.
+    ServiceManager,
+}
+
+impl WorkerSocket {
+    /// Listens on `address` for each of `workers`. Returns the address with its actual
+    /// port.
+    pub(super) fn bind(
+        address: &ListenAddress,
+        workers: usize,
+    ) -> io::Result<(Vec<Self>, ListenAddress)> {
+        match address {
+            ListenAddress::Tcp(address) if KERNEL_BALANCES_LISTENERS => {
+                Self::bind_each(*address, workers)
+            }
+            ListenAddress::Tcp(address) => Self::bind_shared(*address, workers),
+            ListenAddress::Unix(path) => {
+                let (socket, file) = bind_unix(path)?;
+                let owner = Owner::NamedByProcess(Arc::new(file));
+                let sockets = Self::share(&OpenSocket::Unix(socket), &owner, workers)?;
+                Ok((sockets, address.clone()))
+            }
+        }
+    }
+
+    /// Opens a socket for each worker, among which the kernel distributes connections.
+    fn bind_each(address: SocketAddr, workers: usize) -> io::Result<(Vec<Self>, ListenAddress)> {
+        let first = bind_tcp(address)?;
+        // Port 0 stands for any; all sockets need the one that the first socket got.
+        let address = first.local_addr()?;
+        let mut sockets = vec![first];
+        for _ in 1..workers {
+            sockets.push(bind_tcp(address)?);
+        }
+        let own = |socket| Self { socket: OpenSocket::Tcp(socket), owner: Owner::Process };
+        Ok((sockets.into_iter().map(own).collect(), ListenAddress::Tcp(address)))
+    }
+
+    /// Opens one socket, from which all workers accept.
+    pub(super) fn bind_shared(
+        address: SocketAddr,
+        workers: usize,
+    ) -> io::Result<(Vec<Self>, ListenAddress)> {
+        let socket = bind_tcp(address)?;
+        let address = ListenAddress::Tcp(socket.local_addr()?);
+        Ok((Self::share(&OpenSocket::Tcp(socket), &Owner::Process, workers)?, address))
+    }
+
+    /// Uses a socket of the service manager for each of `workers`.
+    pub(super) fn adopt(socket: &OpenSocket, workers: usize) -> io::Result<Vec<Self>> {
+        Self::share(socket, &Owner::ServiceManager, workers)
+    }
+
+    fn share(socket: &OpenSocket, owner: &Owner, workers: usize) -> io::Result<Vec<Self>> {
+        let share = |_| Ok(Self { socket: socket.try_clone()?, owner: owner.clone() });
+        (0..workers).map(share).collect()
+    }
+
+    /// Registers the socket with this worker's runtime.
+    pub(super) fn into_acceptor(self) -> io::Result<Acceptor> {
+        let owner = self.owner;
+        Ok(match self.socket {
+            OpenSocket::Tcp(socket) => {
+                Acceptor::Tcp { socket: tokio::net::TcpListener::from_std(socket)?, owner }
+            }
+            OpenSocket::Unix(socket) => {
+                Acceptor::Unix { socket: tokio::net::UnixListener::from_std(socket)?, owner }
+            }
+        })
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Binds a socket under a temporary name and renames it to `path`. A socket of another
+/// process at `path` is thereby replaced at once: at no moment is there none.
+fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    if path.symlink_metadata().is_ok_and(|found| !is_socket(&found)) {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file there is no socket"));
+    }
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    // An earlier process with the same id may have left one.
+    let _ = fs::remove_file(&temporary);
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&socket2::SockAddr::unix(&temporary)?)?;
+    socket.listen(BACKLOG)?;
+    let file = SocketFile { path: path.to_owned(), inode: fs::metadata(&temporary)?.ino() };
+    fs::rename(&temporary, path)?;
+    Ok((socket.into(), file))
+}
+
+fn is_socket(metadata: &fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_socket()
+}
+
+/// The name of a Unix socket. It is removed when the last handle of the socket closes,
+/// unless another process has replaced it.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl SocketFile {
+    fn remove(&self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            // If this fails, the next start replaces the file.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// A socket that is registered with a worker's runtime.
+#[derive(Debug)]
+pub(super) enum Acceptor {
+    Tcp { socket: tokio::net::TcpListener, owner: Owner },
+    Unix { socket: tokio::net::UnixListener, owner: Owner },
+}
+
+impl Acceptor {
+    /// Lets no new client connect; connections whose handshake has begun are still
+    /// completed. Returns false if the socket is not owned by this process: later
+    /// connections are then left to the next process.
+    pub(super) fn refuse_new_connections(&self) -> bool {
+        match self {
+            Self::Tcp { owner: Owner::ServiceManager, .. }
+            | Self::Unix { owner: Owner::ServiceManager, .. } => false,
+            Self::Tcp { socket, .. } => {
+                // If this fails, a client that connects at the last moment is reset.
+                let _ = platform::refuse_new_connections(&SockRef::from(socket));
+                true
+            }
+            Self::Unix { owner, .. } => {
+                if let Owner::NamedByProcess(file) = owner {
+                    file.remove();
+                }
+                true
+            }
+        }
+    }
+
+    /// Accepts the next connection.
+    ///
+    /// # Errors
+    /// If the connection broke, or the process or the system has no resources left.
+    pub(super) async fn accept(&self) -> io::Result<(Transport, Peer)> {
+        match self {
+            Self::Tcp { socket, .. } => {
+                let (stream, address) = socket.accept().await?;
+                // With Nagle's algorithm a response could wait for an acknowledgement.
+                let _ = stream.set_nodelay(true);
+                let local = stream.local_addr()?;
+                Ok((Either::Left(stream), Peer::new(address, local)))
+            }
+            Self::Unix { socket, .. } => {
+                let (stream, _) = socket.accept().await?;
+                Ok((Either::Right(stream), Peer::new(LOCAL_PEER, LOCAL_PEER)))
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One connection, from accept to close: the handshakes before HTTP, and the choice of
+//! the HTTP version.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::either::Either;
+use tracing::debug;
+
+use super::drive::idle_drain;
+use super::http1::Http1;
+use super::http2;
+use super::observed::PREFACE;
+use super::service::RequestService;
+use super::settings::ListenerSettings;
+use super::state::Peer;
+use super::transport::identity::identity;
+use super::transport::proxy_protocol::{self, ProxyProtocolError};
+use super::transport::{ALPN_HTTP2, Socket, Stream, Transport};
+use crate::drain::Drain;
+use crate::time::monotonic;
+
+/// What the connections of a listener have in common on one worker.
+pub(super) struct Protocols {
+    settings: Arc<ListenerSettings>,
+    tls: Option<TlsAcceptor>,
+    http1: Http1,
+}
+
+impl Protocols {
+    /// For a listener with these settings, of which `tls` was made.
+    pub(super) fn new(settings: Arc<ListenerSettings>, tls: Option<Arc<ServerConfig>>) -> Self {
+        let (tls, http1) = (tls.map(TlsAcceptor::from), Http1::new(Arc::clone(&settings)));
+        Self { settings, tls, http1 }
+    }
+}
+
+/// The HTTP version of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    Http1,
+    Http2,
+}
+
+/// Why a connection was closed before HTTP.
+#[derive(Debug, thiserror::Error)]
+enum HandshakeError {
+    #[error("{0} is not a trusted proxy, and only trusted proxies may connect here")]
+    NotTrusted(SocketAddr),
+    #[error(transparent)]
+    ProxyProtocol(#[from] ProxyProtocolError),
+    #[error("TLS: {0}")]
+    Tls(io::Error),
+}
+
+/// Serves one connection to its end, with the service that `service` makes for its peer.
+pub(super) async fn serve<F, S>(
+    transport: Transport,
+    peer: Peer,
+    protocols: &Protocols,
+    mut drain: Drain,
+    service: &F,
+) where
+    F: Fn(Peer, &ListenerSettings) -> S,
+    S: RequestService,
+{
+    let (address, settings) = (peer.address, &protocols.settings);
+    let handshake = handshake(Socket::new(transport), peer, protocols);
+    let (stream, peer) = match timeout(settings.timeouts.handshake, handshake).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => return debug!(%address, %error, "a connection is closed"),
+        Err(_) => return debug!(%address, "a connection is closed: its handshake takes too long"),
+    };
+    let since = monotonic();
+    let (stream, version) = version(stream, protocols, &mut drain).await;
+    match (version, settings.http2) {
+        (Version::Http2, Some(bounds)) => {
+            let service = service(peer, settings);
+            http2::serve(stream, bounds, settings, since, drain, service).await;
+        }
+        _ => protocols.http1.serve(stream, peer, since, drain, service).await,
+    }
+}
+
+/// Performs what comes before HTTP: the PROXY protocol, then TLS.
+async fn handshake(
+    mut socket: Socket,
+    mut peer: Peer,
+    protocols: &Protocols,
+) -> Result<(Stream, Peer), HandshakeError> {
+    if let Some(trusted) = &protocols.settings.proxy_protocol {
+        let ip = peer.address.ip().to_canonical();
+        if !trusted.iter().any(|block| block.contains(&ip)) {
+            return Err(HandshakeError::NotTrusted(peer.address));
+        }
+        match proxy_protocol::read(&mut socket).await? {
+            Some(addresses) => (peer.address, peer.local) = (addresses.client, addresses.local),
+            None => peer.may_forward = false,
+        }
+    }
+    let Some(tls) = &protocols.tls else {
+        return Ok((Either::Left(socket), peer));
+    };
+    let stream = tls.accept(socket).await.map_err(HandshakeError::Tls)?;
+    let (_, session) = stream.get_ref();
+    peer.is_encrypted = true;
+    peer.identity = session
+        .peer_certificates()
+        .and_then(|chain| chain.first())
+        .and_then(|certificate| identity(certificate));
+    Ok((Either::Right(stream), peer))
+}
+
+/// The HTTP version that a client uses: with TLS the one that was negotiated, else the
+/// one that its first bytes show (RFC 9113, section 3.3). If a client sends nothing in
+/// time, or until a drain ends the connection, HTTP/1 is assumed, which can answer it.
+async fn version(stream: Stream, protocols: &Protocols, drain: &mut Drain) -> (Stream, Version) {
+    if protocols.settings.http2.is_none() {
+        return (stream, Version::Http1);
+    }
+    match stream {
+        Either::Right(tls) => {
+            let is_http2 = tls.get_ref().1.alpn_protocol() == Some(ALPN_HTTP2);
+            let version = if is_http2 { Version::Http2 } else { Version::Http1 };
+            (Either::Right(tls), version)
+        }
+        Either::Left(mut socket) => {
+            let in_time = timeout(protocols.settings.timeouts.request_head, detect(&mut socket));
+            let version = tokio::select! {
+                version = in_time => version.unwrap_or(Version::Http1),
+                () = idle_drain(drain) => Version::Http1,
+            };
+            (Either::Left(socket), version)
+        }
+    }
+}
+
+/// Reads until the first bytes show the version.
+async fn detect(socket: &mut Socket) -> Version {
+    loop {
+        let known = socket.ahead();
+        // More than the preface may have come with a header of the PROXY protocol.
+        if known.starts_with(PREFACE) {
+            return Version::Http2;
+        }
+        if !PREFACE.starts_with(known) {
+            return Version::Http1;
+        }
+        let rest = PREFACE.len() - known.len();
+        if !socket.read_ahead(rest).await.unwrap_or(false) {
+            return Version::Http1;
+        }
+    }
+}

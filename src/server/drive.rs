@@ -1,0 +1,108 @@
+//! Polls a connection of the HTTP library to its end, within its time limits and a
+//! drain.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::settings::ListenerTimeouts;
+use super::state::activity::Activity;
+use crate::drain::Drain;
+
+/// How long an idle HTTP/1 connection stays open once a drain has begun.
+const IDLE_DRAIN: Duration = Duration::from_secs(1);
+
+/// How a connection ended.
+pub(super) enum End {
+    /// In order, or by an error of the client that the library has answered.
+    Closed,
+    /// In the middle of a response.
+    Broken,
+    /// The client exceeded a time limit, and there is no answer to that.
+    Overdue,
+}
+
+impl End {
+    /// Only the body of the service can fail with a user error.
+    fn of(ended: hyper::Result<()>) -> Self {
+        if ended.is_err_and(|error| error.is_user()) { Self::Broken } else { Self::Closed }
+    }
+}
+
+/// Returns when a drain closes idle connections.
+///
+/// If an idle connection were closed at once, a client that is just sending its next
+/// request would get an error. Instead the request is answered, and the response says
+/// that the connection closes.
+pub(super) async fn idle_drain(drain: &mut Drain) {
+    drain.requested().await;
+    sleep(IDLE_DRAIN).await;
+}
+
+/// Polls the connection until it is pending or has ended.
+fn poll_once<C>(mut connection: Pin<&mut C>, activity: &Activity, cx: &mut Context<'_>) -> Poll<End>
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    loop {
+        let ended = ready!(connection.as_mut().poll(cx));
+        if ended.is_err() || !activity.resumes_after_end() {
+            return Poll::Ready(End::of(ended));
+        }
+    }
+}
+
+/// Polls the connection until it ends, exceeds a time limit, or has been drained. The
+/// drain begins when `drained` returns, and its time is over when `over` returns.
+pub(super) async fn drive<C>(
+    mut connection: Pin<&mut C>,
+    activity: &Activity,
+    timeouts: &ListenerTimeouts,
+    drained: impl Future<Output = ()>,
+    over: impl Future<Output = ()>,
+) -> End
+where
+    C: GracefulConnection<Error = hyper::Error>,
+{
+    let mut ticks = interval(Activity::interval(timeouts));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut drained, mut over) = (pin!(drained), pin!(over));
+    let mut stopping = false;
+    let mut draining = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+            return Poll::Ready(end);
+        }
+        stopping = stopping || drained.as_mut().poll(cx).is_ready();
+        if stopping && over.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(End::Overdue);
+        }
+        // A client in the middle of a head learns of the drain with the response.
+        if stopping && !draining && !activity.is_reading_head() {
+            draining = true;
+            connection.as_mut().graceful_shutdown();
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
+            }
+        }
+        while ticks.poll_tick(cx).is_ready() {
+            activity.abort_slow_responses();
+            if !activity.is_overdue(timeouts) {
+                continue;
+            }
+            if !activity.give_up_head() {
+                return Poll::Ready(End::Overdue);
+            }
+            // The guard now passes a request to the library that can be answered.
+            if let Poll::Ready(end) = poll_once(connection.as_mut(), activity, cx) {
+                return Poll::Ready(end);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,189 @@
+//! Connections of HTTP/1.0 and HTTP/1.1.
+
+pub(super) mod chunks;
+pub(super) mod guard;
+pub(super) mod head;
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderValue, Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1::Builder;
+use hyper::service::{HttpService, service_fn};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
+use tower::ServiceExt as _;
+
+use super::drive::{End, drive, idle_drain};
+use super::observed::Observed;
+use super::service::RequestService;
+use super::settings::ListenerSettings;
+use super::state::activity::{Activity, TrackedBody};
+use super::state::exchange::Exchange;
+use super::state::interim::InterimQueue;
+use super::state::{ClientBody, Peer};
+use super::syntax::REFUSED_METHOD;
+use super::transport::{Stream, reset};
+use super::tunnel::{OptionalBody, Tunnel};
+use crate::drain::Drain;
+use guard::Guard;
+
+/// How long a closing connection reads what the client still sends.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The HTTP library, set up once for all HTTP/1 connections of a listener on one worker.
+pub(super) struct Http1 {
+    settings: Arc<ListenerSettings>,
+    builder: Builder,
+}
+
+impl Http1 {
+    pub(super) fn new(settings: Arc<ListenerSettings>) -> Self {
+        let mut builder = Builder::new();
+        builder
+            .title_case_headers(true)
+            .max_headers(settings.max_headers)
+            .max_header_size(settings.max_head_bytes)
+            .max_buf_size(settings.max_head_bytes.max(64 * 1024))
+            .header_read_timeout(None);
+        Self { settings, builder }
+    }
+
+    /// Serves one connection to its end, with the service that `service` makes for its
+    /// peer. The first head is awaited since `since`.
+    pub(super) async fn serve<F, S>(
+        &self,
+        stream: Stream,
+        mut peer: Peer,
+        since: Instant,
+        mut drain: Drain,
+        service: &F,
+    ) where
+        F: Fn(Peer, &ListenerSettings) -> S,
+        S: RequestService,
+    {
+        let settings = &*self.settings;
+        let activity = Rc::new(Activity::new(since, settings.demand()));
+        let observed = Observed::new(stream, &activity, None);
+        let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
+        let (exchange, writer) = (Rc::clone(&state.exchange), state.interim.writer());
+        let guard = Guard::new(observed, exchange, settings.head_bounds(), writer);
+        peer.interim = Some(state.interim.clone());
+        let service = tracked(service(peer, settings), &state);
+        let mut connection = self.builder.serve_connection(TokioIo::new(guard), service);
+        let drained = drained(drain.clone(), &activity);
+        let polled = Pin::new(&mut connection);
+        let end = drive(polled, &activity, &settings.timeouts, drained, drain.over()).await;
+        let parts = connection.into_parts();
+        let guard = parts.io.into_inner();
+        if let Some(tunnel) = state.granted.take() {
+            let idle_limit = settings.timeouts.tunnel;
+            let carried = tunnel.carry(guard, parts.read_buf, idle_limit, &mut drain);
+            return Box::pin(carried).await;
+        }
+        // All responses are complete, so the stop need not wait for the closing.
+        drop(drain);
+        let stream = guard.into_inner().stream;
+        match end {
+            // The client has closed its side too, so nothing can be unread.
+            End::Closed if activity.is_read_closed() => {}
+            End::Closed => Box::pin(linger(stream)).await,
+            End::Broken => reset(&stream),
+            End::Overdue => {}
+        }
+    }
+}
+
+/// Returns when a drain closes the connection if it is idle.
+async fn drained(mut drain: Drain, activity: &Activity) {
+    drain.requested().await;
+    activity.begin_drain();
+    idle_drain(&mut drain).await;
+}
+
+/// What the service side and the stream side of the HTTP library share beside it.
+struct ConnectionState<B> {
+    exchange: Rc<Exchange>,
+    interim: InterimQueue,
+    /// The tunnel that the last response opens.
+    granted: RefCell<Option<Tunnel<B>>>,
+}
+
+impl<B> ConnectionState<B> {
+    fn new(activity: Rc<Activity>) -> Self {
+        let exchange = Rc::new(Exchange::new(activity));
+        Self { exchange, interim: InterimQueue::default(), granted: RefCell::default() }
+    }
+
+    /// Begins a request. If it stands for a malformed one, its extensions say so.
+    fn begin(&self, mut request: Request<Incoming>) -> Request<ClientBody> {
+        self.exchange.begin(|| request.headers().contains_key(EXPECT));
+        self.interim.begin(request.version());
+        if request.method().as_str() == REFUSED_METHOD
+            && let Some(malformed) = self.exchange.refused()
+        {
+            request.extensions_mut().insert(malformed);
+        }
+        request.map(|body| ClientBody::of_http1(body, &self.exchange))
+    }
+
+    /// Takes the response of the service, which may open a tunnel.
+    fn respond(&self, response: Response<B>, may_upgrade: bool) -> Response<OptionalBody<B>> {
+        let (mut response, tunnel) = Tunnel::of(response);
+        if may_upgrade {
+            self.exchange.answer_upgrade(tunnel.is_some());
+        }
+        let must_end = self.exchange.activity().is_draining() || !self.exchange.can_read_body();
+        if must_end && tunnel.is_none() {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let is_last = response.headers().get(CONNECTION).is_some_and(|it| it == "close");
+        self.granted.replace(tunnel);
+        self.interim.close(&self.exchange);
+        self.exchange.respond(is_last);
+        response
+    }
+}
+
+/// `service`, with the state of the connection kept up to date.
+fn tracked<S>(
+    service: S,
+    state: &Rc<ConnectionState<S::Body>>,
+) -> impl HttpService<Incoming, ResBody = TrackedBody<OptionalBody<S::Body>>, Error = Infallible> + use<S>
+where
+    S: RequestService,
+{
+    let state = Rc::clone(state);
+    service_fn(move |request: Request<Incoming>| {
+        let active = state.exchange.activity().begin();
+        let request = state.begin(request);
+        let may_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let (service, state) = (service.clone(), Rc::clone(&state));
+        async move {
+            let response = state.respond(service.oneshot(request).await?, may_upgrade);
+            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, active)))
+        }
+    })
+}
+
+/// Reads what a client still sends until it has seen that the connection closes. If
+/// bytes were unread at the close, the system would reset the connection, and the client
+/// could lose a response that is on its way (RFC 9112, section 9.6).
+async fn linger(mut stream: Stream) {
+    let discard = async {
+        stream.shutdown().await?;
+        while stream.read(&mut [0; 8 * 1024]).await? > 0 {}
+        Ok(())
+    };
+    // A client that keeps sending for longer is reset after all.
+    let _: Result<io::Result<()>, _> = timeout(LINGER, discard).await;
+}

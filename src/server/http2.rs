@@ -1,0 +1,189 @@
+//! Connections of HTTP/2.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::ext::Protocol;
+use hyper::rt::Executor;
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::task::spawn_local;
+use tower::ServiceExt as _;
+
+use super::drive::drive;
+use super::observed::{Frames, Observed};
+use super::service::RequestService;
+use super::settings::{Http2Settings, ListenerSettings};
+use super::state::ClientBody;
+use super::state::activity::{Activity, TrackedBody};
+use super::syntax::{content_length, is_method};
+use super::transport::Stream;
+use super::tunnel::Tunnel;
+use crate::drain::Drain;
+use crate::message::{join_cookies, switch_to_websocket, websocket_key};
+use crate::request::{Malformed, is_disguised};
+use crate::time::monotonic;
+
+/// How many bytes of one body a client may send before the endpoint has read them. The
+/// window of the connection has room for this many bytes of each stream, so that uploads
+/// to a slow endpoint leave room for all others.
+const STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+/// The largest window (RFC 9113, section 6.9.1).
+const MAX_WINDOW_BYTES: u32 = (1 << 31) - 1;
+/// How many bytes of one response are buffered while its client does not read.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Runs the tasks of a connection on its own worker.
+#[derive(Clone, Debug)]
+struct LocalExecutor(Rc<Activity>);
+
+impl<F> Executor<F> for LocalExecutor
+where
+    F: Future + 'static,
+    F::Output: 'static,
+{
+    fn execute(&self, future: F) {
+        self.0.started(spawn_local(future).abort_handle());
+    }
+}
+
+/// The HTTP library, set up for one connection.
+fn protocol(
+    settings: &ListenerSettings,
+    bounds: Http2Settings,
+    activity: &Rc<Activity>,
+) -> Builder<LocalExecutor> {
+    let mut protocol = Builder::new(LocalExecutor(Rc::clone(activity)));
+    let head_bytes = u32::try_from(settings.max_head_bytes).unwrap_or(u32::MAX);
+    let window_bytes = bounds.max_streams.max(1).saturating_mul(STREAM_WINDOW_BYTES);
+    protocol
+        .enable_connect_protocol()
+        .max_concurrent_streams(bounds.max_streams)
+        .max_header_list_size(head_bytes)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(window_bytes.min(MAX_WINDOW_BYTES))
+        .max_send_buf_size(SEND_BUFFER_BYTES);
+    protocol
+}
+
+/// Serves one connection to its end. Its preface is awaited since `since`.
+pub(super) async fn serve<S: RequestService>(
+    stream: Stream,
+    bounds: Http2Settings,
+    settings: &ListenerSettings,
+    since: Instant,
+    mut drain: Drain,
+    service: S,
+) {
+    let activity = Rc::new(Activity::of_http2(since, settings.demand()));
+    let frames = Some(Frames::new(bounds, monotonic()));
+    let io = Observed::new(stream, &activity, frames);
+    let (tunnel_drain, idle_limit) = (drain.clone(), settings.timeouts.tunnel);
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let active = activity.begin();
+        if let Err(malformed) = check(&request, settings.max_headers) {
+            request.extensions_mut().insert(malformed);
+        }
+        join_cookies(request.headers_mut());
+        let client = open_websocket(&mut request);
+        let request = request.map(ClientBody::of_http2);
+        let (service, mut drain) = (service.clone(), tunnel_drain.clone());
+        async move {
+            let response = service.oneshot(request).await?;
+            let response = response.map(|body| TrackedBody::new(body, active));
+            let (mut response, tunnel) = Tunnel::of(response);
+            match (client, tunnel) {
+                (Some(client), Some(tunnel)) => {
+                    grant_websocket(&mut response);
+                    spawn_local(async move {
+                        if let Ok(client) = client.await {
+                            let client = TokioIo::new(client);
+                            tunnel.carry(client, Bytes::new(), idle_limit, &mut drain).await;
+                        }
+                    });
+                }
+                // The client would take any success for an open WebSocket.
+                (Some(_), None) if response.status().is_success() => {
+                    *response.status_mut() = StatusCode::BAD_GATEWAY;
+                }
+                _ => {}
+            }
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let protocol = protocol(settings, bounds, &activity);
+    let mut connection = pin!(protocol.serve_connection(TokioIo::new(io), service));
+    // However it ends, nothing more can be sent on it. A GOAWAY loses no request:
+    // requests that cross it on the way are served.
+    let mut ending = drain.clone();
+    let (drained, over) = (drain.requested(), ending.over());
+    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await;
+}
+
+/// Rewrites a request for a WebSocket to its HTTP/1.1 form, and returns the client's end
+/// of the future tunnel (RFC 8441, section 5). None for other requests.
+fn open_websocket(request: &mut Request<Incoming>) -> Option<OnUpgrade> {
+    let protocol = request.extensions().get::<Protocol>();
+    if request.method() != Method::CONNECT || protocol?.as_str() != "websocket" {
+        return None;
+    }
+    let client = hyper::upgrade::on(&mut *request);
+    request.extensions_mut().remove::<Protocol>();
+    *request.method_mut() = Method::GET;
+    switch_to_websocket(request.headers_mut());
+    let key = websocket_key(fastrand::u128(..));
+    request.headers_mut().insert(SEC_WEBSOCKET_KEY, key);
+    Some(client)
+}
+
+/// Rewrites the response that opens a WebSocket to its HTTP/2 form.
+fn grant_websocket<B>(response: &mut Response<B>) {
+    *response.status_mut() = StatusCode::OK;
+    for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
+        response.headers_mut().remove(name);
+    }
+}
+
+/// Refuses what the HTTP library accepts but what, written as HTTP/1.1, has another
+/// meaning or none (RFC 9113, section 10.3).
+fn check<B>(request: &Request<B>, max_headers: usize) -> Result<(), Malformed> {
+    let headers = request.headers();
+    if headers.len() > max_headers {
+        return Err(Malformed::TooManyFields);
+    }
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    if lengths.next().is_some_and(|length| content_length(length.as_bytes()).is_none()) {
+        return Err(Malformed::BadLength);
+    }
+    if lengths.next().is_some() {
+        return Err(Malformed::ManyLengths);
+    }
+    if !is_method(request.method().as_str().as_bytes()) {
+        return Err(Malformed::BadMethod);
+    }
+    for (name, value) in headers {
+        if is_disguised(name.as_str().as_bytes()) {
+            return Err(Malformed::DisguisedName);
+        }
+        if has_blank_around(value.as_bytes()) {
+            return Err(Malformed::BlankAroundValue);
+        }
+    }
+    // `?a` would become `/?a`.
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let is_target = target.starts_with('/') || target == "*";
+    if is_target { Ok(()) } else { Err(Malformed::BadTarget) }
+}
+
+fn has_blank_around(value: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    is_blank(value.first()) || is_blank(value.last())
+}

@@ -1,0 +1,79 @@
+//! The body of a client's request, and the part of it that the service does not read.
+//!
+//! An HTTP/1 response can begin before its request has arrived completely. The rest of
+//! the body precedes the next request on the connection. So either it is read and
+//! discarded, or the connection closes and the response says so (RFC 9112, section 9.6).
+//! [`Exchange`] decides which.
+
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::exchange::Exchange;
+
+/// The body of a client's request.
+#[derive(Debug)]
+pub struct ClientBody {
+    /// None: the body was read to its end.
+    incoming: Option<Incoming>,
+    /// HTTP/1: the state of the connection, and the number of the request.
+    request: Option<(Rc<Exchange>, u64)>,
+}
+
+impl ClientBody {
+    /// The body of the HTTP/1 request that has just begun.
+    pub(crate) fn of_http1(incoming: Incoming, exchange: &Rc<Exchange>) -> Self {
+        let request = Some((Rc::clone(exchange), exchange.request()));
+        Self { incoming: Some(incoming), request }
+    }
+
+    /// The body of an HTTP/2 request. It has its own stream, so an unread rest blocks no
+    /// other request.
+    pub(crate) fn of_http2(incoming: Incoming) -> Self {
+        Self { incoming: Some(incoming), request: None }
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Self { incoming, request } = &mut *self;
+        let Some(body) = incoming else {
+            return Poll::Ready(None);
+        };
+        if let Some((exchange, request)) = request {
+            exchange.request_body(*request);
+        }
+        let polled = Pin::new(body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            *incoming = None;
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
+    }
+}
+
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        let rest = self.incoming.take().filter(|incoming| !incoming.is_end_stream());
+        if let (Some(rest), Some((exchange, request))) = (rest, &self.request) {
+            exchange.abandon_body(*request, rest);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Interim responses: what a backend sends before its final response, such as 103 Early
+//! Hints (RFC 9110, section 15.2; RFC 8297).
+//!
+//! The HTTP library supports only final responses. So interim ones are written beside it,
+//! at moments when no other response is partly written.
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use futures_util::task::AtomicWaker;
+use http::header::{CONTENT_LENGTH, HeaderName, TRAILER, TRANSFER_ENCODING};
+use http::{HeaderMap, StatusCode, Version};
+use parking_lot::Mutex;
+use tokio::io::AsyncWrite;
+
+use super::exchange::Exchange;
+use crate::message::strip_hop_by_hop;
+
+/// The most interim responses that are passed on for one request.
+const MAX_RESPONSES: usize = 16;
+/// The most bytes of all of them together.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// Sends interim responses to the client of one request.
+#[derive(Clone, Debug)]
+pub struct Interim {
+    shared: Arc<Shared>,
+    /// The number of the request on its connection.
+    request: u64,
+}
+
+/// What the sending side and the writing side share. Both are on one thread, but the
+/// types of request extensions require that it could be shared among threads.
+#[derive(Debug, Default)]
+struct Shared {
+    /// The current request. Responses for other requests are not written.
+    request: AtomicU64,
+    /// Whether its client supports interim responses.
+    is_taken: AtomicBool,
+    /// Whether an [`Interim`] exists for it.
+    is_open: AtomicBool,
+    /// Whether the queue holds anything.
+    is_waiting: AtomicBool,
+    connection: AtomicWaker,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    request: u64,
+    /// Since the request began.
+    responses: usize,
+    /// Since the request began.
+    bytes: usize,
+    text: Vec<u8>,
+}
+
+impl Interim {
+    /// Writes a response with this status and these fields to the client as soon as
+    /// possible. More than 16 responses for one request, or 16 KiB, are dropped.
+    ///
+    /// 100 is not passed on: the gateway itself requests the body from the client.
+    pub fn send(&self, status: StatusCode, fields: &HeaderMap) {
+        if !matches!(status.as_u16(), 102..=199) {
+            return;
+        }
+        let text = head(status, fields);
+        if self.shared.request.load(Ordering::Relaxed) != self.request {
+            return;
+        }
+        let mut queue = self.shared.queue.lock();
+        if queue.request != self.request {
+            *queue = Queue { request: self.request, ..Queue::default() };
+        }
+        queue.responses += 1;
+        queue.bytes += text.len();
+        if queue.responses > MAX_RESPONSES || queue.bytes > MAX_BYTES {
+            return;
+        }
+        queue.text.extend_from_slice(&text);
+        drop(queue);
+        self.shared.is_waiting.store(true, Ordering::Relaxed);
+        self.shared.connection.wake();
+    }
+}
+
+/// The head of an interim response as it is written.
+fn head(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
+    let mut fields = fields.clone();
+    strip_hop_by_hop(&mut fields);
+    for name in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER] {
+        fields.remove(name);
+    }
+    let reason = status.canonical_reason().unwrap_or("Interim");
+    let mut text = format!("HTTP/1.1 {} {reason}\r\n", status.as_str()).into_bytes();
+    for (name, value) in &fields {
+        title_case(name, &mut text);
+        text.extend_from_slice(b": ");
+        text.extend_from_slice(value.as_bytes());
+        text.extend_from_slice(b"\r\n");
+    }
+    text.extend_from_slice(b"\r\n");
+    text
+}
+
+/// Writes a name with the capitals that all other responses have.
+fn title_case(name: &HeaderName, text: &mut Vec<u8>) {
+    let mut starts_word = true;
+    for byte in name.as_str().bytes() {
+        text.push(if starts_word { byte.to_ascii_uppercase() } else { byte });
+        starts_word = byte == b'-';
+    }
+}
+
+/// The interim responses of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct InterimQueue(Arc<Shared>);
+
+impl InterimQueue {
+    /// Sends to the client of the current request. None for HTTP/1.0, which has no interim
+    /// responses.
+    pub fn open(&self) -> Option<Interim> {
+        if !self.0.is_taken.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.0.is_open.store(true, Ordering::Relaxed);
+        let request = self.0.request.load(Ordering::Relaxed);
+        Some(Interim { shared: Arc::clone(&self.0), request })
+    }
+
+    /// A request of this version begins.
+    pub(crate) fn begin(&self, version: Version) {
+        self.advance();
+        self.0.is_taken.store(version == Version::HTTP_11, Ordering::Relaxed);
+    }
+
+    /// The final response begins. Later interim responses are dropped, and so are queued
+    /// ones if they can no longer be written before it.
+    pub(crate) fn close(&self, exchange: &Exchange) {
+        self.advance();
+        if !exchange.is_between_responses() && self.0.is_waiting.swap(false, Ordering::Relaxed) {
+            self.0.queue.lock().text = Vec::new();
+        }
+    }
+
+    fn advance(&self) {
+        // No other thread writes this value.
+        let request = self.0.request.load(Ordering::Relaxed).wrapping_add(1);
+        self.0.request.store(request, Ordering::Relaxed);
+        self.0.is_open.store(false, Ordering::Relaxed);
+    }
+
+    /// The writing side.
+    pub(crate) fn writer(&self) -> InterimWriter {
+        InterimWriter { shared: Arc::clone(&self.0), text: Vec::new(), written: 0 }
+    }
+}
+
+/// Writes interim responses between the bytes of the HTTP library.
+#[derive(Debug)]
+pub(crate) struct InterimWriter {
+    shared: Arc<Shared>,
+    /// The bytes that are being written, and how many of them were written.
+    text: Vec<u8>,
+    written: usize,
+}
+
+impl InterimWriter {
+    /// Must return ready before bytes of the library are written.
+    pub(crate) fn poll_before_write<T: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut T,
+        exchange: &Exchange,
+    ) -> Poll<io::Result<()>> {
+        if self.is_due(exchange) {
+            ready!(self.poll_write(cx, stream))?;
+        }
+        exchange.on_write();
+        Poll::Ready(Ok(()))
+    }
+
+    /// To be called when the library flushes: it has nothing left to write.
+    pub(crate) fn poll_on_flush<T: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut T,
+        exchange: &Exchange,
+    ) -> Poll<io::Result<()>> {
+        exchange.on_flush();
+        if self.shared.is_open.load(Ordering::Relaxed) {
+            self.shared.connection.register(cx.waker());
+        }
+        if self.is_due(exchange) { self.poll_write(cx, stream) } else { Poll::Ready(Ok(())) }
+    }
+
+    fn is_due(&self, exchange: &Exchange) -> bool {
+        let is_waiting = self.shared.is_waiting.load(Ordering::Relaxed);
+        self.written < self.text.len() || (is_waiting && exchange.is_between_responses())
+    }
+
+    fn poll_write<T: AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut T,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            while self.written < self.text.len() {
+                let text = &self.text[self.written..];
+                match ready!(Pin::new(&mut *stream).poll_write(cx, text))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    count => self.written += count,
+                }
+            }
+            self.written = 0;
+            self.text = Vec::new();
+            if !self.shared.is_waiting.swap(false, Ordering::Relaxed) {
+                return Poll::Ready(Ok(()));
+            }
+            self.text = std::mem::take(&mut self.shared.queue.lock().text);
+        }
+    }
+}

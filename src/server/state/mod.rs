@@ -1,0 +1,14 @@
+//! The state of a connection: what the parts that serve it tell each other.
+
+pub(super) mod activity;
+mod client_body;
+pub(super) mod exchange;
+pub(super) mod interim;
+mod pace;
+mod peer;
+mod responses;
+
+pub use client_body::ClientBody;
+pub use interim::InterimQueue;
+pub use pace::Pace;
+pub use peer::Peer;

@@ -1,0 +1,23 @@
+//! Syntax that requests of HTTP/1 and HTTP/2 have in common.
+
+/// The method of the request that the guard passes to the HTTP library in place of a
+/// malformed one. No request of a client can have it.
+pub(super) const REFUSED_METHOD: &str = "-";
+
+/// The number in a Content-Length: decimal digits, and not above what a reader with
+/// signed numbers can represent.
+pub(super) fn content_length(value: &[u8]) -> Option<u64> {
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(value).ok().filter(|_| is_number)?;
+    number.parse::<u64>().ok().filter(|length| i64::try_from(*length).is_ok())
+}
+
+/// Whether a request may have this method. Methods are case-sensitive, but some backends
+/// compare them without case, so a common method with a lower-case letter is refused.
+pub(super) fn is_method(method: &[u8]) -> bool {
+    const COMMON: [&[u8]; 9] =
+        [b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"CONNECT", b"OPTIONS", b"TRACE", b"PATCH"];
+    method != REFUSED_METHOD.as_bytes()
+        && (!method.iter().any(u8::is_ascii_lowercase)
+            || !COMMON.iter().any(|common| common.eq_ignore_ascii_case(method)))
+}

@@ -1,0 +1,12 @@
+//! What comes before HTTP: sockets, the PROXY protocol, and TLS with the identity of
+//! clients.
+
+pub(super) mod identity;
+pub(super) mod proxy_protocol;
+mod stream;
+mod tls;
+
+pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+
+pub(super) use stream::{LOCAL_PEER, Socket, Stream, Transport, reset};
+pub(super) use tls::ALPN_HTTP2;

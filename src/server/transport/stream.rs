@@ -1,0 +1,112 @@
+//! The bytes of a connection: over TCP or a Unix socket, plain or with TLS.
+
+use std::io::{self, IoSlice};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
+
+/// A connection as the kernel provides it.
+pub(crate) type Transport = Either<TcpStream, UnixStream>;
+
+/// A stream that carries HTTP.
+pub(crate) type Stream = Either<Socket, TlsStream<Socket>>;
+
+/// The address of both ends of a Unix socket: they are on this machine.
+pub(crate) const LOCAL_PEER: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// A transport, with the bytes that were read ahead to detect a protocol.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    transport: Transport,
+    ahead: Vec<u8>,
+}
+
+impl Socket {
+    pub(crate) fn new(transport: Transport) -> Self {
+        Self { transport, ahead: Vec::new() }
+    }
+
+    /// The bytes that were read ahead.
+    pub(crate) fn ahead(&self) -> &[u8] {
+        &self.ahead
+    }
+
+    /// Removes the first `count` bytes that were read ahead.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.ahead.drain(..count);
+    }
+
+    /// Reads at most `most` further bytes ahead. Returns false at the end of the stream.
+    pub(crate) async fn read_ahead(&mut self, most: usize) -> io::Result<bool> {
+        let mut limited = (&mut self.transport).take(u64::try_from(most).unwrap_or(u64::MAX));
+        Ok(limited.read_buf(&mut self.ahead).await? > 0)
+    }
+}
+
+/// Resets a connection, so that the client does not take a part of a response for the
+/// whole: in HTTP/1.0 a body may end with its connection.
+pub(crate) fn reset(stream: &Stream) {
+    let socket = match stream {
+        Either::Left(socket) => socket,
+        Either::Right(tls) => tls.get_ref().0,
+    };
+    if let Either::Left(tcp) = &socket.transport {
+        // If this fails, the connection closes without a reset.
+        let _ = tcp.set_zero_linger();
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.ahead.is_empty() {
+            return Pin::new(&mut self.transport).poll_read(cx, buf);
+        }
+        let count = self.ahead.len().min(buf.remaining());
+        buf.put_slice(&self.ahead[..count]);
+        self.consume(count);
+        if self.ahead.is_empty() {
+            self.ahead = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.transport).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.transport).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.transport.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.transport).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,196 @@
+//! The record of a request: what is known of it, independent of where it is written.
+//!
+//! A worker's [`Sinks`](super::Sinks) read records. A request without a reader has no
+//! record, and needs no memory for one. What a record shows to its readers contains no
+//! keys, no queries and no values of path parameters.
+
+use std::cell::Cell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use http::request::Parts;
+use http::{HeaderValue, Method, StatusCode, Uri};
+use smallvec::SmallVec;
+
+use crate::time::{Span, Timestamp, monotonic};
+
+/// What is known of one request.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// When its head had arrived, by the wall clock.
+    pub time: Timestamp,
+    /// The same by the monotonic clock.
+    pub started: Instant,
+    /// Its id.
+    pub request_id: HeaderValue,
+    /// The address of its client.
+    pub client: IpAddr,
+    /// Its method.
+    pub method: Method,
+    /// Its target, which contains the query; see [`Self::path`].
+    target: Uri,
+    /// Its path, if values of path parameters were removed from it.
+    pub masked_path: Option<Box<str>>,
+    /// The name of its route, if one matched.
+    pub route: Option<Name>,
+    /// One entry for each policy that was applied, in the order of the route.
+    pub policies: SmallVec<[PolicyRecord; 2]>,
+    /// The decision of the limiter, or the failure that followed it.
+    pub outcome: &'static str,
+    /// The attempts to reach an endpoint of the upstream.
+    pub attempts: Cell<u32>,
+    /// From its head to the head of the upstream's response, in microseconds.
+    pub upstream_us: Option<u64>,
+    /// The status of the response; none if the client left before there was one.
+    pub status: Option<StatusCode>,
+    /// Bytes of the response's body that were sent.
+    pub bytes: u64,
+    /// Bytes that a WebSocket has sent to the client in place of a body.
+    pub tunnel: Option<TunnelBytes>,
+    /// From its head to the end of the response, in microseconds. 0 until then.
+    pub duration_us: u64,
+}
+
+/// The result of one policy.
+#[derive(Clone, Debug)]
+pub struct PolicyRecord {
+    /// The policy's name.
+    pub name: Name,
+    /// Its decision.
+    pub outcome: &'static str,
+    /// The units that remain; none if the policy had no key to count under.
+    pub remaining: Option<u64>,
+    /// Whether the client is told the numbers of this policy.
+    pub is_binding: bool,
+    /// Whether it would have refused the request if it were not in shadow mode.
+    pub is_shadow_refused: bool,
+}
+
+/// The name of a route or a policy. It is copied because a shared reference count would
+/// be a cache line that all workers write. Names up to 32 bytes need no allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name(SmallVec<[u8; 32]>);
+
+impl From<&str> for Name {
+    fn from(name: &str) -> Self {
+        Self(SmallVec::from_slice(name.as_bytes()))
+    }
+}
+
+impl Name {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).expect("it was made from a text")
+    }
+}
+
+/// Counts the bytes that a WebSocket sends to its client. It is an extension of the
+/// response that opens the WebSocket: the tunnel adds to it, and the record reads it.
+#[derive(Clone, Debug, Default)]
+pub struct TunnelBytes(Arc<AtomicU64>);
+
+impl TunnelBytes {
+    /// Adds bytes that were sent.
+    pub fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// All bytes until now.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Record {
+    /// A record of the request with this head, which has arrived just now.
+    pub fn new(head: &Parts, client: IpAddr, time: Timestamp, request_id: HeaderValue) -> Self {
+        Self {
+            time,
+            started: monotonic(),
+            request_id,
+            client,
+            method: head.method.clone(),
+            target: head.uri.clone(),
+            masked_path: None,
+            route: None,
+            policies: SmallVec::new(),
+            outcome: "unknown",
+            attempts: Cell::new(0),
+            upstream_us: None,
+            status: None,
+            bytes: 0,
+            tunnel: None,
+            duration_us: 0,
+        }
+    }
+
+    /// Its path, without the query and without the values of path parameters.
+    pub fn path(&self) -> &str {
+        self.masked_path.as_deref().unwrap_or(self.target.path())
+    }
+
+    /// The time since its head had arrived, in microseconds.
+    pub fn elapsed_us(&self) -> u64 {
+        Span::from(monotonic().duration_since(self.started)).as_micros()
+    }
+
+    /// Completes the record when the request has ended.
+    pub(super) fn finish(&mut self) {
+        self.duration_us = self.elapsed_us();
+        self.bytes += self.tunnel.as_ref().map_or(0, TunnelBytes::bytes);
+        if self.status.is_none() {
+            // No decision has reached the client.
+            self.outcome = "client_closed";
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn record() -> Record {
+        let request = Request::builder().uri("/t/secret?token=secret").body(()).expect("a request");
+        let (head, ()) = request.into_parts();
+        let (client, id) = (IpAddr::from([203, 0, 113, 9]), HeaderValue::from_static("id-1"));
+        Record::new(&head, client, Timestamp::from_micros(7), id)
+    }
+
+    #[test]
+    fn a_path_has_no_query_and_no_values_of_parameters() {
+        let mut record = record();
+        assert_eq!(record.path(), "/t/secret");
+        record.masked_path = Some("/t/{tenant}".into());
+        assert_eq!(record.path(), "/t/{tenant}");
+    }
+
+    #[test]
+    fn without_a_response_the_client_has_closed_whatever_was_decided() {
+        let mut record = record();
+        record.outcome = "admitted";
+        record.finish();
+        assert_eq!(record.outcome, "client_closed");
+    }
+
+    #[test]
+    fn bytes_of_a_tunnel_count_as_sent() {
+        let mut record = record();
+        let tunnel = TunnelBytes::default();
+        (record.status, record.outcome) = (Some(StatusCode::SWITCHING_PROTOCOLS), "admitted");
+        record.tunnel = Some(tunnel.clone());
+        tunnel.add(5);
+        record.finish();
+        assert_eq!((record.bytes, record.outcome), (5, "admitted"));
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_kept() {
+        for name in ["", "per-client", &"é".repeat(100)] {
+            assert_eq!(Name::from(name).as_str(), name);
+        }
+    }
+}

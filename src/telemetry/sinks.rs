@@ -1,0 +1,57 @@
+//! The readers of records. Each is a field of [`Sinks`]: a new one needs no change where
+//! records are made.
+
+use std::rc::Rc;
+
+use super::access_log::WorkerLog;
+use super::record::Record;
+
+/// All readers of the records of one worker.
+#[derive(Debug, Default)]
+pub struct Sinks {
+    /// The worker's end of the access log.
+    pub access_log: Option<WorkerLog>,
+}
+
+impl Sinks {
+    /// Whether no record is read.
+    pub fn is_empty(&self) -> bool {
+        self.access_log.is_none()
+    }
+
+    /// Passes what has been collected on to the writers. Must be called regularly.
+    pub fn flush(&self) {
+        if let Some(log) = &self.access_log {
+            log.flush();
+        }
+    }
+
+    fn write(&self, record: &Record) {
+        if let Some(log) = &self.access_log {
+            log.write(record);
+        }
+    }
+}
+
+/// A record in progress. The sinks get it when this value is dropped, which is when the
+/// response has been sent or the client has left.
+#[derive(Debug)]
+pub struct Recording {
+    /// The record so far.
+    pub record: Record,
+    sinks: Rc<Sinks>,
+}
+
+impl Recording {
+    /// A record for `sinks`.
+    pub fn new(record: Record, sinks: &Rc<Sinks>) -> Self {
+        Self { record, sinks: Rc::clone(sinks) }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.record.finish();
+        self.sinks.write(&self.record);
+    }
+}
