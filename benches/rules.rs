@@ -88,11 +88,11 @@ fn select(criterion: &mut Criterion) {
         for (name, path) in [("last", &*path), ("none", "/v2/service-1/orders")] {
             let request = request(path, &headers);
             assert_eq!(
-                rules.select(&request).map(|matched| matched.index).ok(),
+                rules.select(&request).ok(),
                 (name == "last").then_some(last)
             );
             group.bench_function(BenchmarkId::new(name, count), |bencher| {
-                bencher.iter(|| rules.select(black_box(&request)).map(|matched| matched.index));
+                bencher.iter(|| rules.select(black_box(&request)));
             });
         }
     }

@@ -50,8 +50,8 @@ pub(super) enum Value {
 pub(super) struct Text {
     /// The value.
     pub(super) value: String,
-    /// The original text, if a `${...}` was replaced in it. Then `value` may be secret, and messages
-    /// show the original text instead.
+    /// The original text, if a `${...}` was replaced in it. Then `value` may be secret, and
+    /// messages show the original text instead.
     pub(super) written: Option<String>,
 }
 

@@ -116,8 +116,8 @@ fn printable(c: char) -> char {
 
 /// The problems of one file, in the form that users see.
 ///
-/// [`fmt::Display`] writes for each problem its position, the message, the line, and the advice after
-/// the carets.
+/// [`fmt::Display`] writes for each problem its position, the message, the line, and the advice
+/// after the carets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     name: String,

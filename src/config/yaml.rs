@@ -1,8 +1,8 @@
 //! Parses YAML into [`Node`]s. Only this file uses the YAML crate.
 //!
-//! Parsing stops at a syntax error, at a YAML bomb (the parser has a budget of nodes, depth, aliases
-//! and bytes) and at a file above [`MAX_BYTES`]. It does not stop at duplicate keys, so that they
-//! are reported together with other mistakes.
+//! Parsing stops at a syntax error, at a YAML bomb (the parser has a budget of nodes, depth,
+//! aliases and bytes) and at a file above [`MAX_BYTES`]. It does not stop at duplicate keys, so
+//! that they are reported together with other mistakes.
 
 use std::collections::HashSet;
 use std::fmt;

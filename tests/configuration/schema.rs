@@ -244,7 +244,9 @@ impl<'s> Field<'s> {
     fn example_of(&self, value: &'s Value) -> Option<Value> {
         Some(match self.schema.kind(value) {
             Kind::Words(words) => {
-                let other = |word: &&Value| word["const"].as_str() != self.default().as_deref();
+                let default = self.default().unwrap_or_default();
+                let default = default.trim_matches('"');
+                let other = |word: &&Value| word["const"].as_str() != Some(default);
                 words.iter().find(other)?["const"].clone()
             }
             Kind::Form(_, definition) => definition["examples"].get(0)?.clone(),

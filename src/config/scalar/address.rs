@@ -91,7 +91,7 @@ impl FromStr for Cidr {
         let block: IpNet = text.parse().map_err(|_| {
             ScalarError::new(format!("\"{text}\" is not a block of addresses"), advice)
         })?;
-        // 10.0.0.1/8 is usually a mistake: it is not clear whether the address or the block is meant.
+        // 10.0.0.1/8 is usually a mistake: either the address or the block is meant.
         if block.trunc() != block {
             let message = format!("\"{text}\" has bits set after its prefix");
             return Err(ScalarError::new(message, "set the bits after the prefix to zero"));

@@ -16,7 +16,7 @@ pub(in crate::config) struct Period(pub(in crate::config) Duration);
 
 written_as_text!(
     Period,
-    "A number with a unit, or several of them in sequence",
+    "A number with a unit (ms, s, m, h, d or w), or several of them in sequence",
     "250ms",
     "5s",
     "1m30s"

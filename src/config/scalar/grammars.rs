@@ -1,4 +1,5 @@
-//! Values whose grammar another module defines: keys, patterns of routes, locations and JSON Pointers.
+//! Values whose grammar another module defines: keys, patterns of routes, locations, and JSON
+//! Pointers.
 
 use std::str::FromStr;
 
@@ -12,7 +13,14 @@ use crate::routes::HostPattern;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyWord(pub KeyExpr);
 
-written_as_text!(KeyWord, "What one counter belongs to", "ip", "api_key", "header:x-tenant");
+written_as_text!(
+    KeyWord,
+    "What one counter belongs to: ip, api_key, user, cookie:NAME, header:NAME, query:NAME, \
+     jwt:CLAIM, tls:subject, param:NAME, path, method, host, route, country, region, asn or global",
+    "ip",
+    "api_key",
+    "header:x-tenant"
+);
 
 impl FromStr for KeyWord {
     type Err = ScalarError;

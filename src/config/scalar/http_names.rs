@@ -15,8 +15,7 @@ written_as_text!(MethodName, "A method, in capital letters", "GET", "POST");
 impl FromStr for MethodName {
     type Err = ScalarError;
 
-    /// Methods are case-sensitive (RFC 9110, section 9.1), so `get` would never match the method of a
-    /// request.
+    /// Methods are case-sensitive (RFC 9110, section 9.1), so `get` would never match a request.
     fn from_str(text: &str) -> Result<Self, ScalarError> {
         let advice = "methods are written in capitals: GET, POST, ...";
         let invalid = || ScalarError::new(format!("\"{text}\" is not a method"), advice);

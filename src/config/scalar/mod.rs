@@ -1,7 +1,7 @@
 //! Values that are written as one text: limits, durations, sizes, addresses, keys, names.
 //!
-//! [`FromStr`](std::str::FromStr) reads each of them, so that the command line accepts the same forms
-//! as the file, with the same messages for mistakes.
+//! [`FromStr`](std::str::FromStr) reads each of them, so that the command line accepts the same
+//! forms as the file, with the same messages for mistakes.
 
 mod address;
 mod document_url;

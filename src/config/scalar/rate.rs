@@ -14,7 +14,14 @@ const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate(pub Quota);
 
-written_as_text!(Rate, "A count per window of time", "100/minute", "5/s", "1_000/15m", "1k/s");
+written_as_text!(
+    Rate,
+    "A count per window of time. The count may end with k or M. The window is a unit or a duration",
+    "100/minute",
+    "5/s",
+    "1_000/15m",
+    "1k/s"
+);
 
 impl FromStr for Rate {
     type Err = ScalarError;

@@ -11,7 +11,13 @@ const ADVICE: &str = "write bytes, or a number with KB, MB, GB, KiB, MiB or GiB"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Size(pub(in crate::config) u64);
 
-written_as_text!(Size, "A number of bytes, or with a unit", "64KiB", "10MB", "1_000_000");
+written_as_text!(
+    Size,
+    "A number of bytes, or a number with a unit (KB, MB, GB, KiB, MiB or GiB)",
+    "64KiB",
+    "10MB",
+    "1_000_000"
+);
 
 impl FromStr for Size {
     type Err = ScalarError;

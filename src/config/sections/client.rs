@@ -61,6 +61,7 @@ struct RawApiKey {
 #[schemars(deny_unknown_fields)]
 struct RawUser {
     /// In a claim of a bearer token. The gateway verifies the token. Default: none.
+    #[schemars(example = serde_json::json!({ "jwks": "jwks.json", "algorithms": ["RS256"] }))]
     jwt: Field<RawJwt>,
     /// In a header field. The gateway believes it only from trusted proxies. Default: none.
     #[schemars(example = &"x-user-id")]

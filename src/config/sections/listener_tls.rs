@@ -42,9 +42,9 @@ struct RawCertificate {
 words! {
     /// A version of TLS.
     TlsVersion as "min_version" {
-        /// RFC 5246
+        /// TLS 1.2 (RFC 5246).
         "1.2" => TlsVersion::Tls12,
-        /// RFC 8446
+        /// TLS 1.3 (RFC 8446).
         "1.3" => TlsVersion::Tls13,
     }
 }

@@ -27,8 +27,8 @@ pub(super) struct RawRuntime {
 
 impl RawRuntime {
     pub(super) fn compile(&self, cx: &Context<'_>) -> RuntimeSettings {
-        let mut runtime = RuntimeSettings::default();
-        runtime.workers = self.workers.value().and_then(|workers| workers.0);
+        let workers = self.workers.value().and_then(|workers| workers.0);
+        let mut runtime = RuntimeSettings { workers, ..RuntimeSettings::default() };
         if let Some(drain) = self.drain.given() {
             if drain.value.0 > MAX_DRAIN {
                 cx.error(drain.span, "\"drain\" is out of range", "write at most 1d");

@@ -24,6 +24,7 @@ pub(super) struct RawStore {
     /// available.
     memory: Field<RawMemory>,
     /// The counters in Redis, which several nodes share. Default: the counters are in memory only.
+    #[schemars(example = serde_json::json!({ "url": "redis://127.0.0.1:6379/0" }))]
     redis: Field<RawRedis>,
     /// The file for the limits of single keys. With Redis they are kept there instead, without a
     /// file. Default: none.

@@ -89,7 +89,8 @@ pub(super) fn warn_certificates(
     }
     for policy in config.policies.iter().filter(|it| it.key.asks_for_certificate()) {
         let message = format!(
-            "the policy \"{}\" has the key tls:subject, but no listener asks clients for a certificate",
+            "the policy \"{}\" has the key tls:subject, but no listener asks clients for a \
+             certificate",
             policy.name
         );
         let advice = "name the clients' authority under tls: client_ca of a listener";
