@@ -9,27 +9,23 @@
 //! away: policies with `on_failure` [`Allow`](crate::terms::OnFailure::Allow) admit
 //! them, all others refuse them.
 
+mod check;
 mod lane;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::num::NonZeroUsize;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
+pub use self::check::{Check, OwnedDecision};
 use futures_util::FutureExt as _;
-use tokio::sync::oneshot;
 
 use self::lane::Lane;
-use crate::decision::{Claims, Decision, Ending, Judge, Lease, Room};
+use crate::decision::{Claims, Ending, Judge, Lease, Room};
 use crate::policy::Policy;
 use crate::store::{MemoryStore, SharedStore};
-use crate::time::{Clock, Timestamp};
-
-/// A decision that owns its policies.
-pub type OwnedDecision = Decision<Arc<Policy>>;
+use crate::time::Clock;
 
 /// Decides for all threads of a process. A clone is the same limiter.
 #[derive(Clone, Debug)]
@@ -77,11 +73,11 @@ impl SharedLimiter {
             Counters::Memory(memory) => {
                 let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
                 let decision = judgement.now_or_never().expect("memory is never waited for");
-                Check(Answer::Ready(Some(Box::new(decision))))
+                Check::ready(decision)
             }
             Counters::Lanes(lanes) => {
                 let lane = usize::try_from(claims.spread()).unwrap_or(0) % lanes.len();
-                Check(lanes[lane].judge(claims, headroom, now))
+                lanes[lane].judge(claims, headroom, now)
             }
         }
     }
@@ -98,35 +94,6 @@ impl SharedLimiter {
                 let lane = usize::try_from(lease.spread()).unwrap_or(0) % lanes.len();
                 lanes[lane].end(lease, ending, now);
             }
-        }
-    }
-}
-
-/// The answer to one request, which comes. With counters in memory it is there when
-/// it is first polled.
-#[derive(Debug)]
-#[must_use = "a check does nothing unless it is awaited"]
-pub struct Check(Answer);
-
-#[derive(Debug)]
-enum Answer {
-    Ready(Option<Box<OwnedDecision>>),
-    /// The claims are judged without the store if its thread ends.
-    Coming(oneshot::Receiver<OwnedDecision>, Box<(Claims<Arc<Policy>>, Timestamp)>),
-}
-
-impl Future for Check {
-    type Output = OwnedDecision;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedDecision> {
-        match &mut self.0 {
-            Answer::Ready(decision) => {
-                Poll::Ready(*decision.take().expect("it is not polled after it was ready"))
-            }
-            Answer::Coming(answer, claims) => answer.poll_unpin(cx).map(|answer| {
-                let (claims, now) = &**claims;
-                answer.unwrap_or_else(|_| claims.clone().unjudged(*now))
-            }),
         }
     }
 }

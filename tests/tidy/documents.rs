@@ -151,6 +151,59 @@ pub(crate) fn missing_tests(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
+/// Cells of tables of promises that name no test, and tests in their lists that no
+/// cell names. Such a table stands under this heading, and its tests in a numbered
+/// list behind it.
+pub(crate) fn untested_promises(tree: &Tree) -> Vec<Finding> {
+    const HEADING: &str = "### The promises";
+    let mut findings = Vec::new();
+    for file in tree.files().filter(|file| NAMING_TESTS.contains(&&*file.path)) {
+        let mut lines = file.lines();
+        let Some((heading, _)) = lines.find(|(_, line)| *line == HEADING) else { continue };
+        let section: Vec<_> = lines.take_while(|(_, line)| !line.starts_with('#')).collect();
+        let listed = |(line, text): &(usize, &str)| {
+            let (number, test) = text.split_once(". ")?;
+            Some((*line, number.parse::<usize>().ok()?, test.contains("::")))
+        };
+        let tests: Vec<_> = section.iter().filter_map(listed).collect();
+        let mut named = Vec::new();
+        // The first two rows are those of the names.
+        for (line, row) in section.iter().filter(|(_, text)| text.starts_with('|')).skip(2) {
+            for cell in row.trim_matches('|').split('|').skip(1) {
+                let numbers = numbers(cell);
+                let is_tested = |it: &usize| tests.iter().any(|(_, test, is)| test == it && *is);
+                if numbers.is_empty() || !numbers.iter().all(is_tested) {
+                    let what = format!("`{}` names no test: add its number", cell.trim());
+                    findings.push(file.finding(*line, what));
+                }
+                named.extend(numbers);
+            }
+        }
+        if named.is_empty() {
+            findings.push(file.finding(heading, "there is no table of promises: add it"));
+        }
+        for (line, number, _) in tests.iter().filter(|(_, number, _)| !named.contains(number)) {
+            let what = format!("no cell names test {number}: remove it or name it");
+            findings.push(file.finding(*line, what));
+        }
+    }
+    findings
+}
+
+/// The numbers in the parentheses of a cell, such as `(1, 4–6)`; others are text.
+fn numbers(cell: &str) -> Vec<usize> {
+    let mut numbers = Vec::new();
+    for inside in cell.split('(').skip(1).filter_map(|rest| rest.split(')').next()) {
+        let range = |part: &str| {
+            let (first, last) = part.split_once('–').unwrap_or((part, part));
+            Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+        };
+        let ranges: Option<Vec<_>> = inside.split(',').map(range).collect();
+        numbers.extend(ranges.into_iter().flatten().flatten());
+    }
+    numbers
+}
+
 /// Whether the module of `module::function` has this test, in its own file or in its
 /// file of tests.
 fn is_test(tree: &Tree, name: &str) -> bool {
@@ -231,6 +284,22 @@ mod tests {
         let findings = missing_tests(&tree);
         assert_eq!(findings.len(), 2, "{findings:?}");
         assert!(findings[0].to_string().contains("docs/http.md:2: there is no test `head::gone`"));
+    }
+
+    #[test]
+    fn promises_that_name_no_test_and_tests_of_no_promise_are_found() {
+        let table = "### The promises\n\n| | a | b |\n|---|---|---|\n";
+        let document = |rows: &str, list: &str| format!("{table}{rows}\n{list}\n## Next\n| x |\n");
+        let find = |rows: &str, list: &str| {
+            let document = document(rows, list);
+            untested_promises(&Tree::sample(&[("docs/redis.md", &document)])).len()
+        };
+        let list = "1. `m::a`\n2. `m::b`\n3. `m::c`; and more: `m::d`\n";
+        assert_eq!(find("| row | two (2 %) (1) | all (2–3) |\n", list), 0);
+        assert_eq!(find("| row | none | all (1–3) |\n", list), 1);
+        assert_eq!(find("| row | one (4) | all (1–3) |\n", list), 1);
+        assert_eq!(find("| row | one (1) | two (2) |\n", list), 1);
+        assert_eq!(find("", ""), 1);
     }
 
     #[test]

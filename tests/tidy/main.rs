@@ -118,6 +118,11 @@ fn tests_named_in_documents_exist() {
 }
 
 #[test]
+fn every_promise_of_a_table_names_its_test() {
+    hold(documents::untested_promises);
+}
+
+#[test]
 fn every_golden_configuration_has_its_report() {
     hold(documents::unpaired_reports);
 }

@@ -14,7 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{Answer, OwnedDecision};
+use super::check::{Check, OwnedDecision};
 use crate::decision::{Claims, Ending, Lease, RateLimiter, Room};
 use crate::policy::Policy;
 use crate::store::SharedStore;
@@ -91,15 +91,15 @@ impl Lane {
         claims: Claims<Arc<Policy>>,
         headroom: Room,
         now: Timestamp,
-    ) -> Answer {
+    ) -> Check {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            return Answer::Ready(Some(Box::new(claims.unjudged(now))));
+            return Check::ready(claims.unjudged(now));
         };
         let (reply, answer) = oneshot::channel();
         let question = Question { claims: claims.clone(), headroom, now, reply, permit };
         match self.jobs.send(Job::Judge(question)) {
-            Ok(()) => Answer::Coming(answer, Box::new((claims, now))),
-            Err(_) => Answer::Ready(Some(Box::new(claims.unjudged(now)))),
+            Ok(()) => Check::coming(answer, claims, now),
+            Err(_) => Check::ready(claims.unjudged(now)),
         }
     }
 

@@ -62,11 +62,19 @@ fn memory() -> Arc<MemoryStore> {
 
 /// One worker of a node of its own.
 pub(super) async fn open(settings: &RedisSettings) -> Store {
-    let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Shared::new(settings.clone(), memory(), secret);
-    let store = SharedStore::Redis(Arc::new(shared)).open(Clock::System);
-    store.ready().await;
+    let [store] = open_workers(settings).await;
     store
+}
+
+/// So many workers of one node.
+pub(super) async fn open_workers<const COUNT: usize>(settings: &RedisSettings) -> [Store; COUNT] {
+    let secret = Arc::new(SharedSecret::new(Secret::random()));
+    let shared = Arc::new(Shared::new(settings.clone(), memory(), secret));
+    let workers = [(); COUNT].map(|()| SharedStore::Redis(Arc::clone(&shared)).open(Clock::System));
+    for worker in &workers {
+        worker.ready().await;
+    }
+    workers
 }
 
 pub(super) fn run(test: impl Future<Output = ()>) {

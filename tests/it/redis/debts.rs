@@ -167,3 +167,20 @@ fn what_was_admitted_without_the_store_is_owed_to_it() {
     };
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
 }
+
+/// Nothing else is: Redis has it.
+#[test]
+fn what_a_gateway_has_admitted_alone_and_not_told_is_lost_when_it_crashes() {
+    let policy = "limit: 1000/day, algorithm: fixed_window";
+    let (redis, wire, gateway) = wired(policy);
+    let mut client = gateway.client();
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 4]);
+    cut(&wire, &gateway);
+    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 6]);
+    gateway.signal("KILL");
+    wire.set(Fault::None);
+    let other = node(&format!("url: \"{}\"", redis.url()), policy);
+    wait_for_store(&other);
+    let response = other.client().get("/", &["X-Who: ann"]);
+    assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - 4 - 1);
+}

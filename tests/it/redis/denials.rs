@@ -10,8 +10,8 @@ use tollgate::store::{Charge, Correction, Source, Store};
 use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span, Timestamp};
 
-use super::conformance::{key, open, run};
-use crate::support::redis::{Options, Redis};
+use super::conformance::{key, open, open_workers, run};
+use crate::support::redis::{Fault, Options, Redis, Wire};
 
 const FITS: &str = "it is within the bounds";
 const CLIENTS: u64 = 16;
@@ -127,6 +127,45 @@ fn what_another_node_gives_back_is_heard_of_within_two_seconds() {
             let waited = until_admitted(&here, &[one]).await;
             // Twice as long, for a machine that is busy with other tests.
             assert!(waited < Span::from_secs(4), "{waited}");
+        }
+    });
+}
+
+/// A client that was over its limit, until units were given back. It was refused in
+/// the next outage until the end of its window.
+#[test]
+fn what_was_given_back_before_an_outage_is_free_in_it() {
+    run(async {
+        for gives_itself in [true, false] {
+            let redis = Redis::start(Options::default());
+            let wire = Wire::to(redis.port());
+            let mut settings = RedisSettings::parse_url(&wire.url()).expect("it is a good URL");
+            settings.timeout = PATIENCE;
+            // Of one node the first refuses; the second, or another node, gives back.
+            let [here, beside] = open_workers(&settings).await;
+            let there = open(&settings).await;
+            let policy = day(10);
+            let [four, six, one] = [4, 6, 1].map(|cost| charge(1, 0, &policy, cost));
+            let giver = if gives_itself { &beside } else { &there };
+            let decided = giver.apply(&[four], Clock::System.now()).await;
+            assert!(is_admitted(&here, &[six]).await && !is_admitted(&here, &[one]).await);
+            give_back(giver, four, decided.at);
+            sleep(Duration::from_millis(200)).await;
+            if !gives_itself {
+                until_admitted(&here, &[one]).await;
+            }
+            wire.set(Fault::Cut);
+            let (mut source, mut admitted) = (Source::Store, false);
+            for _ in 0..100 {
+                let decided = here.apply(&[one], Clock::System.now()).await;
+                (source, admitted) =
+                    (decided.answers[0].source, decided.answers[0].verdict.admitted);
+                if source == Source::Local {
+                    break;
+                }
+                sleep(Duration::from_millis(20)).await;
+            }
+            assert_eq!((source, admitted), (Source::Local, true), "itself: {gives_itself}");
         }
     });
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::algorithm::{Algorithm, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::{Charge, Decided, Source, Store};
 use tollgate::terms::{OnFailure, StoreMode, Terms};
@@ -181,6 +181,39 @@ fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
         store.close(Clock::System.now()).await;
         let counted = used(&wire, &watching, charge(1, &daily, 1)).await;
         assert_eq!(counted, admitted, "{alone} answers were late");
+    });
+}
+
+/// The question whether the client is banned was charged like its cost, and that
+/// imposes a ban.
+#[test]
+fn who_was_admitted_here_and_refused_by_a_late_answer_is_not_banned_for_it() {
+    run(async {
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        let direct = Wire::to(redis.port());
+        let [store, watching] = [on(&wire).await, on(&direct).await];
+        let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1, Span::DAY)));
+        let ban = Ban::new(Span::from_secs(60), Span::DAY).expect("it is a ban");
+        let ban = Algorithm::Ban(ban);
+        let is_admitted = |decided: &Decided| decided.answers.iter().all(|it| it.verdict.admitted);
+        let mut alone = Vec::new();
+        wire.set(LATE);
+        for client in 0..100 {
+            let question = Charge { key: key(client, 1), ..charge(client, &ban, 1) };
+            let charges = [charge(client, &daily, 1), question];
+            watching.apply(&charges, Clock::System.now()).await;
+            let decided = store.apply(&charges, Clock::System.now()).await;
+            if is_admitted(&decided) && decided.answers[0].source == Source::Local {
+                alone.push(question);
+            }
+            sleep(TIMEOUT).await;
+        }
+        assert!(alone.len() > 3, "only {} answers were late", alone.len());
+        for question in alone {
+            let decided = watching.apply(&[question], Clock::System.now()).await;
+            assert_eq!((is_admitted(&decided), decided.answers[0].source), (true, Source::Store));
+        }
     });
 }
 

@@ -232,6 +232,41 @@ fn however_often_the_store_goes_a_client_is_admitted_its_share_once() {
     });
 }
 
+/// It began anew when the store was back. Where units are leased it did not hold at
+/// once, because the store had just said that there is none.
+#[test]
+fn a_ban_that_is_imposed_without_the_store_holds_at_once_and_is_told_for_what_is_left_of_it() {
+    const BAN_S: u64 = 300;
+    for mode in ["exact", "leased"] {
+        let penalty = format!("penalty: {{ after: 3/minute, ban: {BAN_S}s }}");
+        let policy = format!("limit: 20/s, store_mode: {mode}, {penalty}");
+        let (redis, wire, gateway) = wired(&policy);
+        let other = node(&format!("url: \"{}\"", redis.url()), &policy);
+        wait_for_store(&other);
+        let (mut client, mut elsewhere) = (gateway.client(), other.client());
+        assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 2]);
+        cut(&wire, &gateway);
+        let is_banned = |client: &mut Client| {
+            let response = client.get("/", &["X-Who: ann"]);
+            (response.status == 429).then(|| response.number("Retry-After")).filter(|it| *it > 60)
+        };
+        eventually("it is banned", || is_banned(&mut client).is_some());
+        let imposed = now();
+        thread::sleep(Duration::from_millis(3100));
+        assert!(is_banned(&mut client).is_some(), "{mode}: its limit has room again");
+        let elapsed_s = imposed.elapsed().as_secs();
+        wire.set(Fault::None);
+        let mut wait_s = 0;
+        eventually("the other gateway knows", || {
+            // Seldom enough that it is not refused for its limit.
+            thread::sleep(Duration::from_millis(100));
+            wait_s = is_banned(&mut elsewhere).unwrap_or(0);
+            wait_s > 0
+        });
+        assert!(wait_s <= BAN_S + 1 - elapsed_s, "{mode}: {wait_s} s after {elapsed_s} s");
+    }
+}
+
 #[test]
 fn every_change_is_logged_once() {
     let (_redis, wire, gateway) = wired("limit: 1000/day");

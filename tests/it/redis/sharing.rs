@@ -194,3 +194,17 @@ fn what_was_in_flight_on_a_gateway_that_crashed_is_free_after_a_while() {
     assert_eq!(client.get("/", &[]).status, 429, "nobody knows yet");
     eventually("its place is free", || client.get("/", &[]).status == 200);
 }
+
+/// As a master does that is gone before its replica has heard of them. A gateway says
+/// every five seconds what it holds.
+#[test]
+fn what_is_in_flight_is_told_again_to_a_store_that_has_lost_it() {
+    let redis = Redis::start(Options::default());
+    let origin = endless_for_posts();
+    let [first, second] = one_at_a_time(&redis, &origin);
+    let _held = in_flight(&first);
+    redis.cli(&["FLUSHALL"]);
+    let mut client = second.client();
+    eventually("its place is taken again", || client.get("/", &[]).status == 429);
+    assert_eq!(client.get("/", &[]).status, 429, "and it stays so");
+}

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 use tokio::sync::Notify;
 
-use super::VerifyingKey;
+use super::verifying_key::VerifyingKey;
 
 /// Keys that are fetched, and replaced now and then.
 #[derive(Debug, Default)]

@@ -12,6 +12,7 @@ mod form;
 mod key_set;
 mod keys;
 mod settings;
+mod verifying_key;
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub(super) use self::claims::Claims;
 pub(super) use self::form::Fault;
 pub use self::key_set::{KeySet, RefreshRequest};
 pub use self::keys::{KeyError, PublishedKeys};
-pub use self::settings::{JwtSettings, TokenKeys, VerifyingKey};
+pub use self::settings::{JwtSettings, TokenKeys};
+pub use self::verifying_key::VerifyingKey;
 use crate::digest::Secret;
 use crate::time::Timestamp;
 

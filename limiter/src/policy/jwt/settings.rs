@@ -1,11 +1,11 @@
 //! How bearer tokens are verified: settings.
 
-use std::fmt;
 use std::sync::Arc;
 
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::Algorithm;
 
-use super::KeySet;
+use super::key_set::KeySet;
+use super::verifying_key::VerifyingKey;
 
 /// How bearer tokens are verified (RFC 7519).
 #[derive(Clone, Debug)]
@@ -53,26 +53,5 @@ impl TokenKeys {
             Self::Known(keys) => !keys.is_empty(),
             Self::Fetched(set) => set.has_come(),
         }
-    }
-}
-
-/// One key that tokens may be signed with.
-#[derive(Clone)]
-pub struct VerifyingKey {
-    /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
-    pub id: Option<String>,
-    /// The key.
-    pub key: DecodingKey,
-    /// The algorithms allowed with it, from the configuration, never from the token.
-    pub algorithms: Vec<Algorithm>,
-}
-
-/// Never the key itself.
-impl fmt::Debug for VerifyingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VerifyingKey")
-            .field("id", &self.id)
-            .field("algorithms", &self.algorithms)
-            .finish_non_exhaustive()
     }
 }

@@ -37,7 +37,7 @@ use self::file::Reader;
 use super::in_time::in_time;
 use super::{Store, StoreError, redis};
 use crate::digest::Key;
-use crate::time::{Clock, Span, Timestamp, monotonic};
+use crate::time::{Clock, Timestamp, monotonic};
 
 /// What one worker remembers, overridden or not. An entry takes about 100 bytes.
 const MAX_KNOWN: usize = 100_000;

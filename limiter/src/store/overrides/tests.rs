@@ -7,6 +7,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::digest::{Counter, Principal};
+use crate::time::Span;
 
 /// A keeper that says what a test has told it to.
 #[derive(Clone, Debug, Default)]

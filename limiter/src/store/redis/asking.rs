@@ -137,7 +137,6 @@ impl RedisStore {
                 answered.withdraw(&part.asked);
             } else {
                 self.note_leases(wanted, part, answered);
-                self.remember(part, answered);
             }
         }
         let judged = parts.iter().zip(&*outcomes);
@@ -149,20 +148,6 @@ impl RedisStore {
             self.hold(wanted, &answers, now);
         }
         Decided { at: parts::decided_at(outcomes, self.time_there(now)), answers }
-    }
-
-    /// Remembers for the time when the store is away which counters are used up.
-    pub(super) fn remember(&self, part: &Part<'_>, answered: &Answered) {
-        let has_room = |(asked, found): (&Asked<'_>, &Finding)| {
-            found.verdict.admitted && found.verdict.remaining >= asked.ask.cost().max(1)
-        };
-        if part.asked.iter().zip(&answered.findings).all(has_room) {
-            return;
-        }
-        for (asked, state) in part.asked.iter().zip(answered.after(&part.asked)) {
-            let Asked { key, algorithm, ask, .. } = *asked;
-            self.shared.fallback.learn(key, algorithm, ask.cost(), state.as_ref(), answered.at);
-        }
     }
 
     /// Tells this node's ledgers what was leased, counted or refused. A ledger of
@@ -190,15 +175,10 @@ impl RedisStore {
         }
     }
 
-    /// What was known of these counters is out of date.
-    pub(super) fn forget(&self, part: &Part<'_>) {
-        let mut denied = self.denied.borrow_mut();
-        part.asked.iter().for_each(|asked| denied.forget(&asked.key));
-    }
-
-    /// Remembers who is over a limit now, and brings up to date what is known.
-    /// `judged` are the answers of a request that was asked for at `now` by this
-    /// node's clock; `refused` says that what they admit is given back.
+    /// Remembers who is over a limit now, also for the time when the store is away,
+    /// and brings up to date what is known. `judged` are the answers of a request that
+    /// was asked for at `now` by this node's clock; `refused` says that what they admit
+    /// is given back.
     pub(super) fn learn(
         &self,
         wanted: &[Wanted<'_>],
@@ -207,12 +187,16 @@ impl RedisStore {
         now: Timestamp,
     ) {
         let is_over = |(index, found): (&usize, &Finding)| {
-            !found.verdict.admitted || found.verdict.remaining < wanted[*index].charge.cost
+            let needed = wanted[*index].charge.cost.max(1);
+            !found.verdict.admitted || found.verdict.remaining < needed
         };
+        let fallback = &self.shared.fallback;
         let mut denied = self.denied.borrow_mut();
         let is_worth_it = judged.iter().any(|(part, answered)| {
+            let is_known =
+                |it: &Asked<'_>| denied.knows(&it.key) || fallback.may_know(&it.key, answered.at);
             part.indices.iter().zip(&answered.findings).any(is_over)
-                || part.asked.iter().any(|asked| denied.knows(&asked.key))
+                || part.asked.iter().any(is_known)
         });
         if !is_worth_it {
             return;
@@ -225,9 +209,21 @@ impl RedisStore {
                 true => answered.before.clone(),
                 false => answered.after(&part.asked),
             };
-            let charges = part.indices.iter().map(|index| &wanted[*index].charge);
-            found.extend(charges.zip(states).map(|(charge, state)| (charge, state, clock)));
+            for (index, state) in part.indices.iter().zip(states) {
+                let charge = &wanted[*index].charge;
+                let Charge { key, algorithm, cost, .. } = *charge;
+                fallback.learn(key, algorithm, cost, state.as_ref(), answered.at);
+                found.push((charge, state, clock));
+            }
         }
         denied.learn_all(found);
+    }
+
+    /// Units of a counter are given back, or it is forgotten: what was known of it is
+    /// out of date. `there` is the store's time.
+    pub(super) fn take_away(&self, asked: &Asked<'_>, there: Timestamp) {
+        let Asked { key, algorithm, ask, .. } = *asked;
+        self.denied.borrow_mut().forget(&key);
+        self.shared.fallback.take_away(key, algorithm, ask, there);
     }
 }

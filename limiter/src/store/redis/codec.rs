@@ -77,15 +77,6 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// The units that a request needs to be admitted.
-    pub(super) const fn cost(self) -> u64 {
-        match self {
-            Self::Take(cost) => cost,
-            Self::Lease(lease) => lease.cost,
-            _ => 0,
-        }
-    }
-
     /// Whether it takes units away that were counted, so that what was refused
     /// before may be admitted.
     pub(super) const fn takes_away(self) -> bool {

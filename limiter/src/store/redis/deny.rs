@@ -90,32 +90,6 @@ impl DenyCache {
         Self { seen: Cache::with_weighter(max_bytes / entry_bytes(), capacity, Bytes) }
     }
 
-    /// The answers to a request of which a charge that binds is known to be
-    /// refused, so that the store would count nothing: by what was last seen,
-    /// until the state's own end. For when the store cannot be asked, and nothing
-    /// can be heard of give-backs elsewhere. A charge of which nothing is known
-    /// is [unasked](crate::store::Source::Unasked). `now` is this node's time.
-    pub fn refuse<'c, 'a: 'c>(
-        &self,
-        charges: impl IntoIterator<Item = &'c Charge<'a>>,
-        now: Timestamp,
-    ) -> Option<Answers> {
-        let (mut stopped, mut answers) = (false, Answers::new());
-        for charge in charges {
-            answers.push(match self.seen.peek(&charge.key) {
-                Some(seen) if seen.clock.asked() <= now => match seen.say(charge, now) {
-                    Said::Refused(verdict) => {
-                        stopped |= charge.binding;
-                        Answer::of_store(verdict)
-                    }
-                    Said::Open(verdict) => seen.told(charge, verdict, now),
-                },
-                _ => unasked(charge, now),
-            });
-        }
-        stopped.then_some(answers)
-    }
-
     /// The answers to a request that is known to be refused, so that the store
     /// would count nothing: a charge that binds is refused, or all of them are.
     /// None if that is not known, or nothing is known of one of the charges: it

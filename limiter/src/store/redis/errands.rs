@@ -79,16 +79,13 @@ impl RedisStore {
         let (nodes, there) = (self.nodes.get(), self.time_there(now));
         let Some(op) = self.shared.here.correct(charge, op, nodes, there) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
-        let was_known = self.denied.borrow().knows(&charge.key);
-        self.denied.borrow_mut().forget(&charge.key);
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
+                // It may be banned by that.
+                self.denied.borrow_mut().forget(&charge.key);
                 self.charge_there(&encoder, charge, units, now);
             }
             (Some(encoder), _) => {
-                if was_known {
-                    self.shared.fallback.forget(charge.key, charge.algorithm, there);
-                }
                 self.post(&encoder, self.place(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
@@ -131,8 +128,9 @@ impl RedisStore {
         }
         let (servers, there) = (Rc::clone(&self.servers), self.time_there(now));
         let encoded = encoder.encode(asked, there);
-        let given: SmallVec<[Key; 2]> =
-            asked.iter().filter(|it| it.ask.takes_away()).map(|it| it.key).collect();
+        let given = asked.iter().filter(|it| it.ask.takes_away());
+        given.clone().for_each(|it| self.take_away(it, there));
+        let given: SmallVec<[Key; 2]> = given.map(|it| it.key).collect();
         let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
         let flights: SmallVec<[(Key, Algorithm); 1]> =
             asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
@@ -224,24 +222,6 @@ impl RedisStore {
         }
     }
 
-    fn post_one(
-        &self,
-        encoder: &Encoder,
-        key: Key,
-        algorithm: &Algorithm,
-        ask: Ask,
-        now: Timestamp,
-    ) {
-        let call = self.call_one(encoder, key, algorithm, ask, now);
-        let shared = Arc::clone(&self.shared);
-        self.errands.begin(async move {
-            drop(call.await);
-            if ask.takes_away() {
-                shared.invalidations.announce(&key);
-            }
-        });
-    }
-
     fn call_one(
         &self,
         encoder: &Encoder,
@@ -257,10 +237,11 @@ impl RedisStore {
 
     /// Gives back what was leased and not spent, and tells what was counted here.
     pub(super) fn tell(&self, encoder: &Rc<Encoder>, due: Due, there: Timestamp) {
-        for back in due.returns {
-            self.denied.borrow_mut().forget(&back.key);
-            let ask = Ask::Give { cost: back.units, taken: back.taken };
-            self.post_one(encoder, back.key, &back.algorithm, ask, self.clock.now());
+        for Return { key, algorithm, units, taken } in due.returns {
+            let ask = Ask::Give { cost: units, taken };
+            let place = self.servers.place(&encoder.layout().key(key.principal));
+            let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
+            self.post(encoder, place, &[asked], self.clock.now());
         }
         for delta in due.deltas {
             self.errands.begin(self.telling(encoder, delta, there));

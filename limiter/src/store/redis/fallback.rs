@@ -19,6 +19,7 @@
 //! All times are those of the store's clock, as far as this node knows it.
 
 mod debts;
+mod known;
 
 use std::sync::Arc;
 
@@ -27,10 +28,12 @@ use smallvec::SmallVec;
 
 use self::debts::Debts;
 pub(super) use self::debts::{Debt, Standing};
+use self::known::Known;
+use super::codec::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::{Counter, Key};
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
-use crate::terms::OnFailure;
+use crate::terms::{OnFailure, Terms};
 use crate::time::{Span, Timestamp};
 
 /// After how long it is worth another try.
@@ -42,6 +45,7 @@ pub(super) struct Fallback {
     /// What this node has admitted of its shares. Beside it, under keys of their
     /// own, what the store has said last of counters that were used up.
     memory: Arc<MemoryStore>,
+    known: Known,
     debts: Mutex<Debts>,
 }
 
@@ -55,7 +59,7 @@ pub(super) struct Unjudged<'a> {
 
 impl Fallback {
     pub(super) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self { memory, debts: Mutex::default() }
+        Self { memory, known: Known::default(), debts: Mutex::default() }
     }
 
     /// Judges charges of which the store has told nothing, on one of `nodes`.
@@ -113,10 +117,10 @@ impl Fallback {
         let mut is_known: SmallVec<[bool; 4]> = SmallVec::new();
         for (Unjudged { charge, .. }, algorithm) in local.iter().zip(&shares) {
             asked.push(Charge { algorithm, ..*charge });
-            let key = last_known(charge.key);
-            is_known.push(self.memory.holds(key, charge.algorithm, now));
+            is_known.push(self.knows(charge.key, charge.algorithm, now));
             if is_known.last() == Some(&true) {
-                asked.push(Charge { key, ..*charge });
+                self.known.remember(&charge.key, charge.algorithm, now);
+                asked.push(Charge { key: last_known(charge.key), ..*charge });
             }
         }
         let verdicts = match refused {
@@ -155,13 +159,12 @@ impl Fallback {
     pub(super) fn settle(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         self.change(charge, op, nodes, now);
-        self.owe(charge, units, now);
+        self.debts.lock().add(charge.key, charge.algorithm, units, now);
     }
 
-    /// The store is to be told of units that count here already.
+    /// The store is to be told of units that were admitted, and count here already.
     pub(super) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
-        // What is in flight here is given back here, and a ban consumes nothing.
-        if !matches!(charge.algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_)) {
+        if consumes(charge.algorithm) {
             self.debts.lock().add(charge.key, charge.algorithm, units, now);
         }
     }
@@ -174,8 +177,7 @@ impl Fallback {
         nodes: u64,
         now: Timestamp,
     ) {
-        // What is in flight ends with its request, which knows who judged it.
-        if !matches!(charge.algorithm, Algorithm::Concurrency(_)) {
+        if consumes(charge.algorithm) {
             let algorithm = share(charge.algorithm, nodes);
             let share = Charge { algorithm: &algorithm, ..*charge };
             self.memory.correct(&share, Op::Give { cost: charge.cost, taken }, now);
@@ -187,8 +189,15 @@ impl Fallback {
     fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
         let algorithm = share(charge.algorithm, nodes);
         self.memory.correct(&Charge { algorithm: &algorithm, ..*charge }, op, now);
-        let known = Charge { key: last_known(charge.key), ..*charge };
-        if self.memory.holds(known.key, known.algorithm, now) {
+        self.change_known(charge.key, charge.algorithm, op, now);
+    }
+
+    /// Does the same to what is known of a counter alone.
+    fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
+        if self.knows(key, algorithm, now) {
+            self.known.remember(&key, algorithm, now);
+            let (key, terms) = (last_known(key), Terms::default());
+            let known = Charge { key, algorithm, cost: 0, binding: false, terms };
             self.memory.correct(&known, op, now);
         }
     }
@@ -209,25 +218,43 @@ impl Fallback {
             return;
         }
         let is_used_up = !algorithm.apply(state, Op::Take(cost.max(1)), now).1.admitted;
-        let key = last_known(key);
         match state {
-            Some(state) if is_used_up || self.memory.holds(key, algorithm, now) => {
-                self.memory.put(key, algorithm, state.clone(), now);
+            Some(state) if is_used_up || self.knows(key, algorithm, now) => {
+                self.known.remember(&key, algorithm, now);
+                self.memory.put(last_known(key), algorithm, state.clone(), now);
             }
             Some(_) => {}
-            None => self.forget_known(key, algorithm, now),
+            None => self.forget(key, algorithm, now),
         }
+    }
+
+    /// The store takes units of a counter away: what it has said of it last is
+    /// corrected, or forgotten.
+    pub(super) fn take_away(&self, key: Key, algorithm: &Algorithm, ask: Ask, now: Timestamp) {
+        let op = match ask {
+            Ask::Give { cost, taken } => Op::Give { cost, taken },
+            Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
+            _ => return self.forget(key, algorithm, now),
+        };
+        self.change_known(key, algorithm, op, now);
     }
 
     /// What the store has said of a counter is out of date.
-    pub(super) fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
-        self.forget_known(last_known(key), algorithm, now);
+    fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
+        if self.knows(key, algorithm, now) {
+            self.memory.take_out(last_known(key), algorithm, now);
+        }
     }
 
-    fn forget_known(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
-        if self.memory.holds(key, algorithm, now) {
-            self.memory.take_out(key, algorithm, now);
-        }
+    /// Whether it may be known what the store has said last of any counter of this
+    /// principal. It takes no lock.
+    pub(super) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
+        self.known.may_be(key, now)
+    }
+
+    /// Whether it is known what the store has said last of a counter.
+    fn knows(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
+        self.may_know(&key, now) && self.memory.holds(last_known(key), algorithm, now)
     }
 
     /// Up to `most` debts of which the store can be told, as `standing` says of
@@ -256,6 +283,13 @@ impl Fallback {
 /// Where that is kept which the store has said last of a counter.
 const fn last_known(key: Key) -> Key {
     Key { counter: Counter::from_bits(!key.counter.bits()), ..key }
+}
+
+/// Whether what is admitted stays counted. What is in flight ends with its request,
+/// which knows who judged it; and the question whether a client is banned consumes
+/// nothing.
+pub(super) const fn consumes(algorithm: &Algorithm) -> bool {
+    !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_))
 }
 
 /// Whether a node counts for itself.

@@ -201,6 +201,13 @@ impl Here {
         (Some(Answer::of_store(verdict)), op)
     }
 
+    /// Takes note of a ban, if `op` imposes one.
+    pub(super) fn imposes(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+        if matches!(charge.algorithm, Algorithm::Ban(_)) && charge.terms.mode != StoreMode::Exact {
+            self.part(charge.key).books.lock().bans.corrected(charge, op, now);
+        }
+    }
+
     /// Corrects what was counted, as far as it is known here. Returns what the
     /// store must correct.
     pub(super) fn correct(
@@ -214,7 +221,7 @@ impl Here {
         match (charge.terms.mode, charge.algorithm) {
             (StoreMode::Exact, _) => Some(op),
             (_, Algorithm::Ban(_)) => {
-                part.books.lock().bans.corrected(charge, op, now);
+                self.imposes(charge, op, now);
                 Some(op)
             }
             (StoreMode::Leased, _) => {

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
-use super::held::is_in_flight;
+use super::fallback;
 use super::parts::{self, Part, Wanted};
 use super::promise::Late;
 use super::question::Owned;
@@ -53,12 +53,11 @@ impl Overdue {
         self.wishes.iter().map(|it| Wanted { charge: it.charge.charge(), ask: it.ask }).collect()
     }
 
-    /// What this node has admitted by its shares. What is in flight ends with its
-    /// request, and how much there is the store is told anyway.
+    /// What this node has admitted by its shares, and the store must count.
     fn counted_here(&self) -> impl Iterator<Item = (usize, Charge<'_>)> {
         let counted = self.wishes.iter().enumerate().filter(|(_, it)| it.is_counted_here);
         let charges = counted.map(|(index, it)| (index, it.charge.charge()));
-        charges.filter(|(_, charge)| !is_in_flight(charge))
+        charges.filter(|(_, charge)| fallback::consumes(charge.algorithm))
     }
 }
 
@@ -112,14 +111,12 @@ impl RedisStore {
             }
         };
         if !answered.refused && !overdue.is_admitted {
-            self.forget(part);
             let mut refund = part.refund(&answered);
             refund.retain(|it| !matches!(it.algorithm, Algorithm::Concurrency(_)));
             self.post(encoder, part.place, &refund, now);
             return;
         }
         self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
-        self.remember(part, &answered);
         for (index, charge) in overdue.counted_here() {
             if answered.refused {
                 self.charge_there(encoder, &charge, charge.cost, now);

@@ -312,6 +312,7 @@ impl RedisStore {
             match source {
                 Source::Local => {
                     let (nodes, there) = (self.nodes.get(), self.time_there(now));
+                    self.shared.here.imposes(charge, *op, there);
                     self.shared.fallback.correct(correction, nodes, there);
                 }
                 Source::Nobody | Source::Unasked => {}

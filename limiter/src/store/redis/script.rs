@@ -38,25 +38,45 @@ pub struct Script {
 pub static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
 
+/// What makes one kind of counter. It uses nothing around it, so that to define it
+/// costs little where it is not needed.
+macro_rules! kind {
+    ($name:literal, $($file:literal),+) => {
+        concat!(
+            "local function define_",
+            $name,
+            "(read, write, read_two, write_two, product_over, begin_state, slide)\n",
+            include_str!("lua/builtins.lua"),
+            $(include_str!(concat!("lua/", $file, ".lua")),)+
+            "return ",
+            $name,
+            "\nend\n",
+        )
+    };
+}
+
 /// To define functions takes time in every call, so what only few bodies need is
 /// defined when the first of them comes.
 const SOURCE: &str = concat!(
     include_str!("lua/numbers.lua"),
+    include_str!("lua/state.lua"),
+    include_str!("lua/slide.lua"),
+    "local function define_field(read, end_of, live_until)\n",
+    include_str!("lua/builtins.lua"),
     include_str!("lua/field.lua"),
-    include_str!("lua/sliding_window.lua"),
-    include_str!("lua/plain.lua"),
-    "local function define_decide()\n",
-    include_str!("lua/sub_windows.lua"),
-    include_str!("lua/fixed_window.lua"),
-    include_str!("lua/sliding_log.lua"),
-    "local function long_log()\n",
-    include_str!("lua/log_pieces.lua"),
-    include_str!("lua/log_view.lua"),
-    include_str!("lua/long_log.lua"),
     "end\n",
-    include_str!("lua/level.lua"),
-    include_str!("lua/concurrency.lua"),
-    include_str!("lua/ban.lua"),
+    "local function define_decide(",
+    "read, write, product_over, end_of, begin_state, slide, fetch, keep, find, skip)\n",
+    include_str!("lua/builtins.lua"),
+    include_str!("lua/arithmetic.lua"),
+    kind!("sliding_window", "sliding_window"),
+    kind!("sub_windows", "sub_windows"),
+    kind!("fixed_window", "fixed_window"),
+    kind!("sliding_log", "sliding_log"),
+    kind!("levels", "level"),
+    kind!("concurrency", "concurrency"),
+    kind!("ban", "ban"),
+    kind!("long_log", "log_pieces", "log_view", "long_log"),
     include_str!("lua/decide.lua"),
     "end\n",
     include_str!("lua/batch.lua"),

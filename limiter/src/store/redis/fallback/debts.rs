@@ -1,5 +1,5 @@
 //! What the store is to be told when it is back: units that were admitted or
-//! settled without it.
+//! settled without it, and bans that were imposed.
 //!
 //! A debt is a state of its own, so that it fades as what is counted fades: what
 //! counts no more is not told. A debt that is told stays here until it is known
@@ -12,7 +12,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use crate::algorithm::{Algorithm, Op, Quota, State, SubWindows};
+use crate::algorithm::{Algorithm, Ban, Op, Quota, State, SubWindows};
 use crate::digest::Key;
 use crate::time::Timestamp;
 
@@ -44,12 +44,12 @@ pub(in crate::store::redis) enum Standing {
 #[must_use = "of each debt that is taken it must be said what became of it"]
 pub(in crate::store::redis) struct Debt {
     pub(in crate::store::redis) key: Key,
-    /// How the counter counts.
+    /// How the counter counts. A ban lasts for what is left of it.
     pub(in crate::store::redis) algorithm: Algorithm,
     /// The units that the store must count.
     pub(in crate::store::redis) units: u64,
     /// The debt itself, if it has to be told once more.
-    state: Option<State>,
+    owing: Owing,
 }
 
 /// What is owed under one key.
@@ -116,11 +116,11 @@ impl Debts {
                 self.turns.push_back(key);
                 continue;
             }
-            let Some(Owing { algorithm, state }) = self.owing.remove(&key) else { continue };
-            let units = counted(&algorithm, state.as_ref(), now);
+            let Some(owing) = self.owing.remove(&key) else { continue };
+            let units = counted(&owing, now);
             if units > 0 {
                 self.told += 1;
-                debts.push(Debt { key, algorithm, units, state });
+                debts.push(Debt { key, algorithm: owing.told(now), units, owing });
             }
         }
         debts
@@ -132,14 +132,13 @@ impl Debts {
     }
 
     /// The store has certainly not counted a debt.
-    pub(super) fn not_counted(&mut self, debt: Debt, now: Timestamp) {
+    pub(super) fn not_counted(&mut self, Debt { key, owing: old, .. }: Debt, now: Timestamp) {
         self.told = self.told.saturating_sub(1);
-        let Some(owing) = self.entry(debt.key, &debt.algorithm) else { return };
+        let Some(owing) = self.entry(key, &old.algorithm) else { return };
         if owing.state.is_none() {
-            owing.state = debt.state;
+            owing.state = old.state;
         } else {
-            let units = counted(&debt.algorithm, debt.state.as_ref(), now);
-            self.add(debt.key, &debt.algorithm, units, now);
+            self.add(key, &old.algorithm, counted(&old, now), now);
         }
     }
 
@@ -161,10 +160,24 @@ impl Debts {
     }
 }
 
-/// The units of a debt that still count.
-fn counted(algorithm: &Algorithm, state: Option<&State>, now: Timestamp) -> u64 {
-    let wide = widened(algorithm);
-    let (_, verdict) = wide.apply(state, Op::Take(0), now);
+impl Owing {
+    /// How the store is to count it: a ban began when it was imposed here, not when
+    /// the store is told of it.
+    fn told(&self, now: Timestamp) -> Algorithm {
+        let left = match (&self.algorithm, &self.state) {
+            (Algorithm::Ban(ban), Some(State::Ban { until, .. })) => {
+                Ban::new(until.since(now), ban.longest()).ok()
+            }
+            _ => None,
+        };
+        left.map_or_else(|| self.algorithm.clone(), Algorithm::Ban)
+    }
+}
+
+/// The units of a debt that still count: some, as long as a ban lasts.
+fn counted(owing: &Owing, now: Timestamp) -> u64 {
+    let wide = widened(&owing.algorithm);
+    let (_, verdict) = wide.apply(owing.state.as_ref(), Op::Take(0), now);
     wide.capacity().saturating_sub(verdict.remaining)
 }
 

@@ -3,7 +3,7 @@
 
 use super::debts::MAX_OWING;
 use super::*;
-use crate::algorithm::{Concurrency, FixedWindow, Quota, TokenBucket};
+use crate::algorithm::{Ban, Concurrency, FixedWindow, Quota, TokenBucket};
 use crate::digest::Principal;
 use crate::terms::Terms;
 
@@ -251,6 +251,51 @@ fn what_is_known_is_what_the_store_has_said_last() {
     assert_eq!(admitted, 2);
     fallback.forget(charge.key, &ten, NOW);
     assert_eq!(fallback.judge_all(&[charge], NOW)[0].verdict.remaining, 7);
+}
+
+/// Only the worker that gave it back knew that it was out of date, and only if it had
+/// been refused there.
+#[test]
+fn what_is_given_back_or_reset_is_not_known_to_be_used_up_any_more() {
+    let (ten, fallback) = (fixed(10), fallback());
+    let [given, reset] = [local(1, &ten), local(2, &ten)];
+    for charge in [given, reset] {
+        fallback.learn(charge.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
+        assert!(!fallback.admits(&charge, NOW));
+    }
+    fallback.take_away(given.key, &ten, Ask::Give { cost: 3, taken: NOW }, NOW);
+    fallback.take_away(reset.key, &ten, Ask::Reset, NOW);
+    let admitted = |charge| (0..20).filter(|_| fallback.admits(charge, NOW)).count();
+    assert_eq!([admitted(&given), admitted(&reset)], [3, 10]);
+}
+
+/// It was told as a new one, which began when the store was back.
+#[test]
+fn the_store_is_told_of_what_is_left_of_a_ban_and_of_none_that_is_over() {
+    let [minute, hour] = [60, 3600].map(Span::from_secs);
+    let ban = Algorithm::Ban(Ban::new(minute, hour).unwrap());
+    let later = NOW.plus(Span::from_secs(20));
+    for is_settled in [false, true] {
+        let (fallback, charge) = (fallback(), local(1, &ban));
+        assert!(fallback.admits(&charge, NOW));
+        assert!(fallback.all_owed(NOW).is_empty(), "it was only asked for");
+        if is_settled {
+            // The store could not be told at once.
+            fallback.settle(&charge, 1, 1, NOW);
+        } else {
+            let op = Op::Settle { reserved: 0, actual: 1, taken: NOW };
+            fallback.correct(&Correction { charge, source: Source::Local, op }, 1, NOW);
+        }
+        assert!(!fallback.admits(&charge, later));
+        for _ in 0..2 {
+            let mut debts = fallback.all_owed(later);
+            let debt = debts.pop().expect("there is one");
+            let Algorithm::Ban(told) = &debt.algorithm else { panic!("it is a ban") };
+            assert_eq!((told.first(), told.longest()), (Span::from_secs(40), hour));
+            fallback.not_counted(debt, later);
+        }
+        assert!(fallback.all_owed(NOW.plus(minute)).is_empty());
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use redis::{Pipeline, Value};
 
-use super::super::batch::{Call, Repeat};
+use super::super::batch::{Answer, Call, Repeat};
 use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
 use super::super::wire::Wire;
@@ -114,9 +114,15 @@ async fn send(
             Err(StoreError::Refused(Refusal::NoScript, _)) if round == Round::First => {
                 unknown.push(group);
             }
-            answer => {
-                tally.add(answer.as_ref().err());
-                finish(group, answer, &mut tally.again);
+            Ok(answers) => {
+                tally.add(refusal(&answers));
+                for (call, answer) in group.into_iter().zip(answers) {
+                    call.answer.keep(answer);
+                }
+            }
+            Err(error) => {
+                tally.add(Some(&error));
+                fail(group, &error, &mut tally.again);
             }
         }
     }
@@ -148,37 +154,40 @@ fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize
     (commands, leading)
 }
 
-/// A list of `count` strings.
-fn strings(answer: Value, count: usize) -> Result<Vec<Bytes>, StoreError> {
-    let Value::Array(items) = answer.extract_error()? else {
-        return Err(StoreError::Garbage("it is no list"));
+/// A list of `count` strings, some of which may be errors instead.
+fn strings(answer: Value, count: usize) -> Result<Vec<Answer>, StoreError> {
+    let items = match answer {
+        Value::Array(items) => items,
+        other => {
+            other.extract_error()?;
+            return Err(StoreError::Garbage("it is no list"));
+        }
     };
     if items.len() != count {
         return Err(StoreError::Garbage("the list is not as long as the batch"));
     }
-    let string = |item| match item {
+    let string = |item: Value| match item.extract_error()? {
         Value::BulkString(bytes) => Ok(Bytes::from(bytes)),
         _ => Err(StoreError::Garbage("the list does not hold strings")),
     };
-    items.into_iter().map(string).collect()
+    Ok(items.into_iter().map(string).collect())
 }
 
-fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>, again: &mut Vec<Call>) {
-    match answer {
-        Ok(strings) => {
-            for (call, string) in group.into_iter().zip(strings) {
-                call.answer.keep(Ok(string));
-            }
-        }
-        Err(error) => {
-            let is_lost = matches!(error, StoreError::Lost(_));
-            for call in group {
-                if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
-                    again.push(call);
-                } else {
-                    call.answer.keep(Err(error.clone()));
-                }
-            }
+/// What the answers say against the server. What the script meets at one call alone
+/// says nothing against it.
+fn refusal(answers: &[Answer]) -> Option<&StoreError> {
+    let is_of_call = |it: &StoreError| matches!(it, StoreError::Refused(Refusal::Other, _));
+    answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| !is_of_call(it))
+}
+
+/// Tells all calls of a group that they have no answer.
+fn fail(group: Group, error: &StoreError, again: &mut Vec<Call>) {
+    let is_lost = matches!(error, StoreError::Lost(_));
+    for call in group {
+        if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
+            again.push(call);
+        } else {
+            call.answer.keep(Err(error.clone()));
         }
     }
 }

@@ -1,6 +1,9 @@
 -- Bans, as `Ban` has them: the end is when they are forgotten. Stored are how
 -- long before it the last one is over, and how many they are.
 
+-- What passes when no ban lasts is not counted.
+local UNLIMITED = 549755813887
+
 local function ban()
   local kind = {}
   function kind.read(charge, body, at)

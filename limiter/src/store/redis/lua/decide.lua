@@ -4,13 +4,23 @@
 local PEEK, TAKE, LEASE, GIVE, OWE, RENEW, RESET, RESET_ALL, CANCEL = 0, 1, 2, 3, 4, 5, 6, 7, 8
 -- The heads of charges of long logs are not less.
 local LONG = 240
+-- What has ended is kept for so long: a clock that is set back by less finds nothing
+-- forgotten.
+local GRACE = 1000000
+-- A longer value lies in several pieces.
+local COMPACT = 64
 
 -- Made when first needed: a script seldom needs more than one.
-local MAKERS = {
-  sliding_window, sub_windows, fixed_window, sliding_log, levels, levels, nil, ban, concurrency,
-  [15] = long_log,
-}
 local kinds = {}
+local function make(number)
+  local define = number == 1 and define_sliding_window or number == 2 and define_sub_windows
+    or number == 3 and define_fixed_window or number == 4 and define_sliding_log
+    or number <= 6 and define_levels or number == 8 and define_ban
+    or number == 9 and define_concurrency or define_long_log
+  local kind = define(read, write, read_two, write_two, product_over, begin_state, slide)(number)
+  kinds[number] = kind
+  return kind
+end
 
 -- The charges of a body, and its fields' keys, names, values and last charges. To
 -- make tables is slow, so the next body uses them again. What a charge says is
@@ -31,11 +41,7 @@ local function read_charge(charge, body, at)
   local head = byte(body, at + 3)
   local third = head % 16
   local number = (head - third) / 16
-  local kind = kinds[number]
-  if not kind then
-    kind = MAKERS[number](number)
-    kinds[number] = kind
-  end
+  local kind = kinds[number] or make(number)
   local op
   charge.kind, charge.third = kind, third
   charge.prefix, op, charge.binding, charge.cost, at = unpack_bytes('<c4BBI6', body, at)

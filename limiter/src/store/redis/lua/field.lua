@@ -6,27 +6,12 @@
 -- name and their number.
 --
 -- What several bodies of a call share is read once, and written once at its end.
---
--- A state is: the counter's id (3 bytes); a head of one byte, the kind times 16
--- and a third of the exponent e; its end, in units of 2^e microseconds since
--- 2025-01-01 and rounded up, in 4 bytes, or in 6 where a unit is shorter than a
--- quarter of a second; then as many numbers as its kind has; then, for some
--- kinds, a block of bytes whose length is the last number. From its end on a
--- state is surely worth nothing. So what is over can be told, and removed,
--- without knowing its policy; and a window is told by its end.
 
-local call = redis.call
-
-local EPOCH = 1735689600000000
--- What ends later, in the year 2060, is said to end here: it fits into four bytes.
+-- What ends later is said to end here.
 local LATEST = 2861589506580480
 -- A clock that is set back by less than this finds nothing forgotten.
 local GRACE = 1000000
--- A bucket lives for half an hour after its last state, in milliseconds. How long
--- it will is looked up when a state ends in a later one of these steps than the
--- one before, in microseconds, and set again if it is not enough: so it is never
--- less than five minutes.
-local LINGER, ENOUGH = 1800000, 1200000
+-- How long a key lives is looked up when a state ends in a later one of these steps.
 local STEP = 900000000
 -- One of so many writes looks for what is over, at most once in a call: one that
 -- makes a field among so many, and another one only if of a few that it tries so
@@ -38,30 +23,8 @@ local TRIES, TOO_MANY = 8, 2
 -- read more would take too long, so the last one has all the rest.
 local COMPACT, MOST_PIECES = 64, 10
 
--- By kind, how many numbers a state has after its end.
-local NUMBERS = { 2, 2, 1, 4, 3, 3, 1, 2, 3 }
--- The kinds of which the last number is the length of a block.
-local HAS_BLOCK = { [2] = true, [4] = true, [7] = true, [9] = true }
-
--- When the state at `from` ends, by the third of its exponent, and where its
--- numbers begin. A value that ends too early ends the state, too.
-local function end_of(value, from, third)
-  if third >= 6 and from + 7 <= #value then
-    return EPOCH + unpack_bytes('<I4', value, from + 4) * 8 ^ third, from + 8
-  elseif third < 6 and from + 9 <= #value then
-    return EPOCH + unpack_bytes('<I6', value, from + 4) * 8 ^ third, from + 10
-  end
-  return 0, #value + 1
-end
-
--- How a state with this id and head begins that ends then, or a part of a unit
--- later; and when it does.
-local function begin_state(prefix, third, ends)
-  local unit = 8 ^ third
-  ends = min(ends, LATEST)
-  ends = max(EPOCH, ends + (EPOCH - ends) % unit)
-  return pack_bytes(third >= 6 and '<c4I4' or '<c4I6', prefix, (ends - EPOCH) / unit), ends
-end
+-- By kind, how many numbers a state has after its end, in one byte for each.
+local NUMBERS = '\2\2\1\4\3\3\1\2\3'
 
 -- When the state at `from` ends, and where the next one begins. What cannot be
 -- read, or ends when no state does, has ended, and nothing comes after it.
@@ -69,7 +32,8 @@ local function skip(value, from)
   local head = byte(value, from + 3) or 0
   local third = head % 16
   local kind = (head - third) / 16
-  if not NUMBERS[kind] then
+  local numbers = kind > 0 and byte(NUMBERS, kind)
+  if not numbers then
     return 0, #value + 1
   end
   local ends, at = end_of(value, from, third)
@@ -77,10 +41,11 @@ local function skip(value, from)
     return 0, #value + 1
   end
   local number
-  for _ = 1, NUMBERS[kind] do
+  for _ = 1, numbers do
     number, at = read(value, at)
   end
-  return ends, HAS_BLOCK[kind] and at + number or at
+  -- Of these kinds the last number is the length of a block.
+  return ends, (kind == 2 or kind == 4 or kind == 7 or kind == 9) and at + number or at
 end
 
 -- Where the state with this id and head begins, if there is one. It is looked
@@ -99,8 +64,7 @@ local function find(value, prefix, expected)
   end
 end
 
--- The fields that are needed more than once in this call, by key and name, if a key
--- is.
+-- The fields that several bodies of this call may need, by key and name, if a key is.
 local shared
 
 -- What few calls need: to define functions takes time.
@@ -229,6 +193,13 @@ local function define_rare()
   rare = { whole = whole, store = store, clean = clean, fetch_shared = fetch_shared }
 end
 
+local function rarely()
+  if not rare then
+    define_rare()
+  end
+  return rare
+end
+
 -- A field's value from now on, by what this call has done so far.
 local function fetch(key, name)
   local fields = shared and shared[key]
@@ -236,25 +207,19 @@ local function fetch(key, name)
     return rare.fetch_shared(fields, key, name)
   end
   local value = call('HGET', key, name) or ''
-  if byte(value, -1) == 255 then
-    if not rare then
-      define_rare()
-    end
-    return rare.whole(key, name, value)
-  end
-  return value
-end
-
--- Makes sure that a key lives until `ends`. When it is not used any more, it goes
--- as a whole.
-local function live_until(key, ends, now)
-  local needed = ceil((ends - now) / 1000)
-  if call('PTTL', key) < needed + ENOUGH then
-    call('PEXPIRE', key, needed + LINGER)
-  end
+  return byte(value, -1) == 255 and rarely().whole(key, name, value) or value
 end
 
 local has_cleaned = false
+
+-- One of so many writes of a field, which ended at `ended` before, looks for what is
+-- over.
+local function clean(key, name, ended, now)
+  if not has_cleaned and (now + byte(name)) % CLEAN_EVERY == 0 then
+    has_cleaned = true
+    rarely().clean(key, ended + GRACE <= now, now)
+  end
+end
 
 -- Keeps a field from now on, whose states end at `ends` now and ended at `ended`
 -- before: at once, or at the end of the call if other bodies may need it.
@@ -269,22 +234,34 @@ local function keep(key, name, value, before, ends, ended, now)
     return
   elseif value == before then
     return
-  end
-  local is_long = value == '' or #value > COMPACT or #before > COMPACT
-  local cleans = not has_cleaned and value ~= '' and (now + byte(name)) % CLEAN_EVERY == 0
-  if (is_long or cleans) and not rare then
-    define_rare()
-  end
-  if is_long then
-    rare.store(key, name, value, before)
+  elseif value == '' or #value > COMPACT or #before > COMPACT then
+    rarely().store(key, name, value, before)
   else
     call('HSET', key, name, value)
   end
-  if value ~= '' and ends - ends % STEP > ended then
-    live_until(key, ends, now)
-  end
-  if cleans then
-    has_cleaned = true
-    rare.clean(key, ended + GRACE <= now, now)
+  if value ~= '' then
+    if ends - ends % STEP > ended then
+      live_until(key, ends, now)
+    end
+    clean(key, name, ended, now)
   end
 end
+
+-- The fields of these keys are kept at the end of the call.
+local function share(keys)
+  rarely()
+  shared = keys
+end
+
+-- It is the end.
+local function finish(now)
+  local keys = shared
+  shared = nil
+  for key, fields in pairs(keys) do
+    for name, it in pairs(fields) do
+      keep(key, name, it.value, it.before, it.ends, it.ended, now)
+    end
+  end
+end
+
+return fetch, keep, find, skip, clean, share, finish

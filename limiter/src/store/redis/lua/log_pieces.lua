@@ -13,6 +13,8 @@
 -- In one call a log is read once and written once. A piece that is missing counts
 -- as one entry at its end.
 
+local function long_log()
+
 -- The newest entry and its units; all units; the number of the first piece; the
 -- time of the first entry that counts, and where it is in its piece; the time of
 -- the last entry in the unfinished piece, and its units; the bytes of the records.
@@ -26,6 +28,8 @@ local NUMBERS_OF_PIECES = 16777216
 local OUTLIVES, SOON, MOVED = 60000, 30000, 15000000
 
 local PEEK, GIVE, RESET_ALL, CANCEL = 0, 3, 7, 8
+-- No log is newer.
+local LATEST = 2861589506580480
 
 local function clear(log)
   for i = 0, log.count - 1 do

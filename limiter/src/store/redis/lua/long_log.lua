@@ -240,3 +240,4 @@ function kind.commit(now)
 end
 
 return kind
+end

@@ -5,16 +5,15 @@
 -- rounds is less than one part. Quotients are had from remainders, n - n % d
 -- over d, because math.floor() takes several times as long; -n % d is what is
 -- missing to the next multiple.
-
-local byte, char, sub, concat = string.byte, string.char, string.sub, table.concat
-local find_text = string.find
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
-local unpack_bytes, pack_bytes = struct.unpack, struct.pack
+--
+-- The script runs from its first line in every call, and to define a function
+-- takes time, above all one that uses locals around it: for each of them an object
+-- is made. So the functions that each call defines use none.
 
 -- A number of variable length (LEB128: seven bits a byte, the lowest first)
 -- and where the next begins. A text that ends too early reads as if zeros followed.
 local function read(text, at)
-  local first, second, third, fourth = byte(text, at, at + 3)
+  local first, second, third, fourth = string.byte(text, at, at + 3)
   if not second or first < 128 then
     return first or 0, at + 1
   end
@@ -29,52 +28,33 @@ local function read(text, at)
   number, at = number + fourth % 128 * 2097152, at + 4
   local place = 268435456
   while fourth and fourth >= 128 do
-    fourth = byte(text, at) or 0
+    fourth = string.byte(text, at) or 0
     number, place, at = number + fourth % 128 * place, place * 128, at + 1
   end
   return number, at
 end
 
--- Two numbers, most of which are small, and where the next begins.
-local function read_two(text, at)
-  local first, second = byte(text, at, at + 1)
-  if second and first < 128 and second < 128 then
-    return first, second, at + 2
-  end
-  first, at = read(text, at)
-  second, at = read(text, at)
-  return first, second, at
-end
-
 -- A number as bytes.
 local function write(number)
-  if number < 128 then
-    return char(number)
-  end
   local first = number % 128
+  if number < 128 then
+    return string.char(first)
+  end
   number = (number - first) / 128
   if number < 128 then
-    return char(first + 128, number)
+    return string.char(first + 128, number)
   end
   local second = number % 128
   number = (number - second) / 128
   if number < 128 then
-    return char(first + 128, second + 128, number)
+    return string.char(first + 128, second + 128, number)
   end
-  local third = number % 128
-  number = (number - third) / 128
-  if number < 128 then
-    return char(first + 128, second + 128, third + 128, number)
+  local text = string.char(first + 128, second + 128)
+  while number >= 128 do
+    local digit = number % 128
+    text, number = text .. string.char(digit + 128), (number - digit) / 128
   end
-  return char(first + 128, second + 128, third + 128) .. write(number)
-end
-
--- Two numbers as bytes.
-local function write_two(first, second)
-  if first < 128 and second < 128 then
-    return char(first, second)
-  end
-  return write(first) .. write(second)
+  return text .. string.char(number)
 end
 
 -- Quotient and remainder of a * b / divisor, for a < 2^42, b and the divisor
@@ -89,10 +69,10 @@ local function product_over(a, b, divisor)
   local quotient, remainder, place = 0, 0, 4398046511104
   repeat
     place = place / 64
-    local digit = floor(a / place)
+    local digit = math.floor(a / place)
     a = a - digit * place
     local part = remainder * 64 + digit * b
-    local fits = floor(part / divisor)
+    local fits = math.floor(part / divisor)
     quotient = quotient * 64 + fits
     remainder = part - fits * divisor
   until place == 1

@@ -2,29 +2,8 @@
 -- told by when they end; a state ends with the next window if this one counts
 -- something, or with this one.
 
--- The window at present, how much of it is left, and the units of it and of the
--- one before; by a state that ends then, with these units.
-local function slide(now, length, ends, current, previous)
-  local left = -now % length
-  local window, last = now + left, ends - ends % length
-  if last <= now then
-    return window, left, 0, 0
-  end
-  local stored = current > 0 and last - length or last
-  if stored < window then
-    return window, left, 0, current
-  elseif stored > window then -- The clock ran backwards: nothing has faded yet.
-    return stored, length, current, previous
-  end
-  return window, left, current, previous
-end
-
 -- What still counts of the units of the window before, rounded up.
 local function fading(previous, left, length)
-  local product = previous * left
-  if product < 4503599627370496 then
-    return (product + -product % length) / length
-  end
   local units, rest = product_over(previous, left, length)
   return rest > 0 and units + 1 or units
 end

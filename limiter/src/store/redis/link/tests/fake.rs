@@ -78,6 +78,29 @@ fn a_refusal_is_told_as_what_it_is_and_counts_against_the_server() {
     });
 }
 
+/// Of all others in a batch it says nothing.
+#[test]
+fn an_error_in_the_place_of_an_answer_is_that_of_one_call_unless_it_is_the_server_s() {
+    run(async {
+        for (line, expected, counts) in [
+            ("WRONGTYPE Operation against a key of another kind", Refusal::Other, false),
+            ("READONLY You can't write against a read only replica.", Refusal::ReadOnly, true),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Refusal::OutOfMemory, true),
+        ] {
+            let server = FakeServer::start(Manner::Echo).await;
+            let link = linked(server.topology(), PATIENCE).await;
+            server.behave(Manner::Bytes(format!("*2\r\n$1\r\na\r\n-{line}\r\n")));
+            let (first, second) = tokio::join!(link.ask("k", "a"), link.ask("k", "b"));
+            assert_eq!(first, Ok("a".into()), "{line}");
+            match second {
+                Err(StoreError::Refused(refusal, _)) => assert_eq!(refusal, expected),
+                other => panic!("{line}: {other:?}"),
+            }
+            assert_eq!(link.health().failed > 0, counts, "{line}: {:?}", link.health());
+        }
+    });
+}
+
 #[test]
 fn a_redirection_names_the_other_node_and_says_nothing_against_this_one() {
     run(async {
