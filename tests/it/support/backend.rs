@@ -1,5 +1,5 @@
-//! A backend that is a real server: HTTP/1.1, HTTP/2, or whatever ALPN says,
-//! with a stop that loses nothing, and a return on the same port.
+//! A backend that is a real server: HTTP/1.1, HTTP/2, or the protocol that ALPN selects. It
+//! can stop gracefully and start again on the same port.
 
 use std::net::{SocketAddr, TcpListener};
 use std::pin::pin;
@@ -24,19 +24,19 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Reserved;
 
-/// What a backend speaks.
+/// The protocol of a backend.
 #[derive(Clone)]
 pub(crate) enum Speaks {
     Http1,
-    /// With so many streams at once on each connection.
+    /// With this many streams at once on each connection.
     Http2 {
         max_streams: u32,
     },
-    /// What is agreed upon, with this configuration.
+    /// The protocol that ALPN selects, with this configuration.
     Tls(Arc<rustls::ServerConfig>),
 }
 
-/// A request as it came.
+/// A request as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) version: Version,
@@ -49,9 +49,9 @@ pub(crate) struct Seen {
 #[derive(Default)]
 struct Counts {
     connections: AtomicUsize,
-    /// Requests whose head has come.
+    /// Requests whose head has arrived.
     begun: AtomicUsize,
-    /// Requests that ended before they were answered.
+    /// Requests that ended before their response.
     abandoned: AtomicUsize,
     seen: Mutex<Vec<Seen>>,
 }
@@ -86,7 +86,8 @@ impl Backend {
         self.running = Some((stop, thread));
     }
 
-    /// Accepts nothing more, answers what it has, and closes all connections.
+    /// Stops accepting, responds to all requests that have arrived, and closes all
+    /// connections.
     pub(crate) fn stop(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             stop.send_replace(true);
@@ -94,7 +95,7 @@ impl Backend {
         }
     }
 
-    /// Comes back on the same port.
+    /// Starts again on the same port.
     pub(crate) fn restart(&mut self) {
         self.run(self.reserved.listen());
     }
@@ -115,7 +116,7 @@ impl Backend {
         self.counts.abandoned.load(Ordering::SeqCst)
     }
 
-    /// All requests that came so far.
+    /// All requests so far.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.counts.seen.lock().expect("no thread panics with it").clone()
     }
@@ -210,7 +211,7 @@ async fn serve_http2<T>(
     let _ = connection.await;
 }
 
-/// Counts a request that is dropped before it was answered.
+/// Counts a request that is dropped before its response.
 struct Pending(Option<Arc<Counts>>);
 
 impl Drop for Pending {

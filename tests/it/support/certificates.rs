@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 
-/// Files in PEM: an authority, and what it has signed for a server and a client.
+/// Files in PEM: an authority, and the certificates that it has signed for a server and a
+/// client.
 #[derive(Debug)]
 pub(crate) struct Certificates {
     directory: PathBuf,
-    /// The directory, where it goes with this value.
+    /// The directory, if it is removed with this value.
     _temporary: Option<TempDir>,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -35,14 +36,14 @@ impl Certificates {
         made
     }
 
-    /// Makes them in a directory that goes with them.
+    /// Makes them in a directory that is removed with them.
     pub(crate) fn temporary(server: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let made = Self::make(directory.path(), server);
         Self { _temporary: Some(directory), ..made }
     }
 
-    /// One more for this name, in files that are called like it, and its key.
+    /// Another certificate for this name, and its key, in files with that name.
     pub(crate) fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
         let file = |end: &str| self.directory.join(format!("{name}{end}"));
         let (certificate, key) = (file(".pem"), file("-key.pem"));

@@ -1,4 +1,4 @@
-//! A client: one connection, and whatever bytes a test wants to send on it.
+//! A client: one connection, and the bytes that a test sends on it.
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -55,7 +55,7 @@ impl Client {
         let _ = self.try_send(bytes);
     }
 
-    /// The same, where the other side must not have closed.
+    /// The same. The other side must not have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
@@ -79,26 +79,26 @@ impl Client {
         read_chunk(&mut self.stream)
     }
 
-    /// The next `count` bytes, whatever they are.
+    /// The next `count` bytes.
     pub(crate) fn exactly(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).expect("so many bytes");
         bytes
     }
 
-    /// Says that nothing more comes, or will be read.
+    /// Closes one or both directions of the connection.
     pub(crate) fn shutdown(&mut self, how: Shutdown) {
         self.stream.get_mut().shutdown(how).expect("the connection is open");
     }
 
-    /// Whatever comes until the connection ends, however it ends.
+    /// All bytes until the connection ends in any way.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
         let _ = self.stream.read_to_end(&mut rest);
         rest
     }
 
-    /// Says that no more comes, and goes on reading.
+    /// Closes the sending direction. The client can still read.
     pub(crate) fn finish(&mut self) {
         let _ = self.stream.get_mut().shutdown(Shutdown::Write);
     }

@@ -1,4 +1,4 @@
-//! An endpoint of HTTP/2 that says frame by frame what a test wants.
+//! An endpoint of HTTP/2 that sends the frames of a test.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,8 +15,8 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Gives each frame that comes to `answer`, with the number of its connection,
-    /// from 0 on, and sends what it returns.
+    /// Passes each received frame to `answer`, with the number of its connection, counted
+    /// from 0, and sends the bytes that `answer` returns.
     pub(crate) fn answering(
         answer: impl Fn(usize, &Frame) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
@@ -31,8 +31,8 @@ impl Endpoint {
         })
     }
 
-    /// Gives each connection to `serve`, with its number and a function that
-    /// remembers a frame; the connection closes when it returns.
+    /// Passes each connection to `serve`, with its number and a function that records a
+    /// frame. The connection is closed when `serve` returns.
     pub(crate) fn serving(
         serve: impl Fn(usize, &mut Frames, &dyn Fn(Frame)) + Send + Sync + 'static,
     ) -> Self {
@@ -55,22 +55,22 @@ impl Endpoint {
         Self { address, frames, connections }
     }
 
-    /// As a configuration names it.
+    /// Its URL for a configuration.
     pub(crate) fn url(&self) -> String {
         format!("h2c://{}", self.address)
     }
 
-    /// All frames that came so far, on whichever connection.
+    /// All frames so far, of all connections.
     pub(crate) fn frames(&self) -> Vec<Frame> {
         self.frames.lock().expect("no thread panics with it").clone()
     }
 
-    /// Frames of this type that came so far.
+    /// The number of frames of this type so far.
     pub(crate) fn count(&self, kind: u8) -> usize {
         self.frames().iter().filter(|frame| frame.kind == kind).count()
     }
 
-    /// How many connections were opened so far.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }

@@ -1,7 +1,7 @@
-//! A client of HTTP/2 over plain TCP: whatever frames a test makes, byte by byte.
+//! A client of HTTP/2 over plain TCP, which sends the frames of a test byte by byte.
 //!
-//! Its heads are literals without an index (RFC 7541, section 6.2.2), so that no
-//! library stands between a test and what it wants to say.
+//! Its heads are literals without an index (RFC 7541, section 6.2.2), so that a test needs
+//! no library for them.
 
 use std::io::{self, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -40,7 +40,7 @@ pub(crate) const REFUSED_STREAM: u32 = 7;
 pub(crate) const CANCEL: u32 = 8;
 pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 
-/// A frame as it came.
+/// A frame as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -49,16 +49,16 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// What becomes of a stream.
+/// The outcome of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// An answer with this status.
+    /// A response with this status.
     Status(u16),
     /// The stream is reset with this code.
     Reset(u32),
-    /// The connection is given up with this code.
+    /// The connection ends with a GOAWAY of this code.
     GoAway(u32),
-    /// The connection ends without a word.
+    /// The connection ends without a GOAWAY.
     Closed,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
     head(stream, &fields, true)
 }
 
-/// A whole answer with status 200 and no body.
+/// A whole response with status 200 and no body.
 pub(crate) fn ok(stream: u32) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &[0x88])
 }
@@ -155,7 +155,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// A connection on which nothing has been said.
+    /// A connection on which no bytes were sent.
     pub(crate) fn silent(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the gateway accepts connections");
         stream.set_read_timeout(Some(PATIENCE)).expect("it is a socket");
@@ -169,8 +169,8 @@ impl Frames {
         Self::with_settings(address, &[])
     }
 
-    /// The same with settings of one's own. The gateway may not index what it
-    /// sends: each head can be read without the ones before it.
+    /// The same with these settings. The gateway may not index the fields that it sends, so
+    /// that each head can be read without the heads before it.
     pub(crate) fn with_settings(address: SocketAddr, own: &[(u16, u32)]) -> Self {
         let mut connection = Self::silent(address);
         let all = [&[(HEADER_TABLE_SIZE, 0)], own].concat();
@@ -187,7 +187,7 @@ impl Frames {
         Ok(connection)
     }
 
-    /// Exactly these bytes. False: the gateway does not take them any more.
+    /// Sends exactly these bytes. Returns false if the gateway does not accept them any more.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.get_mut().write_all(bytes).is_ok()
     }
@@ -207,7 +207,7 @@ impl Frames {
         Ok(Some(Frame { kind, flags, stream: u32::from_be_bytes(stream), payload }))
     }
 
-    /// What becomes of a stream, or of the connection first.
+    /// The outcome of a stream, or of the connection if that ends first.
     pub(crate) fn outcome(&mut self, stream: u32) -> Outcome {
         while let Some(frame) = self.next().expect("the gateway says something in time") {
             match frame.kind {
@@ -220,7 +220,7 @@ impl Frames {
         Outcome::Closed
     }
 
-    /// Reads until the connection ends, and says whether it does.
+    /// Reads until the connection ends. Returns whether it does.
     pub(crate) fn ends(&mut self) -> bool {
         loop {
             match self.next() {

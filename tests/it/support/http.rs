@@ -1,5 +1,5 @@
-//! A client that is a real one: HTTP/1.1 or HTTP/2, over whatever transport, with
-//! bodies that stream and end with trailers.
+//! A real client: HTTP/1.1 or HTTP/2, over any transport, with bodies that stream and end
+//! with trailers.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub(crate) fn block_on<T>(test: impl Future<Output = T>) -> T {
     runtime.block_on(async { timeout(PATIENCE, test).await.expect("nothing takes longer") })
 }
 
-/// A body that is there at once.
+/// A body that is complete at once.
 pub(crate) fn whole(bytes: impl Into<Bytes>) -> Outgoing {
     Full::new(bytes.into()).boxed()
 }
@@ -58,7 +58,7 @@ pub(crate) fn request(method: &str, path: &str, body: Outgoing) -> Request<Outgo
     Request::builder().method(method).uri(uri).body(body).expect("a good request")
 }
 
-/// A response that has come to its end.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -120,14 +120,14 @@ impl Http {
         Ok(Self { sender: Sender::Http2(sender), connection: spawn_local(connection) })
     }
 
-    /// HTTP/2 over TCP, which both sides know without saying so.
+    /// HTTP/2 over TCP with prior knowledge.
     pub(crate) async fn prior_knowledge(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the gateway accepts connections");
         Self::http2(stream).await.expect("the gateway speaks HTTP/2")
     }
 
-    /// The head of the answer to a request; its body comes as it is read. Of
-    /// HTTP/2 the future does not hold the connection.
+    /// The head of the response to a request. Its body arrives as it is read. With HTTP/2 the
+    /// future does not keep the connection.
     pub(crate) fn send(
         &self,
         mut request: Request<Outgoing>,
@@ -153,25 +153,25 @@ impl Http {
         }
     }
 
-    /// The whole answer to a request.
+    /// The whole response to a request.
     pub(crate) async fn ask(&self, request: Request<Outgoing>) -> hyper::Result<Answer> {
         Answer::read(self.send(request).await?).await
     }
 
-    /// The whole answer to a `GET`, which must come.
+    /// The whole response to a `GET`, which must arrive.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask(request("GET", path, nothing())).await.expect("an answer")
     }
 
-    /// Waits until the connection has ended, and says how.
+    /// Waits until the connection has ended, and returns how.
     pub(crate) async fn ended(self) -> hyper::Result<()> {
-        // The sender lives on: it is the gateway that must close.
+        // The sender is kept, because the gateway must close the connection.
         let Self { sender: _sender, connection } = self;
         connection.await.expect("it does not panic")
     }
 }
 
-/// Waits until `condition` holds, while connections go on.
+/// Waits until `condition` holds, while the connections are driven.
 pub(crate) async fn soon(what: &str, mut condition: impl FnMut() -> bool) {
     let until = async {
         while !condition() {

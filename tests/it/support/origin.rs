@@ -1,4 +1,4 @@
-//! An origin: a backend that remembers what came, and answers as it is told.
+//! An origin: a backend that records requests and responds as a test says.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,16 +8,16 @@ use std::thread;
 
 use super::response::read_chunk;
 
-/// A request as it came to an origin.
+/// A request as an origin has received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
-    /// Request line and fields, as they came.
+    /// Request line and fields, as they were received.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
 
 impl Received {
-    /// All values of the fields of this name, whatever its capitals.
+    /// All values of the fields with this name, in any case.
     pub(crate) fn fields(&self, name: &str) -> Vec<&str> {
         let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         lines.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim()).collect()
@@ -36,8 +36,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Answers each request with the bytes that `answer` makes of it; the
-    /// connection is kept for the next one.
+    /// Responds to each request with the bytes that `answer` returns, and keeps the
+    /// connection.
     pub(crate) fn answering(answer: impl Fn(&Received) -> String + Send + Sync + 'static) -> Self {
         Self::serving(move |stream, read| {
             while let Some(request) = read() {
@@ -48,13 +48,13 @@ impl Origin {
         })
     }
 
-    /// Answers every request with 200 and `hello`.
+    /// Responds to every request with 200 and `hello`.
     pub(crate) fn hello() -> Self {
         Self::answering(|_| "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned())
     }
 
-    /// Gives each connection to `serve`, with a function that reads and
-    /// remembers the next whole request; the connection closes when it returns.
+    /// Passes each connection to `serve`, with a function that reads and records the next
+    /// whole request. The connection is closed when `serve` returns.
     pub(crate) fn serving(
         serve: impl Fn(&mut TcpStream, &mut dyn FnMut() -> Option<Received>) + Send + Sync + 'static,
     ) -> Self {
@@ -87,18 +87,18 @@ impl Origin {
         self.address
     }
 
-    /// All requests that came so far.
+    /// All requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().expect("no thread panics with it").clone()
     }
 
-    /// How many connections were opened so far.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
-/// The next whole request, or nothing at the connection's end.
+/// The next whole request, or none at the end of the connection.
 fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Received> {
     let mut request = Received { head: String::new(), body: Vec::new() };
     while !request.head.ends_with("\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Addresses that stay with a test while nothing listens on them.
+//! Addresses that are reserved for a test while nothing listens on them.
 
 use std::net::{SocketAddr, TcpListener};
 

@@ -1,12 +1,12 @@
-//! A response as it came over the wire.
+//! A response as it was received.
 
 use std::io::{self, BufRead};
 
-/// A response as it came over the wire.
+/// A response as it was received.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// In the order in which they came, names as they were written.
+    /// In the order in which they were received, with names as they were written.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     /// How the body was framed: `length`, `chunked`, `close` or `none`.
@@ -60,12 +60,12 @@ impl Response {
         Ok(Some(response))
     }
 
-    /// The value of the first field of this name, whatever its capitals.
+    /// The value of the first field with this name, in any case.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 
-    /// The value of a field that must be there and a number.
+    /// The value of a field that must exist and be a number.
     pub(crate) fn number(&self, name: &str) -> u64 {
         let value = self.field(name);
         let number = value.and_then(|value| value.parse().ok());

@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::Certificates;
 
-/// A client that trusts the authority of a test, and remembers its sessions.
+/// A client that trusts the authority of a test, and keeps its TLS sessions.
 #[derive(Clone)]
 pub(crate) struct TlsClient(Arc<ClientConfig>);
 
@@ -26,7 +26,7 @@ impl TlsClient {
         Self::new(made, protocols, &[&TLS13, &TLS12], None)
     }
 
-    /// Speaks no version but this.
+    /// Supports only this version.
     pub(crate) fn speaking(
         made: &Certificates,
         version: &'static SupportedProtocolVersion,
@@ -34,7 +34,7 @@ impl TlsClient {
         Self::new(made, &["http/1.1"], &[version], None)
     }
 
-    /// Shows this certificate, which has this key.
+    /// Presents this certificate, which has this key.
     pub(crate) fn showing(made: &Certificates, certificate: &Path, key: &Path) -> Self {
         Self::new(made, &["http/1.1"], &[&TLS13, &TLS12], Some((certificate, key)))
     }
@@ -72,7 +72,7 @@ impl TlsClient {
         self.over(TcpStream::connect(address).await?, name).await
     }
 
-    /// The same over a transport that is there already.
+    /// The same over an existing transport.
     pub(crate) async fn over<T>(&self, transport: T, name: &str) -> io::Result<TlsStream<T>>
     where
         T: AsyncRead + AsyncWrite + Unpin,
