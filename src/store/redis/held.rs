@@ -31,11 +31,17 @@ const LEAST_LIMIT: u64 = 32;
 /// them for 15 s.
 const HEARD_FOR: Span = Span::from_secs(10);
 
+/// How keys are found. In tests the order of the table is the same in each run.
+#[cfg(not(test))]
+type Hashing = std::hash::RandomState;
+#[cfg(test)]
+type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
 /// What one worker holds in flight. It is bounded by the requests that it has
 /// under way.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    counters: HashMap<Key, Holding>,
+    counters: HashMap<Key, Holding, Hashing>,
     renewed: Timestamp,
     /// Whether any of the counters is in doubt.
     doubts: bool,

@@ -120,11 +120,11 @@ fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
             let is_done = question.done.is_some();
             match part.ask {
                 Ask::Charge(units) if is_lost => less += units,
-                Ask::Give { cost, .. } if !is_done => more += cost,
+                Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done => more += cost,
                 Ask::Lease(_) | Ask::Take(_) => {
                     let taken =
                         question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
-                    let (fewer, further) = take_in_doubt(question, ledger, taken);
+                    let (fewer, further) = take_in_doubt(journal, question, ledger, taken);
                     less += fewer;
                     more += further;
                 }
@@ -136,7 +136,12 @@ fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
 }
 
 /// The same for a question that took so many units.
-fn take_in_doubt(question: &Question, ledger: &Ledger, taken: u64) -> (u64, u64) {
+fn take_in_doubt(
+    journal: &Journal,
+    question: &Question,
+    ledger: &Ledger,
+    taken: u64,
+) -> (u64, u64) {
     let of_request = |event: &&Event| event.request.is_some() && event.request == question.request;
     let admitted = ledger.events.iter().find(of_request).and_then(|event| match event.what {
         What::Admitted { cost, is_gone } => Some((cost, event.source, is_gone)),
@@ -145,11 +150,18 @@ fn take_in_doubt(question: &Question, ledger: &Ledger, taken: u64) -> (u64, u64)
     match admitted {
         // The store has said so itself. What it took beside the cost is leased.
         Some((cost, Source::Store, _)) => (0, taken.saturating_sub(cost)),
-        // It was asked, and then judged here: it may count it, or not.
-        Some((cost, ..)) if question.is_sent && taken == 0 => (cost, 0),
+        // It was asked, and then judged here. Where its answer came late, the node has
+        // heard that it was not counted, and has the store count it.
+        Some((cost, ..)) if question.is_sent && taken == 0 && question.heard.is_none() => (cost, 0),
         Some(_) => (0, 0),
-        // It took what nobody was told of.
-        None => (0, taken),
+        // It took what nobody was told of. A refused request gives it back when it hears
+        // of it, which is a question of its own.
+        None => {
+            let decided = question.request.and_then(|it| journal.requests[it].decided.as_ref());
+            let is_refused = decided.is_some_and(|made| !made.admitted);
+            let is_given_back = is_refused && question.heard.is_some();
+            (0, if is_given_back { 0 } else { taken })
+        }
     }
 }
 
