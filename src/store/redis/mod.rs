@@ -32,6 +32,7 @@ pub mod fuzzing;
 mod held;
 mod here;
 mod invalidation;
+mod latch;
 mod late;
 pub mod layout;
 mod link;

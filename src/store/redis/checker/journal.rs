@@ -222,6 +222,12 @@ impl Journal {
             let made = request.decided.as_ref().map(|it| (it.at, it.made_us, &it.answers));
             hasher.write(format!("{made:?} {:?}", request.gone_us).as_bytes());
         }
+        for Outcome { refused, at, before, taken } in &self.outcomes {
+            hasher.write(format!("{refused} {at} {before:?} {taken:?}").as_bytes());
+        }
+        for it in &self.samples {
+            hasher.write(format!("{} {:?} {}", it.at_us, it.key.counter, it.used).as_bytes());
+        }
         hasher.finish()
     }
 

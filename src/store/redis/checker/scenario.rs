@@ -193,6 +193,15 @@ impl Scenario {
         self.has(|it| matches!(it, Trouble::CrashNode { .. }))
     }
 
+    /// Whether what a node has in flight when it ends may stay counted until its lease is
+    /// over: of a node that crashes, and of one that stops while a server does not hear it.
+    pub(super) fn may_leave_flights(&self) -> bool {
+        let stops = self.has(|it| matches!(it, Trouble::StopNode { .. }));
+        let is_other =
+            |it: &Trouble| !matches!(it, Trouble::StopNode { .. } | Trouble::StartNode { .. });
+        self.has_crashes() || self.forgets() || stops && self.has(is_other)
+    }
+
     pub(super) fn has_departures(&self) -> bool {
         self.clients.iter().any(|client| client.leaves_one_in > 0)
     }

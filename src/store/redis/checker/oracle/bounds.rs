@@ -11,6 +11,9 @@ use crate::store::Source;
 use crate::store::redis::codec::Ask;
 use crate::terms::StoreMode;
 
+/// So soon what a node is told is gone by, and what it knew before is sent.
+const LEARNT_US: u64 = 2_000_000;
+
 /// Never more than the limit, by what the mode allows above it, and by the
 /// shares of the nodes that judged alone.
 pub(super) fn at_once(
@@ -23,7 +26,8 @@ pub(super) fn at_once(
         return None;
     }
     let (mut count, mut alone) = (Count::new(&counted.algorithm), Alone::default());
-    let allowed = by_mode(scenario, counted) + forgotten(scenario, journal, counted);
+    let (mode, forgotten) = (by_mode(scenario, counted), forgotten(scenario, journal, counted));
+    let acquainted_us = acquainted_us(scenario, journal, counted);
     // A clock that follows another one runs faster for a while, or slower, and
     // so do the windows of a node that judges alone.
     let times = if scenario.has(|it| matches!(it, Trouble::Jump { .. })) { 2 } else { 1 };
@@ -37,8 +41,10 @@ pub(super) fn at_once(
             continue;
         }
         alone.note(journal, counted, event);
-        let (used, allowed) =
-            (count.used(event.at_us), allowed + times * alone.allowed(counted, event.at_us));
+        let is_acquainted = acquainted_us.is_some_and(|us| us <= event.at_us);
+        let mode = if is_acquainted { acquainted(scenario, counted) } else { mode };
+        let allowed = mode + forgotten + times * alone.allowed(counted, event.at_us);
+        let used = count.used(event.at_us);
         if used > allowed {
             let how = format!(
                 "{used} units of {counted:?} count, where {allowed} may (request {:?})",
@@ -63,6 +69,32 @@ fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
         },
         // About one limit above it, and a unit for each ledger: a node has one.
         StoreMode::WriteBack => 2 * capacity + u64::try_from(scenario.nodes).expect("a few nodes"),
+    }
+}
+
+/// What `write_back` allows where each node knows of the others: half a limit more,
+/// of which each node has its part. A node that is alone admits nothing above it.
+fn acquainted(scenario: &Scenario, counted: &Counted) -> u64 {
+    let capacity = counted.algorithm.capacity();
+    if scenario.nodes > 1 { capacity + capacity / 2 } else { capacity }
+}
+
+/// Since when that is so, in a run in which nothing goes wrong: since so long that
+/// what was admitted before counts no more.
+fn acquainted_us(scenario: &Scenario, journal: &Journal, counted: &Counted) -> Option<u64> {
+    if counted.terms.mode != StoreMode::WriteBack || !scenario.is_calm() {
+        return None;
+    }
+    let all = u64::try_from(scenario.nodes).expect("a few nodes");
+    let told = |node| {
+        let mut told = journal.alive.iter().filter(|(_, to, alive)| (*to, *alive) == (node, all));
+        told.next().map(|(at_us, ..)| *at_us)
+    };
+    let told: Option<Vec<u64>> = (0..scenario.nodes).map(told).collect();
+    let window_us = counted.algorithm.window().as_micros();
+    match scenario.nodes {
+        1 => Some(0),
+        _ => Some(told?.into_iter().max()? + 2 * window_us + LEARNT_US),
     }
 }
 
