@@ -9,6 +9,7 @@ use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
+use crate::store::write_back::Ledger as Accounts;
 use crate::terms::StoreMode;
 
 /// So soon what a node is told is gone by, and what it knew before is sent.
@@ -82,7 +83,10 @@ fn acquainted(scenario: &Scenario, counted: &Counted) -> u64 {
 /// Since when that is so, in a run in which nothing goes wrong: since so long that
 /// what was admitted before counts no more.
 fn acquainted_us(scenario: &Scenario, journal: &Journal, counted: &Counted) -> Option<u64> {
-    if counted.terms.mode != StoreMode::WriteBack || !scenario.is_calm() {
+    // Of other algorithms `write_back` does not count ahead.
+    let is_ahead = matches!(counted.terms.mode, StoreMode::WriteBack)
+        && Accounts::counts(&counted.algorithm);
+    if !is_ahead || !scenario.is_calm() {
         return None;
     }
     let all = u64::try_from(scenario.nodes).expect("a few nodes");
