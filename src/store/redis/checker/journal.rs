@@ -30,6 +30,8 @@ pub(super) struct Journal {
     pub(super) ended: Vec<(usize, u64)>,
     /// Decisions under way.
     open: usize,
+    /// Decisions that were told and corrections that were made.
+    steps: usize,
     /// When anything happened last.
     last_us: u64,
 }
@@ -77,7 +79,12 @@ pub(super) struct Made {
     pub(super) made_us: u64,
     pub(super) admitted: bool,
     pub(super) answers: Vec<Answer>,
+    pub(super) order: Order,
 }
+
+/// The place of something among all that happened at the nodes and at the servers:
+/// how many bodies the servers had decided before, and which step of the nodes it was.
+pub(super) type Order = (usize, usize);
 
 /// One charge of a request.
 #[derive(Clone)]
@@ -92,8 +99,7 @@ pub(super) struct Charged {
 /// What became of a charge after its request.
 pub(super) struct Corrected {
     pub(super) at_us: u64,
-    /// How many bodies the servers had decided before.
-    pub(super) after: usize,
+    pub(super) order: Order,
     pub(super) node: usize,
     pub(super) key: Key,
     pub(super) source: Source,
@@ -127,6 +133,9 @@ impl Journal {
         request: Option<usize>,
         now_us: u64,
     ) -> usize {
+        // What is told of other requests while a decision is polled is an errand.
+        let takes = asked.iter().any(|it| it.ask.cost() > 0);
+        let request = request.filter(|_| takes);
         let part = |asked: &Asked<'_>| Part {
             key: asked.key,
             algorithm: asked.algorithm.clone(),
@@ -176,7 +185,8 @@ impl Journal {
     pub(super) fn decided(&mut self, request: usize, made: Made) {
         self.open -= 1;
         self.last_us = made.made_us;
-        self.requests[request].decided = Some(made);
+        let order = self.order();
+        self.requests[request].decided = Some(Made { order, ..made });
     }
 
     /// The client of a request goes away before it is decided.
@@ -188,8 +198,14 @@ impl Journal {
 
     pub(super) fn correct(&mut self, corrected: Corrected) {
         self.last_us = corrected.at_us;
-        let after = self.outcomes.len();
-        self.corrections.push(Corrected { after, ..corrected });
+        let order = self.order();
+        self.corrections.push(Corrected { order, ..corrected });
+    }
+
+    /// The place of what happens now.
+    fn order(&mut self) -> Order {
+        self.steps += 1;
+        (2 * self.outcomes.len(), self.steps)
     }
 
     /// A process has ended, and with it all that it had under way.

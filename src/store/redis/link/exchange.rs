@@ -176,7 +176,7 @@ fn finish(group: Group, answer: Result<Vec<Bytes>, StoreError>, again: &mut Vec<
                 if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
                     again.push(call);
                 } else {
-                    call.answer.keep(Err(error.clone()));
+                    call.fail(&error, 1);
                 }
             }
         }

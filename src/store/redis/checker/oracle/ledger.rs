@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::journal::{Charged, Journal, Made, Question};
+use super::super::journal::{Charged, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
 use super::super::world::START_US;
 use crate::algorithm::{Algorithm, Op, State};
@@ -23,8 +23,8 @@ pub(in super::super) struct Ledger {
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) at_us: u64,
-    /// Its place among the decisions of the servers: these have odd numbers.
-    order: usize,
+    /// Decisions of the servers have odd numbers.
+    order: Order,
     pub(super) request: Option<usize>,
     /// The process at which it happened.
     pub(super) node: usize,
@@ -63,7 +63,9 @@ impl Ledger {
             is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
             let done_us = question.and_then(|it| Some(it.done?.1));
-            let order = question.and_then(|it| Some(2 * it.done?.0 + 1)).unwrap_or(usize::MAX);
+            let done = question.and_then(|it| Some((2 * it.done?.0 + 1, 0)));
+            let made = request.decided.as_ref().map(|made| made.order);
+            let order = done.or(made).unwrap_or((usize::MAX, 0));
             let event = |at_us, source, what| Event {
                 at_us,
                 order,
@@ -99,6 +101,15 @@ impl Ledger {
     /// Whether anything was ever given back.
     pub(super) fn has_gifts(&self) -> bool {
         self.events.iter().any(|it| matches!(it.what, What::Given { .. }))
+    }
+
+    /// Units that were given back of what nodes had admitted alone.
+    pub(super) fn given_alone(&self) -> u64 {
+        let units = |event: &Event| match (event.what, event.source) {
+            (What::Given { cost, .. }, Source::Local) => cost,
+            _ => 0,
+        };
+        self.events.iter().map(units).sum()
     }
 
     pub(super) fn admitted(&self, is_meant: impl Fn(&Event) -> bool) -> u64 {
@@ -171,7 +182,7 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (at_us, node, source) = (it.at_us, it.node, it.source);
-        let order = 2 * it.after;
+        let order = it.order;
         (source != Source::Nobody).then_some(Event {
             at_us,
             order,

@@ -77,9 +77,9 @@ pub(super) fn conserved(
     let counted = &scenario.counters[counter];
     let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
     // A log gives back what was taken at a certain time, which a node that judges
-    // alone knows by its own clock.
-    let unsure =
-        unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && ledger.has_gifts();
+    // alone knows by its own clock. In `write_back` the servers have another time.
+    let knows_times = counted.terms.mode != StoreMode::WriteBack && !ledger.has_gifts();
+    let unsure = unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && !knows_times;
     let tells = !scenario.forgets() && !scenario.has_crashes();
     if counted.algorithm.window() < LONG || unsure || !tells {
         return None;
@@ -88,7 +88,7 @@ pub(super) fn conserved(
     let mut count = Count::new(&counted.algorithm);
     ledger.events.iter().take_while(|it| it.at_us <= sample.at_us).for_each(|it| count.follow(it));
     let used = count.used(sample.at_us);
-    let (less, more) = doubts(journal, counted, ledger);
+    let (less, more) = doubts(scenario, journal, counted, ledger);
     // A debt beyond twice the capacity is not counted. Of what nodes tell in
     // write_back as much as fits is: they owe the rest.
     let fits = match counted.terms.mode {
@@ -109,8 +109,14 @@ pub(super) fn conserved(
 }
 
 /// By how many units the servers may count less, and more, than was admitted.
-fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
-    let (mut less, mut more) = (1, 1);
+fn doubts(
+    scenario: &Scenario,
+    journal: &Journal,
+    counted: &Counted,
+    ledger: &Ledger,
+) -> (u64, u64) {
+    // What was admitted alone and is charged to the store stays charged.
+    let (mut less, mut more) = (1, 1 + ledger.given_alone());
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
             if part.key != counted.key {
@@ -120,6 +126,15 @@ fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
             let is_done = question.done.is_some();
             match part.ask {
                 Ask::Charge(units) if is_lost => less += units,
+                // What `write_back` has admitted, and tells. Of a client that goes away
+                // nobody knows whether its request was.
+                Ask::Lease(lease) if question.request.is_none() => match question.done {
+                    None if question.is_sent => less += lease.extra,
+                    Some((done, _)) if scenario.has_departures() => {
+                        more += journal.outcomes[done].taken[index];
+                    }
+                    _ => {}
+                },
                 Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done => more += cost,
                 Ask::Lease(_) | Ask::Take(_) => {
                     let taken =
