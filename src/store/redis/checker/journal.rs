@@ -44,10 +44,12 @@ pub(super) struct Question {
     pub(super) made_us: u64,
     /// The request that asked. None: it is an errand.
     pub(super) request: Option<usize>,
-    /// It was written to a connection: the server may have seen it.
+    /// It went out: the server may have seen it.
     pub(super) is_sent: bool,
     /// What the server did, by its number, and when.
     pub(super) done: Option<(usize, u64)>,
+    /// What the servers did before, if it was sent more than once.
+    pub(super) done_before: Vec<usize>,
     /// When the node heard of it.
     pub(super) heard: Option<(usize, u64)>,
 }
@@ -149,20 +151,17 @@ impl Journal {
             request,
             is_sent: false,
             done: None,
+            done_before: Vec::new(),
             heard: None,
         });
         self.last_us = now_us;
         self.questions.len() - 1
     }
 
-    /// Commands leave their node.
-    pub(super) fn departed(&mut self, commands: &[Command]) {
-        for command in commands {
-            for number in bodies(command) {
-                if let Some(question) = self.questions.get_mut(number) {
-                    question.is_sent = true;
-                }
-            }
+    /// A body leaves its node.
+    pub(super) fn departs(&mut self, body: &[u8]) {
+        if let Some(question) = number(body).and_then(|number| self.questions.get_mut(number)) {
+            question.is_sent = true;
         }
     }
 

@@ -83,6 +83,14 @@ pub(super) fn encode(layout: &Layout, worker: u32, asked: &[Asked<'_>]) -> Optio
     Some(Encoded { keys, body: journal::bytes(number).into() })
 }
 
+/// A body goes out. From now on its worker takes it for possible that it was counted,
+/// even where its connection has closed before it was written.
+pub(super) fn departs(body: &[u8]) {
+    if let Some(world) = World::here() {
+        world.journal.borrow_mut().departs(body);
+    }
+}
+
 /// Whether an answer refuses, its time, and the states that it found.
 type Told = (bool, Timestamp, SmallVec<[Option<State>; 4]>);
 

@@ -118,7 +118,7 @@ async fn finish(fleet: &Rc<Fleet>) {
     let scenario = &fleet.scenario;
     let has_flights =
         scenario.counters.iter().any(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
-    if has_flights && scenario.may_leave_flights() {
+    if has_flights && scenario.may_end_unheard() {
         sleep(LEASE).await;
         take_samples(&fleet.world, scenario, true);
     }

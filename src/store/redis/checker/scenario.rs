@@ -193,9 +193,10 @@ impl Scenario {
         self.has(|it| matches!(it, Trouble::CrashNode { .. }))
     }
 
-    /// Whether what a node has in flight when it ends may stay counted until its lease is
-    /// over: of a node that crashes, and of one that stops while a server does not hear it.
-    pub(super) fn may_leave_flights(&self) -> bool {
+    /// Whether servers may miss what nodes have done: those that forget it, and those that
+    /// are away while a node stops, or do not hear it. Then units in flight stay
+    /// counted until their lease is over.
+    pub(super) fn may_end_unheard(&self) -> bool {
         let stops = self.has(|it| matches!(it, Trouble::StopNode { .. }));
         let is_other =
             |it: &Trouble| !matches!(it, Trouble::StopNode { .. } | Trouble::StartNode { .. });

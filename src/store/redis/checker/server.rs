@@ -255,7 +255,9 @@ impl Servers {
             world.tell(|| tale(number, question, &journal.questions[question], &outcome));
             let told = journal.outcomes.len();
             journal.outcomes.push(outcome);
-            journal.questions[question].done = Some((told, world.now_us()));
+            let asked = &mut journal.questions[question];
+            let before = asked.done.replace((told, world.now_us()));
+            asked.done_before.extend(before.map(|(done, _)| done));
             replies.push(Reply::Text(bytes(told)));
         }
         Answered { reply: Reply::List(replies), questions }

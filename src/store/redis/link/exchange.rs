@@ -24,6 +24,8 @@ pub(super) struct Landed {
 /// Sends a batch and tells its callers. A script that the server does not know
 /// has done nothing: it is loaded, and asked again, once.
 pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> Landed {
+    #[cfg(test)]
+    batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
     let mut tally = Tally::default();
     let mut unknown = send(wire, script, groups, Round::First, &mut tally).await;

@@ -17,6 +17,8 @@ pub(in super::super) struct Ledger {
     pub(super) events: Vec<Event>,
     /// Some of its requests were charged in several places.
     pub(super) is_scattered: bool,
+    /// Units of requests whose clients went away before they were told the decision.
+    left: u64,
 }
 
 /// Something that happened to one counter.
@@ -54,7 +56,7 @@ impl Ledger {
     pub(super) fn of(scenario: &Scenario, journal: &Journal, counter: usize) -> Self {
         let key = scenario.counters[counter].key;
         let asked = questions_of(journal, key);
-        let (mut events, mut is_scattered) = (Vec::new(), false);
+        let (mut events, mut is_scattered, mut left) = (Vec::new(), false, 0);
         for (number, request) in journal.requests.iter().enumerate() {
             let index = request.charges.iter().position(|it| it.counter == counter);
             let Some(index) = index else { continue };
@@ -82,6 +84,7 @@ impl Ledger {
                     events.push(event(at_us, source, what));
                 }
                 None => {
+                    left += charged.cost;
                     let Some(at_us) = done_us else { continue };
                     // What was leased beside the cost is not spent.
                     let taken = question.map_or(0, |it| taken(journal, it, key));
@@ -94,13 +97,20 @@ impl Ledger {
             }
         }
         events.extend(corrections(journal, key));
-        events.sort_by_key(|event| (event.at_us, event.order));
-        Self { events, is_scattered }
+        // A node knows the servers' time within some milliseconds only, so times do not
+        // tell what came first.
+        events.sort_by_key(|event| event.order);
+        Self { events, is_scattered, left }
     }
 
     /// Whether anything was ever given back.
     pub(super) fn has_gifts(&self) -> bool {
         self.events.iter().any(|it| matches!(it.what, What::Given { .. }))
+    }
+
+    /// Units of requests whose clients went away before they were told the decision.
+    pub(super) const fn left(&self) -> u64 {
+        self.left
     }
 
     /// Units that were given back of what nodes had admitted alone.

@@ -80,7 +80,8 @@ pub(super) fn conserved(
     // alone knows by its own clock. In `write_back` the servers have another time.
     let knows_times = counted.terms.mode != StoreMode::WriteBack && !ledger.has_gifts();
     let unsure = unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && !knows_times;
-    let tells = !scenario.forgets() && !scenario.has_crashes();
+    // What a node owes that ends while nobody hears it is lost with it.
+    let tells = !scenario.may_end_unheard();
     if counted.algorithm.window() < LONG || unsure || !tells {
         return None;
     }
@@ -117,11 +118,19 @@ fn doubts(
 ) -> (u64, u64) {
     // What was admitted alone and is charged to the store stays charged.
     let (mut less, mut more) = (1, 1 + ledger.given_alone());
+    if !scenario.is_calm() || ledger.is_scattered {
+        // Of a client that is gone nobody is told whether its request was admitted by its
+        // node alone, or refused by another place.
+        (less, more) = (less + ledger.left(), more + ledger.left());
+    }
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
             if part.key != counted.key {
                 continue;
             }
+            // Policies that deny ask again when a connection breaks, and may count twice.
+            let before = question.done_before.iter();
+            more += before.map(|&done| journal.outcomes[done].taken[index]).sum::<u64>();
             let is_lost = question.is_sent && question.done.is_none();
             let is_done = question.done.is_some();
             match part.ask {
