@@ -165,7 +165,12 @@ impl Held {
             it.idle = it.kept;
             self.keeps |= it.kept > 0;
             if units > 0 {
-                unneeded.push(Renewal { key: *key, algorithm: it.algorithm.clone(), units, asked: 0 });
+                unneeded.push(Renewal {
+                    key: *key,
+                    algorithm: it.algorithm.clone(),
+                    units,
+                    asked: 0,
+                });
             }
             !it.is_empty()
         });

@@ -86,8 +86,8 @@ fn acquainted(scenario: &Scenario, counted: &Counted) -> u64 {
 /// what was admitted before counts no more.
 fn acquainted_us(scenario: &Scenario, journal: &Journal, counted: &Counted) -> Option<u64> {
     // Of other algorithms `write_back` does not count ahead.
-    let is_ahead = matches!(counted.terms.mode, StoreMode::WriteBack)
-        && Accounts::counts(&counted.algorithm);
+    let is_ahead =
+        matches!(counted.terms.mode, StoreMode::WriteBack) && Accounts::counts(&counted.algorithm);
     if !is_ahead || !scenario.is_calm() {
         return None;
     }
@@ -140,7 +140,8 @@ impl Alone {
             matches!(counted.algorithm, Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_));
         let window_us = counted.algorithm.window().as_micros().max(1);
         let one = |&(share, since_us): &(u64, u64)| {
-            let windows = if refills { (at_us - since_us).div_ceil(window_us) } else { 0 };
+            let windows =
+                if refills { at_us.saturating_sub(since_us).div_ceil(window_us) } else { 0 };
             share + counted.algorithm.limit() * windows
         };
         self.0.values().map(one).sum()
@@ -168,7 +169,7 @@ pub(super) fn in_the_long_run(
     }
     let admitted = ledger.admitted(|event| event.source == Source::Store);
     let (first, last) = (ledger.events.first()?, ledger.events.last()?);
-    let quota = counted.algorithm.limit() * (last.at_us - first.at_us) / window_us;
+    let quota = counted.algorithm.limit() * last.at_us.saturating_sub(first.at_us) / window_us;
     let at_once = by_mode(scenario, counted);
     // The edge of the last window may have just been passed.
     let allowed = quota + at_once + counted.algorithm.limit();

@@ -163,7 +163,7 @@ fn heard_states(
 ) -> BTreeMap<usize, States> {
     let timeout_us = u64::try_from(scenario.timeout.as_micros()).expect("a short time");
     let mut heard: BTreeMap<usize, States> = BTreeMap::new();
-    let gives = |ask| matches!(ask, Ask::Give { .. } | Ask::Reset | Ask::ResetAll);
+    let gives = |ask: Ask| ask.takes_away();
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
             let (Some((done, _)), true) = (question.done, part.key == counted.key) else {
