@@ -35,6 +35,9 @@ pub(super) struct Servers {
     pub(super) layout: Layout,
 }
 
+/// The fields of a hash.
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
 #[derive(Default)]
 struct Server {
     is_down: Cell<bool>,
@@ -46,8 +49,8 @@ struct Server {
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
     strings: RefCell<BTreeMap<Vec<u8>, Vec<u8>>>,
-    /// Fields of hashes, by key.
-    hashes: RefCell<BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, Vec<u8>>>>,
+    /// Hashes, by key.
+    hashes: RefCell<BTreeMap<Vec<u8>, Fields>>,
     nodes: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
