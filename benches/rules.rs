@@ -87,10 +87,7 @@ fn select(criterion: &mut Criterion) {
         let path = format!("/v1/service-{last}/orders/4711");
         for (name, path) in [("last", &*path), ("none", "/v2/service-1/orders")] {
             let request = request(path, &headers);
-            assert_eq!(
-                rules.select(&request).ok(),
-                (name == "last").then_some(last)
-            );
+            assert_eq!(rules.select(&request).ok(), (name == "last").then_some(last));
             group.bench_function(BenchmarkId::new(name, count), |bencher| {
                 bencher.iter(|| rules.select(black_box(&request)));
             });

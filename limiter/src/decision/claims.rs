@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 use super::claim::{Claim, ClaimList};
-use super::decision::{RETRY_KEYS, RETRY_STORE};
+use super::outcome::{RETRY_KEYS, RETRY_STORE};
 use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
 use crate::policy::{KeyFor, Mode, Policy, Subject};

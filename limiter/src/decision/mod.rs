@@ -15,10 +15,10 @@
 
 mod claim;
 mod claims;
-mod decision;
 mod headers;
 mod judge;
 mod lease;
+mod outcome;
 mod overrides;
 mod report;
 mod room;
@@ -30,10 +30,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub use claims::Claims;
-pub use decision::{Decision, Lacking, Outcome};
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use judge::Judge;
 pub use lease::{Ending, Lease};
+pub use outcome::{Decision, Lacking, Outcome};
 pub use report::{Report, Reports, Ruling};
 pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};

@@ -13,6 +13,7 @@ mod client;
 mod client_ip;
 mod cost;
 mod counter;
+mod definition;
 mod fields;
 mod forwarded;
 #[cfg(all(feature = "jwt", any(test, fuzzing, feature = "testing")))]
@@ -29,7 +30,6 @@ mod override_limit;
 mod pairs;
 mod partition;
 mod plan;
-mod policy;
 mod preflight;
 mod subject;
 mod template;
@@ -40,6 +40,9 @@ mod value;
 
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use counter::Beside;
+pub use definition::{
+    Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
+};
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;
 pub use geo::{GeoCode, GeoCodeError, GeoDatabase, GeoError};
@@ -51,9 +54,6 @@ pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;
 pub use partition::KeyFor;
 pub use plan::{Limit, LimitChoice};
-pub use policy::{
-    Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
-};
 pub use preflight::Preflights;
 pub use subject::{Clients, RouteView, Subject};
 pub use template::Template;

@@ -34,7 +34,7 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 enum Job {
-    Judge(Question),
+    Judge(Box<Question>),
     End(Settlement),
 }
 
@@ -97,7 +97,7 @@ impl Lane {
         };
         let (reply, answer) = oneshot::channel();
         let question = Question { claims: claims.clone(), headroom, now, reply, permit };
-        match self.jobs.send(Job::Judge(question)) {
+        match self.jobs.send(Job::Judge(Box::new(question))) {
             Ok(()) => Check::coming(answer, claims, now),
             Err(_) => Check::ready(claims.unjudged(now)),
         }
@@ -131,8 +131,8 @@ async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceive
     limiter.close(clock.now()).await;
 }
 
-async fn judge(limiter: Rc<RateLimiter>, question: Question) {
-    let Question { claims, headroom, now, reply, permit } = question;
+async fn judge(limiter: Rc<RateLimiter>, question: Box<Question>) {
+    let Question { claims, headroom, now, reply, permit } = *question;
     let decision = limiter.judge().judge(claims, headroom, now).await;
     // If nothing waits for the answer any more, what it holds is given back.
     if let Err(decision) = reply.send(decision) {

@@ -50,6 +50,20 @@ pub(super) struct Call {
     pub(super) answer: Promise,
 }
 
+impl Call {
+    /// Says why there is no answer. The error speaks of the last `times` that the call
+    /// went out. If it went out before, over a connection that broke, it may have been
+    /// counted then.
+    pub(super) fn fail(self, error: &StoreError, times: u8) {
+        let is_told = error.may_have_counted() || error.is_redirection();
+        let error = match is_told || self.answer.times_sent() <= times {
+            true => error.clone(),
+            false => StoreError::Lost(format!("then it was sent again: {error}")),
+        };
+        self.answer.keep(Err(error));
+    }
+}
+
 /// The calls of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
@@ -130,7 +144,7 @@ impl Queue {
     /// Tells all that wait the same.
     pub(super) fn fail_all(&mut self, error: &StoreError) {
         for call in self.waiting.drain(..) {
-            call.answer.keep(Err(error.clone()));
+            call.fail(error, 0);
         }
     }
 }

@@ -66,9 +66,16 @@ pub enum Ask {
     /// Count so many units whether they fit or not, up to twice the capacity;
     /// for a ban, impose one.
     Charge(u64),
-    /// Say that this node holds so many units in flight, and will for 15 s.
-    /// Only for [`Algorithm::Concurrency`].
-    Renew(u64),
+    /// Say that this worker holds so many units in flight, and will for 15 s. Only
+    /// for [`Algorithm::Concurrency`].
+    Renew {
+        /// Units that are certainly held.
+        units: u64,
+        /// Units of questions that were sent and are not answered. The store knows
+        /// how many of them it has admitted: up to so many more that it counts for
+        /// this worker stay counted.
+        asked: u64,
+    },
     /// Forget the counter.
     Reset,
     /// Forget all counters of the principal, or, asked of a long

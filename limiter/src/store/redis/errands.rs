@@ -151,19 +151,19 @@ impl RedisStore {
     /// All that is due now.
     pub(super) fn run_errands(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let unneeded = self.held.borrow_mut().unneeded(now);
-        for Renewal { key, algorithm, units } in unneeded {
+        for Renewal { key, algorithm, units, .. } in unneeded {
             let ask = Ask::Give { cost: units, taken: now };
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
             let place = self.servers.place(&encoder.layout().key(key.principal));
             self.post(encoder, place, &[asked], now);
         }
         let renewals = self.held.borrow_mut().due(now);
-        for Renewal { key, algorithm, units } in renewals {
-            let call = self.call_one(encoder, key, &algorithm, Ask::Renew(units), now);
+        for Renewal { key, algorithm, units, asked } in renewals {
+            let ask = Ask::Renew { units, asked };
+            let call = self.call_one(encoder, key, &algorithm, ask, now);
             let store = Rc::clone(self);
             self.errands.begin(async move {
-                let asked =
-                    [Asked { key, algorithm: &algorithm, ask: Ask::Renew(units), binding: false }];
+                let asked = [Asked { key, algorithm: &algorithm, ask, binding: false }];
                 let answer = call.await;
                 let mut held = store.held.borrow_mut();
                 match answer.map(|answer| decode(&asked, &answer)) {
@@ -307,8 +307,10 @@ impl RedisStore {
             some.iter().for_each(|back| self.shared.invalidations.announce(&back.key));
         }
         let held = self.held.borrow_mut().release();
-        let release =
-            |it: &Renewal| self.call_one(encoder, it.key, &it.algorithm, Ask::Renew(it.units), now);
+        let release = |it: &Renewal| {
+            let ask = Ask::Renew { units: it.units, asked: it.asked };
+            self.call_one(encoder, it.key, &it.algorithm, ask, now)
+        };
         join_all(held.iter().map(release)).await;
         // An answer that is late is not waited for.
         let patience = self.shared.settings.timeout * 2;

@@ -84,7 +84,7 @@ fn question(kind: u8, cost: u64) -> Ask {
         2 => Ask::Lease(Lease { cost, extra: cost * 2, reserve: cost / 2, share: 512 }),
         3 => Ask::Give { cost, taken: Timestamp::from_micros(1_795_246_126_000_000) },
         4 => Ask::Charge(cost),
-        5 => Ask::Renew(cost),
+        5 => Ask::Renew { units: cost, asked: cost / 2 },
         6 => Ask::Reset,
         7 => Ask::Cancel { cost, taken: Timestamp::from_micros(1_795_246_126_000_000) },
         _ => Ask::Take(u64::MAX),

@@ -31,11 +31,17 @@ const LEAST_LIMIT: u64 = 32;
 /// them for 15 s.
 const HEARD_FOR: Span = Span::from_secs(10);
 
+/// How keys are found. In tests the order of the table is the same in each run.
+#[cfg(not(test))]
+type Hashing = std::hash::RandomState;
+#[cfg(test)]
+type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
 /// What one worker holds in flight. It is bounded by the requests that it has
 /// under way.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    counters: HashMap<Key, Holding>,
+    counters: HashMap<Key, Holding, Hashing>,
     renewed: Timestamp,
     /// Whether any of the counters is in doubt.
     doubts: bool,
@@ -57,8 +63,9 @@ struct Holding {
     heard: (u64, Timestamp),
     /// The store was asked for them and has not answered: it may count them.
     asked: u64,
-    /// The last renewal was put off because of them.
-    is_late: bool,
+    /// The store was told while units were asked for: what it counts may still be more
+    /// than is held.
+    is_told: bool,
     /// The store may count units that are not held: an answer did not come.
     is_doubtful: bool,
 }
@@ -69,6 +76,8 @@ pub(super) struct Renewal {
     pub(super) key: Key,
     pub(super) algorithm: Algorithm,
     pub(super) units: u64,
+    /// Units that it was asked for beside them. It knows how many of them it counts.
+    pub(super) asked: u64,
 }
 
 /// Charges that the store was asked for, until this is dropped.
@@ -156,7 +165,12 @@ impl Held {
             it.idle = it.kept;
             self.keeps |= it.kept > 0;
             if units > 0 {
-                unneeded.push(Renewal { key: *key, algorithm: it.algorithm.clone(), units });
+                unneeded.push(Renewal {
+                    key: *key,
+                    algorithm: it.algorithm.clone(),
+                    units,
+                    asked: 0,
+                });
             }
             !it.is_empty()
         });
@@ -166,7 +180,8 @@ impl Held {
     /// The store may have counted units under this key of which it did not tell:
     /// soon it is told how many are held.
     pub(super) fn doubt(&mut self, key: Key, algorithm: &Algorithm) {
-        self.entry(key, algorithm).is_doubtful = true;
+        let holding = self.entry(key, algorithm);
+        (holding.is_doubtful, holding.is_told) = (true, false);
         self.doubts = true;
     }
 
@@ -188,13 +203,12 @@ impl Held {
     /// All that is held, which from now on is not.
     pub(super) fn release(&mut self) -> Vec<Renewal> {
         let all = mem::take(&mut self.counters).into_iter();
-        all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0 }).collect()
+        all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0, asked: 0 }).collect()
     }
 
-    /// What the store is told if it is time to, and at once where it is in doubt.
-    /// A renewal says how many units there are, so it would take away those that
-    /// are being asked for. It is put off while there are any; the next time it
-    /// counts them as held.
+    /// What the store is told if it is time to, and at once where it is in doubt. Where
+    /// units are being asked for meanwhile, a doubt is over only when it has been told
+    /// without them.
     pub(super) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
         // A clock that was set back must not put it off.
         let is_time = now < self.renewed || now.since(self.renewed) >= RENEWAL;
@@ -206,14 +220,15 @@ impl Held {
         }
         let mut renewals = Vec::new();
         self.counters.retain(|key, it| {
-            if !is_time && !it.is_doubtful {
+            let is_urgent = it.is_doubtful && !(it.is_told && it.asked > 0);
+            if !is_time && !is_urgent {
                 return true;
             }
-            it.is_late = it.asked > 0 && !it.is_late;
-            if !it.is_late && (it.units + it.kept > 0 || it.is_doubtful) {
-                it.is_doubtful = false;
-                let (algorithm, units) = (it.algorithm.clone(), it.units + it.kept + it.asked);
-                renewals.push(Renewal { key: *key, algorithm, units });
+            if it.units + it.kept > 0 || it.is_doubtful {
+                it.is_doubtful &= it.asked > 0;
+                it.is_told = it.is_doubtful;
+                let (algorithm, units) = (it.algorithm.clone(), it.units + it.kept);
+                renewals.push(Renewal { key: *key, algorithm, units, asked: it.asked });
             }
             !it.is_empty()
         });
@@ -233,7 +248,7 @@ impl Held {
             idle: 0,
             heard: (0, Timestamp::default()),
             asked: 0,
-            is_late: false,
+            is_told: false,
             is_doubtful: false,
         });
         // Its limit may be another one by now.

@@ -118,10 +118,10 @@ impl RedisStore {
         }
         self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
         for (index, charge) in overdue.counted_here() {
-            if answered.refused {
-                self.charge_there(encoder, &charge, charge.cost, now);
-            } else if answered.findings[index].verdict.admitted {
-                fallback.counted_there(&charge, overdue.judged, nodes, there);
+            // A charge that does not bind may be refused in a request that is not.
+            match !answered.refused && answered.findings[index].verdict.admitted {
+                true => fallback.counted_there(&charge, overdue.judged, nodes, there),
+                false => self.charge_there(encoder, &charge, charge.cost, now),
             }
         }
         self.post(encoder, part.place, &unspent(part, &answered), now);

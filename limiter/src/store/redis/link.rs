@@ -22,6 +22,7 @@ use std::time::Instant;
 use super::batch::{Call, Queue, Repeat};
 use super::dial::Target;
 use super::failure::{Refusal, StoreError};
+use super::latch::Latch;
 use super::news::News;
 use super::promise::{Awaited, Deadlines, Promise};
 use super::script::{Encoded, Script};
@@ -31,7 +32,7 @@ use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
 use crate::time::monotonic;
 use redis::Value;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep_until;
 
@@ -69,7 +70,7 @@ struct Shared {
     /// Wakes those that wait for a connection when there is one, or none will come soon.
     changed: Notify,
     /// Whether it was ever connected, or known to be away.
-    settled: watch::Sender<bool>,
+    settled: Latch,
 }
 
 #[derive(Debug)]
@@ -137,7 +138,7 @@ impl Link {
             state: RefCell::new(state),
             lost: Notify::new(),
             changed: Notify::new(),
-            settled: watch::Sender::new(false),
+            settled: Latch::default(),
         });
         let keeper = spawn_local(Rc::clone(&shared).keep());
         Self { shared, keeper }
@@ -192,8 +193,7 @@ impl Link {
 
     /// Returns when it is known whether the server can be reached.
     pub(super) async fn settled(&self) {
-        // The sender lives as long as the link.
-        let _ = self.shared.settled.subscribe().wait_for(|settled| *settled).await;
+        self.shared.settled.wait().await;
     }
 
     /// Whether there is a connection.

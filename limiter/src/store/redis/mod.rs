@@ -32,6 +32,7 @@ pub mod fuzzing;
 mod held;
 mod here;
 mod invalidation;
+mod latch;
 mod late;
 pub mod layout;
 mod link;
@@ -81,7 +82,7 @@ use self::invalidation::Invalidations;
 use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
-use self::script::SCRIPT;
+use self::script::{SCRIPT, Script};
 use super::{Answer, Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, Source};
 use crate::digest::SharedSecret;
 use crate::terms::StoreMode;
@@ -94,6 +95,15 @@ const MAX_DENIED_BYTES: usize = 16 << 20;
 /// for longer anyway. It is enough for a store that is there; without one the
 /// gateway serves all the same.
 const START_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What the servers run.
+fn script() -> &'static Script {
+    #[cfg(test)]
+    if let Some(script) = checker::script() {
+        return script;
+    }
+    &SCRIPT
+}
 
 /// What the workers of one node share.
 #[derive(Debug)]
@@ -164,7 +174,7 @@ impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
     pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
         let settings = Rc::new(shared.settings.clone());
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &shared.news));
+        let servers = Rc::new(Servers::connect(&settings, script(), &shared.news));
         if let Some(facts) = shared.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&shared.invalidations);

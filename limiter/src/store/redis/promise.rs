@@ -69,6 +69,11 @@ impl Promise {
         self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
     }
 
+    /// How often the call went out.
+    pub(super) fn times_sent(&self) -> u8 {
+        self.0.times_sent.get()
+    }
+
     /// Whether the call went out only once, and an answer is still waited for.
     pub(super) fn may_be_sent_again(&self) -> bool {
         self.0.times_sent.get() <= 1 && !self.is_closed()

@@ -41,6 +41,24 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
     assert!(queue.is_idle());
 }
 
+/// The connection breaks under a call, which is to be sent again; then the server is
+/// given up.
+#[test]
+fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
+    let mut queue = Queue::default();
+    let (sent, of_sent) = call(0);
+    queue.push(sent);
+    let batch = queue.take().expect("there is room");
+    queue.landed();
+    queue.put_back(batch);
+    let (waiting, of_waiting) = call(1);
+    queue.push(waiting);
+    queue.fail_all(&StoreError::Away);
+    let told = |receiver: Awaited| receiver.now_or_never().expect("it is told").unwrap_err();
+    assert!(told(of_sent).may_have_counted());
+    assert_eq!(told(of_waiting), StoreError::Away);
+}
+
 #[test]
 fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
     let mut queue = Queue::default();

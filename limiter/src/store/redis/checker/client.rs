@@ -196,7 +196,10 @@ fn note(world: &World, request: usize, charges: &[Charge<'_>], decided: &Decided
         format!("request {request} is {said}: {}", answers.join("; "))
     });
     let (at, made_us, answers) = (decided.at, world.now_us(), decided.answers.to_vec());
-    world.journal.borrow_mut().decided(request, Made { at, made_us, admitted, answers });
+    world
+        .journal
+        .borrow_mut()
+        .decided(request, Made { at, made_us, admitted, answers, order: (0, 0) });
     admitted
 }
 
@@ -230,7 +233,14 @@ fn settle(
         let charge = Charge { key, algorithm, cost, binding: false, terms: it.terms };
         corrections.push(Correction { charge, source: answer.source, op });
         let (at_us, node, source) = (world.now_us(), node.number, answer.source);
-        world.journal.borrow_mut().correct(Corrected { at_us, after: 0, node, key, source, op });
+        world.journal.borrow_mut().correct(Corrected {
+            at_us,
+            order: (0, 0),
+            node,
+            key,
+            source,
+            op,
+        });
         world.tell(|| format!("node {node} corrects counter {counter}: {op:?}, {source:?}"));
     }
     if !corrections.is_empty() {

@@ -49,7 +49,7 @@ impl Counters {
                 Ask::Give { cost, taken } => Op::Give { cost, taken },
                 Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
                 Ask::Charge(actual) => Op::Settle { reserved: 0, actual, taken: now },
-                Ask::Peek | Ask::Renew(_) | Ask::Reset | Ask::ResetAll => Op::Peek,
+                Ask::Peek | Ask::Renew { .. } | Ask::Reset | Ask::ResetAll => Op::Peek,
             };
             let (next, verdict) = apply(op);
             if let Op::Take(cost) = op {
@@ -107,8 +107,8 @@ impl Counters {
             Ask::Take(cost) if admitted => {
                 held.insert(worker, (own + cost, ends_s));
             }
-            Ask::Renew(units) => {
-                held.insert(worker, (units, ends_s));
+            Ask::Renew { units, asked } => {
+                held.insert(worker, (own.clamp(units, units + asked), ends_s));
             }
             Ask::Give { cost, .. } | Ask::Cancel { cost, .. } => {
                 if let Some((units, _)) = held.get_mut(&worker) {

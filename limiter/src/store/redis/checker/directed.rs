@@ -32,10 +32,13 @@ pub(super) enum Defect {
     Departures,
     /// A refund of a token bucket gives back less than was taken.
     Refunds,
+    /// A late answer says that a charge which does not bind was refused, and the charge
+    /// that was admitted meanwhile is told nowhere.
+    LateAnswers,
 }
 
 /// All of them but that of the memory store, which has no servers.
-pub(super) const ALL: [Defect; 7] = [
+pub(super) const ALL: [Defect; 8] = [
     Defect::FreshLedgers,
     Defect::WriteBackAlone,
     Defect::RepeatedOutages,
@@ -43,6 +46,7 @@ pub(super) const ALL: [Defect; 7] = [
     Defect::LostSettlements,
     Defect::Departures,
     Defect::Refunds,
+    Defect::LateAnswers,
 ];
 
 impl Defect {
@@ -57,6 +61,7 @@ impl Defect {
             Self::LostSettlements => lost_settlements(seed, &mut random),
             Self::Departures => departures(seed, &mut random),
             Self::Refunds => refunds(seed, &mut random),
+            Self::LateAnswers => late_answers(seed, &mut random),
             Self::Eviction => unreachable!("the memory store has no servers"),
         }
     }
@@ -188,4 +193,18 @@ fn refunds(seed: u64, random: &mut Rng) -> Scenario {
     let clients = vec![greedy(1), greedy(2), greedy(3)];
     let traffic_us = 4 * SECOND_US;
     Scenario { kind, traffic_us, ..scenario(seed, 2, counters, clients) }
+}
+
+fn late_answers(seed: u64, random: &mut Rng) -> Scenario {
+    let terms = terms(StoreMode::Exact, OnFailure::Local);
+    let limit = random.u64(10..=40);
+    let counted = Counted::new(0, 1, fixed(limit, Span::DAY), terms);
+    let counters = vec![Counted { binding: false, ..counted }];
+    let client = Client { burst: 2, ..Client::new(vec![(0, 1)], 100) };
+    let mut stall = |at_s: u64| {
+        let for_us = random.u64(400_000..=1_200_000);
+        (at_s * SECOND_US, Trouble::Stall { server: 0, for_us })
+    };
+    let troubles = vec![stall(2), stall(4), stall(6)];
+    Scenario { troubles, ..scenario(seed, random.usize(2..=4), counters, vec![client]) }
 }

@@ -9,7 +9,7 @@ use super::counters::Outcome;
 use super::wire::Command;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
-use crate::store::redis::codec::{Ask, Asked};
+use crate::store::redis::codec::{Ask, Asked, Lease};
 use crate::store::{Answer, Source};
 use crate::terms::Terms;
 use crate::time::Timestamp;
@@ -30,6 +30,8 @@ pub(super) struct Journal {
     pub(super) ended: Vec<(usize, u64)>,
     /// Decisions under way.
     open: usize,
+    /// Decisions that were told and corrections that were made.
+    steps: usize,
     /// When anything happened last.
     last_us: u64,
 }
@@ -42,10 +44,12 @@ pub(super) struct Question {
     pub(super) made_us: u64,
     /// The request that asked. None: it is an errand.
     pub(super) request: Option<usize>,
-    /// It was written to a connection: the server may have seen it.
+    /// It went out: the server may have seen it.
     pub(super) is_sent: bool,
     /// What the server did, by its number, and when.
     pub(super) done: Option<(usize, u64)>,
+    /// What the servers did before, if it was sent more than once.
+    pub(super) done_before: Vec<usize>,
     /// When the node heard of it.
     pub(super) heard: Option<(usize, u64)>,
 }
@@ -77,7 +81,12 @@ pub(super) struct Made {
     pub(super) made_us: u64,
     pub(super) admitted: bool,
     pub(super) answers: Vec<Answer>,
+    pub(super) order: Order,
 }
+
+/// The place of something among all that happened at the nodes and at the servers:
+/// how many bodies the servers had decided before, and which step of the nodes it was.
+pub(super) type Order = (usize, usize);
 
 /// One charge of a request.
 #[derive(Clone)]
@@ -92,8 +101,7 @@ pub(super) struct Charged {
 /// What became of a charge after its request.
 pub(super) struct Corrected {
     pub(super) at_us: u64,
-    /// How many bodies the servers had decided before.
-    pub(super) after: usize,
+    pub(super) order: Order,
     pub(super) node: usize,
     pub(super) key: Key,
     pub(super) source: Source,
@@ -127,6 +135,12 @@ impl Journal {
         request: Option<usize>,
         now_us: u64,
     ) -> usize {
+        // What is told of other requests while a decision is polled is an errand.
+        let takes = asked.iter().any(|it| match it.ask {
+            Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) => cost > 0,
+            _ => false,
+        });
+        let request = request.filter(|_| takes);
         let part = |asked: &Asked<'_>| Part {
             key: asked.key,
             algorithm: asked.algorithm.clone(),
@@ -140,20 +154,17 @@ impl Journal {
             request,
             is_sent: false,
             done: None,
+            done_before: Vec::new(),
             heard: None,
         });
         self.last_us = now_us;
         self.questions.len() - 1
     }
 
-    /// Commands leave their node.
-    pub(super) fn departed(&mut self, commands: &[Command]) {
-        for command in commands {
-            for number in bodies(command) {
-                if let Some(question) = self.questions.get_mut(number) {
-                    question.is_sent = true;
-                }
-            }
+    /// A body leaves its node.
+    pub(super) fn departs(&mut self, body: &[u8]) {
+        if let Some(question) = number(body).and_then(|number| self.questions.get_mut(number)) {
+            question.is_sent = true;
         }
     }
 
@@ -176,7 +187,8 @@ impl Journal {
     pub(super) fn decided(&mut self, request: usize, made: Made) {
         self.open -= 1;
         self.last_us = made.made_us;
-        self.requests[request].decided = Some(made);
+        let order = self.order();
+        self.requests[request].decided = Some(Made { order, ..made });
     }
 
     /// The client of a request goes away before it is decided.
@@ -188,8 +200,14 @@ impl Journal {
 
     pub(super) fn correct(&mut self, corrected: Corrected) {
         self.last_us = corrected.at_us;
-        let after = self.outcomes.len();
-        self.corrections.push(Corrected { after, ..corrected });
+        let order = self.order();
+        self.corrections.push(Corrected { order, ..corrected });
+    }
+
+    /// The place of what happens now.
+    fn order(&mut self) -> Order {
+        self.steps += 1;
+        (2 * self.outcomes.len(), self.steps)
     }
 
     /// A process has ended, and with it all that it had under way.
@@ -221,6 +239,12 @@ impl Journal {
         for request in &self.requests {
             let made = request.decided.as_ref().map(|it| (it.at, it.made_us, &it.answers));
             hasher.write(format!("{made:?} {:?}", request.gone_us).as_bytes());
+        }
+        for Outcome { refused, at, before, taken } in &self.outcomes {
+            hasher.write(format!("{refused} {at} {before:?} {taken:?}").as_bytes());
+        }
+        for it in &self.samples {
+            hasher.write(format!("{} {:?} {}", it.at_us, it.key.counter, it.used).as_bytes());
         }
         hasher.finish()
     }

@@ -162,7 +162,6 @@ impl Network {
         if commands.is_empty() {
             return Ok(());
         }
-        world.journal.borrow_mut().departed(&commands);
         if is_silent {
             return Ok(());
         }

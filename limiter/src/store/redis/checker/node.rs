@@ -2,6 +2,7 @@
 //! of their own. A node that crashes is cut off, and its requests end.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(super) struct Fleet {
     pub(super) world: Rc<World>,
     pub(super) scenario: Rc<Scenario>,
     nodes: RefCell<Vec<Option<Rc<Node>>>>,
+    /// Places at which a node is being started.
+    starting: RefCell<BTreeSet<usize>>,
     started: Cell<usize>,
 }
 
@@ -61,6 +64,7 @@ impl Fleet {
             world: Rc::clone(world),
             scenario: Rc::clone(scenario),
             nodes: RefCell::new(vec![None; scenario.nodes]),
+            starting: RefCell::default(),
             started: Cell::new(0),
         })
     }
@@ -70,8 +74,11 @@ impl Fleet {
         self.nodes.borrow()[place % self.scenario.nodes].clone()
     }
 
-    /// Starts a node and returns when it serves.
+    /// Starts a node where none runs, and returns when it serves.
     pub(super) async fn start(&self, place: usize) {
+        if self.at(place).is_some() || !self.starting.borrow_mut().insert(place) {
+            return;
+        }
         let number = self.started.get();
         self.started.set(number + 1);
         let scenario = &self.scenario;
@@ -100,6 +107,7 @@ impl Fleet {
                 keeping.workers.iter().for_each(|worker| worker.housekeep(keeping.now()));
             }
         });
+        self.starting.borrow_mut().remove(&place);
         self.nodes.borrow_mut()[place] = Some(node);
     }
 

@@ -101,7 +101,12 @@ fn take_samples(world: &World, scenario: &Scenario, is_last: bool) {
         let roomy = oracle::roomy(&counted.algorithm);
         let (_, verdict) = roomy.apply(state.as_ref(), Op::Take(0), world.now());
         let used = roomy.capacity() - verdict.remaining;
-        world.tell(|| format!("the servers count {used} of {counted:?}"));
+        let journal = world.journal.borrow();
+        let last = journal.samples.iter().rev().find(|it| it.key == counted.key);
+        if last.is_none_or(|it| it.used != used) {
+            let number = counted.key.counter.bits();
+            world.tell(|| format!("the servers count {used} units of counter {number}"));
+        }
         let (at_us, key) = (world.now_us(), counted.key);
         samples.push(Sample { at_us, quiet_us, key, used, is_last });
     }
@@ -113,7 +118,7 @@ async fn finish(fleet: &Rc<Fleet>) {
     let scenario = &fleet.scenario;
     let has_flights =
         scenario.counters.iter().any(|it| matches!(it.algorithm, Algorithm::Concurrency(_)));
-    if has_flights && (scenario.has_crashes() || scenario.forgets()) {
+    if has_flights && scenario.may_end_unheard() {
         sleep(LEASE).await;
         take_samples(&fleet.world, scenario, true);
     }

@@ -1,14 +1,19 @@
 //! What a run is made of: nodes, servers, counters, clients and troubles. All of
 //! it follows from a seed, or is written down for one purpose.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::network::Way;
 use super::server::{PORT, Sharing, host};
 use crate::algorithm::Algorithm;
 use crate::digest::{Counter, Key, Principal};
 use crate::store::redis::settings::{Address, Topology};
 use crate::terms::{OnFailure, StoreMode, Terms};
 use crate::time::Span;
+
+/// The traffic goes on for so long at least after the last trouble.
+const SETTLING_US: u64 = 1_000_000;
 
 /// Everything that one run is made of.
 #[derive(Clone, Debug)]
@@ -27,6 +32,18 @@ pub(super) struct Scenario {
     pub(super) traffic_us: u64,
     /// What goes wrong when, in this order.
     pub(super) troubles: Vec<(u64, Trouble)>,
+}
+
+/// What is still wrong when the traffic of a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Unmended {
+    Server(usize),
+    Node(usize),
+    Clock(usize),
+    Way(usize, usize),
+    Move,
+    /// Something goes wrong so late that its consequences may not be over.
+    Late,
 }
 
 /// The servers of a run.
@@ -81,7 +98,7 @@ pub(super) enum Trouble {
     Way {
         place: usize,
         server: usize,
-        way: super::network::Way,
+        way: Way,
     },
     /// All ways are as good as new.
     Heal,
@@ -176,8 +193,55 @@ impl Scenario {
         self.has(|it| matches!(it, Trouble::CrashNode { .. }))
     }
 
+    /// Whether servers may miss what nodes have done: those that forget it, and those that
+    /// are away while a node stops, or do not hear it. Then units in flight stay
+    /// counted until their lease is over.
+    pub(super) fn may_end_unheard(&self) -> bool {
+        let stops = self.has(|it| matches!(it, Trouble::StopNode { .. }));
+        let is_other =
+            |it: &Trouble| !matches!(it, Trouble::StopNode { .. } | Trouble::StartNode { .. });
+        self.has_crashes() || self.forgets() || stops && self.has(is_other)
+    }
+
     pub(super) fn has_departures(&self) -> bool {
         self.clients.iter().any(|client| client.leaves_one_in > 0)
+    }
+
+    /// What is still wrong when the traffic ends. Drawn scenarios leave nothing: what
+    /// is promised for the time after a trouble holds when it is over.
+    pub(super) fn unmended(&self) -> BTreeSet<Unmended> {
+        let mut all = BTreeSet::new();
+        let mut note = |what, is_wrong| match is_wrong {
+            true => drop(all.insert(what)),
+            false => drop(all.remove(&what)),
+        };
+        let mut ways = BTreeSet::new();
+        for &(at_us, trouble) in &self.troubles {
+            match trouble {
+                Trouble::Crash { server, .. } => note(Unmended::Server(server), true),
+                Trouble::Restart { server } => note(Unmended::Server(server), false),
+                Trouble::CrashNode { place } | Trouble::StopNode { place } => {
+                    note(Unmended::Node(place), true);
+                }
+                Trouble::StartNode { place } => note(Unmended::Node(place), false),
+                Trouble::Jump { place, ahead_us } => {
+                    note(Unmended::Clock(place), ahead_us != self.ahead_us[place]);
+                }
+                Trouble::BeginToMove { .. } => note(Unmended::Move, true),
+                Trouble::EndTheMove => note(Unmended::Move, false),
+                Trouble::Way { place, server, way } if way != Way::default() => {
+                    ways.insert((place, server));
+                }
+                Trouble::Way { place, server, .. } => drop(ways.remove(&(place, server))),
+                Trouble::Heal => ways.clear(),
+                _ => {}
+            }
+            if at_us + SETTLING_US > self.traffic_us {
+                note(Unmended::Late, true);
+            }
+        }
+        all.extend(ways.into_iter().map(|(place, server)| Unmended::Way(place, server)));
+        all
     }
 
     /// Whether all nodes and servers are well, and near each other.

@@ -35,6 +35,9 @@ pub(super) struct Servers {
     pub(super) layout: Layout,
 }
 
+/// The fields of a hash.
+type Fields = BTreeMap<Vec<u8>, Vec<u8>>;
+
 #[derive(Default)]
 struct Server {
     is_down: Cell<bool>,
@@ -46,6 +49,8 @@ struct Server {
     /// A replica's copy, as of some time ago.
     replica: RefCell<Option<Counters>>,
     strings: RefCell<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// Hashes, by key.
+    hashes: RefCell<BTreeMap<Vec<u8>, Fields>>,
     nodes: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
@@ -107,6 +112,7 @@ impl Servers {
     fn empty(&self, server: &Server) {
         server.counters.take();
         server.strings.take();
+        server.hashes.take();
         server.nodes.take();
     }
 
@@ -136,6 +142,8 @@ impl Servers {
 
     /// Half of the slots begins to move, and then belongs elsewhere.
     pub(super) fn begin_to_move(&self, half: usize, to: usize) {
+        // One at a time.
+        self.end_the_move();
         let from = self.owners.borrow()[half];
         if from == to {
             return;
@@ -199,6 +207,8 @@ impl Servers {
                 .borrow()
                 .get(&word(1))
                 .map_or(Reply::Nothing, |value| Reply::Text(value.clone())),
+            b"HSET" => server.set_fields(command),
+            b"HGETALL" => server.fields(command),
             b"EVALSHA" => return self.decide(world, number, command, was_asking),
             _ => Reply::Simple("OK"),
         };
@@ -248,7 +258,9 @@ impl Servers {
             world.tell(|| tale(number, question, &journal.questions[question], &outcome));
             let told = journal.outcomes.len();
             journal.outcomes.push(outcome);
-            journal.questions[question].done = Some((told, world.now_us()));
+            let asked = &mut journal.questions[question];
+            let before = asked.done.replace((told, world.now_us()));
+            asked.done_before.extend(before.map(|(done, _)| done));
             replies.push(Reply::Text(bytes(told)));
         }
         Answered { reply: Reply::List(replies), questions }
@@ -272,6 +284,27 @@ impl Servers {
             _ if number == owner => None,
             _ => Some(Reply::Error(format!("MOVED {slot} {}:{PORT}", host(owner)))),
         }
+    }
+}
+
+impl Server {
+    fn set_fields(&self, command: &Command) -> Reply {
+        let (Some(key), Some(pairs)) = (command.get(1), command.get(2..)) else {
+            return Reply::Error("ERR wrong number of arguments".to_owned());
+        };
+        let mut hashes = self.hashes.borrow_mut();
+        let hash = hashes.entry(key.clone()).or_default();
+        for pair in pairs.chunks_exact(2) {
+            hash.insert(pair[0].clone(), pair[1].clone());
+        }
+        Reply::Number(0)
+    }
+
+    fn fields(&self, command: &Command) -> Reply {
+        let hashes = self.hashes.borrow();
+        let fields = command.get(1).and_then(|key| hashes.get(key)).into_iter().flatten();
+        let words = fields.flat_map(|(field, value)| [field, value]);
+        Reply::List(words.map(|word| Reply::Text(word.clone())).collect())
     }
 }
 

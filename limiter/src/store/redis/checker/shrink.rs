@@ -7,10 +7,14 @@ use super::scenario::Scenario;
 const ATTEMPTS: usize = 200;
 
 /// A scenario with fewer troubles, clients and nodes that breaks the same promise.
+/// What its troubles leave wrong at its end is what those of the first left: a server
+/// that stays away is another story than one that comes back.
 pub(super) fn shrink(mut scenario: Scenario, promise: &str) -> Scenario {
     let mut attempts = 0;
+    let unmended = scenario.unmended();
     loop {
-        let smaller = smaller(&scenario).into_iter().find(|it| {
+        let alike = smaller(&scenario).into_iter().filter(|it| it.unmended() == unmended);
+        let smaller = alike.into_iter().find(|it| {
             attempts += 1;
             attempts <= ATTEMPTS && run(it, false).broken.iter().any(|it| it.promise == promise)
         });
@@ -43,6 +47,13 @@ fn smaller(scenario: &Scenario) -> Vec<Scenario> {
         less(&|it| {
             it.troubles.remove(trouble);
         });
+        // Often one trouble is mended by another one.
+        for mended in trouble + 1..scenario.troubles.len() {
+            less(&|it| {
+                it.troubles.remove(mended);
+                it.troubles.remove(trouble);
+            });
+        }
     }
     for client in 0..scenario.clients.len() {
         if scenario.clients[client].charges.len() > 1 {

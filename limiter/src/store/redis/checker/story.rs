@@ -25,9 +25,9 @@ impl Story {
         Self { lines: is_told.then(RefCell::default) }
     }
 
-    pub(super) fn tell(&self, at_us: u64, line: impl FnOnce() -> String) {
+    pub(super) fn tell(&self, at_us: impl FnOnce() -> u64, line: impl FnOnce() -> String) {
         let Some(lines) = &self.lines else { return };
-        let line = line();
+        let (at_us, line) = (at_us(), line());
         let mut lines = lines.borrow_mut();
         lines.kept.push_back((at_us, line));
         if lines.kept.len() > MAX_LINES {

@@ -150,7 +150,7 @@ impl World {
 
     /// Adds a line to the story.
     pub(super) fn tell(&self, line: impl FnOnce() -> String) {
-        self.story.tell(self.now_us(), line);
+        self.story.tell(|| self.now_us(), line);
     }
 }
 

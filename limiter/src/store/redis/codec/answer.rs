@@ -142,7 +142,7 @@ impl Asked<'_> {
 fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
     let apply = |op| asked.algorithm.apply(state, op, at).1;
     let verdict = match asked.ask {
-        Ask::Peek | Ask::Renew(_) => apply(Op::Peek),
+        Ask::Peek | Ask::Renew { .. } => apply(Op::Peek),
         Ask::Take(cost) => apply(Op::Take(cost)),
         Ask::Lease(lease) => {
             let room = apply(Op::Take(0)).remaining;

@@ -79,7 +79,7 @@ impl Encoder {
             Ask::Lease(lease) => (2, lease.cost),
             Ask::Give { cost, .. } => (3, cost),
             Ask::Charge(units) => (4, units),
-            Ask::Renew(units) => (5, units),
+            Ask::Renew { units, .. } => (5, units),
             Ask::Reset => (6, 0),
             Ask::ResetAll => (7, 0),
             Ask::Cancel { cost, .. } => (8, cost),
@@ -94,6 +94,7 @@ impl Encoder {
                 put::<6>(lease.reserve.min(MOST_UNITS), body);
                 put::<2>(lease.share.min(1024).into(), body);
             }
+            Ask::Renew { asked, .. } => put::<6>(asked.min(MOST_UNITS), body),
             Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {
                 put::<7>(place(asked.algorithm, taken), body)
             }

@@ -153,7 +153,7 @@ fn asks() -> impl Strategy<Value = Ask> {
         (any::<u64>(), any::<u64>())
             .prop_map(|(cost, taken)| Ask::Cancel { cost, taken: Timestamp::from_micros(taken) }),
         any::<u64>().prop_map(Ask::Charge),
-        any::<u64>().prop_map(Ask::Renew),
+        (any::<u64>(), any::<u64>()).prop_map(|(units, asked)| Ask::Renew { units, asked }),
         Just(Ask::Reset),
     ]
 }

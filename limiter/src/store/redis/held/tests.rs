@@ -15,9 +15,18 @@ fn charge(algorithm: &Algorithm) -> Charge<'_> {
     Charge { key: KEY, algorithm, cost: 2, binding: true, terms: Terms::default() }
 }
 
-fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
+fn renewals(held: &RefCell<Held>, secs: u64) -> Vec<(u64, u64)> {
     let at = Timestamp::default().plus(Span::from_secs(100 + secs));
-    held.borrow_mut().due(at).into_iter().map(|renewal| renewal.units).collect()
+    held.borrow_mut().due(at).into_iter().map(|it| (it.units, it.asked)).collect()
+}
+
+/// The same where nothing is asked for.
+fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
+    let held_only = |(units, asked)| {
+        assert_eq!(asked, 0);
+        units
+    };
+    renewals(held, secs).into_iter().map(held_only).collect()
 }
 
 #[test]
@@ -39,13 +48,12 @@ fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
     let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let awaited = Held::ask(&held, [charge(&algorithm)].iter());
-    assert!(due(&held, 0).is_empty(), "it is put off");
-    assert_eq!(due(&held, 5), [4], "not for ever: what is asked for may be counted");
+    assert_eq!(renewals(&held, 0), [(2, 2)], "the store knows whether it has admitted them");
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     drop(awaited);
-    assert_eq!(due(&held, 10), [4]);
+    assert_eq!(due(&held, 5), [4]);
     drop(Held::ask(&held, [charge(&algorithm)].iter()));
-    assert_eq!(due(&held, 15), [4], "who was refused, or went away, holds nothing");
+    assert_eq!(due(&held, 10), [4], "who was refused, or went away, holds nothing");
 }
 
 #[test]
@@ -59,9 +67,11 @@ fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().doubt(KEY, &algorithm);
     let awaited = Held::ask(&held, [charge(&algorithm)].iter());
-    assert!(due(&held, 3).is_empty(), "what is asked for is not taken away");
+    assert_eq!(renewals(&held, 3), [(2, 2)], "what is asked for is not taken away");
+    assert!(renewals(&held, 4).is_empty(), "not again and again");
     drop(awaited);
-    assert_eq!(due(&held, 4), [2]);
+    assert_eq!(due(&held, 4), [2], "and then what is held, as it is known now");
+    assert!(due(&held, 4).is_empty());
 }
 
 #[test]

@@ -24,6 +24,8 @@ pub(super) struct Landed {
 /// Sends a batch and tells its callers. A script that the server does not know
 /// has done nothing: it is loaded, and asked again, once.
 pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> Landed {
+    #[cfg(test)]
+    batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
     let mut tally = Tally::default();
     let mut unknown = send(wire, script, groups, Round::First, &mut tally).await;
@@ -117,7 +119,10 @@ async fn send(
             Ok(answers) => {
                 tally.add(refusal(&answers));
                 for (call, answer) in group.into_iter().zip(answers) {
-                    call.answer.keep(answer);
+                    match answer {
+                        Ok(answer) => call.answer.keep(Ok(answer)),
+                        Err(error) => call.fail(&error, 1),
+                    }
                 }
             }
             Err(error) => {
@@ -187,7 +192,7 @@ fn fail(group: Group, error: &StoreError, again: &mut Vec<Call>) {
         if is_lost && call.repeat == Repeat::IfLost && call.answer.may_be_sent_again() {
             again.push(call);
         } else {
-            call.answer.keep(Err(error.clone()));
+            call.fail(error, 1);
         }
     }
 }

@@ -80,8 +80,14 @@ local function concurrency()
   end
 
   -- The asking node holds so many units from now on.
-  function kind.renew(charge, units)
+  local function lease(charge, units)
     hold(charge, min(units, MOST), floor(charge.now / SECOND) + LEASE_S)
+  end
+
+  -- It says how many it holds. Of those that it has asked for beside it does not know
+  -- how many were taken: so many stay taken.
+  function kind.renew(charge, units, asked)
+    lease(charge, max(units, min(charge.own, units + asked)))
   end
 
   function kind.room(charge)
@@ -89,7 +95,7 @@ local function concurrency()
   end
 
   function kind.take(charge, units)
-    kind.renew(charge, charge.own + units)
+    lease(charge, charge.own + units)
   end
 
   -- They are given back one for one, so none are added beside.

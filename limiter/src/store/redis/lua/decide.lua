@@ -49,6 +49,8 @@ local function read_charge(charge, body, at)
   at = kind.read(charge, body, at)
   if op == LEASE then
     charge.extra, charge.reserve, charge.share, at = unpack_bytes('<I6I6I2', body, at)
+  elseif op == RENEW then
+    charge.extra, at = unpack_bytes('<I6', body, at)
   elseif op == GIVE or op == CANCEL then
     charge.taken, at = unpack_bytes('<I7', body, at)
   end
@@ -101,7 +103,7 @@ local function perform(charge, op)
   elseif op == OWE then
     kind.owe(charge, cost)
   elseif op == RENEW then
-    kind.renew(charge, cost)
+    kind.renew(charge, cost, charge.extra)
   end
 end
 

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use redis::{Pipeline, Value, pipe};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
@@ -23,6 +23,7 @@ pub(super) use self::call::ClusterCall;
 use super::super::batch::Repeat;
 use super::super::dial::{self, Door, Target};
 use super::super::failure::{Refusal, StoreError};
+use super::super::latch::Latch;
 use super::super::link::Link;
 use super::super::news::News;
 use super::super::promise::Awaited;
@@ -52,7 +53,7 @@ struct Shared {
     map: RefCell<Map>,
     /// The map may be wrong.
     stale: Notify,
-    settled: watch::Sender<bool>,
+    settled: Latch,
     /// The place in the list of nodes to ask first, so that no node is asked always.
     turn: Cell<usize>,
 }
@@ -96,7 +97,7 @@ impl Cluster {
             news,
             map: RefCell::new(map),
             stale: Notify::new(),
-            settled: watch::Sender::new(false),
+            settled: Latch::default(),
             turn: Cell::new(0),
         });
         let refresher = spawn_local(Rc::clone(&shared).keep());
@@ -188,8 +189,7 @@ fn from(to: &Address, node: &Node) -> Address {
 
 impl Shared {
     async fn has_settled(&self) {
-        // The sender lives as long as the cluster.
-        let _ = self.settled.subscribe().wait_for(|settled| *settled).await;
+        self.settled.wait().await;
     }
 
     /// Asks the node that is thought to keep `slot`.
@@ -275,7 +275,7 @@ impl Shared {
                 Ok(ranges) => self.adopt(ranges),
                 Err(error) => debug!(%error, "no node of the cluster tells who keeps what"),
             }
-            self.settled.send_replace(true);
+            self.settled.open();
             sleep(SHORTEST_REFRESH).await;
             // Either is a reason to look again.
             let _ = timeout(REFRESH, self.stale.notified()).await;

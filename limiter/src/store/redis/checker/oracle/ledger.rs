@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::journal::{Charged, Journal, Made, Question};
+use super::super::journal::{Charged, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
 use super::super::world::START_US;
 use crate::algorithm::{Algorithm, Op, State};
@@ -17,14 +17,16 @@ pub(in super::super) struct Ledger {
     pub(super) events: Vec<Event>,
     /// Some of its requests were charged in several places.
     pub(super) is_scattered: bool,
+    /// Units of requests whose clients went away before they were told the decision.
+    left: u64,
 }
 
 /// Something that happened to one counter.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) at_us: u64,
-    /// Its place among the decisions of the servers: these have odd numbers.
-    order: usize,
+    /// Decisions of the servers have odd numbers.
+    order: Order,
     pub(super) request: Option<usize>,
     /// The process at which it happened.
     pub(super) node: usize,
@@ -54,7 +56,7 @@ impl Ledger {
     pub(super) fn of(scenario: &Scenario, journal: &Journal, counter: usize) -> Self {
         let key = scenario.counters[counter].key;
         let asked = questions_of(journal, key);
-        let (mut events, mut is_scattered) = (Vec::new(), false);
+        let (mut events, mut is_scattered, mut left) = (Vec::new(), false, 0);
         for (number, request) in journal.requests.iter().enumerate() {
             let index = request.charges.iter().position(|it| it.counter == counter);
             let Some(index) = index else { continue };
@@ -63,7 +65,9 @@ impl Ledger {
             is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
             let done_us = question.and_then(|it| Some(it.done?.1));
-            let order = question.and_then(|it| Some(2 * it.done?.0 + 1)).unwrap_or(usize::MAX);
+            let done = question.and_then(|it| Some((2 * it.done?.0 + 1, 0)));
+            let made = request.decided.as_ref().map(|made| made.order);
+            let order = done.or(made).unwrap_or((usize::MAX, 0));
             let event = |at_us, source, what| Event {
                 at_us,
                 order,
@@ -80,6 +84,7 @@ impl Ledger {
                     events.push(event(at_us, source, what));
                 }
                 None => {
+                    left += charged.cost;
                     let Some(at_us) = done_us else { continue };
                     // What was leased beside the cost is not spent.
                     let taken = question.map_or(0, |it| taken(journal, it, key));
@@ -92,13 +97,29 @@ impl Ledger {
             }
         }
         events.extend(corrections(journal, key));
-        events.sort_by_key(|event| (event.at_us, event.order));
-        Self { events, is_scattered }
+        // A node knows the servers' time within some milliseconds only, so times do not
+        // tell what came first.
+        events.sort_by_key(|event| event.order);
+        Self { events, is_scattered, left }
     }
 
     /// Whether anything was ever given back.
     pub(super) fn has_gifts(&self) -> bool {
         self.events.iter().any(|it| matches!(it.what, What::Given { .. }))
+    }
+
+    /// Units of requests whose clients went away before they were told the decision.
+    pub(super) const fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// Units that were given back of what nodes had admitted alone.
+    pub(super) fn given_alone(&self) -> u64 {
+        let units = |event: &Event| match (event.what, event.source) {
+            (What::Given { cost, .. }, Source::Local) => cost,
+            _ => 0,
+        };
+        self.events.iter().map(units).sum()
     }
 
     pub(super) fn admitted(&self, is_meant: impl Fn(&Event) -> bool) -> u64 {
@@ -171,7 +192,7 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (at_us, node, source) = (it.at_us, it.node, it.source);
-        let order = 2 * it.after;
+        let order = it.order;
         (source != Source::Nobody).then_some(Event {
             at_us,
             order,

@@ -50,7 +50,7 @@ pub(super) fn judge(scenario: &Scenario, journal: &Journal) -> Vec<Broken> {
         broken.extend(upkeep::conserved(scenario, journal, counter, &ledger));
         broken.extend(upkeep::flights(scenario, journal, counter, &ledger));
     }
-    broken.extend(promises::retries(journal));
+    broken.extend(promises::retries(scenario, journal));
     broken
 }
 

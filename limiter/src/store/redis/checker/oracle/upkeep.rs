@@ -77,10 +77,11 @@ pub(super) fn conserved(
     let counted = &scenario.counters[counter];
     let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
     // A log gives back what was taken at a certain time, which a node that judges
-    // alone knows by its own clock.
-    let unsure =
-        unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && ledger.has_gifts();
-    let tells = !scenario.forgets() && !scenario.has_crashes();
+    // alone knows by its own clock. In `write_back` the servers have another time.
+    let knows_times = counted.terms.mode != StoreMode::WriteBack && !ledger.has_gifts();
+    let unsure = unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && !knows_times;
+    // What a node owes that ends while nobody hears it is lost with it.
+    let tells = !scenario.may_end_unheard();
     if counted.algorithm.window() < LONG || unsure || !tells {
         return None;
     }
@@ -88,7 +89,7 @@ pub(super) fn conserved(
     let mut count = Count::new(&counted.algorithm);
     ledger.events.iter().take_while(|it| it.at_us <= sample.at_us).for_each(|it| count.follow(it));
     let used = count.used(sample.at_us);
-    let (less, more) = doubts(journal, counted, ledger);
+    let (less, more) = doubts(scenario, journal, counted, ledger);
     // A debt beyond twice the capacity is not counted. Of what nodes tell in
     // write_back as much as fits is: they owe the rest.
     let fits = match counted.terms.mode {
@@ -109,22 +110,45 @@ pub(super) fn conserved(
 }
 
 /// By how many units the servers may count less, and more, than was admitted.
-fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
-    let (mut less, mut more) = (1, 1);
+fn doubts(
+    scenario: &Scenario,
+    journal: &Journal,
+    counted: &Counted,
+    ledger: &Ledger,
+) -> (u64, u64) {
+    // What was admitted alone and is charged to the store stays charged.
+    let (mut less, mut more) = (1, 1 + ledger.given_alone());
+    if !scenario.is_calm() || ledger.is_scattered {
+        // Of a client that is gone nobody is told whether its request was admitted by its
+        // node alone, or refused by another place.
+        (less, more) = (less + ledger.left(), more + ledger.left());
+    }
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
             if part.key != counted.key {
                 continue;
             }
+            // Policies that deny ask again when a connection breaks, and may count twice.
+            let before = question.done_before.iter();
+            more += before.map(|&done| journal.outcomes[done].taken[index]).sum::<u64>();
             let is_lost = question.is_sent && question.done.is_none();
             let is_done = question.done.is_some();
             match part.ask {
                 Ask::Charge(units) if is_lost => less += units,
-                Ask::Give { cost, .. } if !is_done => more += cost,
+                // What `write_back` has admitted, and tells. Of a client that goes away
+                // nobody knows whether its request was.
+                Ask::Lease(lease) if question.request.is_none() => match question.done {
+                    None if question.is_sent => less += lease.extra,
+                    Some((done, _)) if scenario.has_departures() => {
+                        more += journal.outcomes[done].taken[index];
+                    }
+                    _ => {}
+                },
+                Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done => more += cost,
                 Ask::Lease(_) | Ask::Take(_) => {
                     let taken =
                         question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
-                    let (fewer, further) = take_in_doubt(question, ledger, taken);
+                    let (fewer, further) = take_in_doubt(journal, question, ledger, taken);
                     less += fewer;
                     more += further;
                 }
@@ -136,7 +160,12 @@ fn doubts(journal: &Journal, counted: &Counted, ledger: &Ledger) -> (u64, u64) {
 }
 
 /// The same for a question that took so many units.
-fn take_in_doubt(question: &Question, ledger: &Ledger, taken: u64) -> (u64, u64) {
+fn take_in_doubt(
+    journal: &Journal,
+    question: &Question,
+    ledger: &Ledger,
+    taken: u64,
+) -> (u64, u64) {
     let of_request = |event: &&Event| event.request.is_some() && event.request == question.request;
     let admitted = ledger.events.iter().find(of_request).and_then(|event| match event.what {
         What::Admitted { cost, is_gone } => Some((cost, event.source, is_gone)),
@@ -145,11 +174,18 @@ fn take_in_doubt(question: &Question, ledger: &Ledger, taken: u64) -> (u64, u64)
     match admitted {
         // The store has said so itself. What it took beside the cost is leased.
         Some((cost, Source::Store, _)) => (0, taken.saturating_sub(cost)),
-        // It was asked, and then judged here: it may count it, or not.
-        Some((cost, ..)) if question.is_sent && taken == 0 => (cost, 0),
+        // It was asked, and then judged here. Where its answer came late, the node has
+        // heard that it was not counted, and has the store count it.
+        Some((cost, ..)) if question.is_sent && taken == 0 && question.heard.is_none() => (cost, 0),
         Some(_) => (0, 0),
-        // It took what nobody was told of.
-        None => (0, taken),
+        // It took what nobody was told of. A refused request gives it back when it hears
+        // of it, which is a question of its own.
+        None => {
+            let decided = question.request.and_then(|it| journal.requests[it].decided.as_ref());
+            let is_refused = decided.is_some_and(|made| !made.admitted);
+            let is_given_back = is_refused && question.heard.is_some();
+            (0, if is_given_back { 0 } else { taken })
+        }
     }
 }
 

@@ -50,7 +50,7 @@ impl Reference {
             Ask::Give { cost, taken } => (Op::Give { cost, taken }, 0),
             Ask::Cancel { cost, taken } => (Op::Cancel { cost, taken }, 0),
             Ask::Charge(actual) => (Op::Settle { reserved: 0, actual, taken: now }, 0),
-            Ask::Renew(_) | Ask::Reset | Ask::ResetAll => {
+            Ask::Renew { .. } | Ask::Reset | Ask::ResetAll => {
                 unreachable!("these have tests of their own")
             }
         };

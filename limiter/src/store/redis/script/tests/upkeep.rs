@@ -183,15 +183,23 @@ fn what_a_node_holds_counts_for_15_seconds_unless_it_renews() {
         server.one(node, asked(&most, 1, 1, ask), seconds(s));
         server.remaining(&most, 1, 1, seconds(s))
     };
+    let renew = |units, asked| Ask::Renew { units, asked };
     assert_eq!(left_after(1, Ask::Take(2), 0), 3);
     assert_eq!(left_after(2, Ask::Take(3), 0), 0);
-    assert_eq!(left_after(2, Ask::Renew(3), 10), 0);
+    assert_eq!(left_after(2, renew(3, 0), 10), 0);
     assert_eq!(left_after(3, Ask::Peek, 14), 0);
     assert_eq!(left_after(3, Ask::Peek, 15), 2, "the first node said nothing");
     let give = |cost| Ask::Give { cost, taken: NOW };
     assert_eq!(left_after(1, give(2), 16), 2, "and has nothing to give");
-    assert_eq!(left_after(2, Ask::Renew(1), 16), 4, "the node says how much it holds");
+    assert_eq!(left_after(2, renew(1, 0), 16), 4, "the node says how much it holds");
     assert_eq!(left_after(2, give(1), 17), 5);
+    assert_eq!(left_after(2, Ask::Take(3), 18), 2);
+    assert_eq!(left_after(2, renew(1, 4), 18), 2, "of four that it has asked for two are taken");
+    assert_eq!(left_after(2, renew(1, 1), 18), 3, "no more than it may have");
+    assert_eq!(left_after(2, renew(3, 1), 18), 2, "what it holds is taken in any case");
+    assert_eq!(left_after(2, renew(0, 9), 32), 2, "and for another 15 seconds");
+    assert_eq!(left_after(3, Ask::Peek, 46), 2);
+    assert_eq!(left_after(2, renew(0, 0), 46), 5);
     assert_eq!(server.number("EXISTS"), 0);
 }
 
