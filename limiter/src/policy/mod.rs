@@ -1,12 +1,12 @@
-//! Which policies judge a request, and under which keys. Pure: nothing in here
-//! does I/O or reads a clock.
+//! Policies: under which counter a request counts, up to which limit, and how much.
+//! Pure: nothing in here does I/O or reads a clock.
 //!
-//! [`Rules::select`] finds the route, [`Rules::subject`] says who asks, and
-//! [`Subject::key`], [`Subject::limit`] and [`Subject::cost`] which counter each
-//! policy of the route uses for them, up to which limit, and how much. What a
-//! client sends is believed only as far as it can do no harm: forwarding fields
-//! and user fields from trusted peers, tokens with a good signature, and values
-//! only if no backend could read another one.
+//! [`Clients::subject`] recognises the client of a request. [`Subject::key`],
+//! [`Subject::limit`] and [`Subject::cost`] say which counter each policy uses for it,
+//! up to which limit, and how many units the request costs. A value that a client sends
+//! is used only if it can do no harm: forwarding fields and user fields from trusted
+//! peers, tokens with a valid signature, and values that no backend can read
+//! differently.
 
 mod cidr;
 mod client;

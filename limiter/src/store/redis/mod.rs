@@ -213,7 +213,7 @@ impl RedisStore {
         self.go_by_facts();
     }
 
-    /// See [`Store::apply_by`](super::Store::apply_by).
+    /// See [`StoreRef::apply_by`](super::StoreRef::apply_by).
     ///
     /// What asks the server has its own place: decisions that need nobody else
     /// would have room for it.
@@ -362,7 +362,7 @@ impl RedisStore {
         }
     }
 
-    /// See [`Store::holding`](super::Store::holding).
+    /// See [`StoreRef::holding`](super::StoreRef::holding).
     pub fn holding(&self) -> &HoldingTimes {
         self.shared.memory.holding()
     }
