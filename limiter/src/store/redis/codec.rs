@@ -1,7 +1,8 @@
 //! What the script is asked, and what its answer means.
 //!
 //! The script says yes or no and writes; we explain. Its answer holds the time
-//! and the fields as they were before, and from these the [`Algorithm`] itself
+//! and the fields as they were before, and from these the
+//! [`Algorithm`](crate::algorithm::Algorithm) itself
 //! computes every number a client is told. So Redis and memory cannot disagree
 //! on numbers. Should they ever disagree on yes or no, the answer is refused as
 //! [`Garbage`].
@@ -17,140 +18,10 @@ mod wire;
 pub use answer::{Answered, Finding, Garbage, decode};
 pub use body::Encoder;
 
-use std::cmp::Ordering;
-
 use smallvec::SmallVec;
 
-use crate::algorithm::{Algorithm, Op};
-use crate::digest::Key;
-use crate::time::Timestamp;
-
-/// What is asked of one counter.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The counter. No two of one body are the same.
-    pub key: Key,
-    /// How it counts.
-    pub algorithm: &'a Algorithm,
-    /// What is asked.
-    pub ask: Ask,
-    /// Whether nothing at all may change if it is refused.
-    pub binding: bool,
-}
-
-/// What may be asked of a counter. Costs are in units of the quota.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Say what `Take(1)` would say, and change nothing.
-    Peek,
-    /// See [`Op::Take`].
-    Take(u64),
-    /// Take more than is needed now, to spend it without asking. Sliding and
-    /// fixed windows, sub-windows and token buckets can be leased. With no cost and
-    /// a share of 1024 as many units are counted as fit, also in a log.
-    Lease(Lease),
-    /// See [`Op::Give`].
-    Give {
-        /// The units to give back.
-        cost: u64,
-        /// When they were taken.
-        taken: Timestamp,
-    },
-    /// See [`Op::Cancel`].
-    Cancel {
-        /// The units to give back.
-        cost: u64,
-        /// When they were taken.
-        taken: Timestamp,
-    },
-    /// Count so many units whether they fit or not, up to twice the capacity;
-    /// for a ban, impose one.
-    Charge(u64),
-    /// Say that this worker holds so many units in flight, and will for 15 s. Only
-    /// for [`Algorithm::Concurrency`].
-    Renew {
-        /// Units that are certainly held.
-        units: u64,
-        /// Units of questions that were sent and are not answered. The store knows
-        /// how many of them it has admitted: up to so many more that it counts for
-        /// this worker stay counted.
-        asked: u64,
-    },
-    /// Forget the counter.
-    Reset,
-    /// Forget all counters of the principal, or, asked of a long
-    /// [`SlidingLog`](Algorithm::SlidingLog), all of its long logs. Asked alone.
-    ResetAll,
-}
-
-impl Ask {
-    /// Whether it takes units away that were counted, so that what was refused
-    /// before may be admitted.
-    pub(super) const fn takes_away(self) -> bool {
-        matches!(self, Self::Give { .. } | Self::Cancel { .. } | Self::Reset | Self::ResetAll)
-    }
-}
-
-/// A take of `cost`, and if that fits of up to `extra` units beside it:
-/// `(room − cost − reserve) · share / 1024` of them, rounded down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The units that must fit.
-    pub cost: u64,
-    /// The most units beside them.
-    pub extra: u64,
-    /// The units that are left for others in any case.
-    pub reserve: u64,
-    /// How large a part of the rest is taken, in 1024ths; at most 1024.
-    pub share: u16,
-}
-
-impl Lease {
-    /// How many units are taken beside the cost where `room` units fit.
-    pub fn extra_of(self, room: u64) -> u64 {
-        let free = room.saturating_sub(self.cost).saturating_sub(self.reserve);
-        let share = u128::from(free) * u128::from(self.share.min(1024)) / 1024;
-        u64::try_from(share).unwrap_or(u64::MAX).min(self.extra)
-    }
-}
-
-impl<'a> Asked<'a> {
-    /// What corrects a counter as `op` does: [`Op::Give`], [`Op::Cancel`] or [`Op::Settle`].
-    /// None if that changes nothing.
-    pub fn correction(key: Key, algorithm: &'a Algorithm, op: Op) -> Option<Self> {
-        let ask = match op {
-            Op::Take(cost) => Ask::Take(cost),
-            Op::Peek => return None,
-            Op::Give { cost, taken } => Ask::Give { cost, taken },
-            Op::Cancel { cost, taken } => Ask::Cancel { cost, taken },
-            // What is in flight stays so until it is given back, whatever it cost.
-            Op::Settle { .. } if matches!(algorithm, Algorithm::Concurrency(_)) => return None,
-            Op::Settle { reserved, actual, taken } => match actual.cmp(&reserved) {
-                Ordering::Equal => return None,
-                Ordering::Less => Ask::Give { cost: reserved - actual, taken },
-                Ordering::Greater => Ask::Charge(actual - reserved),
-            },
-        };
-        Some(Self { key, algorithm, ask, binding: false })
-    }
-}
-
-/// The largest limit of a log that lies among the other states of its principal.
-/// What it holds has about 100 bytes. A longer one has a key of its own.
-pub(super) const SHORT_LOG: u64 = 16;
-
-/// Whether a counter lies in a key of its own, beside the bucket.
-pub(super) fn lies_apart(algorithm: &Algorithm) -> bool {
-    matches!(algorithm, Algorithm::SlidingLog(_)) && algorithm.limit() > SHORT_LOG
-}
-
-impl Asked<'_> {
-    /// Whether both lie in one field.
-    fn lies_with(&self, other: &Self) -> bool {
-        self.key.principal == other.key.principal
-            && lies_apart(self.algorithm) == lies_apart(other.algorithm)
-    }
-}
+pub(super) use super::ask::lies_apart;
+pub use super::ask::{Ask, Asked, Lease};
 
 /// The order in which a body asks: fields as they first come, with all that is
 /// asked of one together, by counter. So whatever the order of a route's policies

@@ -29,7 +29,7 @@ use smallvec::SmallVec;
 use self::debts::Debts;
 pub(super) use self::debts::{Debt, Standing};
 use self::known::Known;
-use super::codec::Ask;
+use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::{Counter, Key};
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};

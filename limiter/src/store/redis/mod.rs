@@ -15,6 +15,7 @@
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].
 
+mod ask;
 mod asking;
 mod batch;
 #[cfg(test)]

@@ -5,10 +5,13 @@ use proptest::prelude::*;
 use super::body::head;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
+use crate::algorithm::{Algorithm, Op};
+use crate::digest::Key;
 use crate::digest::{Counter, Principal};
 use crate::store::redis::fuzzing::every_algorithm;
 use crate::store::redis::layout::Layout;
 use crate::store::redis::script::Encoded;
+use crate::time::Timestamp;
 
 fn asked(algorithm: &Algorithm, principal: u128, counter: u64, ask: Ask) -> Asked<'_> {
     let principal = Principal::from_bits(principal);
