@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::{HeaderMap, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::decision::{RateLimiter, Room};
+use tollgate::decision::{Headroom, RateLimiter};
 use tollgate::digest::{Secret, SharedSecret};
 use tollgate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
 use tollgate::request::{PathMatch, RequestView};
@@ -74,7 +74,7 @@ fn whole_decisions(criterion: &mut Criterion) {
                 let mut deciding = std::pin::pin!(limiter.decide(
                     &rules.route(matched).policies,
                     &subject,
-                    Room::default(),
+                    Headroom::default(),
                     NOW
                 ));
                 // A decision in memory never waits.

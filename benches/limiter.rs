@@ -12,9 +12,9 @@ use tollgate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
+use tollgate::consistency::Consistency;
 use tollgate::digest::{Counter, Key, Principal, Secret};
 use tollgate::store::{Charge, MemoryStore};
-use tollgate::terms::Terms;
 use tollgate::time::{Span, Timestamp};
 
 const KEYS: usize = 1_000_000;
@@ -46,7 +46,7 @@ fn per_minute() -> Quota {
 }
 
 fn charge(key: Key, algorithm: &Algorithm) -> Charge<'_> {
-    Charge { key, algorithm, cost: 1, binding: true, terms: Terms::default() }
+    Charge { key, algorithm, cost: 1, binding: true, consistency: Consistency::default() }
 }
 
 fn filled(keys: &[Key], algorithm: &Algorithm) -> MemoryStore {

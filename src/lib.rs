@@ -7,7 +7,7 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 limiter | [`time`]; [`request`], [`digest`], [`algorithm`], [`terms`], [`meter`], [`drain`]; [`policy`], [`store`]; [`decision`] | see `tollgate-limiter` |
+//! | 0 limiter | [`time`]; [`request`], [`digest`], [`algorithm`], [`consistency`], [`meter`], [`drain`]; [`policy`], [`store`]; [`decision`] | see `tollgate-limiter` |
 //! | 1 | `platform`, [`telemetry`], [`gradient`], [`message`], [`routes`] | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
 //! | 2 | [`server`], [`engine`] | sockets and connections; from a request's view to a decision |
 //! | 3 | [`proxy`] | forwarding |
@@ -36,5 +36,5 @@ pub mod snapshot;
 pub mod telemetry;
 
 pub use tollgate_limiter::{
-    algorithm, decision, digest, drain, meter, policy, request, store, terms, time,
+    algorithm, consistency, decision, digest, drain, meter, policy, request, store, time,
 };

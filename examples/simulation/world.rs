@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 
 use fastrand::Rng;
 use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate::consistency::Consistency;
 use tollgate::digest::{Counter, Key, Principal};
 use tollgate::store::Charge;
 use tollgate::store::leased::Ask;
-use tollgate::terms::Terms;
 use tollgate::time::{Span, Timestamp};
 
 use crate::node::{Mode, Node, Report, Step, taken};
@@ -254,5 +254,5 @@ impl<'a> World<'a> {
 fn charge(client: usize, algorithm: &Algorithm) -> Charge<'_> {
     let number = u128::try_from(client).expect("a number of 64 bits");
     let key = Key { principal: Principal::from_bits(number), counter: Counter::from_bits(0) };
-    Charge { key, algorithm, cost: 1, binding: true, terms: Terms::default() }
+    Charge { key, algorithm, cost: 1, binding: true, consistency: Consistency::default() }
 }

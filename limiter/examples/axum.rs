@@ -16,7 +16,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_limiter::decision::{
-    Claims, Dialect, Ending, HeaderSettings, HeaderWriter, Outcome, Room,
+    Claims, Dialect, Ending, HeaderSettings, HeaderWriter, Headroom, Outcome,
 };
 use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::policy::{
@@ -100,7 +100,7 @@ async fn limit(
         Ok(claimed) => claimed,
         Err(status) => return status.into_response(),
     };
-    let decision = limits.limiter.check(claims, Room::default()).await;
+    let decision = limits.limiter.check(claims, Headroom::default()).await;
     if !matches!(decision.outcome, Outcome::Admit) {
         return limits.refusal(&decision);
     }

@@ -10,7 +10,7 @@
 //! | layer | modules | what they are |
 //! |---|---|---|
 //! | 0 | [`time`] | integer time and clocks |
-//! | 1, pure | [`request`], [`digest`], [`algorithm`], [`terms`], [`meter`]; [`drain`] | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |
+//! | 1, pure | [`request`], [`digest`], [`algorithm`], [`consistency`], [`meter`]; [`drain`] | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |
 //! | 2 | [`policy`], [`store`] | which counters a request uses under which limits; where counters live |
 //! | 3 | [`decision`] | what all policies say of a request, what its client is told, and what is settled at its end |
 //! | 4 | [`shared`] | decisions from any thread |
@@ -28,6 +28,7 @@
 )]
 
 pub mod algorithm;
+pub mod consistency;
 pub mod decision;
 pub mod digest;
 pub mod drain;
@@ -36,5 +37,4 @@ pub mod policy;
 pub mod request;
 pub mod shared;
 pub mod store;
-pub mod terms;
 pub mod time;

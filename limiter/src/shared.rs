@@ -6,7 +6,7 @@
 //! the store's code is the same as in a gateway whose workers share nothing.
 //!
 //! What waits for a lane is bounded. Requests beyond the bound meet a store that is
-//! away: policies with `on_failure` [`Allow`](crate::terms::OnFailure::Allow) admit
+//! away: policies with `on_failure` [`Allow`](crate::consistency::OnFailure::Allow) admit
 //! them, all others refuse them.
 
 mod check;
@@ -22,7 +22,7 @@ pub use self::check::{Check, OwnedDecision};
 use futures_util::FutureExt as _;
 
 use self::lane::Lane;
-use crate::decision::{Claims, Ending, Judge, Lease, Room};
+use crate::decision::{Claims, Ending, Headroom, Judge, Lease};
 use crate::policy::Policy;
 use crate::store::{MemoryStore, SharedStore};
 use crate::time::Clock;
@@ -67,7 +67,7 @@ impl SharedLimiter {
 
     /// Judges the claims of one request. Its lease must be [ended](Self::end). Where
     /// the answer is dropped before it has come, nothing stays in flight.
-    pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Room) -> Check {
+    pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Headroom) -> Check {
         let now = self.0.clock.now();
         match &self.0.counters {
             Counters::Memory(memory) => {

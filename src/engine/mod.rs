@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::decision::{Decision, Ending, Lease, RateLimiter, Room};
+use crate::decision::{Decision, Ending, Headroom, Lease, RateLimiter};
 use crate::policy::Policy;
 use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::routes::{Rules, Unmatched};
@@ -74,7 +74,7 @@ impl Engine {
         rules: &'r Rules,
         request: &RequestView<'_>,
         wall: Timestamp,
-        headroom: impl FnOnce(usize) -> Room,
+        headroom: impl FnOnce(usize) -> Headroom,
     ) -> Result<Judgement<'r>, Undecidable> {
         if rules.has_disguised_name(request.headers) {
             return Err(Malformed::DisguisedName.into());

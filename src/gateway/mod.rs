@@ -16,7 +16,7 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body as _;
 
-use crate::decision::{Outcome, RateLimiter, Room};
+use crate::decision::{Headroom, Outcome, RateLimiter};
 use crate::engine::{Engine, Judgement, Undecidable};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
@@ -168,11 +168,11 @@ impl Gateway {
     }
 
     /// The headroom of the upstream of a route, for elastic limits.
-    fn headroom(&self, route: usize) -> Room {
+    fn headroom(&self, route: usize) -> Headroom {
         let Action::Forward(upstream) = self.snapshot.routes[route].action else {
-            return Room::default();
+            return Headroom::default();
         };
         let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);
-        Room { latency, in_flight_percent, slowing: is_slowing }
+        Headroom { latency, in_flight_percent, slowing: is_slowing }
     }
 }

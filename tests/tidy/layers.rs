@@ -9,7 +9,7 @@ use crate::tree::{File, Finding, Tree};
 const ROWS: [&[&str]; 13] = [
     // tollgate-limiter
     &["time"],
-    &["drain", "request", "digest", "algorithm", "terms", "meter"],
+    &["drain", "request", "digest", "algorithm", "consistency", "meter"],
     &["policy", "store"],
     &["decision"],
     &["shared"],

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{Report, Room, Ruling};
+use super::{Headroom, Report, Ruling};
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Key;
 use crate::policy::{Beside, Limit, LimitChoice, Mode, OverrideLimit, Policy, Subject};
@@ -76,7 +76,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             algorithm: self.widest(),
             cost: self.cost,
             binding: self.policy().mode == Mode::Enforce,
-            terms: self.policy().terms,
+            consistency: self.policy().consistency,
         }
     }
 
@@ -145,8 +145,8 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     }
 
     /// Whether the policy lets the request go beyond its limit.
-    pub(super) fn stretches(&self, room: Room) -> bool {
-        self.policy().elastic.as_ref().is_some_and(|elastic| room.suffices(elastic))
+    pub(super) fn is_elastic_in(&self, headroom: Headroom) -> bool {
+        self.policy().elastic.as_ref().is_some_and(|elastic| headroom.suffices(elastic))
     }
 
     /// What the policy says, by its counter and by its ban, if it has bans.

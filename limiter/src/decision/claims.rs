@@ -7,9 +7,9 @@ use super::claim::{Claim, ClaimList};
 use super::outcome::{RETRY_KEYS, RETRY_STORE};
 use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
+use crate::consistency::OnFailure;
 use crate::policy::{KeyFor, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
-use crate::terms::OnFailure;
 use crate::time::Timestamp;
 
 /// What the policies of a route ask of the store for one request: one claim for
@@ -35,7 +35,7 @@ impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
     pub fn unjudged(self, now: Timestamp) -> Decision<P> {
         let report = |claim: &Claim<P>| {
             let charge = claim.within();
-            let admitted = charge.terms.on_failure == OnFailure::Allow;
+            let admitted = charge.consistency.on_failure == OnFailure::Allow;
             let retry = if admitted { Retry::Now } else { Retry::After(RETRY_STORE) };
             let verdict = Verdict { admitted, retry, ..fresh(&charge, now) };
             claim.report(&Answer { verdict, source: Source::Nobody }, None)

@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 use super::claim::{Charges, Claim};
 use super::lease::Undecided;
 use super::overrides::{self, Misfits};
-use super::{Claims, Decision, Ending, Lease, MAX_POLICIES, Moment, Report, Reports, Room, Ruling};
+use super::{
+    Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Moment, Report, Reports, Ruling,
+};
 use crate::algorithm::{Op, Retry};
 use crate::policy::Policy;
 use crate::store::overrides::Overrides;
@@ -46,7 +48,7 @@ impl<'s> Judge<'s> {
     pub async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: Claims<P>,
-        headroom: Room,
+        headroom: Headroom,
         now: Timestamp,
     ) -> Decision<P> {
         // Of all that is asked for one request, nothing is waited for after that.
@@ -66,7 +68,7 @@ impl<'s> Judge<'s> {
         self,
         claims: &[Claim<P>],
         reports: &mut Reports<P>,
-        headroom: Room,
+        headroom: Headroom,
         (now, deadline): Moment,
     ) -> Lease {
         debug_assert!(claims.len() <= MAX_POLICIES, "the configuration bounds policies a route");
@@ -82,8 +84,8 @@ impl<'s> Judge<'s> {
         if reports.iter().all(|report| report.verdict.admitted) {
             return Lease::new(claims, reports, decided.at, now);
         }
-        let at = match may_stretch(claims, reports, headroom) {
-            true => self.stretch(claims, reports, (now, deadline)).await,
+        let at = match may_try_elastic(claims, reports, headroom) {
+            true => self.try_elastic(claims, reports, (now, deadline)).await,
             false => decided.at,
         };
         let mut undecided = Undecided::new(self, Lease::new(claims, reports, at, now), now);
@@ -92,7 +94,7 @@ impl<'s> Judge<'s> {
     }
 
     /// Asks once more, with the costs that are refused counted beyond the limits.
-    async fn stretch<P: Borrow<Arc<Policy>> + Clone>(
+    async fn try_elastic<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: &[Claim<P>],
         reports: &mut [Report<P>],
@@ -111,13 +113,13 @@ impl<'s> Judge<'s> {
         let decided = self.store.apply_by(&charges, now, deadline).await;
         let is_refused =
             |(charge, it): (&Charge<'_>, &Answer)| charge.binding && !it.verdict.admitted;
-        let is_stretched = !charges.iter().zip(&decided.answers).any(is_refused);
+        let is_admitted_beyond = !charges.iter().zip(&decided.answers).any(is_refused);
         let mut answers = decided.answers.iter();
         for (claim, report) in claims.iter().zip(reports) {
             let again = claim.read(&mut answers, self.store.holding());
             if !report.refuses() {
                 *report = again;
-            } else if is_stretched {
+            } else if is_admitted_beyond {
                 // What the client is promised is the limit: its numbers stay.
                 report.ruling = Ruling::Elastic;
                 report.verdict.admitted = true;
@@ -176,13 +178,13 @@ impl<'s> Judge<'s> {
 }
 
 /// Whether room upstream makes up for all that is refused, if anything is.
-fn may_stretch<P: Borrow<Arc<Policy>> + Clone>(
+fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     claims: &[Claim<P>],
     reports: &[Report<P>],
-    headroom: Room,
+    headroom: Headroom,
 ) -> bool {
     let may = |(claim, report): (&Claim<P>, &Report<P>)| {
-        !report.refuses() || report.ruling == Ruling::Refused && claim.stretches(headroom)
+        !report.refuses() || report.ruling == Ruling::Refused && claim.is_elastic_in(headroom)
     };
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
 }

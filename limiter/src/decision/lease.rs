@@ -134,7 +134,8 @@ impl Debt {
             _ if actual == cost => return None,
             _ => Op::Settle { reserved: cost, actual, taken },
         };
-        let charge = Charge { key, algorithm, cost, binding: false, terms: self.policy.terms };
+        let charge =
+            Charge { key, algorithm, cost, binding: false, consistency: self.policy.consistency };
         Some(Correction { charge, source, op })
     }
 

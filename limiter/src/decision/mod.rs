@@ -16,12 +16,12 @@
 mod claim;
 mod claims;
 mod headers;
+mod headroom;
 mod judge;
 mod lease;
 mod outcome;
 mod overrides;
 mod report;
-mod room;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -31,11 +31,11 @@ use std::time::Instant;
 
 pub use claims::Claims;
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
+pub use headroom::Headroom;
 pub use judge::Judge;
 pub use lease::{Ending, Lease};
 pub use outcome::{Decision, Lacking, Outcome};
 pub use report::{Report, Reports, Ruling};
-pub use room::Room;
 pub use settings::{Dialect, HeaderSettings};
 
 use self::overrides::Misfits;
@@ -95,7 +95,7 @@ impl RateLimiter {
         &self,
         policies: &'r [Arc<Policy>],
         subject: &Subject<'_, '_>,
-        headroom: Room,
+        headroom: Headroom,
         now: Timestamp,
     ) -> Decision<&'r Arc<Policy>> {
         match Claims::new(policies, subject) {

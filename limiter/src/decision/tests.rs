@@ -45,7 +45,7 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
 struct Gate {
     limiter: RateLimiter,
     policies: Vec<Arc<Policy>>,
-    room: Room,
+    room: Headroom,
 }
 
 impl Gate {
@@ -53,7 +53,7 @@ impl Gate {
         Self {
             limiter: RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(100)))),
             policies: policies.into_iter().map(Arc::new).collect(),
-            room: Room::default(),
+            room: Headroom::default(),
         }
     }
 

@@ -9,10 +9,10 @@ use ipnet::IpNet;
 
 use super::{GeoCode, KeyExpr, Preflights, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::consistency::Consistency;
 use crate::digest::Counter;
 use crate::meter::MeterSpec;
 use crate::policy::Template;
-use crate::terms::Terms;
 use crate::time::Span;
 
 /// One limit.
@@ -41,7 +41,7 @@ pub struct Policy {
     /// Which outcomes are counted.
     pub count: Count,
     /// How a store of several nodes keeps its counters.
-    pub terms: Terms,
+    pub consistency: Consistency,
     /// Whether it refuses.
     pub mode: Mode,
     /// The same counter with all that is admitted, if that is more than the
@@ -75,7 +75,7 @@ impl Policy {
             response: None,
             cost: Cost::Fixed(1),
             count: Count::default(),
-            terms: Terms::default(),
+            consistency: Consistency::default(),
             mode: Mode::default(),
             soft: None,
             plans: None,

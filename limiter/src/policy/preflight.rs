@@ -44,7 +44,7 @@ impl Policy {
             counter: counter::preflights_of(&self.name, &algorithm),
             exempt: self.exempt.clone(),
             response: self.response.clone(),
-            terms: self.terms,
+            consistency: self.consistency,
             mode: self.mode,
             preflights: Preflights::Counted,
             ..Self::new(&self.name, KeyExpr::Ip, algorithm)

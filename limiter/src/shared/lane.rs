@@ -15,7 +15,7 @@ use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::check::{Check, OwnedDecision};
-use crate::decision::{Claims, Ending, Lease, RateLimiter, Room};
+use crate::decision::{Claims, Ending, Headroom, Lease, RateLimiter};
 use crate::policy::Policy;
 use crate::store::SharedStore;
 use crate::time::{Clock, Timestamp};
@@ -42,7 +42,7 @@ enum Job {
 #[derive(Debug)]
 struct Question {
     claims: Claims<Arc<Policy>>,
-    headroom: Room,
+    headroom: Headroom,
     now: Timestamp,
     reply: oneshot::Sender<OwnedDecision>,
     permit: OwnedSemaphorePermit,
@@ -89,7 +89,7 @@ impl Lane {
     pub(super) fn judge(
         &self,
         claims: Claims<Arc<Policy>>,
-        headroom: Room,
+        headroom: Headroom,
         now: Timestamp,
     ) -> Check {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {

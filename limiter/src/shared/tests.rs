@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
+use crate::consistency::{Consistency, OnFailure};
 use crate::decision::Outcome;
 use crate::digest::{Secret, SharedSecret};
 use crate::policy::{ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr};
 use crate::request::RequestView;
-use crate::terms::{OnFailure, Terms};
 use crate::time::Span;
 
 const SEVERAL: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -78,7 +78,7 @@ async fn many_tasks_admit_exactly_the_limit() {
                     let mut admitted = 0;
                     for _ in 0..50 {
                         let decision =
-                            limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default());
+                            limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
                         admitted += usize::from(is_admitted(&decision.await));
                     }
                     admitted
@@ -109,7 +109,8 @@ fn in_flight(limit: u64) -> Arc<Policy> {
 async fn what_is_in_flight_ends_with_its_lease() {
     for limiter in limiters() {
         let policy = in_flight(1);
-        let ask = async || limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default()).await;
+        let ask =
+            async || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default()).await;
         let first = ask().await;
         assert!(is_admitted(&first) && !is_admitted(&ask().await));
         limiter.end(first.lease, &Ending::default());
@@ -123,9 +124,9 @@ async fn a_check_that_is_dropped_leaves_nothing_in_flight() {
     let [_, limiter] = limiters();
     let policy = in_flight(1);
     let address = [192, 0, 2, 1];
-    drop(limiter.check(claims(&policy, address), Room::default()));
+    drop(limiter.check(claims(&policy, address), Headroom::default()));
     // The lane answers in order, so the one that was dropped has been judged.
-    let next = limiter.check(claims(&policy, address), Room::default()).await;
+    let next = limiter.check(claims(&policy, address), Headroom::default()).await;
     assert!(is_admitted(&next));
 }
 
@@ -135,14 +136,14 @@ async fn beyond_the_bound_the_store_counts_as_away() {
     let one = NonZeroUsize::MIN;
     let limiter = SharedLimiter::on_lanes(&store, one, one, Clock::System).unwrap();
     let of = |on_failure| {
-        let terms = Terms { on_failure, ..Terms::default() };
-        Arc::new(Policy { terms, ..daily(100) })
+        let consistency = Consistency { on_failure, ..Consistency::default() };
+        Arc::new(Policy { consistency, ..daily(100) })
     };
     for (on_failure, admits) in
         [(OnFailure::Allow, true), (OnFailure::Local, false), (OnFailure::Deny, false)]
     {
         let policy = of(on_failure);
-        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Room::default());
+        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
         // Whether the lane is done with one meanwhile depends on the machine, so many ask.
         let checks: Vec<Check> = (0..1000).map(|_| ask()).collect();
         let mut unjudged = 0;

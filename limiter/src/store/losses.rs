@@ -21,9 +21,9 @@ mod tests {
 
     use super::*;
     use crate::algorithm::{Algorithm, FixedWindow, Quota};
+    use crate::consistency::Consistency;
     use crate::digest::{Counter, Key, Principal};
     use crate::store::{Charge, MemoryStore, SharedStore};
-    use crate::terms::Terms;
     use crate::time::{Span, Timestamp};
 
     #[test]
@@ -36,9 +36,9 @@ mod tests {
         for number in 0..100_000_u128 {
             let principal = Principal::from_bits(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c));
             let key = Key { principal, counter: Counter::from_bits(1) };
-            let (algorithm, terms) = (&algorithm, Terms::default());
+            let (algorithm, consistency) = (&algorithm, Consistency::default());
             memory.apply(
-                &[Charge { key, algorithm, cost: 1, binding: true, terms }],
+                &[Charge { key, algorithm, cost: 1, binding: true, consistency }],
                 Timestamp::default(),
             );
         }

@@ -40,8 +40,8 @@ use self::redis::RedisStore;
 use self::redis::StoreError;
 
 use crate::algorithm::{Algorithm, Op, Verdict};
+use crate::consistency::Consistency;
 use crate::digest::Key;
-use crate::terms::Terms;
 use crate::time::{Clock, Timestamp};
 
 /// What one policy asks for one request.
@@ -57,7 +57,7 @@ pub struct Charge<'a> {
     /// bind is counted if it fits, and stops nobody.
     pub binding: bool,
     /// How the counter is kept on several nodes.
-    pub terms: Terms,
+    pub consistency: Consistency,
 }
 
 /// Who judged a charge.
@@ -68,7 +68,7 @@ pub enum Source {
     Store,
     /// This node alone, because the store is away.
     Local,
-    /// Nobody: the store is away, and the charge's terms say what becomes of it.
+    /// Nobody: the store is away, and the charge's settings say what becomes of it.
     Nobody,
     /// Nobody: another charge refuses the request, so there was no need to ask.
     Unasked,

@@ -20,10 +20,10 @@ use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, Limit, Percent, Period};
 use crate::config::words::{Word, words};
+use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::policy::{
     ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
 };
-use crate::terms::{OnFailure, StoreMode, Terms};
 
 /// One limit: what it counts, how much it admits, and what it does beyond that.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -179,11 +179,11 @@ impl RawPolicy {
         around: &Dependencies<'_>,
         cx: &Context<'_>,
     ) -> Option<Policy> {
-        let terms = self.terms(around, cx);
+        let consistency = self.consistency(around, cx);
         let overrides = self.overridable(name, around, cx);
         let policy = self.limiting(name, around.client, cx)?;
         self.check_challenge(&policy.key, around.settings, cx);
-        let policy = Policy { terms, overrides, ..policy };
+        let policy = Policy { consistency, overrides, ..policy };
         Some(match self.exempt_preflights.copied() {
             Some(false) => Policy { preflights: Preflights::Counted, ..policy },
             _ => policy.sparing_preflights(),
@@ -268,7 +268,7 @@ impl RawPolicy {
     }
 
     /// How a shared store keeps the counters.
-    fn terms(&self, around: &Dependencies<'_>, cx: &Context<'_>) -> Terms {
+    fn consistency(&self, around: &Dependencies<'_>, cx: &Context<'_>) -> Consistency {
         if !around.shares_store {
             for (field, span) in [
                 ("store_mode", self.store_mode.span()),
@@ -283,12 +283,12 @@ impl RawPolicy {
         let wanted = self.store_mode.word().unwrap_or(around.usual_mode);
         let on_failure = self.on_store_failure.word().unwrap_or_default();
         let exact = RawAlgorithm::of(&self.algorithm).and_then(RawAlgorithm::always_exact);
-        let Some(algorithm) = exact else { return Terms { mode: wanted, on_failure } };
+        let Some(algorithm) = exact else { return Consistency { mode: wanted, on_failure } };
         if let Some(span) = self.store_mode.span().filter(|_| wanted != StoreMode::Exact) {
             let message = format!("this has no effect: the algorithm {algorithm} is always exact");
             cx.warning(span, &message, "leave it out, or choose another algorithm");
         }
-        Terms { mode: StoreMode::Exact, on_failure }
+        Consistency { mode: StoreMode::Exact, on_failure }
     }
 
     /// Set if single keys may have limits of their own.

@@ -12,12 +12,12 @@ use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Percent, Period};
 use crate::config::words::{Word, words};
+use crate::consistency::StoreMode;
 use crate::digest::Secret;
 use crate::store::leased::LeaseLength;
 use crate::store::redis::{
     Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
-use crate::terms::StoreMode;
 use crate::time::Span;
 
 /// A request that would wait longer should be refused instead.

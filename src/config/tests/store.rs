@@ -3,9 +3,9 @@
 use std::fs;
 
 use super::*;
+use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::store::leased::LeaseLength;
 use crate::store::redis::{Address, ReadFrom, RedisSettings, Topology};
-use crate::terms::{OnFailure, StoreMode, Terms};
 use crate::time::Span;
 
 fn redis(fields: &str) -> RedisSettings {
@@ -79,14 +79,15 @@ fn files_of_certificates_are_read_beside_the_configuration() {
 #[test]
 fn a_policy_has_the_terms_of_the_store_or_its_own() {
     let config = compile(LARGEST);
-    let terms =
-        |name: &str| config.policies.iter().find(|policy| &*policy.name == name).unwrap().terms;
-    let leased = Terms { mode: StoreMode::Leased, on_failure: OnFailure::Local };
-    assert_eq!(terms("nested"), leased);
-    let own = Terms { mode: StoreMode::WriteBack, on_failure: OnFailure::Deny };
-    assert_eq!(terms("bucket"), own);
+    let consistency = |name: &str| {
+        config.policies.iter().find(|policy| &*policy.name == name).unwrap().consistency
+    };
+    let leased = Consistency { mode: StoreMode::Leased, on_failure: OnFailure::Local };
+    assert_eq!(consistency("nested"), leased);
+    let own = Consistency { mode: StoreMode::WriteBack, on_failure: OnFailure::Deny };
+    assert_eq!(consistency("bucket"), own);
     for exact in ["logged", "queue", "running"] {
-        assert_eq!(terms(exact), Terms::default(), "{exact} can be nothing but exact");
+        assert_eq!(consistency(exact), Consistency::default(), "{exact} can be nothing but exact");
     }
 }
 

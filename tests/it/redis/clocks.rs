@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate::consistency::Consistency;
 use tollgate::digest::{Secret, SharedSecret};
 use tollgate::store::redis::Shared;
 use tollgate::store::{Charge, MemoryStore, SharedStore, Source, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, run};
@@ -41,8 +41,9 @@ fn a_node_that_is_a_day_ahead_counts_in_the_same_day_as_the_others() {
         let quota = Quota::new(7, Span::DAY).expect(FITS);
         let zone = FixedWindow::calendar(quota, "Pacific/Auckland").expect(FITS);
         let windows = Algorithm::FixedWindow(zone);
-        let terms = Terms::default();
-        let charge = Charge { key: key(1, 0), algorithm: &windows, cost: 1, binding: true, terms };
+        let consistency = Consistency::default();
+        let charge =
+            Charge { key: key(1, 0), algorithm: &windows, cost: 1, binding: true, consistency };
         for remaining in (0..7).rev() {
             // The first question of each comes before it knows the store's time.
             let node = remaining % 3;

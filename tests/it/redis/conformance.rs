@@ -17,10 +17,10 @@ use tollgate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket, Verdict,
 };
+use tollgate::consistency::Consistency;
 use tollgate::digest::{Counter, Key, Principal, Secret, SharedSecret};
 use tollgate::store::redis::{RedisSettings, Shared};
 use tollgate::store::{Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span, Timestamp};
 
 use crate::support::Place;
@@ -92,7 +92,13 @@ fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
         let principal = u64::try_from(place / policies.len()).expect(FEW);
         let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
         let binding = random.u32(..4) > 0;
-        Charge { key: key(principal, policy), algorithm, cost, binding, terms: Terms::default() }
+        Charge {
+            key: key(principal, policy),
+            algorithm,
+            cost,
+            binding,
+            consistency: Consistency::default(),
+        }
     };
     chosen.map(charge).collect()
 }
@@ -200,7 +206,13 @@ fn one_of_the_contended() -> Algorithm {
 }
 
 fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge { key: key(principal, 0), algorithm, cost, binding: true, terms: Terms::default() }
+    Charge {
+        key: key(principal, 0),
+        algorithm,
+        cost,
+        binding: true,
+        consistency: Consistency::default(),
+    }
 }
 
 #[test]

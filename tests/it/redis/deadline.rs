@@ -6,10 +6,10 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate::consistency::Consistency;
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::redis::layout::Layout;
 use tollgate::store::{Charge, Source};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -64,8 +64,14 @@ fn one_request_at_which_the_script_fails_leaves_the_others_their_answers() {
         let quota = Quota::new(100, Span::DAY).expect("it is a quota");
         let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
         let charge = |principal: u64, cost: u64| {
-            let terms = Terms::default();
-            Charge { key: key(principal, 0), algorithm: &algorithm, cost, binding: true, terms }
+            let consistency = Consistency::default();
+            Charge {
+                key: key(principal, 0),
+                algorithm: &algorithm,
+                cost,
+                binding: true,
+                consistency,
+            }
         };
         // Something else has taken the last one's key.
         let layout = Layout::new(&settings.prefix, settings.expected_clients);

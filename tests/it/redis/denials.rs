@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tollgate::algorithm::{Algorithm, FixedWindow, Op, Quota};
+use tollgate::consistency::Consistency;
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::{Charge, Correction, Source, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span, Timestamp};
 
 use super::conformance::{key, open, open_workers, run};
@@ -47,8 +47,8 @@ fn day(limit: u64) -> Algorithm {
 }
 
 fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let terms = Terms::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, terms }
+    let consistency = Consistency::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
 }
 
 async fn is_admitted(store: &Store, charges: &[Charge<'_>]) -> bool {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tollgate::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate::consistency::{Consistency, OnFailure, StoreMode};
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::{Charge, Decided, Source, Store};
-use tollgate::terms::{OnFailure, StoreMode, Terms};
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -27,7 +27,13 @@ fn quota(limit: u64, window: Span) -> Quota {
 }
 
 fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge { key: key(principal, 0), algorithm, cost, binding: true, terms: Terms::default() }
+    Charge {
+        key: key(principal, 0),
+        algorithm,
+        cost,
+        binding: true,
+        consistency: Consistency::default(),
+    }
 }
 
 async fn on(wire: &Wire) -> Store {
@@ -144,8 +150,8 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
         let hourly = Algorithm::SlidingWindow(SlidingWindow::new(quota(9, Span::from_secs(3600))));
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
         // What a policy refuses that nobody judges is refused.
-        let terms = Terms { on_failure: OnFailure::Deny, ..Terms::default() };
-        let charges = [charge(1, &daily, 5), Charge { terms, ..charge(2, &hourly, 1) }];
+        let consistency = Consistency { on_failure: OnFailure::Deny, ..Consistency::default() };
+        let charges = [charge(1, &daily, 5), Charge { consistency, ..charge(2, &hourly, 1) }];
         let _ = store.apply(&charges, Clock::System.now()).await;
         wire.set(Fault::Delay(TIMEOUT * 2));
         let Decided { answers, .. } = store.apply(&charges, Clock::System.now()).await;
@@ -165,8 +171,8 @@ fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
         let wire = Wire::to(redis.port());
         let [store, watching] = [on(&wire).await, on(&wire).await];
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
-        let terms = Terms { mode: StoreMode::Leased, ..Terms::default() };
-        let leased = Charge { terms, ..charge(1, &daily, 1) };
+        let consistency = Consistency { mode: StoreMode::Leased, ..Consistency::default() };
+        let leased = Charge { consistency, ..charge(1, &daily, 1) };
         let (mut admitted, mut alone) = (0, 0);
         for round in 0..120 {
             wire.set(if round % 3 == 2 { LATE } else { Fault::None });

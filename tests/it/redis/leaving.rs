@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use tollgate::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
+use tollgate::consistency::Consistency;
 use tollgate::store::{Charge, Correction, Decided, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -139,9 +139,9 @@ fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
         run(async {
             let store = open(&place.settings().expect("it is Redis")).await;
             for (client, turns) in (1..).zip(turns) {
-                let terms = Terms::default();
+                let consistency = Consistency::default();
                 let charge =
-                    |key, algorithm| Charge { key, algorithm, cost: 1, binding: true, terms };
+                    |key, algorithm| Charge { key, algorithm, cost: 1, binding: true, consistency };
                 let charges = [
                     charge(key(client * 10, 1), &one),
                     charge(key(client * 10 + 1, 2), &rate),

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use tokio::task::spawn_local;
 use tollgate::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
+use tollgate::consistency::Consistency;
 use tollgate::store::{Charge, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -33,8 +33,8 @@ fn for_all() -> [Algorithm; 2] {
 }
 
 fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let terms = Terms::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, terms }
+    let consistency = Consistency::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
 }
 
 async fn remaining(store: &Store, all: &Algorithm) -> u64 {

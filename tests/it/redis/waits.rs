@@ -11,9 +11,9 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate::consistency::Consistency;
 use tollgate::store::redis::RedisSettings;
 use tollgate::store::{Charge, Source, Store};
-use tollgate::terms::Terms;
 use tollgate::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
@@ -45,8 +45,9 @@ struct Asked {
 async fn ask(store: &Store, what: &str) -> Asked {
     let quota = Quota::new(1_000_000, Span::DAY).expect("it is a quota");
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
-    let terms = Terms::default();
-    let charges = [Charge { key: key(1, 1), algorithm: &algorithm, cost: 1, binding: true, terms }];
+    let consistency = Consistency::default();
+    let charges =
+        [Charge { key: key(1, 1), algorithm: &algorithm, cost: 1, binding: true, consistency }];
     let mut decision = pin!(store.apply(&charges, Clock::System.now()));
     let (at_once, decided) = match poll_once(decision.as_mut()).await {
         Poll::Ready(decided) => (true, decided),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue, Method};
 
-use super::super::{Outcome, RateLimiter, Room};
+use super::super::{Headroom, Outcome, RateLimiter};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::SharedSecret;
@@ -94,7 +94,7 @@ impl Gate {
         let now = Clock::System.now().plus(Span::from_millis(at_ms));
         let subject = self.clients.subject(&request, None, now);
         let policies = std::slice::from_ref(&self.policy);
-        let decision = self.limiter.decide(policies, &subject, Room::default(), now).await;
+        let decision = self.limiter.decide(policies, &subject, Headroom::default(), now).await;
         let report = decision.reports.first().map(ToString::to_string).unwrap_or_default();
         (matches!(decision.outcome, Outcome::Admit), report)
     }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::policy::Elastic;
 
-const SOME_ROOM: Room = Room { latency: Some(Span::ZERO), in_flight_percent: None, slowing: false };
+const SOME_ROOM: Headroom =
+    Headroom { latency: Some(Span::ZERO), in_flight_percent: None, slowing: false };
 
 fn elastic(name: &str, limit: u64, beyond: u64) -> Policy {
     let elastic = Elastic {

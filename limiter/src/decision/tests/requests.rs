@@ -51,7 +51,7 @@ async fn decide<'r>(
     };
     let clients = clients();
     let subject = clients.subject(&request, None, Timestamp::default());
-    limiter.decide(policies, &subject, Room::default(), Timestamp::default()).await
+    limiter.decide(policies, &subject, Headroom::default(), Timestamp::default()).await
 }
 
 fn limiter() -> RateLimiter {

@@ -13,9 +13,9 @@ use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, Op, Quota, Retry, SlidingLog, SlidingWindow, State,
     SubWindows, TokenBucket, Verdict,
 };
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::store::Charge;
-use crate::terms::Terms;
 use crate::time::{Span, Timestamp};
 
 const LENGTH: LeaseLength = LeaseLength { share_percent: 2, longest: Span::from_secs(10) };
@@ -24,7 +24,7 @@ const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
     let key =
         Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
+    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
 }
 
 /// 1,000 units in 10 s: leases of 200 ms.

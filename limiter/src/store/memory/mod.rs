@@ -32,8 +32,8 @@ use self::shard::{Place, Record, Shard, Slot, WAYS};
 use self::weight::Weight;
 use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use crate::consistency::Consistency;
 use crate::digest::Key;
-use crate::terms::Terms;
 use crate::time::{SLOWEST, Span, Timestamp};
 
 /// As many shards at least, so that a lock is rarely waited for.
@@ -168,8 +168,8 @@ impl MemoryStore {
         let (_, verdict) = algorithm.apply(Some(&state), Op::Take(0), now);
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
-        let terms = Terms::default();
-        let charge = Charge { key, algorithm, cost: 0, binding: false, terms };
+        let consistency = Consistency::default();
+        let charge = Charge { key, algorithm, cost: 0, binding: false, consistency };
         keep(&mut shard, &place, slot, &charge, Some(state), &verdict, now);
     }
 

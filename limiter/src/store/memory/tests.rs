@@ -18,8 +18,8 @@ use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
     TokenBucket,
 };
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
-use crate::terms::Terms;
 use crate::time::Span;
 
 /// A key as a digest would make it: all bits look random.
@@ -53,8 +53,10 @@ fn all(limit: u64, window: Span) -> Vec<Algorithm> {
 
 /// A take of nothing, to see what remains.
 fn remaining(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
-    store.apply(&[Charge { key, algorithm, cost: 0, binding: true, terms: Terms::default() }], now)
-        [0]
+    store.apply(
+        &[Charge { key, algorithm, cost: 0, binding: true, consistency: Consistency::default() }],
+        now,
+    )[0]
     .remaining
 }
 
@@ -117,7 +119,7 @@ proptest! {
             now = now.plus(Span::from_micros(gap_us));
             let charges: Vec<_> = (0..).zip(&policies).zip(costs).map(
                 |((policy, algorithm), (cost, binding))| {
-                    Charge { key: key(client * 6 + policy), algorithm, cost, binding, terms: Terms::default() }
+                    Charge { key: key(client * 6 + policy), algorithm, cost, binding, consistency: Consistency::default() }
                 },
             ).collect();
             prop_assert_eq!(store.apply(&charges, now).into_vec(), model.apply(&charges, now));
@@ -161,7 +163,7 @@ fn threads_on_overlapping_policies_neither_lose_nor_invent_a_unit() {
             let chosen = random.choose_multiple(0..POLICIES, count);
             let charge = |&policy: &usize| {
                 let ((key, algorithm), cost) = (counters[policy], 1 + u64::from(policy % 2 == 1));
-                Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
+                Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
             };
             let charges: SmallVec<[_; POLICIES]> = chosen.iter().map(charge).collect();
             if store.apply(&charges, at(0)).iter().all(|verdict| verdict.admitted) {
@@ -204,9 +206,15 @@ fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
                 algorithm: &roomy,
                 cost: 4,
                 binding: true,
-                terms: Terms::default(),
+                consistency: Consistency::default(),
             },
-            Charge { key: key(2), algorithm: &full, cost: 1, binding, terms: Terms::default() },
+            Charge {
+                key: key(2),
+                algorithm: &full,
+                cost: 1,
+                binding,
+                consistency: Consistency::default(),
+            },
         ]
     };
     assert!(store.apply(&charges(true), at(0)).iter().all(|verdict| verdict.admitted));
@@ -227,7 +235,7 @@ fn what_was_given_back_entirely_takes_no_room() {
         algorithm: &algorithm,
         cost: 4,
         binding: true,
-        terms: Terms::default(),
+        consistency: Consistency::default(),
     };
     store.apply(&[charge], at(0));
     assert_eq!(store.live_keys(at(0)), 1);
@@ -244,7 +252,7 @@ fn what_is_looked_at_is_not_counted_and_what_is_taken_out_is_forgotten() {
         algorithm: &algorithm,
         cost,
         binding: true,
-        terms: Terms::default(),
+        consistency: Consistency::default(),
     };
     store.apply(&[charge(4)], at(0));
     let fits = store.look(&charge(6), at(0));
@@ -264,7 +272,7 @@ fn a_changed_limit_keeps_the_count() {
         algorithm,
         cost: 3,
         binding: true,
-        terms: Terms::default(),
+        consistency: Consistency::default(),
     };
     store.apply(&[take(&high)], at(0));
     assert_eq!(remaining(&store, key(1), &low, at(0)), 2);

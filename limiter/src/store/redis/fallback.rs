@@ -1,6 +1,6 @@
 //! Judging without the store.
 //!
-//! While the store is away every charge is judged as its terms say. Where nodes
+//! While the store is away every charge is judged as its consistency settings say. Where nodes
 //! count for themselves, two things decide, and both must have room:
 //!
 //! - what the store has said last of a counter that was used up, until that
@@ -31,9 +31,9 @@ pub(super) use self::debts::{Debt, Standing};
 use self::known::Known;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use crate::consistency::{Consistency, OnFailure};
 use crate::digest::{Counter, Key};
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
-use crate::terms::{OnFailure, Terms};
 use crate::time::{Span, Timestamp};
 
 /// After how long it is worth another try.
@@ -71,7 +71,7 @@ impl Fallback {
         nodes: u64,
         now: Timestamp,
     ) -> SmallVec<[Answer; 4]> {
-        let denied = |it: &Charge<'_>| it.binding && it.terms.on_failure == OnFailure::Deny;
+        let denied = |it: &Charge<'_>| it.binding && it.consistency.on_failure == OnFailure::Deny;
         let refused = refused || charges.iter().any(|it| denied(&it.charge));
         let local: SmallVec<[Unjudged<'_>; 4]> =
             charges.iter().filter(|it| is_local(&it.charge)).copied().collect();
@@ -84,7 +84,7 @@ impl Fallback {
             }
         }
         let mut verdicts = verdicts.into_iter();
-        let answer = |Unjudged { charge, .. }: &Unjudged<'_>| match charge.terms.on_failure {
+        let answer = |Unjudged { charge, .. }: &Unjudged<'_>| match charge.consistency.on_failure {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
@@ -196,8 +196,8 @@ impl Fallback {
     fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
         if self.knows(key, algorithm, now) {
             self.known.remember(&key, algorithm, now);
-            let (key, terms) = (last_known(key), Terms::default());
-            let known = Charge { key, algorithm, cost: 0, binding: false, terms };
+            let (key, consistency) = (last_known(key), Consistency::default());
+            let known = Charge { key, algorithm, cost: 0, binding: false, consistency };
             self.memory.correct(&known, op, now);
         }
     }
@@ -294,7 +294,7 @@ pub(super) const fn consumes(algorithm: &Algorithm) -> bool {
 
 /// Whether a node counts for itself.
 fn is_local(charge: &Charge<'_>) -> bool {
-    charge.terms.on_failure == OnFailure::Local
+    charge.consistency.on_failure == OnFailure::Local
 }
 
 /// The verdict where two counters must have room.

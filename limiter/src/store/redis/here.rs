@@ -16,11 +16,11 @@ use smallvec::SmallVec;
 
 use super::codec;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::store::leased::{self, Bans, LeaseLength, Return, Spending};
 use crate::store::write_back::{self, Delta, Taken};
 use crate::store::{Answer, Charge, Source};
-use crate::terms::StoreMode;
 use crate::time::{Span, Timestamp};
 
 /// What a node remembers of keys that are leased, of those told later, and of bans.
@@ -153,7 +153,7 @@ impl Here {
 
     fn way(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Way {
         let take = Way::Ask(codec::Ask::Take(charge.cost));
-        match (charge.terms.mode, charge.algorithm) {
+        match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
                 let known = self.part(charge.key).books.lock().bans.judge(charge, now);
@@ -203,7 +203,9 @@ impl Here {
 
     /// Takes note of a ban, if `op` imposes one.
     pub(super) fn imposes(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
-        if matches!(charge.algorithm, Algorithm::Ban(_)) && charge.terms.mode != StoreMode::Exact {
+        if matches!(charge.algorithm, Algorithm::Ban(_))
+            && charge.consistency.mode != StoreMode::Exact
+        {
             self.part(charge.key).books.lock().bans.corrected(charge, op, now);
         }
     }
@@ -218,7 +220,7 @@ impl Here {
         now: Timestamp,
     ) -> Option<Op> {
         let part = self.part(charge.key);
-        match (charge.terms.mode, charge.algorithm) {
+        match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => Some(op),
             (_, Algorithm::Ban(_)) => {
                 self.imposes(charge, op, now);
@@ -248,7 +250,7 @@ impl Here {
         at: Timestamp,
     ) -> Option<Verdict> {
         let part = self.part(charge.key);
-        match (charge.terms.mode, charge.algorithm, ask) {
+        match (charge.consistency.mode, charge.algorithm, ask) {
             (StoreMode::Exact, ..) => None,
             (_, Algorithm::Ban(_), _) => {
                 part.books.lock().bans.learn(charge, before, at);
@@ -271,7 +273,7 @@ impl Here {
     /// not say anything. It is told of that when it is back.
     pub(super) fn foresee(&self, charges: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
         for (charge, answer) in charges.iter().zip(answers) {
-            let is_later = charge.terms.mode == StoreMode::WriteBack;
+            let is_later = charge.consistency.mode == StoreMode::WriteBack;
             if is_later && answer.source == Source::Local && answer.verdict.admitted {
                 self.part(charge.key).with(|books| books.accounts.foresee(charge, now));
             }
@@ -290,7 +292,7 @@ impl Here {
     /// What the store is to be told now of these keys, and of some others.
     pub(super) fn due_of(&self, charges: &[Charge<'_>], now: Timestamp) -> Due {
         let mut due = Due::default();
-        for charge in charges.iter().filter(|it| it.terms.mode != StoreMode::Exact) {
+        for charge in charges.iter().filter(|it| it.consistency.mode != StoreMode::Exact) {
             let part = self.part(charge.key);
             if part.is_due(now) {
                 part.due(now, &mut due);

@@ -9,7 +9,7 @@
 //! 3. connections never make a request wait for longer than its deadline
 //!    (`link`), and a request whose client goes away leaves nothing in flight
 //!    (`question`);
-//! 4. what the store does not judge in time is judged here, as its terms say
+//! 4. what the store does not judge in time is judged here, as its consistency settings say
 //!    (`fallback`), and told to the store when it is back.
 //!
 //! Each worker has a store of its own, with its own connections. What they share
@@ -85,8 +85,8 @@ use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::{SCRIPT, Script};
 use super::{Answer, Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, Source};
+use crate::consistency::StoreMode;
 use crate::digest::SharedSecret;
-use crate::terms::StoreMode;
 use crate::time::{Clock, Timestamp};
 
 /// What one worker remembers of clients that are over their limits, in bytes.
@@ -225,7 +225,7 @@ impl RedisStore {
         deadline: Instant,
     ) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_alone(charges, now) };
-        if charges.iter().all(|charge| charge.terms.mode == StoreMode::Exact) {
+        if charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
             return Box::pin(self.ask_for(&encoder, charges, None, (now, deadline))).await;
         }
         let there = self.time_there(now);

@@ -24,9 +24,9 @@ use super::promise::Late;
 use super::server::Call;
 use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
+use crate::consistency::{Consistency, OnFailure};
 use crate::digest::Key;
 use crate::store::{Charge, Correction, Decided};
-use crate::terms::{OnFailure, Terms};
 use crate::time::Timestamp;
 
 /// A question. To drop it is to go away; it goes on if it was sent.
@@ -74,8 +74,8 @@ impl Calls {
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
-                let Charge { binding, terms, .. } = &wanted[*index].charge;
-                *binding && terms.on_failure == OnFailure::Deny
+                let Charge { binding, consistency, .. } = &wanted[*index].charge;
+                *binding && consistency.on_failure == OnFailure::Deny
             };
             let repeat = match part.indices.iter().any(fails_closed) {
                 true => Repeat::IfLost,
@@ -178,18 +178,18 @@ pub(super) struct Owned {
     algorithm: Algorithm,
     cost: u64,
     binding: bool,
-    terms: Terms,
+    consistency: Consistency,
 }
 
 impl Owned {
     pub(super) fn of(charge: &Charge<'_>) -> Self {
-        let Charge { key, algorithm, cost, binding, terms } = *charge;
-        Self { key, algorithm: algorithm.clone(), cost, binding, terms }
+        let Charge { key, algorithm, cost, binding, consistency } = *charge;
+        Self { key, algorithm: algorithm.clone(), cost, binding, consistency }
     }
 
     pub(super) fn charge(&self) -> Charge<'_> {
-        let Self { key, ref algorithm, cost, binding, terms } = *self;
-        Charge { key, algorithm, cost, binding, terms }
+        let Self { key, ref algorithm, cost, binding, consistency } = *self;
+        Charge { key, algorithm, cost, binding, consistency }
     }
 }
 

@@ -6,9 +6,9 @@ use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::consistency::StoreMode;
 use crate::digest::Secret;
 use crate::store::leased::LeaseLength;
-use crate::terms::StoreMode;
 use crate::time::Span;
 
 /// How to reach Redis, and how counters are kept in it.

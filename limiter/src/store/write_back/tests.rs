@@ -12,9 +12,9 @@ use crate::algorithm::{
     Algorithm, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingWindow, State, TokenBucket,
     Verdict,
 };
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::store::Charge;
-use crate::terms::Terms;
 use crate::time::{Span, Timestamp};
 
 const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
@@ -25,7 +25,7 @@ const ALL: usize = usize::MAX;
 fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
     let key =
         Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
+    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
 }
 
 fn fixed(limit: u64) -> Algorithm {

@@ -45,8 +45,9 @@ impl Node {
     }
 
     fn take(&self, algorithm: &Algorithm, cost: u64) -> Verdict {
-        let (key, terms) = (key(1), Terms::default());
-        self.store.apply(&[Charge { key, algorithm, cost, binding: true, terms }], self.now())[0]
+        let (key, consistency) = (key(1), Consistency::default());
+        self.store.apply(&[Charge { key, algorithm, cost, binding: true, consistency }], self.now())
+            [0]
     }
 
     /// How many seconds pass until one request more is admitted.

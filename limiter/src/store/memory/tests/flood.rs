@@ -23,7 +23,7 @@ fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
             algorithm,
             cost: 60 + user % 41,
             binding: true,
-            terms: Terms::default(),
+            consistency: Consistency::default(),
         };
         store.apply(&[charge], start);
     }
@@ -35,7 +35,7 @@ fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
             algorithm,
             cost: 1,
             binding: true,
-            terms: Terms::default(),
+            consistency: Consistency::default(),
         };
         store.apply(&[charge], now);
     }
@@ -69,7 +69,13 @@ fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
     let mut random = fastrand::Rng::with_seed(7);
     let take = |key, cost, now| {
         store.apply(
-            &[Charge { key, algorithm: &algorithm, cost, binding: true, terms: Terms::default() }],
+            &[Charge {
+                key,
+                algorithm: &algorithm,
+                cost,
+                binding: true,
+                consistency: Consistency::default(),
+            }],
             now,
         )
     };
@@ -126,7 +132,7 @@ fn as_many_keys_as_promised_find_room() {
             algorithm: &algorithm,
             cost: 1,
             binding: true,
-            terms: Terms::default(),
+            consistency: Consistency::default(),
         };
         store.apply(&[charge], at(START_US));
     }
@@ -144,7 +150,7 @@ fn room_is_made_by_time_alone() {
             algorithm: &algorithm,
             cost: 1,
             binding: true,
-            terms: Terms::default(),
+            consistency: Consistency::default(),
         };
         store.apply(&[charge], now);
     }

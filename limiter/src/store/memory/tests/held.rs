@@ -9,7 +9,13 @@ fn in_flight(limit: u64) -> Algorithm {
 }
 
 fn charge(number: u64, algorithm: &Algorithm) -> Charge<'_> {
-    Charge { key: key(number), algorithm, cost: 1, binding: true, terms: Terms::default() }
+    Charge {
+        key: key(number),
+        algorithm,
+        cost: 1,
+        binding: true,
+        consistency: Consistency::default(),
+    }
 }
 
 fn is_admitted(store: &MemoryStore, charge: Charge<'_>, now: Timestamp) -> bool {

@@ -11,7 +11,7 @@ const START_US: u64 = 20_778 * 86_400_000_000;
 const MINUTE: Span = Span::from_secs(60);
 
 fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge { key: key(number), algorithm, cost, binding: true, terms: Terms::default() }
+    Charge { key: key(number), algorithm, cost, binding: true, consistency: Consistency::default() }
 }
 
 /// Four hundred clients use 60 to 100 of their limit. Then a flood of new keys

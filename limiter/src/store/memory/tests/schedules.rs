@@ -49,7 +49,7 @@ impl Shards {
             algorithm,
             cost: 0,
             binding: true,
-            terms: Terms::default(),
+            consistency: Consistency::default(),
         }])[0]
             .remaining
     }
@@ -61,7 +61,7 @@ fn charges<'a>(numbers: &[u64], algorithm: &'a Algorithm) -> Vec<Charge<'a>> {
         algorithm,
         cost: 1,
         binding: true,
-        terms: Terms::default(),
+        consistency: Consistency::default(),
     };
     numbers.iter().map(charge).collect()
 }

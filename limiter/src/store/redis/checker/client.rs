@@ -126,7 +126,7 @@ pub(super) async fn decide(
         .map(|&(counter, cost)| {
             let it = &counters[counter];
             let (key, algorithm, binding) = (it.key, &it.algorithm, it.binding);
-            Charge { key, algorithm, cost, binding, terms: it.terms }
+            Charge { key, algorithm, cost, binding, consistency: it.consistency }
         })
         .collect();
     let request = begin(world, node, client, &charges);
@@ -162,7 +162,7 @@ fn begin(world: &World, node: &Node, client: &Client, charges: &[Charge<'_>]) ->
         counter,
         key: charge.key,
         cost,
-        terms: charge.terms,
+        consistency: charge.consistency,
     };
     let request = world.journal.borrow_mut().begin(Request {
         node: node.number,
@@ -230,7 +230,7 @@ fn settle(
             _ => Op::Settle { reserved: cost, actual, taken: decided.at },
         };
         let (key, algorithm) = (it.key, &it.algorithm);
-        let charge = Charge { key, algorithm, cost, binding: false, terms: it.terms };
+        let charge = Charge { key, algorithm, cost, binding: false, consistency: it.consistency };
         corrections.push(Correction { charge, source: answer.source, op });
         let (at_us, node, source) = (world.now_us(), node.number, answer.source);
         world.journal.borrow_mut().correct(Corrected {

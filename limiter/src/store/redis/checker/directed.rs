@@ -6,9 +6,9 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::network::Way;
-use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, terms};
+use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, consistency};
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket};
-use crate::terms::{OnFailure, StoreMode};
+use crate::consistency::{OnFailure, StoreMode};
 use crate::time::Span;
 
 const SECOND_US: u64 = 1_000_000;
@@ -110,16 +110,16 @@ fn outages(random: &mut Rng, times: u64, away_us: u64) -> Vec<(u64, Trouble)> {
 
 fn fresh_ledgers(seed: u64, random: &mut Rng) -> Scenario {
     let limit = random.u64(4..=8);
-    let terms = terms(StoreMode::WriteBack, OnFailure::Local);
-    let counters = vec![Counted::new(0, 1, sliding(limit, Span::from_secs(2)), terms)];
+    let consistency = consistency(StoreMode::WriteBack, OnFailure::Local);
+    let counters = vec![Counted::new(0, 1, sliding(limit, Span::from_secs(2)), consistency)];
     let client = Client { burst: 64, ..Client::new(vec![(0, 1)], 60) };
     Scenario { workers: 4, ..scenario(seed, random.usize(6..=8), counters, vec![client]) }
 }
 
 fn write_back_alone(seed: u64, random: &mut Rng) -> Scenario {
     let on_failure = if random.bool() { OnFailure::Deny } else { OnFailure::Local };
-    let terms = terms(StoreMode::WriteBack, on_failure);
-    let counters = vec![Counted::new(0, 1, sliding(80, Span::from_secs(5)), terms)];
+    let consistency = consistency(StoreMode::WriteBack, on_failure);
+    let counters = vec![Counted::new(0, 1, sliding(80, Span::from_secs(5)), consistency)];
     let client = Client { burst: 4, ..Client::new(vec![(0, 1)], 60) };
     let troubles = vec![
         (2 * SECOND_US, Trouble::Crash { server: 0, keeps: true }),
@@ -129,8 +129,8 @@ fn write_back_alone(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn repeated_outages(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
-    let counters = vec![Counted::new(0, 1, sliding(10, Span::DAY), terms)];
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
+    let counters = vec![Counted::new(0, 1, sliding(10, Span::DAY), consistency)];
     let client = Client { burst: 2, ..Client::new(vec![(0, 1)], 40) };
     let troubles = outages(random, 6, 1_300_000);
     let traffic_us = 24 * SECOND_US;
@@ -139,9 +139,9 @@ fn repeated_outages(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn forgotten_states(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
     let limit = random.u64(4..=10);
-    let counters = vec![Counted::new(0, 1, fixed(limit, Span::DAY), terms)];
+    let counters = vec![Counted::new(0, 1, fixed(limit, Span::DAY), consistency)];
     let client = Client { burst: 4, ..Client::new(vec![(0, 1)], 50) };
     let troubles = vec![
         (4 * SECOND_US, Trouble::Crash { server: 0, keeps: true }),
@@ -153,8 +153,8 @@ fn forgotten_states(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn lost_settlements(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
-    let counters = vec![Counted::new(0, 1, fixed(10_000, Span::DAY), terms)];
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
+    let counters = vec![Counted::new(0, 1, fixed(10_000, Span::DAY), consistency)];
     let client =
         Client { hold_ms: 600, settling: Settling::Exactly(50), ..Client::new(vec![(0, 10)], 100) };
     let troubles = outages(random, 2, 1_500_000);
@@ -162,10 +162,10 @@ fn lost_settlements(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn departures(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
     let limit = random.u64(5..=100);
     let concurrency = Concurrency::new(limit).expect("a small limit");
-    let counters = vec![Counted::new(0, 1, Algorithm::Concurrency(concurrency), terms)];
+    let counters = vec![Counted::new(0, 1, Algorithm::Concurrency(concurrency), consistency)];
     let leaving =
         Client { burst: 100, leaves_one_in: 1, hold_ms: 5, ..Client::new(vec![(0, 1)], 4000) };
     let staying = Client { burst: 4, hold_ms: 1, ..Client::new(vec![(0, 1)], 100) };
@@ -179,14 +179,14 @@ fn departures(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn refunds(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
     let bucket = TokenBucket::new(quota(1000, Span::SECOND), 1000).expect("a bucket");
     // Principals of which one lies in the first half, the other in the second.
     let counters = vec![
-        Counted::new(0, 1, Algorithm::TokenBucket(bucket), terms),
-        Counted::new(1, 2, fixed(2, Span::DAY), terms),
-        Counted::new(2, 3, fixed(2, Span::DAY), terms),
-        Counted::new(3, 4, fixed(2, Span::DAY), terms),
+        Counted::new(0, 1, Algorithm::TokenBucket(bucket), consistency),
+        Counted::new(1, 2, fixed(2, Span::DAY), consistency),
+        Counted::new(2, 3, fixed(2, Span::DAY), consistency),
+        Counted::new(3, 4, fixed(2, Span::DAY), consistency),
     ];
     let greedy = |own| Client { burst: 32, ..Client::new(vec![(0, 1), (own, 1)], 10) };
     let kind = if random.bool() { Servers::Cluster } else { Servers::Shards };
@@ -196,9 +196,9 @@ fn refunds(seed: u64, random: &mut Rng) -> Scenario {
 }
 
 fn late_answers(seed: u64, random: &mut Rng) -> Scenario {
-    let terms = terms(StoreMode::Exact, OnFailure::Local);
+    let consistency = consistency(StoreMode::Exact, OnFailure::Local);
     let limit = random.u64(10..=40);
-    let counted = Counted::new(0, 1, fixed(limit, Span::DAY), terms);
+    let counted = Counted::new(0, 1, fixed(limit, Span::DAY), consistency);
     let counters = vec![Counted { binding: false, ..counted }];
     let client = Client { burst: 2, ..Client::new(vec![(0, 1)], 100) };
     let mut stall = |at_s: u64| {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::network::Way;
-use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, terms};
+use super::scenario::{Client, Counted, Scenario, Servers, Settling, Trouble, consistency};
 use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
     TokenBucket,
 };
-use crate::terms::{OnFailure, StoreMode, Terms};
+use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::time::Span;
 
 const SECOND_US: u64 = 1_000_000;
@@ -71,11 +71,11 @@ fn counter(random: &mut Rng, number: usize, modes: &[StoreMode]) -> Counted {
         1 => OnFailure::Deny,
         _ => OnFailure::Local,
     };
-    let terms: Terms = terms(mode, on_failure);
+    let consistency: Consistency = consistency(mode, on_failure);
     // All that one principal has lies in one place.
     let principal = random.u64(0..3);
     let binding = random.u32(0..8) > 0;
-    Counted { binding, ..Counted::new(number, principal, algorithm(random), terms) }
+    Counted { binding, ..Counted::new(number, principal, algorithm(random), consistency) }
 }
 
 /// A limit that is met within seconds, or one that is longer than any run.

@@ -8,10 +8,10 @@ use siphasher::sip::SipHasher13;
 use super::counters::Outcome;
 use super::wire::Command;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
+use crate::consistency::Consistency;
 use crate::digest::Key;
 use crate::store::redis::codec::{Ask, Asked, Lease};
 use crate::store::{Answer, Source};
-use crate::terms::Terms;
 use crate::time::Timestamp;
 
 /// Everything that is kept of a run.
@@ -95,7 +95,7 @@ pub(super) struct Charged {
     pub(super) counter: usize,
     pub(super) key: Key,
     pub(super) cost: u64,
-    pub(super) terms: Terms,
+    pub(super) consistency: Consistency,
 }
 
 /// What became of a charge after its request.

@@ -4,9 +4,9 @@ use fastrand::Rng;
 
 use super::world::START_US;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::store::{Charge, MemoryStore};
-use crate::terms::Terms;
 use crate::time::{Span, Timestamp};
 
 /// Clients that are over their limit when the flood comes.
@@ -33,7 +33,7 @@ pub(super) fn flood(seed: u64) -> (u64, u64) {
         |client: u64| Principal::from_bits(Rng::with_seed(seed ^ (client << 20)).u128(..));
     let charge = |client, counter: u64, algorithm, cost| {
         let key = Key { principal: principal(client), counter: Counter::from_bits(counter) };
-        Charge { key, algorithm, cost, binding: true, terms: Terms::default() }
+        Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
     };
     let asks = |client: u64, now| {
         let charges = [charge(client, 1, &minute, 1), charge(client, 2, &day, 1)];

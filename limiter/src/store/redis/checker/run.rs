@@ -15,8 +15,8 @@ use super::server::Servers;
 use super::troubles;
 use super::world::{self, World};
 use crate::algorithm::{Algorithm, Op, Retry};
+use crate::consistency::OnFailure;
 use crate::store::redis::layout::Layout;
-use crate::terms::OnFailure;
 use crate::time::Span;
 
 /// Nothing is asked for so long after the traffic, so that all that is under
@@ -123,7 +123,7 @@ async fn finish(fleet: &Rc<Fleet>) {
         take_samples(&fleet.world, scenario, true);
     }
     for (counter, counted) in scenario.counters.iter().enumerate() {
-        if counted.terms.on_failure != OnFailure::Local {
+        if counted.consistency.on_failure != OnFailure::Local {
             continue;
         }
         let client = Client::new(vec![(counter, 1)], 1);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::network::Way;
 use super::server::{PORT, Sharing, host};
 use crate::algorithm::Algorithm;
+use crate::consistency::{Consistency, OnFailure, StoreMode};
 use crate::digest::{Counter, Key, Principal};
 use crate::store::redis::settings::{Address, Topology};
-use crate::terms::{OnFailure, StoreMode, Terms};
 use crate::time::Span;
 
 /// The traffic goes on for so long at least after the last trouble.
@@ -59,7 +59,7 @@ pub(super) enum Servers {
 pub(super) struct Counted {
     pub(super) key: Key,
     pub(super) algorithm: Algorithm,
-    pub(super) terms: Terms,
+    pub(super) consistency: Consistency,
     pub(super) binding: bool,
 }
 
@@ -252,14 +252,19 @@ impl Scenario {
 
 impl Counted {
     /// The counter with this number, of a principal with a number of its own.
-    pub(super) fn new(counter: usize, principal: u64, algorithm: Algorithm, terms: Terms) -> Self {
+    pub(super) fn new(
+        counter: usize,
+        principal: u64,
+        algorithm: Algorithm,
+        consistency: Consistency,
+    ) -> Self {
         let counter = u64::try_from(counter).expect("a few counters");
         let mut bits = fastrand::Rng::with_seed(principal);
         let key = Key {
             principal: Principal::from_bits(bits.u128(..)),
             counter: Counter::from_bits(counter),
         };
-        Self { key, algorithm, terms, binding: true }
+        Self { key, algorithm, consistency, binding: true }
     }
 }
 
@@ -280,7 +285,7 @@ impl Client {
     }
 }
 
-/// Terms in short.
-pub(super) const fn terms(mode: StoreMode, on_failure: OnFailure) -> Terms {
-    Terms { mode, on_failure }
+/// Consistency in short.
+pub(super) const fn consistency(mode: StoreMode, on_failure: OnFailure) -> Consistency {
+    Consistency { mode, on_failure }
 }

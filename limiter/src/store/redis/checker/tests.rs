@@ -17,7 +17,7 @@ use super::memory;
 use super::run::{Ran, run};
 use super::scenario::Scenario;
 use super::shrink::shrink;
-use crate::terms::StoreMode;
+use crate::consistency::StoreMode;
 
 /// Defects that are known and not mended. Their scenarios must find them, and
 /// runs in which they may show are not held to the promises. Take out what is
@@ -37,7 +37,7 @@ fn number(name: &str) -> Option<u64> {
 
 /// Whether a run is held to the promises.
 fn is_held(scenario: &Scenario) -> bool {
-    let plain = scenario.counters.iter().all(|it| it.terms.mode != StoreMode::WriteBack);
+    let plain = scenario.counters.iter().all(|it| it.consistency.mode != StoreMode::WriteBack);
     UNMENDED.is_empty() || scenario.is_calm() && plain
 }
 

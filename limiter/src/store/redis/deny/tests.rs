@@ -9,9 +9,9 @@ use smallvec::smallvec;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{Concurrency, FixedWindow, Quota, SubWindows};
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
 use crate::store::Source;
-use crate::terms::Terms;
 
 const ROOMY: usize = 1 << 20;
 
@@ -24,7 +24,7 @@ fn key(number: u64) -> Key {
 }
 
 fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge { key: key(number), algorithm, cost, binding: true, terms: Terms::default() }
+    Charge { key: key(number), algorithm, cost, binding: true, consistency: Consistency::default() }
 }
 
 fn fixed(limit: u64) -> Algorithm {

@@ -4,8 +4,8 @@
 use super::debts::MAX_OWING;
 use super::*;
 use crate::algorithm::{Ban, Concurrency, FixedWindow, Quota, TokenBucket};
+use crate::consistency::Consistency;
 use crate::digest::Principal;
-use crate::terms::Terms;
 
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
@@ -23,7 +23,7 @@ fn charge(number: u64, algorithm: &Algorithm, on_failure: OnFailure) -> Charge<'
         algorithm,
         cost: 1,
         binding: true,
-        terms: Terms { on_failure, ..Terms::default() },
+        consistency: Consistency { on_failure, ..Consistency::default() },
     }
 }
 

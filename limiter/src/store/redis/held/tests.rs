@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::algorithm::Concurrency;
+use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
-use crate::terms::Terms;
 
 const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::from_bits(2) };
 
@@ -12,7 +12,7 @@ fn algorithm() -> Algorithm {
 }
 
 fn charge(algorithm: &Algorithm) -> Charge<'_> {
-    Charge { key: KEY, algorithm, cost: 2, binding: true, terms: Terms::default() }
+    Charge { key: KEY, algorithm, cost: 2, binding: true, consistency: Consistency::default() }
 }
 
 fn renewals(held: &RefCell<Held>, secs: u64) -> Vec<(u64, u64)> {

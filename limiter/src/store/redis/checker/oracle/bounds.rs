@@ -7,10 +7,10 @@ use super::super::scenario::{Counted, Scenario, Trouble};
 use super::Broken;
 use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
+use crate::consistency::StoreMode;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
 use crate::store::write_back::Ledger as Accounts;
-use crate::terms::StoreMode;
 
 /// So soon what a node is told is gone by, and what it knew before is sent.
 const LEARNT_US: u64 = 2_000_000;
@@ -63,7 +63,7 @@ pub(super) fn at_once(
 /// within a slot, where the roomy count does not.
 fn by_mode(scenario: &Scenario, counted: &Counted) -> u64 {
     let capacity = counted.algorithm.capacity();
-    match counted.terms.mode {
+    match counted.consistency.mode {
         _ if matches!(counted.algorithm, Algorithm::LeakyBucket(_)) => capacity + 1,
         StoreMode::Exact => capacity,
         StoreMode::Leased => match counted.algorithm {
@@ -86,8 +86,8 @@ fn acquainted(scenario: &Scenario, counted: &Counted) -> u64 {
 /// what was admitted before counts no more.
 fn acquainted_us(scenario: &Scenario, journal: &Journal, counted: &Counted) -> Option<u64> {
     // Of other algorithms `write_back` does not count ahead.
-    let is_ahead =
-        matches!(counted.terms.mode, StoreMode::WriteBack) && Accounts::counts(&counted.algorithm);
+    let is_ahead = matches!(counted.consistency.mode, StoreMode::WriteBack)
+        && Accounts::counts(&counted.algorithm);
     if !is_ahead || !scenario.is_calm() {
         return None;
     }
@@ -112,7 +112,7 @@ fn forgotten(scenario: &Scenario, journal: &Journal, counted: &Counted) -> u64 {
         Trouble::Crash { keeps: false, .. } | Trouble::Flush { .. } | Trouble::FailOver { .. } => {
             true
         }
-        Trouble::CrashNode { .. } => counted.terms.mode == StoreMode::WriteBack,
+        Trouble::CrashNode { .. } => counted.consistency.mode == StoreMode::WriteBack,
         _ => false,
     });
     let times = u64::try_from(times.count()).expect("a few troubles");

@@ -6,10 +6,10 @@ use super::super::journal::{Charged, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
 use super::super::world::START_US;
 use crate::algorithm::{Algorithm, Op, State};
+use crate::consistency::StoreMode;
 use crate::digest::Key;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
-use crate::terms::StoreMode;
 use crate::time::Timestamp;
 
 /// All that happened to one counter, in its order.
@@ -145,7 +145,7 @@ fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) 
 
 /// When it was decided: by the server, or as the node knows the server's time.
 fn when(charged: &Charged, made: &Made, source: Source, done_us: Option<u64>) -> u64 {
-    match (source, charged.terms.mode, done_us) {
+    match (source, charged.consistency.mode, done_us) {
         (Source::Store, StoreMode::Exact, Some(done_us)) => done_us,
         _ => {
             let said_us = made.at.as_micros().saturating_sub(START_US);

@@ -7,10 +7,10 @@ use super::super::scenario::{Counted, Scenario, Servers, Trouble};
 use super::Broken;
 use super::ledger::{Count, Ledger, What, questions_of, time};
 use crate::algorithm::{Algorithm, Op, Retry, State};
+use crate::consistency::{OnFailure, StoreMode};
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
 use crate::store::redis::held::may_keep;
-use crate::terms::{OnFailure, StoreMode};
 use crate::time::Span;
 
 /// A wait may be so much longer than the timeout: timers know whole milliseconds.
@@ -57,21 +57,24 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
             let is_kept = may_keep(&counted.algorithm);
             let how = match (answer.source, answer.verdict.admitted && made.admitted) {
                 (_, true) if is_kept => continue,
-                (Source::Store, true) if counted.terms.mode == StoreMode::Exact && !was_done() => {
+                (Source::Store, true)
+                    if counted.consistency.mode == StoreMode::Exact && !was_done() =>
+                {
                     "the store is said to have admitted what it never heard of"
                 }
                 (Source::Store, true) if notices(counted) && is_away() => {
                     "the store is said to have admitted something while it is away"
                 }
                 (_, true)
-                    if counted.terms.on_failure == OnFailure::Deny
+                    if counted.consistency.on_failure == OnFailure::Deny
                         && notices(counted)
                         && is_away() =>
                 {
                     "a policy that denies has admitted something while the store is away"
                 }
                 (Source::Nobody, _)
-                    if !answer.verdict.admitted && counted.terms.on_failure == OnFailure::Allow =>
+                    if !answer.verdict.admitted
+                        && counted.consistency.on_failure == OnFailure::Allow =>
                 {
                     "a policy that allows has refused something while the store is away"
                 }
@@ -86,7 +89,7 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
 
 /// Whether what a node holds of the counter is surely over soon.
 fn notices(counted: &Counted) -> bool {
-    match counted.terms.mode {
+    match counted.consistency.mode {
         StoreMode::Exact | StoreMode::WriteBack => true,
         StoreMode::Leased => counted.algorithm.window() < Span::from_secs(50),
     }
@@ -148,7 +151,7 @@ fn is_local(made: &Made, index: usize) -> bool {
 }
 
 fn is_known(counted: &Counted) -> bool {
-    counted.terms.mode == StoreMode::Exact
+    counted.consistency.mode == StoreMode::Exact
         && !matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_))
 }
 
@@ -191,7 +194,7 @@ fn heard_states(
 
 /// Nobody is refused in `exact` whom an exact counter admits.
 pub(super) fn innocents(scenario: &Scenario, counted: &Counted, ledger: &Ledger) -> Option<Broken> {
-    let is_plain = counted.terms.mode == StoreMode::Exact
+    let is_plain = counted.consistency.mode == StoreMode::Exact
         && scenario.is_calm()
         && !scenario.has_departures()
         && !ledger.is_scattered

@@ -6,9 +6,9 @@ use super::super::scenario::{Counted, Scenario};
 use super::Broken;
 use super::ledger::{Count, Event, Ledger, What};
 use crate::algorithm::Algorithm;
+use crate::consistency::StoreMode;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
-use crate::terms::StoreMode;
 use crate::time::Span;
 
 /// Windows that are longer than any run.
@@ -26,7 +26,7 @@ pub(super) fn counts(
 ) -> Option<Broken> {
     let counted = &scenario.counters[counter];
     let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
-    if counted.terms.mode != StoreMode::Exact || unsure || !scenario.is_calm() {
+    if counted.consistency.mode != StoreMode::Exact || unsure || !scenario.is_calm() {
         return None;
     }
     if ledger.events.iter().any(|event| event.source != Source::Store) {
@@ -78,7 +78,7 @@ pub(super) fn conserved(
     let unsure = matches!(counted.algorithm, Algorithm::Concurrency(_) | Algorithm::LeakyBucket(_));
     // A log gives back what was taken at a certain time, which a node that judges
     // alone knows by its own clock. In `write_back` the servers have another time.
-    let knows_times = counted.terms.mode != StoreMode::WriteBack && !ledger.has_gifts();
+    let knows_times = counted.consistency.mode != StoreMode::WriteBack && !ledger.has_gifts();
     let unsure = unsure || matches!(counted.algorithm, Algorithm::SlidingLog(_)) && !knows_times;
     // What a node owes that ends while nobody hears it is lost with it.
     let tells = !scenario.may_end_unheard();
@@ -92,7 +92,7 @@ pub(super) fn conserved(
     let (less, more) = doubts(scenario, journal, counted, ledger);
     // A debt beyond twice the capacity is not counted. Of what nodes tell in
     // write_back as much as fits is: they owe the rest.
-    let fits = match counted.terms.mode {
+    let fits = match counted.consistency.mode {
         StoreMode::WriteBack => counted.algorithm.capacity(),
         StoreMode::Exact | StoreMode::Leased => 2 * counted.algorithm.capacity(),
     };

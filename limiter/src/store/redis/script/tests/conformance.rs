@@ -11,10 +11,10 @@ use super::reference::Reference;
 use super::schedule::{Schedule, policies};
 use super::{SCRIPT, Server, call_of};
 use crate::algorithm::{Op, Verdict};
+use crate::consistency::Consistency;
 use crate::store::redis::codec::{Ask, Asked, Encoder, decode};
 use crate::store::redis::layout::Layout;
 use crate::store::{Charge, MemoryStore};
-use crate::terms::Terms;
 use crate::time::Timestamp;
 
 const STEPS: usize = 24;
@@ -29,7 +29,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 fn charge<'a>(asked: &Asked<'a>, cost: u64) -> Charge<'a> {
     let Asked { key, algorithm, binding, .. } = *asked;
-    Charge { key, algorithm, cost, binding, terms: Terms::default() }
+    Charge { key, algorithm, cost, binding, consistency: Consistency::default() }
 }
 
 /// The verdicts of the memory store, for bodies that it knows.

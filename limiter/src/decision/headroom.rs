@@ -5,7 +5,7 @@ use crate::time::Span;
 
 /// How the upstream of a request is doing. What is not known is no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Headroom {
     /// How long it takes to answer, of late.
     pub latency: Option<Span>,
     /// What it has in flight, in percent of the most that it may have.
@@ -14,7 +14,7 @@ pub struct Room {
     pub slowing: bool,
 }
 
-impl Room {
+impl Headroom {
     /// Whether there is room by what `elastic` asks for.
     pub fn suffices(&self, elastic: &Elastic) -> bool {
         let Elastic { latency_below, in_flight_below_percent, .. } = elastic;
@@ -40,7 +40,7 @@ mod tests {
             latency_below: latency_ms.map(Span::from_millis),
             in_flight_below_percent,
         };
-        let room = Room {
+        let room = Headroom {
             latency: Some(Span::from_millis(200)),
             in_flight_percent: Some(50),
             slowing: false,
@@ -49,8 +49,8 @@ mod tests {
         assert!(room.suffices(&elastic(Some(201), None)));
         assert!(!room.suffices(&elastic(Some(200), Some(51))));
         assert!(!room.suffices(&elastic(Some(201), Some(50))));
-        assert!(!Room { slowing: true, ..room }.suffices(&elastic(Some(201), Some(51))));
-        assert!(!Room::default().suffices(&elastic(Some(201), None)));
-        assert!(!Room::default().suffices(&elastic(None, Some(51))));
+        assert!(!Headroom { slowing: true, ..room }.suffices(&elastic(Some(201), Some(51))));
+        assert!(!Headroom::default().suffices(&elastic(Some(201), None)));
+        assert!(!Headroom::default().suffices(&elastic(None, Some(51))));
     }
 }

@@ -1,10 +1,10 @@
-//! On which terms a policy's counters are kept by a store of several nodes: what
-//! its owner chose between exact and fast, and for when the store is away. A
-//! store of one node is always exact and never away.
+//! How a store of several nodes keeps the counters of a policy: what its owner chose
+//! between exact and fast, and for the time when the store is away. A store of one node
+//! is always exact and never away.
 
 /// What the owner of a policy chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct Consistency {
     /// How exact its counters are.
     pub mode: StoreMode,
     /// What becomes of its requests while the store is away.
