@@ -126,7 +126,10 @@ fn a_key_set_that_comes_later_is_picked_up_and_one_that_goes_is_kept() {
     let config = demand(policy, "jwks: { file: set.json }, algorithms: [EdDSA]");
     let gateway = Gateway::start(&config);
     let log = gateway.log();
-    assert!(log.contains("warning: this file is not there: until it is, no token"), "{log}");
+    assert!(
+        log.contains("warning: this file does not exist: no token is valid until it does"),
+        "{log}"
+    );
     let status = || gateway.client().get("/", &[&field]).status;
     assert_eq!(status(), 401);
     let set = gateway.file().with_file_name("set.json");
@@ -134,6 +137,6 @@ fn a_key_set_that_comes_later_is_picked_up_and_one_that_goes_is_kept() {
     eventually("the keys are read", || status() == 200);
     std::fs::remove_file(&set).expect("it is there");
     gateway.signal("HUP");
-    eventually("it is refused", || gateway.log().contains("the key set is gone"));
+    eventually("it is refused", || gateway.log().contains("the key set is missing"));
     assert_eq!(status(), 200);
 }
