@@ -16,14 +16,14 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_limiter::decision::{
-    Claims, Dialect, Ending, HeaderSettings, HeaderWriter, Headroom, Outcome,
+    Claims, Dialect, Ending, HeaderSettings, HeaderWriter, Headroom, Outcome, OwnedDecision,
 };
 use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::policy::{
     ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, Policy,
 };
 use tollgate_limiter::request::RequestView;
-use tollgate_limiter::shared::{OwnedDecision, SharedLimiter};
+use tollgate_limiter::shared::SharedLimiter;
 use tollgate_limiter::store::MemoryStore;
 use tollgate_limiter::time::{Clock, Span};
 

@@ -10,6 +10,7 @@
 //! them, all others refuse them.
 
 mod check;
+mod counters;
 mod lane;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,10 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-pub use self::check::{Check, OwnedDecision};
 use futures_util::FutureExt as _;
 
+pub use self::check::Check;
+use self::counters::{Counters, Place, lane_of};
 use self::lane::Lane;
 use crate::decision::{Claims, Ending, Headroom, Judge, Lease};
 use crate::policy::Policy;
@@ -29,24 +31,12 @@ use crate::time::Clock;
 
 /// Decides for all threads of a process. A clone is the same limiter.
 #[derive(Clone, Debug)]
-pub struct SharedLimiter(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    clock: Clock,
-    counters: Counters,
-}
-
-#[derive(Debug)]
-enum Counters {
-    Memory(Arc<MemoryStore>),
-    Lanes(Box<[Lane]>),
-}
+pub struct SharedLimiter(Arc<Counters>);
 
 impl SharedLimiter {
     /// Decides by counters in memory, on the thread that asks.
     pub fn in_memory(memory: Arc<MemoryStore>, clock: Clock) -> Self {
-        Self(Arc::new(Inner { clock, counters: Counters::Memory(memory) }))
+        Self(Arc::new(Counters { clock, place: Place::Memory(memory) }))
     }
 
     /// Decides by `store` on `lanes` threads, of which each has at most `bound`
@@ -62,38 +52,32 @@ impl SharedLimiter {
     ) -> io::Result<Self> {
         let lanes: io::Result<Box<[Lane]>> =
             (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound, clock.clone())).collect();
-        Ok(Self(Arc::new(Inner { clock, counters: Counters::Lanes(lanes?) })))
+        Ok(Self(Arc::new(Counters { clock, place: Place::Lanes(lanes?) })))
     }
 
     /// Judges the claims of one request. Its lease must be [ended](Self::end). Where
-    /// the answer is dropped before it has come, nothing stays in flight.
+    /// the answer is dropped before it is taken, nothing stays in flight.
     pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Headroom) -> Check {
-        let now = self.0.clock.now();
-        match &self.0.counters {
-            Counters::Memory(memory) => {
+        let counters = &self.0;
+        let now = counters.clock.now();
+        match &counters.place {
+            Place::Memory(memory) => {
                 let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
                 let decision = judgement.now_or_never().expect("memory is never waited for");
-                Check::ready(decision)
+                Check::ready(counters, decision)
             }
-            Counters::Lanes(lanes) => {
-                let lane = usize::try_from(claims.spread()).unwrap_or(0) % lanes.len();
-                lanes[lane].judge(claims, headroom, now)
+            Place::Lanes(lanes) => {
+                let lane = lane_of(claims.spread(), lanes);
+                match lane.judge(claims.clone(), headroom, now) {
+                    Some(coming) => Check::coming(counters, coming, claims, now),
+                    None => Check::ready(counters, claims.unjudged(now)),
+                }
             }
         }
     }
 
     /// Settles what an admitted request owes, by how it has ended.
     pub fn end(&self, lease: Lease, ending: &Ending<'_>) {
-        if lease.is_empty() {
-            return;
-        }
-        let now = self.0.clock.now();
-        match &self.0.counters {
-            Counters::Memory(memory) => Judge::in_memory(memory).end(&lease, ending, now),
-            Counters::Lanes(lanes) => {
-                let lane = usize::try_from(lease.spread()).unwrap_or(0) % lanes.len();
-                lanes[lane].end(lease, ending, now);
-            }
-        }
+        self.0.end(lease, ending);
     }
 }

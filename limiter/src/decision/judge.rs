@@ -53,13 +53,14 @@ impl<'s> Judge<'s> {
     ) -> Decision<P> {
         // Of all that is asked for one request, nothing is waited for after that.
         let deadline = self.store.deadline();
+        let spread = claims.spread();
         let Claims { mut list, lacking } = claims;
         if let Some((overrides, misfits)) = self.overrides {
             overrides::apply(overrides, misfits, &mut list, (now, deadline)).await;
         }
         let mut reports = Reports::new();
         let lease = self.reports(&list, &mut reports, headroom, (now, deadline)).await;
-        Decision::combine(reports, lacking, lease)
+        Decision::combine(reports, lacking, lease.with_spread(spread))
     }
 
     /// What becomes of the claims, one report for each, and what the request owes.

@@ -31,6 +31,8 @@ pub struct Lease {
     taken: Timestamp,
     /// When it was decided, by the clock of this node.
     began: Timestamp,
+    /// That of the [claims](super::Claims::spread) that were judged.
+    spread: u128,
 }
 
 /// What a request still owes one counter. It outlives the rules by which it was
@@ -84,12 +86,17 @@ impl Lease {
             let source = report.source;
             Some(Debt { policy, key, algorithm: algorithm.clone(), cost, source })
         });
-        Self { debts: debts.collect(), taken, began }
+        Self { debts: debts.collect(), taken, began, spread: 0 }
     }
 
-    /// The same number for requests that owe the same first counter.
-    pub(crate) fn spread(&self) -> u128 {
-        self.debts.first().map_or(0, |debt| debt.key.principal.bits())
+    /// The same, of claims with this spread.
+    pub(super) fn with_spread(self, spread: u128) -> Self {
+        Self { spread, ..self }
+    }
+
+    /// That of the claims that were judged.
+    pub(crate) const fn spread(&self) -> u128 {
+        self.spread
     }
 
     /// Whether nothing is owed.

@@ -34,7 +34,7 @@ pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use headroom::Headroom;
 pub use judge::Judge;
 pub use lease::{Ending, Lease};
-pub use outcome::{Decision, Lacking, Outcome};
+pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};
 

@@ -67,6 +67,9 @@ pub struct Decision<P> {
     pub lease: Lease,
 }
 
+/// A decision that owns its policies.
+pub type OwnedDecision = Decision<Arc<Policy>>;
+
 impl<P: Borrow<Arc<Policy>>> Decision<P> {
     /// What the reports come to. The longest wait binds; among policies that
     /// admit, the one with the fewest such requests left. If that is a tie,

@@ -7,38 +7,42 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt as _;
 use tokio::sync::oneshot;
 
-use crate::decision::{Claims, Decision};
+use super::counters::Counters;
+use crate::decision::{Claims, Ending, OwnedDecision};
 use crate::policy::Policy;
 use crate::time::Timestamp;
 
-/// A decision that owns its policies.
-pub type OwnedDecision = Decision<Arc<Policy>>;
-
-/// The answer to one request, which comes. With counters in memory it is there when
-/// it is first polled.
+/// The answer to one request. With counters in memory it is there when it is first
+/// polled. If it is dropped before it is taken, nothing stays in flight.
 #[derive(Debug)]
 #[must_use = "a check does nothing unless it is awaited"]
-pub struct Check(Answer);
+pub struct Check {
+    counters: Arc<Counters>,
+    answer: Answer,
+}
 
 #[derive(Debug)]
 enum Answer {
-    Ready(Option<Box<OwnedDecision>>),
+    Ready(Box<OwnedDecision>),
+    /// If the lane ends before it answers, the claims are judged without the store.
     Coming(oneshot::Receiver<OwnedDecision>, Box<(Claims<Arc<Policy>>, Timestamp)>),
+    Taken,
 }
 
 impl Check {
-    pub(super) fn ready(decision: OwnedDecision) -> Self {
-        Self(Answer::Ready(Some(Box::new(decision))))
+    pub(super) fn ready(counters: &Arc<Counters>, decision: OwnedDecision) -> Self {
+        Self { counters: Arc::clone(counters), answer: Answer::Ready(Box::new(decision)) }
     }
 
-    /// The answer that `coming` brings to a question of this time. If it brings none,
-    /// the claims are judged without the store.
+    /// The answer that `coming` brings to a question of this time.
     pub(super) fn coming(
+        counters: &Arc<Counters>,
         coming: oneshot::Receiver<OwnedDecision>,
         claims: Claims<Arc<Policy>>,
         now: Timestamp,
     ) -> Self {
-        Self(Answer::Coming(coming, Box::new((claims, now))))
+        let answer = Answer::Coming(coming, Box::new((claims, now)));
+        Self { counters: Arc::clone(counters), answer }
     }
 }
 
@@ -46,14 +50,32 @@ impl Future for Check {
     type Output = OwnedDecision;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<OwnedDecision> {
-        match &mut self.0 {
-            Answer::Ready(decision) => {
-                Poll::Ready(*decision.take().expect("it is not polled after it was ready"))
-            }
-            Answer::Coming(answer, claims) => answer.poll_unpin(cx).map(|answer| {
-                let (claims, now) = &**claims;
-                answer.unwrap_or_else(|_| claims.clone().unjudged(*now))
-            }),
+        if let Answer::Coming(coming, claims) = &mut self.answer {
+            let Poll::Ready(answer) = coming.poll_unpin(cx) else { return Poll::Pending };
+            let (claims, now) = &**claims;
+            let decision = answer.unwrap_or_else(|_| claims.clone().unjudged(*now));
+            self.answer = Answer::Taken;
+            return Poll::Ready(decision);
         }
+        match std::mem::replace(&mut self.answer, Answer::Taken) {
+            Answer::Ready(decision) => Poll::Ready(*decision),
+            Answer::Coming(..) | Answer::Taken => panic!("it is not polled after it was ready"),
+        }
+    }
+}
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        let decision = match std::mem::replace(&mut self.answer, Answer::Taken) {
+            Answer::Ready(decision) => *decision,
+            Answer::Coming(mut coming, _) => {
+                // From now on the lane itself ends what it cannot deliver.
+                coming.close();
+                let Ok(decision) = coming.try_recv() else { return };
+                decision
+            }
+            Answer::Taken => return,
+        };
+        self.counters.end(decision.lease, &Ending::default());
     }
 }

@@ -14,8 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::check::{Check, OwnedDecision};
-use crate::decision::{Claims, Ending, Headroom, Lease, RateLimiter};
+use crate::decision::{Claims, Ending, Headroom, Lease, OwnedDecision, RateLimiter};
 use crate::policy::Policy;
 use crate::store::SharedStore;
 use crate::time::{Clock, Timestamp};
@@ -23,8 +22,7 @@ use crate::time::{Clock, Timestamp};
 /// How often the store does its upkeep.
 const UPKEEP: Duration = Duration::from_millis(100);
 
-/// The way to a lane. Its thread ends when this is dropped and all that was asked
-/// has been answered.
+/// The way to a lane. Its thread ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Lane {
     jobs: mpsc::UnboundedSender<Job>,
@@ -86,21 +84,18 @@ impl Lane {
         Ok(Self { jobs, permits: Arc::new(Semaphore::new(bound.get())) })
     }
 
+    /// Asks for a judgement. None if as many are under way as may be, or if the
+    /// thread has ended.
     pub(super) fn judge(
         &self,
         claims: Claims<Arc<Policy>>,
         headroom: Headroom,
         now: Timestamp,
-    ) -> Check {
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            return Check::ready(claims.unjudged(now));
-        };
+    ) -> Option<oneshot::Receiver<OwnedDecision>> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         let (reply, answer) = oneshot::channel();
-        let question = Question { claims: claims.clone(), headroom, now, reply, permit };
-        match self.jobs.send(Job::Judge(Box::new(question))) {
-            Ok(()) => Check::coming(answer, claims, now),
-            Err(_) => Check::ready(claims.unjudged(now)),
-        }
+        let question = Question { claims, headroom, now, reply, permit };
+        self.jobs.send(Job::Judge(Box::new(question))).ok().map(|()| answer)
     }
 
     /// Settlements need no permit: each belongs to a judgement that had one.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
 use crate::consistency::{Consistency, OnFailure};
-use crate::decision::Outcome;
+use crate::decision::{Outcome, OwnedDecision};
 use crate::digest::{Secret, SharedSecret};
 use crate::policy::{ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr};
 use crate::request::RequestView;
@@ -18,6 +18,10 @@ fn daily(limit: u64) -> Policy {
 
 /// What a policy asks for a request from this address.
 fn claims(policy: &Arc<Policy>, address: [u8; 4]) -> Claims<Arc<Policy>> {
+    claims_of(std::slice::from_ref(policy), address)
+}
+
+fn claims_of(policies: &[Arc<Policy>], address: [u8; 4]) -> Claims<Arc<Policy>> {
     let settings = ClientSettings {
         trusted_proxies: vec![],
         forwarded_header: ForwardedHeader::XForwardedFor,
@@ -33,7 +37,7 @@ fn claims(policy: &Arc<Policy>, address: [u8; 4]) -> Claims<Arc<Policy>> {
         http::Request::builder().header("host", "a.test").body(()).unwrap().into_parts();
     let request = RequestView::of(&head, address.into()).unwrap();
     let subject = clients.subject(&request, None, Clock::System.now());
-    Claims::new(std::slice::from_ref(policy), &subject).unwrap().into_owned()
+    Claims::new(policies, &subject).unwrap().into_owned()
 }
 
 fn memory() -> Arc<MemoryStore> {
@@ -118,16 +122,46 @@ async fn what_is_in_flight_ends_with_its_lease() {
     }
 }
 
-/// A client that goes away drops its check before the answer has come.
+/// A client that goes away drops its check: before the answer has come, and after it
+/// has come and before it is taken.
 #[tokio::test]
 async fn a_check_that_is_dropped_leaves_nothing_in_flight() {
+    for limiter in limiters() {
+        let policy = in_flight(1);
+        let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
+        drop(ask());
+        // A lane answers in order, so the check that was dropped has been judged.
+        let next = ask().await;
+        assert!(is_admitted(&next), "{limiter:?}");
+        limiter.end(next.lease, &Ending::default());
+        let answered = ask();
+        // The answer to the later question tells that this one has come, too.
+        assert!(!is_admitted(&ask().await));
+        drop(answered);
+        assert!(is_admitted(&ask().await), "{limiter:?}");
+    }
+}
+
+/// All requests went to the first lane, and what they owed to the lane of another key.
+#[tokio::test]
+async fn requests_are_spread_over_the_lanes_and_end_where_they_were_judged() {
     let [_, limiter] = limiters();
-    let policy = in_flight(1);
-    let address = [192, 0, 2, 1];
-    drop(limiter.check(claims(&policy, address), Headroom::default()));
-    // The lane answers in order, so the one that was dropped has been judged.
-    let next = limiter.check(claims(&policy, address), Headroom::default()).await;
-    assert!(is_admitted(&next));
+    let Place::Lanes(lanes) = &limiter.0.place else { panic!("it has lanes") };
+    let by_all = Policy::new("all", KeyExpr::Global, daily(1000).algorithm);
+    let mut used = [0; 2];
+    for last in 0..64 {
+        let claims = claims_of(&[Arc::new(by_all.clone()), in_flight(1)], [192, 0, 2, last]);
+        let alone = claims_of(&[in_flight(1)], [192, 0, 2, last]);
+        for claims in [claims, alone] {
+            let lane = std::ptr::from_ref(lane_of(claims.spread(), lanes));
+            used[usize::from(std::ptr::eq(lane, &raw const lanes[1]))] += 1;
+            let decision = limiter.check(claims, Headroom::default()).await;
+            let end = std::ptr::from_ref(lane_of(decision.lease.spread(), lanes));
+            assert_eq!(lane, end, "it ends on the lane that has judged it");
+            limiter.end(decision.lease, &Ending::default());
+        }
+    }
+    assert!(used.iter().all(|count| *count > 10), "{used:?}");
 }
 
 #[tokio::test]
