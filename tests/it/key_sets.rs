@@ -8,7 +8,7 @@ use std::thread;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-use crate::support::{Certificates, Gateway, Origin, PATIENCE, Reserved, eventually};
+use crate::support::{Certificates, Gateway, Origin, PATIENCE, Reserved, eventually, reserved};
 
 /// An issuer of tokens, which publishes its keys.
 struct Issuer {
@@ -174,6 +174,7 @@ fn tokens_stay_valid_while_their_issuer_is_unavailable() {
         let place = issuer.listen();
         thread::spawn(move || {
             let (mut stream, _) = place.accept().expect("a connection");
+            reserved::close(place);
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(answer.as_bytes());
         })

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::task::spawn_local;
 
 use crate::support::http::{Http, block_on, soon};
-use crate::support::{Certificates, Client, Gateway, TlsClient, eventually};
+use crate::support::{Certificates, Client, Gateway, TlsClient, eventually, reserved};
 
 /// What the certificate is for.
 const NAME: &str = "gateway.test";
@@ -94,9 +94,9 @@ fn gateway_with(address: SocketAddr, field: &str) -> Gateway {
 /// A free port at a loopback address that no other test uses.
 fn free_address() -> SocketAddr {
     let [.., one, other] = std::process::id().to_be_bytes();
-    let listener =
-        TcpListener::bind(SocketAddr::from(([127, 77, one, other], 0))).expect("a free port");
-    listener.local_addr().expect("it is bound")
+    let socket = reserved::bound_to(SocketAddr::from(([127, 77, one, other], 0)));
+    let address = socket.expect("a free port").local_addr().expect("it is bound");
+    address.as_socket().expect("an address of the Internet")
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 
-use super::Reserved;
+use super::{Reserved, reserved};
 
 /// The protocol of a backend.
 #[derive(Clone)]
@@ -163,7 +163,7 @@ async fn accept(
             }
         }));
     }
-    drop(listener);
+    reserved::close(listener.into_std().expect("a listener"));
     for connection in connections {
         let _ = tokio::time::timeout(Duration::from_secs(2), connection).await;
     }

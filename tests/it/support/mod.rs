@@ -15,7 +15,7 @@ pub(crate) mod load;
 mod origin;
 mod place;
 pub(crate) mod redis;
-mod reserved;
+pub(crate) mod reserved;
 mod response;
 mod tls;
 
