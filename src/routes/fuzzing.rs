@@ -47,6 +47,8 @@ pub fn paths(input: &[u8]) {
     assert!(!normal.contains("//") && !normal.split('/').any(|it| matches!(it, "." | "..")));
     assert_eq!(normal_path(&escaped(path)).as_ref(), Ok(&normal), "escapes make a difference");
     let patterns = patterns.split('\n').take(8).filter_map(|pattern| pattern.parse().ok());
+    // The configuration refuses patterns with parameters where these are ignored.
+    let patterns = patterns.filter(|pattern: &PathPattern| !pattern.has_parameters());
     let routes: Vec<Route> = patterns.map(|pattern| route(Vec::new(), pattern)).collect();
     for route in &routes {
         assert!(route.covers(route), "a route covers itself");

@@ -265,8 +265,12 @@ impl PathPattern {
     pub fn loose(&self) -> Self {
         let mut pattern = self.without_trailing_slash();
         for segment in &mut pattern.segments {
-            if let Segment::Literal(text) = segment {
-                *text = without_parameters(text).into();
+            match segment {
+                // What follows a prefix within its parameters is a parameter, too.
+                Segment::Literal(text) | Segment::Prefix(text) if text.contains(';') => {
+                    *segment = Segment::Literal(without_parameters(text).into());
+                }
+                _ => {}
             }
             segment.make_lower_case();
         }

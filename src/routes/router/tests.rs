@@ -92,6 +92,8 @@ fn an_exact_path_matches_by_its_text_by_parameter_or_by_tail() {
             &["/grpc", "/grpc/", "/agrpc.x/y", "/", "*", "/x/grpc.y", "/Grpc.x"],
         ),
         ("/a/v*", &["/a/v1", "/a/v", "/a/v1/b"], &["/a", "/a/", "/a/1v", "/b/v1"]),
+        ("/a;v=1", &["/a;v=1"], &["/a", "/a;v=2", "/a;v=1/b"]),
+        ("/a;v=*", &["/a;v=", "/a;v=1", "/a;v=1/b"], &["/a", "/a;w=1", "/a/b", "/ab;v=1"]),
     ];
     for (pattern, inside, outside) in cases {
         let routes = [exact(route(&[], pattern))];
@@ -206,7 +208,7 @@ fn text(choices: &'static [&'static str]) -> impl Strategy<Value = &'static str>
 /// From few words, so that patterns and requests often meet.
 fn any_route() -> impl Strategy<Value = Route> {
     let host = text(&["a.test", "b.a.test", "*.a.test", "*.test", "*.b.a.test"]);
-    let segment = text(&["a", "B", "ab", "{x}", "{y}", "{z}"]);
+    let segment = text(&["a", "B", "ab", "a;x", "{x}", "{y}", "{z}"]);
     let method = text(&["GET", "HEAD", "POST"]);
     let collected = proptest::collection::vec;
     (
@@ -222,10 +224,12 @@ fn any_route() -> impl Strategy<Value = Route> {
             |(hosts, segments, end, methods, values, exact)| {
                 let path: String = segments.iter().map(|segment| format!("/{segment}")).collect();
                 let path = if path.is_empty() && end.is_empty() { "/".into() } else { path + end };
-                path.parse::<crate::request::PathPattern>().ok()?;
+                let pattern = path.parse::<crate::request::PathPattern>().ok()?;
                 let version = http::HeaderName::from_static("x-version");
                 let mut route = route(&hosts, &path);
                 let [exact_case, exact_trailing_slash, exact_parameters] = exact;
+                // The configuration demands it.
+                let exact_parameters = exact_parameters || pattern.has_parameters();
                 route.path_match = PathMatch {
                     exact_case,
                     exact_trailing_slash,
@@ -244,7 +248,7 @@ fn any_route() -> impl Strategy<Value = Route> {
 
 /// In normal form.
 fn any_path() -> impl Strategy<Value = String> {
-    let segment = text(&["a", "A", "b", "B", "ab", "Abc", "a;x", "B;x"]);
+    let segment = text(&["a", "A", "b", "B", "ab", "Abc", "a;x", "a;xy", "B;x"]);
     (proptest::collection::vec(segment, 1..5), text(&["", "/", "/;x"]))
         .prop_map(|(segments, end)| format!("/{}{end}", segments.join("/")))
 }

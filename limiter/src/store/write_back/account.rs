@@ -21,6 +21,9 @@ const EARLY: u64 = 2;
 /// Answers overtake each other by less than this. One that is older by more tells
 /// of a store whose clock was set back.
 const OVERTAKING: Span = Span::SECOND;
+/// A request may be dated by the store's answer to another of its charges. That time
+/// differs by less than this from the node's own estimate, by which it was counted here.
+const IMPRECISION: Span = Span::SECOND;
 /// So many reports in doubt are told apart; of more the units are added up.
 const MAX_DOUBTS: usize = 4;
 
@@ -197,7 +200,8 @@ impl Account {
     /// give back, because it was told of them.
     pub(super) fn give(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> Option<Op> {
         relieve(&self.algorithm, &mut self.estimate, cost, taken, now);
-        let unsent = if taken >= self.since { cost.min(self.unsent) } else { 0 };
+        let is_unsent = taken.plus(IMPRECISION) >= self.since;
+        let unsent = if is_unsent { cost.min(self.unsent) } else { 0 };
         self.unsent -= unsent;
         let sent = cost - unsent;
         if sent == 0 {

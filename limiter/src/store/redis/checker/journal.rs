@@ -111,6 +111,7 @@ pub(super) struct Corrected {
 /// What the store counts of a counter at some time, while all is quiet.
 pub(super) struct Sample {
     pub(super) at_us: u64,
+    pub(super) order: Order,
     /// For how long nothing has happened.
     pub(super) quiet_us: u64,
     pub(super) key: Key,
@@ -205,7 +206,7 @@ impl Journal {
     }
 
     /// The place of what happens now.
-    fn order(&mut self) -> Order {
+    pub(super) fn order(&mut self) -> Order {
         self.steps += 1;
         (2 * self.outcomes.len(), self.steps)
     }

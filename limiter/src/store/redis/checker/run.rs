@@ -95,6 +95,7 @@ async fn look(world: Rc<World>, scenario: Rc<Scenario>) {
 
 fn take_samples(world: &World, scenario: &Scenario, is_last: bool) {
     let quiet_us = world.journal.borrow().quiet_us(world.now_us()).unwrap_or_default();
+    let order = world.journal.borrow_mut().order();
     let mut samples = Vec::new();
     for counted in &scenario.counters {
         let state = world.servers.state(counted.key, world.now());
@@ -108,7 +109,7 @@ fn take_samples(world: &World, scenario: &Scenario, is_last: bool) {
             world.tell(|| format!("the servers count {used} units of counter {number}"));
         }
         let (at_us, key) = (world.now_us(), counted.key);
-        samples.push(Sample { at_us, quiet_us, key, used, is_last });
+        samples.push(Sample { at_us, order, quiet_us, key, used, is_last });
     }
     world.journal.borrow_mut().samples.extend(samples);
 }

@@ -84,3 +84,15 @@ fn what_a_stopped_request_had_counted_is_withdrawn_here_or_from_the_store() {
     store.correct(&three, op.expect("the store was told"), after(2000));
     assert_eq!(store.judge(&three, after(2000)).0.remaining, 97);
 }
+
+#[test]
+fn a_request_that_is_dated_a_little_earlier_than_it_was_counted_is_withdrawn_here() {
+    let (limit, mut store) = (fixed(100), Central::default());
+    let one = charge(1, &limit, 3);
+    let mut node = knowing(&mut store, &one);
+    counted(node.take(&one, 1, after(2)));
+    let op = Op::Settle { reserved: 3, actual: 0, taken: after(1) };
+    assert_eq!(node.correct(&one, op, 1, after(3)), None, "the store has not heard of it");
+    store.hear(&mut node, after(2000));
+    assert_eq!(store.units, 0);
+}

@@ -15,6 +15,9 @@ use crate::store::write_back::Ledger as Accounts;
 /// So soon what a node is told is gone by, and what it knew before is sent.
 const LEARNT_US: u64 = 2_000_000;
 
+/// A node knows the servers' time so well, if it has heard of it.
+const ESTIMATE_US: u64 = 50_000;
+
 /// Never more than the limit, by what the mode allows above it, and by the
 /// shares of the nodes that judged alone.
 pub(super) fn at_once(
@@ -47,7 +50,9 @@ pub(super) fn at_once(
         let is_acquainted = acquainted_us.is_some_and(|us| us <= event.at_us);
         let mode = if is_acquainted { acquainted(scenario, counted) } else { mode };
         let allowed = mode + forgotten + times * alone.allowed(counted, event.at_us);
-        let used = count.used(event.at_us);
+        let is_exact =
+            event.source == Source::Store && counted.consistency.mode == StoreMode::Exact;
+        let used = count.used(event.at_us + if is_exact { 0 } else { ESTIMATE_US });
         if used > allowed {
             let how = format!(
                 "{used} units of {counted:?} count, where {allowed} may (request {:?})",
@@ -129,7 +134,9 @@ struct Alone(BTreeMap<usize, (u64, u64)>);
 impl Alone {
     fn note(&mut self, journal: &Journal, counted: &Counted, event: &Event) {
         if event.source == Source::Local {
-            let share = share(journal, counted, event.node, event.at_us);
+            // By a clock of its own its windows begin at other times.
+            let windows = if event.is_off { 2 } else { 1 };
+            let share = windows * share(journal, counted, event.node, event.at_us);
             let known = self.0.entry(event.node).or_insert((0, event.at_us));
             known.0 = known.0.max(share);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::journal::{Charged, Journal, Made, Order, Question};
+use super::super::journal::{Charged, Corrected, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
 use super::super::world::START_US;
 use crate::algorithm::{Algorithm, Op, State};
@@ -11,6 +11,9 @@ use crate::digest::Key;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
 use crate::time::Timestamp;
+
+/// The servers hear of a correction so soon, if all is well.
+const SOON_US: u64 = 200_000;
 
 /// All that happened to one counter, in its order.
 pub(in super::super) struct Ledger {
@@ -26,11 +29,13 @@ pub(in super::super) struct Ledger {
 pub(super) struct Event {
     pub(super) at_us: u64,
     /// Decisions of the servers have odd numbers.
-    order: Order,
+    pub(super) order: Order,
     pub(super) request: Option<usize>,
     /// The process at which it happened.
     pub(super) node: usize,
     pub(super) source: Source,
+    /// The node did not know the servers' time, and went by a clock of its own that differs.
+    pub(super) is_off: bool,
     pub(super) what: What,
 }
 
@@ -67,13 +72,19 @@ impl Ledger {
             let done_us = question.and_then(|it| Some(it.done?.1));
             let done = question.and_then(|it| Some((2 * it.done?.0 + 1, 0)));
             let made = request.decided.as_ref().map(|made| made.order);
+            // A server may decide later what its node has decided alone.
+            let answer = request.decided.as_ref().and_then(|made| made.answers.get(index));
+            let is_alone = answer.is_some_and(|it| it.source != Source::Store);
+            let done = done.filter(|_| !is_alone);
             let order = done.or(made).unwrap_or((usize::MAX, 0));
+            let is_off = request.decided.as_ref().is_some_and(is_off);
             let event = |at_us, source, what| Event {
                 at_us,
                 order,
                 request: Some(number),
                 node: request.node,
                 source,
+                is_off,
                 what,
             };
             match &request.decided {
@@ -147,11 +158,15 @@ fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) 
 fn when(charged: &Charged, made: &Made, source: Source, done_us: Option<u64>) -> u64 {
     match (source, charged.consistency.mode, done_us) {
         (Source::Store, StoreMode::Exact, Some(done_us)) => done_us,
-        _ => {
-            let said_us = made.at.as_micros().saturating_sub(START_US);
-            if said_us.abs_diff(made.made_us) < 200_000 { said_us } else { made.made_us }
-        }
+        _ if is_off(made) => made.made_us,
+        _ => made.at.as_micros().saturating_sub(START_US),
     }
+}
+
+/// Whether the time of a decision is not the servers' time.
+fn is_off(made: &Made) -> bool {
+    let said_us = made.at.as_micros().saturating_sub(START_US);
+    said_us.abs_diff(made.made_us) >= 200_000
 }
 
 /// The questions of requests about one counter that take units, by request.
@@ -180,7 +195,7 @@ fn stays_counted(journal: &Journal, request: usize) -> bool {
 
 fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
     let meant = journal.corrections.iter().filter(move |it| it.key == key);
-    meant.filter_map(|it| {
+    meant.filter_map(move |it| {
         let what = match it.op {
             Op::Give { cost, taken } => What::Given { cost, taken },
             Op::Settle { reserved, actual, taken } if actual < reserved => {
@@ -191,29 +206,59 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             }
             _ => return None,
         };
-        let (at_us, node, source) = (it.at_us, it.node, it.source);
-        let order = it.order;
+        let (node, source) = (it.node, it.source);
+        let done = if source == Source::Store { done(journal, it, what) } else { None };
+        let (order, at_us) = done.unwrap_or((it.order, it.at_us));
         (source != Source::Nobody).then_some(Event {
             at_us,
             order,
             request: None,
             node,
             source,
+            is_off: false,
             what,
         })
     })
 }
 
+/// The place and the time of the first body after a correction that told the servers of
+/// one like it. None if no body did so soon.
+fn done(journal: &Journal, corrected: &Corrected, what: What) -> Option<(Order, u64)> {
+    let gives = matches!(what, What::Given { .. });
+    let tells = |ask: Ask| match ask {
+        Ask::Charge(_) => !gives,
+        _ => gives && ask.takes_away(),
+    };
+    let is_meant = |question: &&Question| {
+        let mut parts = question.asked.iter();
+        question.request.is_none()
+            && question.made_us >= corrected.at_us
+            && question.heard.is_some_and(|(node, _)| node == corrected.node)
+            && parts.any(|part| part.key == corrected.key && tells(part.ask))
+    };
+    let question = journal.questions.iter().find(is_meant)?;
+    let (done, done_us) = question.done.filter(|&(_, us)| us < corrected.at_us + SOON_US)?;
+    Some(((2 * done + 1, 0), done_us))
+}
+
 /// A count that sees events in their order.
 pub(super) struct Count {
     algorithm: Algorithm,
+    /// The same with room for more than the limit.
+    roomy: Algorithm,
     state: Option<State>,
 }
 
 impl Count {
     /// With room for more than the limit.
     pub(super) fn new(algorithm: &Algorithm) -> Self {
-        Self { algorithm: super::roomy(algorithm), state: None }
+        let roomy = super::roomy(algorithm);
+        Self { algorithm: roomy.clone(), roomy, state: None }
+    }
+
+    /// As the servers count: a debt beyond twice the capacity is dropped.
+    pub(super) fn limited(algorithm: &Algorithm) -> Self {
+        Self { algorithm: algorithm.clone(), roomy: super::roomy(algorithm), state: None }
     }
 
     pub(super) fn apply(&mut self, op: Op, at_us: u64) {
@@ -239,7 +284,7 @@ impl Count {
 
     /// Units that count.
     pub(super) fn used(&self, at_us: u64) -> u64 {
-        let (_, verdict) = self.algorithm.apply(self.state.as_ref(), Op::Take(0), time(at_us));
-        self.algorithm.capacity() - verdict.remaining
+        let (_, verdict) = self.roomy.apply(self.state.as_ref(), Op::Take(0), time(at_us));
+        self.roomy.capacity() - verdict.remaining
     }
 }

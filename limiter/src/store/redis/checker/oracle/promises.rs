@@ -166,27 +166,35 @@ fn heard_states(
 ) -> BTreeMap<usize, States> {
     let timeout_us = u64::try_from(scenario.timeout.as_micros()).expect("a short time");
     let mut heard: BTreeMap<usize, States> = BTreeMap::new();
-    let gives = |ask: Ask| ask.takes_away();
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
-            let (Some((done, _)), true) = (question.done, part.key == counted.key) else {
+            if part.key != counted.key {
                 continue;
-            };
-            let (outcome, ask) = (&journal.outcomes[done], part.ask);
-            if gives(ask) {
+            }
+            if part.ask.takes_away() {
                 heard.clear();
                 continue;
             }
-            let Some((node, heard_us)) = question.heard else { continue };
+            let (Some((done, _)), Some((node, heard_us))) = (question.done, question.heard) else {
+                continue;
+            };
             let is_late = heard_us > question.made_us + timeout_us.saturating_sub(2000);
             if question.request.is_none() || is_late {
                 continue;
             }
+            let outcome = &journal.outcomes[done];
             let before = outcome.before[index].as_ref();
             let take = Op::Take(outcome.taken[index]);
             let (after, _) = part.algorithm.apply(before, take, outcome.at);
-            let after = if outcome.refused { None } else { after };
-            heard.entry(node).or_default().push((heard_us, after.or_else(|| before.cloned())));
+            let after = if outcome.refused { None } else { after }.or_else(|| before.cloned());
+            let states = heard.entry(node).or_default();
+            // Only where another request like that is refused a state is remembered, and
+            // from then on corrected.
+            let Ask::Take(cost) = part.ask else { continue };
+            let is_used_up =
+                !part.algorithm.apply(after.as_ref(), Op::Take(cost), outcome.at).1.admitted;
+            let is_known = states.last().is_some_and(|(_, state)| state.is_some());
+            states.push((heard_us, after.filter(|_| is_used_up || is_known)));
         }
     }
     heard

@@ -36,8 +36,7 @@ pub(super) fn counts(
     let mut count = Count::new(&counted.algorithm);
     let mut events = ledger.events.iter().peekable();
     for sample in journal.samples.iter().filter(|it| it.key == counted.key) {
-        // What happens at that very moment has happened after it.
-        while let Some(event) = events.next_if(|event| event.at_us < sample.at_us) {
+        while let Some(event) = events.next_if(|event| event.order < sample.order) {
             count.follow(event);
             if count.used(event.at_us) >= 2 * counted.algorithm.capacity() {
                 // A debt beyond that is not counted: from now on it is less.
@@ -86,17 +85,20 @@ pub(super) fn conserved(
         return None;
     }
     let sample = journal.samples.iter().rev().find(|it| it.is_last && it.key == counted.key)?;
-    let mut count = Count::new(&counted.algorithm);
-    ledger.events.iter().take_while(|it| it.at_us <= sample.at_us).for_each(|it| count.follow(it));
-    let used = count.used(sample.at_us);
-    let (less, more) = doubts(scenario, journal, counted, ledger);
-    // A debt beyond twice the capacity is not counted. Of what nodes tell in
-    // write_back as much as fits is: they owe the rest.
-    let fits = match counted.consistency.mode {
-        StoreMode::WriteBack => counted.algorithm.capacity(),
-        StoreMode::Exact | StoreMode::Leased => 2 * counted.algorithm.capacity(),
+    let used = |mut count: Count| {
+        let events = ledger.events.iter().take_while(|it| it.order <= sample.order);
+        events.for_each(|it| count.follow(it));
+        count.used(sample.at_us)
     };
-    let least = used.min(fits).saturating_sub(less);
+    let (fits, used) =
+        (used(Count::limited(&counted.algorithm)), used(Count::new(&counted.algorithm)));
+    let (less, more) = doubts(scenario, journal, counted, ledger);
+    // Of what nodes tell in write_back as much as fits is counted: they owe the rest.
+    let fits = match counted.consistency.mode {
+        StoreMode::WriteBack => fits.min(counted.algorithm.capacity()),
+        StoreMode::Exact | StoreMode::Leased => fits,
+    };
+    let least = fits.saturating_sub(less);
     let most = used + more;
     (sample.used < least || sample.used > most).then(|| Broken {
         promise: "nothing is lost, and nothing counted twice",
@@ -116,8 +118,10 @@ fn doubts(
     counted: &Counted,
     ledger: &Ledger,
 ) -> (u64, u64) {
-    // What was admitted alone and is charged to the store stays charged.
-    let (mut less, mut more) = (1, 1 + ledger.given_alone());
+    // What was admitted alone and is charged to the store stays charged. By a clock that
+    // is wrong it may be taken for older than it is.
+    let (mut less, mut more) =
+        (1 + ledger.admitted(|event| event.is_off), 1 + ledger.given_alone());
     if !scenario.is_calm() || ledger.is_scattered {
         // Of a client that is gone nobody is told whether its request was admitted by its
         // node alone, or refused by another place.
