@@ -107,7 +107,8 @@ impl Ledger {
                 }
             }
         }
-        events.extend(corrections(journal, key));
+        let is_exact = scenario.counters[counter].consistency.mode == StoreMode::Exact;
+        events.extend(corrections(journal, key, is_exact));
         // A node knows the servers' time within some milliseconds only, so times do not
         // tell what came first.
         events.sort_by_key(|event| event.order);
@@ -193,7 +194,8 @@ fn stays_counted(journal: &Journal, request: usize) -> bool {
     asked.all(|it| it.done.is_none_or(|(done, _)| !journal.outcomes[done].refused))
 }
 
-fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
+/// In `exact` they happen at the servers, in other modes at the node.
+fn corrections(journal: &Journal, key: Key, is_exact: bool) -> impl Iterator<Item = Event> {
     let meant = journal.corrections.iter().filter(move |it| it.key == key);
     meant.filter_map(move |it| {
         let what = match it.op {
@@ -207,7 +209,8 @@ fn corrections(journal: &Journal, key: Key) -> impl Iterator<Item = Event> {
             _ => return None,
         };
         let (node, source) = (it.node, it.source);
-        let done = if source == Source::Store { done(journal, it, what) } else { None };
+        let is_there = is_exact && source == Source::Store;
+        let done = is_there.then(|| done(journal, it, what)).flatten();
         let (order, at_us) = done.unwrap_or((it.order, it.at_us));
         (source != Source::Nobody).then_some(Event {
             at_us,
