@@ -76,7 +76,7 @@ impl Rules {
     /// If there is none, or if there is another one for backends that read the
     /// request in another way.
     pub fn select(&self, request: &RequestView<'_>) -> Result<usize, Unmatched> {
-        let RequestView { method, ref path, .. } = *request;
+        let (path, method) = (request.path(), request.method());
         let select =
             |path, method| self.router.select(&self.routes, &Reading { request, path, method });
         let index = select(path, method);
@@ -87,7 +87,7 @@ impl Rules {
         let (other_path, other_method) = (slashed.as_deref(), overriding.as_ref());
         let others = [
             other_path.map(|path| (path, method)),
-            other_method.map(|method| (&**path, method)),
+            other_method.map(|method| (path, method)),
             other_path.zip(other_method),
         ];
         if others.into_iter().flatten().any(|(path, method)| select(path, method) != index) {

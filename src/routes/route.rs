@@ -67,7 +67,7 @@ impl Route {
         method
             && self.path_match.admits(&self.path, path)
             && self.headers.iter().all(|(name, wanted)| {
-                request.headers.get_all(name).iter().any(|value| value == wanted)
+                request.headers().get_all(name).iter().any(|value| value == wanted)
             })
     }
 }

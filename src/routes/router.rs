@@ -45,7 +45,7 @@ impl Router {
         let path = loose_path(reading.path);
         // The target of OPTIONS for the whole server is no path that could end anywhere.
         let is_path = reading.path.starts_with('/');
-        for paths in self.hosts.matching(&reading.request.host) {
+        for paths in self.hosts.matching(reading.request.host()) {
             let mut walk = paths.walk(&path);
             while let Some(candidates) = walk.next_before(best) {
                 let ends = if is_path { candidates.ends } else { &[] };

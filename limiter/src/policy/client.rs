@@ -27,6 +27,22 @@ pub struct ClientSettings {
     pub geo: Vec<Arc<GeoDatabase>>,
 }
 
+/// Clients are told apart by address alone: no proxy is trusted, an IPv4 client is one
+/// address, and an IPv6 client is a /64, which is what one customer of a provider has.
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            trusted_proxies: Vec::new(),
+            forwarded_header: ForwardedHeader::XForwardedFor,
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            api_key: ApiKeySettings::default(),
+            user: None,
+            geo: Vec::new(),
+        }
+    }
+}
+
 impl ClientSettings {
     /// The keys that tokens are verified with; none: no user is named by a token.
     pub fn token_keys(&self) -> Option<&TokenKeys> {
@@ -57,7 +73,7 @@ pub enum ForwardedHeader {
 }
 
 /// Where an API key is looked for, in this order: header fields, bearer token, query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ApiKeySettings {
     /// Header fields whose value is the key.
     pub headers: Vec<HeaderName>,

@@ -66,10 +66,10 @@ impl Subject<'_, '_> {
     /// gives it another method.
     pub(super) fn is_preflight(&self) -> bool {
         let request = self.request;
-        *request.method == Method::OPTIONS
-            && request.headers.contains_key(ORIGIN)
-            && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-            && !request.has_content
+        *request.method() == Method::OPTIONS
+            && request.headers().contains_key(ORIGIN)
+            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+            && !request.has_content()
             && request.overriding_method() == Ok(None)
     }
 }
