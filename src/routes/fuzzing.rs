@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 
-use super::router::{Reading, Router};
+use super::reading::Reading;
+use super::router::Router;
 use super::{HostPattern, Route};
 use crate::request::{
     Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,

@@ -5,6 +5,7 @@
 pub mod fuzzing;
 mod guarded;
 mod host;
+mod reading;
 mod route;
 mod router;
 
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 
 use self::guarded::GuardedNames;
-use self::router::{Reading, Router};
+use self::reading::Reading;
+use self::router::Router;
 use crate::digest::SharedSecret;
 use crate::policy::{ClientSettings, Clients, Subject};
 use crate::request::{Params, RequestView, slashed_path};

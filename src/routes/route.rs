@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::HostPattern;
-use super::router::Reading;
+use super::reading::Reading;
 use crate::policy::{KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern};
 

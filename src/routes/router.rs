@@ -11,11 +11,10 @@
 mod hosts;
 mod paths;
 
-use http::Method;
-
 use self::hosts::HostIndex;
 use super::Route;
-use crate::request::{RequestView, loose_path};
+use super::reading::Reading;
+use crate::request::loose_path;
 
 /// An index over the routes of a file.
 #[derive(Debug)]
@@ -58,15 +57,6 @@ impl Router {
         }
         (best < routes.len()).then_some(best)
     }
-}
-
-/// One way in which a backend may read a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading<'q> {
-    pub(super) request: &'q RequestView<'q>,
-    /// The path in normal form.
-    pub(super) path: &'q str,
-    pub(super) method: &'q Method,
 }
 
 #[cfg(test)]

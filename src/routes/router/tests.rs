@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::*;
-use crate::request::PathMatch;
+use crate::request::{PathMatch, RequestView};
 use crate::routes::fuzzing::matches;
 
 /// A request's parts, owned.
