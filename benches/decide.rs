@@ -8,14 +8,14 @@ use std::task::{Context, Waker};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use http::HeaderMap;
-use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::decision::{Headroom, RateLimiter};
-use tollgate::digest::{Secret, SharedSecret};
-use tollgate::policy::{ClientSettings, KeyExpr, Policy};
-use tollgate::request::{PathMatch, RequestView};
 use tollgate::routes::{Route, Rules};
-use tollgate::store::{MemoryStore, Store};
-use tollgate::time::{Span, Timestamp};
+use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_limiter::decision::{Headroom, RateLimiter};
+use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::policy::{ClientSettings, KeyExpr, Policy};
+use tollgate_limiter::request::{PathMatch, RequestView};
+use tollgate_limiter::store::{MemoryStore, Store};
+use tollgate_limiter::time::{Span, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_micros(1_800_000_000_000_000);
 

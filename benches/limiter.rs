@@ -8,14 +8,14 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use tollgate::algorithm::{
+use tollgate_limiter::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, QuotaError, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket,
 };
-use tollgate::consistency::Consistency;
-use tollgate::digest::{Counter, Key, Principal, Secret};
-use tollgate::store::{Charge, MemoryStore};
-use tollgate::time::{Span, Timestamp};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::digest::{Counter, Key, Principal, Secret};
+use tollgate_limiter::store::{Charge, MemoryStore};
+use tollgate_limiter::time::{Span, Timestamp};
 
 const KEYS: usize = 1_000_000;
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);

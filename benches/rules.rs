@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
-use tollgate::digest::{Secret, SharedSecret};
-use tollgate::policy::{ApiKeySettings, ClientSettings, Policy};
-use tollgate::request::{PathMatch, RequestView};
 use tollgate::routes::{Route, Rules};
-use tollgate::time::{Span, Timestamp};
+use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, Policy};
+use tollgate_limiter::request::{PathMatch, RequestView};
+use tollgate_limiter::time::{Span, Timestamp};
 
 fn main() {
     let mut criterion = Criterion::default().configure_from_args();

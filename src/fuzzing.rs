@@ -6,10 +6,10 @@
 
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};
-pub use crate::policy::fuzzing::jwt;
 pub use crate::routes::fuzzing::{hosts, paths};
 pub use crate::server::fuzzing::{certificate, chunks, frames, guard, head, proxied};
-pub use crate::store::redis::fuzzing::redis;
+pub use tollgate_limiter::policy::fuzzing::jwt;
+pub use tollgate_limiter::store::redis::fuzzing::redis;
 
 pub use clients::{forwarding, keys};
 

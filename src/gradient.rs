@@ -10,7 +10,7 @@
 //! Integers only, a few nanoseconds a latency, and as large after a year as at
 //! the start.
 
-use crate::time::Span;
+use tollgate_limiter::time::Span;
 
 /// About how many latencies the long average is over.
 const LONG: u64 = 600;

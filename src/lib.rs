@@ -2,12 +2,11 @@
 //!
 //! # Layout
 //!
-//! All that decides is the crate `tollgate-limiter`; its modules are those of this
-//! crate's root, too. A module may use those below it and none beside it:
+//! All that decides is the crate [`tollgate_limiter`], which any module may use. A module
+//! may use modules of this crate that are below it, and none beside it:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 0 limiter | [`time`]; [`request`], [`digest`], [`algorithm`], [`consistency`], [`meter`], [`drain`]; [`policy`], [`store`]; [`decision`] | see `tollgate-limiter` |
 //! | 1 | `platform`, [`telemetry`], [`gradient`], [`message`], [`routes`] | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
 //! | 2 | [`server`], [`engine`] | sockets and connections; from a request's view to a decision |
 //! | 3 | [`proxy`] | forwarding |
@@ -34,7 +33,3 @@ pub mod routes;
 pub mod server;
 pub mod snapshot;
 pub mod telemetry;
-
-pub use tollgate_limiter::{
-    algorithm, consistency, decision, digest, drain, meter, policy, request, store, time,
-};

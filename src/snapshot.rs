@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
+use tollgate_limiter::decision::HeaderWriter;
 
-use crate::decision::HeaderWriter;
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
 use crate::routes::Rules;

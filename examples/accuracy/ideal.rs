@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use tollgate::time::Timestamp;
+use tollgate_limiter::time::Timestamp;
 
 use crate::{LIMIT, WINDOW};
 

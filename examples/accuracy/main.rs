@@ -10,10 +10,10 @@ mod ideal;
 mod tally;
 mod traffic;
 
-use tollgate::algorithm::{
+use tollgate_limiter::algorithm::{
     Algorithm, FixedWindow, Quota, QuotaError, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use tollgate::time::Span;
+use tollgate_limiter::time::Span;
 
 use crate::tally::Tally;
 use crate::traffic::Traffic;

@@ -13,11 +13,11 @@ mod load;
 mod server;
 
 use anyhow::Context as _;
-use tollgate::algorithm::{
+use tollgate_limiter::algorithm::{
     Algorithm, FixedWindow, Quota, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
-use tollgate::store::redis::script::SCRIPT;
-use tollgate::time::Span;
+use tollgate_limiter::store::redis::script::SCRIPT;
+use tollgate_limiter::time::Span;
 
 use load::{Load, SERVERS_CLOCK};
 use server::Server;

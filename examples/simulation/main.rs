@@ -12,7 +12,7 @@ mod tally;
 mod traffic;
 mod world;
 
-use tollgate::algorithm::QuotaError;
+use tollgate_limiter::algorithm::QuotaError;
 
 use crate::node::Mode;
 use crate::traffic::Traffic;

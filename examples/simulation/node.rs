@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::mem;
 
-use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
-use tollgate::digest::Key;
-use tollgate::store::leased::{self, Ask, LeaseLength, Return, Spending};
-use tollgate::store::redis::DenyCache;
-use tollgate::store::write_back::{self, Delta, Taken};
-use tollgate::store::{Charge, MemoryStore};
-use tollgate::time::{Span, Timestamp};
+use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate_limiter::digest::Key;
+use tollgate_limiter::store::leased::{self, Ask, LeaseLength, Return, Spending};
+use tollgate_limiter::store::redis::DenyCache;
+use tollgate_limiter::store::write_back::{self, Delta, Taken};
+use tollgate_limiter::store::{Charge, MemoryStore};
+use tollgate_limiter::time::{Span, Timestamp};
 
 const MAX_KEYS: usize = 10_000;
 const DENY_CACHE_BYTES: usize = 1 << 20;

@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use tollgate::algorithm::{Algorithm, Op, QuotaError, State};
-use tollgate::consistency::Consistency;
-use tollgate::digest::{Counter, Key, Principal};
-use tollgate::store::Charge;
-use tollgate::store::leased::Ask;
-use tollgate::time::{Span, Timestamp};
+use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::digest::{Counter, Key, Principal};
+use tollgate_limiter::store::Charge;
+use tollgate_limiter::store::leased::Ask;
+use tollgate_limiter::time::{Span, Timestamp};
 
 use crate::node::{Mode, Node, Report, Step, taken};
 use crate::tally::Tally;

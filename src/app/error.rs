@@ -2,8 +2,9 @@
 
 use std::io;
 
+use tollgate_limiter::store::overrides::FileError;
+
 use crate::server::BindError;
-use crate::store::overrides::FileError;
 use crate::telemetry::Output;
 
 /// Why the process cannot run.

@@ -20,10 +20,10 @@ use std::path::PathBuf;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
+use tollgate_limiter::drain::{self, Stop};
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::drain::{self, Stop};
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{self, AccessLog, AccessLogSettings};

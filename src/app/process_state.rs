@@ -3,15 +3,16 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tollgate_limiter::decision::HeaderWriter;
+use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::store::overrides::{OverridesFile, SharedOverrides};
+use tollgate_limiter::store::redis::Shared;
+use tollgate_limiter::store::{MemoryStore, SharedStore};
+
 use crate::config::{Config, StoreSettings};
-use crate::decision::HeaderWriter;
-use crate::digest::{Secret, SharedSecret};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
-use crate::store::overrides::{OverridesFile, SharedOverrides};
-use crate::store::redis::Shared;
-use crate::store::{MemoryStore, SharedStore};
 use crate::telemetry::TelemetrySettings;
 
 use super::error::RunError;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::join;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
+use tollgate_limiter::drain::{Drain, Stop};
 use tracing::{info, warn};
 
 use super::error::RunError;
@@ -18,7 +19,6 @@ use super::process_state::ProcessState;
 use super::systemd::InheritedSockets;
 use super::worker::{Command, ListenerId, Reload, Worker};
 use crate::config::{Config, GeoFile};
-use crate::drain::{Drain, Stop};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, ListenerSettings,

@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 use tokio::time::{MissedTickBehavior, interval};
+use tollgate_limiter::decision::RateLimiter;
+use tollgate_limiter::drain::{self, Drain, Stop};
+use tollgate_limiter::store::SharedStore;
+use tollgate_limiter::store::overrides::SharedOverrides;
+use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
-use crate::decision::RateLimiter;
-use crate::drain::{self, Drain, Stop};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::store::SharedStore;
-use crate::store::overrides::SharedOverrides;
 use crate::telemetry::{Sinks, WorkerLog};
-use crate::time::Clock;
 
 /// The longest time for which a line of the access log is buffered, and the longest delay
 /// in closing an idle connection to an upstream.

@@ -4,16 +4,16 @@ use std::io;
 use std::path::Path;
 
 use thiserror::Error;
+use tollgate_limiter::algorithm::QuotaError;
+use tollgate_limiter::digest::{Key, Secret};
+use tollgate_limiter::policy::{KeyTextError, KeyTexts, Overridable, Policy};
+use tollgate_limiter::store::overrides::{FileError, Override, OverrideError, OverridesFile};
+use tollgate_limiter::store::redis;
 
 use super::args::OverrideCommand;
 use super::rate::rate;
-use crate::algorithm::QuotaError;
 use crate::app::local_runtime;
 use crate::config::Config;
-use crate::digest::{Key, Secret};
-use crate::policy::{KeyTextError, KeyTexts, Overridable, Policy};
-use crate::store::overrides::{FileError, Override, OverrideError, OverridesFile};
-use crate::store::redis;
 
 /// Why an override could not be read or changed.
 #[derive(Debug, Error)]
@@ -118,7 +118,7 @@ fn principal(
     policy: &Policy,
     text: &str,
     secret: Secret,
-) -> Result<crate::digest::Principal, KeyTextError> {
+) -> Result<tollgate_limiter::digest::Principal, KeyTextError> {
     let is_route = |name: &str| config.routes.iter().any(|route| &*route.rule.name == name);
     let texts = KeyTexts { client: &config.client, secret, is_route: &is_route };
     texts.principal(&policy.key, text)

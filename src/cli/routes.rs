@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
+use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::request::PathPattern;
+
 use super::rate::rate;
 use crate::config::{Config, Route};
-use crate::policy::{Mode, Policy};
-use crate::request::PathPattern;
 use crate::snapshot::Action;
 
 /// The content of a cell that stands for all values.

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::policy::GeoDatabase;
+use tollgate_limiter::policy::GeoDatabase;
 
 /// The largest file that is read, in bytes: 1 GiB. A database of cities has about a tenth of it.
 const MAX_BYTES: u64 = 1024 * 1024 * 1024;

@@ -5,21 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderName;
+use tollgate_limiter::algorithm::{Algorithm, SlidingWindow};
+use tollgate_limiter::decision::HeaderSettings;
+use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
+use tollgate_limiter::request::{PathMatch, PathPattern};
+use tollgate_limiter::store::redis::RedisSettings;
 
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
-use crate::algorithm::{Algorithm, SlidingWindow};
-use crate::decision::HeaderSettings;
-use crate::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
 };
-use crate::request::{PathMatch, PathPattern};
 use crate::routes;
 use crate::server::{ListenAddress, ListenerSettings};
 use crate::snapshot::{Action, Handling};
-use crate::store::redis::RedisSettings;
 use crate::telemetry::TelemetrySettings;
 
 /// A configuration without mistakes.

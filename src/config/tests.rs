@@ -11,11 +11,11 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::decision::Dialect;
+use tollgate_limiter::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
 
 use super::*;
-use crate::algorithm::Algorithm;
-use crate::decision::Dialect;
-use crate::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource};
 use crate::proxy::{Balance, Target};
 use crate::snapshot::Action;
 use crate::telemetry::{Format, Output};

@@ -10,11 +10,12 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::decision::{Decision, Ending, Headroom, Lease, RateLimiter};
-use crate::policy::Policy;
-use crate::request::{Ambiguity, Malformed, RequestView};
+use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, RateLimiter};
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
+use tollgate_limiter::time::{Clock, Timestamp};
+
 use crate::routes::{Rules, Unmatched};
-use crate::time::{Clock, Timestamp};
 
 pub use settlement::Settlement;
 

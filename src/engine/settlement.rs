@@ -6,10 +6,10 @@ use std::fmt;
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
+use tollgate_limiter::decision::{Ending, Lease};
+use tollgate_limiter::meter::{Meter, MeterSpec};
 
 use super::Engine;
-use crate::decision::{Ending, Lease};
-use crate::meter::{Meter, MeterSpec};
 
 /// What an admitted request owes its counters. It is settled when this is
 /// dropped, which happens however the request ends: also when its client goes

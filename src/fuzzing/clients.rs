@@ -4,17 +4,17 @@ use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
-
-use crate::algorithm::{Algorithm, Quota, SlidingWindow};
-use crate::digest::{Secret, SharedSecret};
-use crate::message::fuzzing::fields;
-use crate::message::{Forwarding, Via};
-use crate::policy::{
+use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
+use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::policy::{
     ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyFor, MissingKey, Policy,
     RouteView, UserSource,
 };
-use crate::request::{PathMatch, PathPattern, RequestView};
-use crate::time::{Span, Timestamp};
+use tollgate_limiter::request::{PathMatch, PathPattern, RequestView};
+use tollgate_limiter::time::{Span, Timestamp};
+
+use crate::message::fuzzing::fields;
+use crate::message::{Forwarding, Via};
 
 const PROXY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));

@@ -9,21 +9,21 @@ use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Body as _;
 use hyper::ext::on_informational;
 use tokio::time::{Instant, timeout_at};
+use tollgate_limiter::decision::X_RATELIMIT_SOFT;
+use tollgate_limiter::request::RequestView;
+use tollgate_limiter::time::monotonic;
 
 use super::body::ResponseBody;
 use super::exchange::Exchange;
 use super::{Client, Gateway};
-use crate::decision::X_RATELIMIT_SOFT;
 use crate::engine::Judgement;
 use crate::message::{
     Failure, FieldFilter, Redirect, Via, decrement_max_forwards, expects_continue,
     options_response, strip_hop_by_hop_of_request, switch_to_websocket, wants_websocket,
 };
 use crate::proxy::{Expectation, ForwardOptions, RequestBody};
-use crate::request::RequestView;
 use crate::server::{ClientBody, InterimQueue};
 use crate::snapshot::{Action, Handling};
-use crate::time::monotonic;
 
 impl Gateway {
     /// Dispatches an admitted request within the time that its route allows.

@@ -10,18 +10,18 @@ use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
+use tollgate_limiter::algorithm::Retry;
+use tollgate_limiter::decision::Decision;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::Timestamp;
 
 use super::body::ResponseBody;
 use super::record::record_decision;
-use crate::algorithm::Retry;
-use crate::decision::Decision;
 use crate::engine::{Engine, Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
-use crate::policy::Policy;
 use crate::proxy::RequestBody;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{Record, Recording, Sinks, TunnelBytes};
-use crate::time::Timestamp;
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]

@@ -15,16 +15,16 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body as _;
+use tollgate_limiter::decision::{Headroom, Outcome, RateLimiter};
+use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
+use tollgate_limiter::time::{Clock, Timestamp};
 
-use crate::decision::{Headroom, Outcome, RateLimiter};
 use crate::engine::{Engine, Judgement, Undecidable};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
-use crate::request::{Ambiguity, Malformed, RequestView};
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::Sinks;
-use crate::time::{Clock, Timestamp};
 
 pub use body::ResponseBody;
 pub use current::CurrentGateway;

@@ -6,9 +6,9 @@
 use std::cell::Cell;
 
 use tokio::time::sleep;
+use tollgate_limiter::time::Span;
 
 use crate::message::Failure;
-use crate::time::Span;
 
 /// The most requests that one worker delays at once.
 const MAX_DELAYED: usize = 10_000;

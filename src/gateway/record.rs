@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tollgate_limiter::decision::{Decision, Outcome, Report};
+use tollgate_limiter::policy::Policy;
 
-use crate::decision::{Decision, Outcome, Report};
 use crate::engine::Judgement;
-use crate::policy::Policy;
 use crate::routes::Route;
 use crate::telemetry::{PolicyRecord, Record};
 

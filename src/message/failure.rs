@@ -5,8 +5,8 @@
 
 use http::StatusCode;
 
-use crate::policy::TokenFault;
-use crate::request::{Ambiguity, Malformed};
+use tollgate_limiter::policy::TokenFault;
+use tollgate_limiter::request::{Ambiguity, Malformed};
 
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use std::iter;
 use http::header::{CONNECTION, HOST, TE, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use serde_json::Value;
+use tollgate_limiter::meter::{Meter, MeterSpec, Pointer};
+use tollgate_limiter::request::{RequestView, normal_path};
 
 use super::{
     Location, Prefix, Redirect, Rewrite, decrement_max_forwards, join_cookies, request_id,
     strip_hop_by_hop,
 };
-use crate::meter::{Meter, MeterSpec, Pointer};
-use crate::request::{RequestView, normal_path};
 
 /// Cuts `bytes` into pieces whose lengths follow from `seed`. With 0 they are single bytes.
 pub(crate) fn pieces(bytes: &[u8], seed: u8) -> impl Iterator<Item = &[u8]> {

@@ -119,9 +119,9 @@ pub(super) fn trailers_only(code: Code, message: &str, wait_ms: Option<u64>) -> 
 mod tests {
     use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
+    use tollgate_limiter::policy::TokenFault;
 
     use super::*;
-    use crate::policy::TokenFault;
 
     #[test]
     fn a_call_is_a_post_of_a_grpc_type() {

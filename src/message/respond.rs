@@ -5,11 +5,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use serde::Serialize;
+use tollgate_limiter::policy::TokenFault;
 
 use super::failure::Failure;
 use super::grpc::{self, Code};
 use super::template::{self, Refusal};
-use crate::policy::TokenFault;
 
 /// `Retry-After` for a busy upstream. Requests in flight end soon.
 const BUSY_RETRY_SECS: HeaderValue = HeaderValue::from_static("1");
@@ -175,10 +175,11 @@ impl std::fmt::Display for Seconds {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_limiter::policy::Template;
+    use tollgate_limiter::request::Ambiguity;
+    use tollgate_limiter::time::Span;
+
     use super::*;
-    use crate::policy::Template;
-    use crate::request::Ambiguity;
-    use crate::time::Span;
 
     const ID: HeaderValue = HeaderValue::from_static("id-1");
 

@@ -8,9 +8,9 @@ use http::header::{HOST, HeaderName};
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Uri};
+use tollgate_limiter::request::Malformed;
 
 use super::Failure;
-use crate::request::Malformed;
 
 /// The prefix that was removed from the path, for backends that generate links.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");

@@ -8,13 +8,13 @@ use http::header::{HeaderName, UPGRADE};
 use http::{HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
+use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach, RequestCopy};
 use super::body::{Expectation, RequestBody};
 use super::endpoint::{Connection, Endpoint, SendError};
 use super::fault::Fault;
 use super::retry_state::RetryState;
-use crate::time::monotonic;
 
 /// Every known server accepts a head of this size. A server may answer a larger head
 /// by closing the connection.

@@ -11,10 +11,10 @@ use http::uri::Authority;
 use parking_lot::{Mutex, MutexGuard};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tollgate_limiter::digest::Counter;
 
 use super::health::HealthState;
 use super::settings::{EndpointSettings, Target, UpstreamSettings};
-use crate::digest::Counter;
 
 /// The host of a request that names none, at an endpoint without a host name.
 const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");

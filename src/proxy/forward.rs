@@ -2,6 +2,7 @@
 
 use http::header::{CONTENT_LENGTH, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use tollgate_limiter::time::monotonic;
 
 use super::attempt::attempt;
 use super::attempt_result::{AttemptError, EndpointResponse};
@@ -14,7 +15,6 @@ use super::upstream::Upstream;
 use crate::message::{
     Failure, accepts_websocket, merge_content_lengths, strip_hop_by_hop, switch_to_websocket,
 };
-use crate::time::monotonic;
 
 /// Forwards `request` to an endpoint of `upstream`, or to several in turn.
 ///

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use tollgate_limiter::time::Span;
+
 use super::settings::{CheckSettings, EjectSettings};
-use crate::time::Span;
 
 /// How often the period of an ejection may double.
 const MAX_DOUBLINGS: u32 = 3;

@@ -82,9 +82,9 @@ pub(super) fn pause(rng: &mut Rng, number: u32) -> Duration {
 mod tests {
     use fastrand::Rng;
     use proptest::prelude::*;
+    use tollgate_limiter::time::monotonic;
 
     use super::*;
-    use crate::time::monotonic;
 
     proptest! {
         /// At all times retries are at most a share of the requests, plus one per second,

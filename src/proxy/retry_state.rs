@@ -10,6 +10,7 @@
 
 use http::Request;
 use tokio::time::sleep;
+use tollgate_limiter::time::monotonic;
 
 use super::attempt_result::{AttemptError, EndpointResponse, Reach};
 use super::body::RequestBody;
@@ -17,7 +18,6 @@ use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
 use crate::message::Failure;
-use crate::time::monotonic;
 
 /// Endpoints to which one request may try to connect. Each of them may take the whole
 /// connect timeout.

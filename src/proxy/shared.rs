@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tollgate_limiter::time::{Span, monotonic};
 use tracing::{info, warn};
 
 use super::endpoint_shared::{Address, EndpointShared};
 use super::health::{self, HealthChange, HealthState};
 use super::settings::{Target, UpstreamSettings};
 use crate::message::Failure;
-use crate::time::{Span, monotonic};
 
 /// The part of an upstream that all workers share.
 #[derive(Debug)]

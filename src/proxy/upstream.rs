@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use smallvec::SmallVec;
+use tollgate_limiter::time::{Span, monotonic};
 
 use super::endpoint::{Endpoint, InFlight};
 use super::endpoint_set::EndpointSet;
@@ -14,7 +15,6 @@ use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
-use crate::time::{Span, monotonic};
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use http::header::HOST;
 use http::{HeaderMap, HeaderValue, Request, Uri, Version};
+use tollgate_limiter::request::{
+    Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
+    segments, without_parameters,
+};
 
 use super::reading::Reading;
 use super::router::Router;
 use super::{HostPattern, Route};
-use crate::request::{
-    Params, PathMatch, PathPattern, RequestView, Segment, loose_path, normal_host, normal_path,
-    segments, without_parameters,
-};
 
 const STRANGER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 

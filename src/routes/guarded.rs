@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 
 use http::{HeaderMap, HeaderName};
+use tollgate_limiter::policy::{
+    ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource,
+};
+use tollgate_limiter::request::{folded_name, is_plain_name};
 
 use super::Route;
-use crate::policy::{ClientSettings, Cost, ForwardedHeader, KeyExpr, Policy, UserSource};
-use crate::request::{folded_name, is_plain_name};
 
 /// Names of fields that must come as they are, and under no name that some
 /// backends take for theirs.

@@ -12,14 +12,14 @@ mod router;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
+use tollgate_limiter::digest::SharedSecret;
+use tollgate_limiter::policy::{ClientSettings, Clients, Subject};
+use tollgate_limiter::request::{Params, RequestView, slashed_path};
+use tollgate_limiter::time::Timestamp;
 
 use self::guarded::GuardedNames;
 use self::reading::Reading;
 use self::router::Router;
-use crate::digest::SharedSecret;
-use crate::policy::{ClientSettings, Clients, Subject};
-use crate::request::{Params, RequestView, slashed_path};
-use crate::time::Timestamp;
 
 pub use host::{HostPattern, HostPatternError};
 pub use route::Route;

@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::request::RequestView;
+use tollgate_limiter::request::RequestView;
 
 /// A request with the path and the method that a backend may take it to have.
 #[derive(Clone, Copy, Debug)]

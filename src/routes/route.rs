@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
+use tollgate_limiter::policy::{KeyExpr, Policy, RouteView};
+use tollgate_limiter::request::{PathMatch, PathPattern};
 
 use super::HostPattern;
 use super::reading::Reading;
-use crate::policy::{KeyExpr, Policy, RouteView};
-use crate::request::{PathMatch, PathPattern};
 
 /// Which requests, and by which policies they are judged. Where they go then
 /// is not the rules' business: the router answers with the route's index.

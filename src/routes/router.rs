@@ -11,10 +11,11 @@
 mod hosts;
 mod paths;
 
+use tollgate_limiter::request::loose_path;
+
 use self::hosts::HostIndex;
 use super::Route;
 use super::reading::Reading;
-use crate::request::loose_path;
 
 /// An index over the routes of a file.
 #[derive(Debug)]

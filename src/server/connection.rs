@@ -9,6 +9,8 @@ use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::either::Either;
+use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 use tracing::debug;
 
 use super::drive::idle_drain;
@@ -21,8 +23,6 @@ use super::state::Peer;
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
 use super::transport::{ALPN_HTTP2, Socket, Stream, Transport};
-use crate::drain::Drain;
-use crate::time::monotonic;
 
 /// What the connections of a listener have in common on one worker.
 pub(super) struct Protocols {

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{MissedTickBehavior, interval, sleep};
+use tollgate_limiter::drain::Drain;
 
 use super::settings::ListenerTimeouts;
 use super::state::activity::Activity;
-use crate::drain::Drain;
 
 /// How long an idle HTTP/1 connection stays open once a drain has begun.
 const IDLE_DRAIN: Duration = Duration::from_secs(1);

@@ -6,6 +6,8 @@
 mod http1;
 
 use rustls::pki_types::CertificateDer;
+use tollgate_limiter::request::Malformed;
+use tollgate_limiter::time::monotonic;
 
 use super::http1::chunks::Chunks;
 use super::http1::guard::guarded::Guarded;
@@ -14,8 +16,6 @@ use super::observed::{Fault, Frames, PREFACE};
 use super::settings::{HeadBounds, Http2Settings};
 use super::transport::{identity, proxy_protocol};
 use crate::message::fuzzing::pieces;
-use crate::request::Malformed;
-use crate::time::monotonic;
 
 const BOUNDS: HeadBounds = HeadBounds { bytes: 2048, target_bytes: 256, fields: 16 };
 

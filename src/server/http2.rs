@@ -16,6 +16,9 @@ use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
+use tollgate_limiter::drain::Drain;
+use tollgate_limiter::request::{Malformed, is_disguised};
+use tollgate_limiter::time::monotonic;
 use tower::ServiceExt as _;
 
 use super::drive::drive;
@@ -27,10 +30,7 @@ use super::state::activity::{Activity, TrackedBody};
 use super::syntax::{content_length, is_method};
 use super::transport::Stream;
 use super::tunnel::Tunnel;
-use crate::drain::Drain;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
-use crate::request::{Malformed, is_disguised};
-use crate::time::monotonic;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The
 /// window of the connection has room for this many bytes of each stream, so that uploads

@@ -18,10 +18,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::time::sleep_until;
 use tokio_util::io::InspectReader;
+use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 
-use crate::drain::Drain;
 use crate::telemetry::TunnelBytes;
-use crate::time::monotonic;
 
 /// A tunnel that a response opens.
 #[derive(Debug)]

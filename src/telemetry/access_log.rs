@@ -270,9 +270,9 @@ impl std::fmt::Display for Masked {
 #[cfg(test)]
 mod tests {
     use http::{HeaderValue, Method, Request, StatusCode};
+    use tollgate_limiter::time::Timestamp;
 
     use super::*;
-    use crate::time::Timestamp;
 
     fn record() -> Record {
         let (mut head, ()) = Request::new(()).into_parts();

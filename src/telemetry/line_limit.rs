@@ -54,12 +54,12 @@ impl LineLimit {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_limiter::time::monotonic;
     use tracing::callsite::{Callsite, DefaultCallsite};
     use tracing::metadata::Kind;
     use tracing::{Level, Metadata};
 
     use super::*;
-    use crate::time::monotonic;
 
     static FIRST: DefaultCallsite = DefaultCallsite::new(&FIRST_METADATA);
     static FIRST_METADATA: Metadata<'static> = metadata(&FIRST);

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::io::{IsTerminal as _, stderr};
 
+use tollgate_limiter::time::monotonic;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::set_global_default;
@@ -17,7 +18,6 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::Format;
 use super::line_limit::{LineLimit, Verdict};
-use crate::time::monotonic;
 
 /// The environment variable that overrides the configured level.
 const VARIABLE: &str = "TOLLGATE_LOG";

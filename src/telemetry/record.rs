@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, StatusCode, Uri};
 use smallvec::SmallVec;
 
-use crate::time::{Span, Timestamp, monotonic};
+use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
 /// What is known of one request.
 #[derive(Clone, Debug)]

@@ -16,10 +16,10 @@ use fastrand::Rng;
 use tokio::sync::oneshot;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
+use tollgate_limiter::policy::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use tracing::{info, warn};
 
 use crate::config::{Config, KeySource};
-use crate::policy::{KeyError, KeySet, RefreshRequest, TokenKeys, VerifyingKey};
 use crate::proxy::{Document, FetchError, fetch};
 use schedule::{MIN_EARLY, Outcome, Schedule};
 

@@ -3,10 +3,11 @@
 
 use std::str::FromStr;
 
+use tollgate_limiter::meter::Pointer;
+use tollgate_limiter::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
+use tollgate_limiter::request::PathPattern;
+
 use super::text::{ScalarError, written_as_text};
-use crate::meter::Pointer;
-use crate::policy::{GeoCode, GeoCodeError, KeyExpr, KeyExprError};
-use crate::request::PathPattern;
 use crate::routes::HostPattern;
 
 /// A key of one word, such as `ip` or `header:x-tenant`.

@@ -2,12 +2,13 @@
 
 use std::str::FromStr;
 
+use tollgate_limiter::algorithm::Quota;
+use tollgate_limiter::store::overrides::Override;
+use tollgate_limiter::time::Span;
+
 use super::rate::Rate;
 use super::rate::count;
 use super::text::{ScalarError, written_as_text};
-use crate::algorithm::Quota;
-use crate::store::overrides::Override;
-use crate::time::Span;
 
 /// How much a policy admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

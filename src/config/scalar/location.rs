@@ -3,11 +3,11 @@
 use std::str::FromStr;
 
 use http::HeaderValue;
+use tollgate_limiter::request::{PathPattern, Segment};
 
 use super::address::port_number;
 use super::text::{ScalarError, written_as_text};
 use crate::message::Location;
-use crate::request::{PathPattern, Segment};
 use crate::routes::HostPattern;
 
 /// The target of a redirect.

@@ -2,11 +2,12 @@
 
 use std::str::FromStr;
 
+use tollgate_limiter::algorithm::{MAX_LIMIT, Quota};
+use tollgate_limiter::time::Span;
+
 use super::duration;
 use super::number::leading;
 use super::text::{ScalarError, written_as_text};
-use crate::algorithm::{MAX_LIMIT, Quota};
-use crate::time::Span;
 
 const ADVICE: &str = "write a count per time, like 100/minute, 5/s or 1_000/15m";
 

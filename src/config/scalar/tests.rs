@@ -3,12 +3,12 @@
 use std::str::FromStr;
 
 use proptest::prelude::*;
+use tollgate_limiter::algorithm::{MAX_LIMIT, Quota};
+use tollgate_limiter::time::Span;
 
 use super::*;
-use crate::algorithm::{MAX_LIMIT, Quota};
 use crate::proxy::Target;
 use crate::server;
-use crate::time::Span;
 
 fn rate(limit: u64, window: Span) -> Rate {
     Rate(Quota::new(limit, window).expect("the tests use good quotas"))

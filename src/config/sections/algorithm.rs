@@ -4,16 +4,16 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use super::context::Context;
-use crate::algorithm::{
+use tollgate_limiter::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, MAX_BUCKETS, MAX_LIMIT, QuotaError,
     SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
+use tollgate_limiter::time::Span;
+
+use super::context::Context;
 use crate::config::field::{Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Limit, Percent, Period};
-use crate::time::Span;
 
 /// A request that is held keeps its connection, and clients do not wait for ever.
 const MAX_DELAY: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(300);

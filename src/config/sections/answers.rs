@@ -6,13 +6,13 @@ use http::StatusCode;
 use http::header::HeaderValue;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::Template;
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, LocationText, PathText};
 use crate::message::Redirect;
-use crate::policy::Template;
 use crate::snapshot::FixedResponse;
 
 /// `Content-Type` of bodies that do not say theirs.

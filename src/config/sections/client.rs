@@ -3,6 +3,7 @@
 use http::HeaderName;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 use super::context::Context;
 use super::geo::RawGeo;
@@ -11,7 +12,6 @@ use crate::config::field::{Field, List};
 use crate::config::model::{self, Client};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Cidr, FieldName};
-use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 
 /// How the gateway identifies the client of a request.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

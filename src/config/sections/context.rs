@@ -7,13 +7,13 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, StatusCode};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tollgate_limiter::time::Span;
 
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::problem::Problems;
 use crate::config::scalar::{FieldName, FieldValue, Period};
 use crate::config::surroundings::Surroundings;
-use crate::time::Span;
 
 /// The shortest and the longest time limit.
 pub(super) const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(7 * 86_400);

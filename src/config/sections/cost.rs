@@ -5,15 +5,15 @@ use std::num::NonZeroU64;
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::algorithm::{Algorithm, MAX_LIMIT};
+use tollgate_limiter::meter::MeterSpec;
+use tollgate_limiter::policy::{Cost, Count};
 
 use super::client::RawClient;
 use super::context::Context;
-use crate::algorithm::{Algorithm, MAX_LIMIT};
 use crate::config::field::{Either, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldName, PointerText, Size};
-use crate::meter::MeterSpec;
-use crate::policy::{Cost, Count};
 
 /// A number of units, or the section with more fields.
 pub(super) type CostForm = Either<u64, RawCost>;

@@ -7,12 +7,13 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use tollgate_limiter::policy::Policy;
+
 use super::context::Context;
 use super::policies::RawPolicy;
 use crate::config::field::{Entries, Field};
 use crate::config::model::Config;
 use crate::config::node::TextSpan;
-use crate::policy::Policy;
 
 /// Reports policies of `config` whose counters Redis would mix up.
 pub(super) fn check(raw: &Field<Entries<RawPolicy>>, config: &Config, cx: &Context<'_>) {

@@ -4,15 +4,15 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::policy::Elastic;
+use tollgate_limiter::time::Span;
 
 use super::algorithm::{same_window, valid};
 use super::context::Context;
-use crate::algorithm::Algorithm;
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Limit, Percent, Period};
-use crate::policy::Elastic;
-use crate::time::Span;
 
 /// No upstream answers in less than a millisecond. One that needs more than ten minutes is broken.
 const LATENCY: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(600);

@@ -2,13 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::{Exempt, GeoCode, KeyExpr};
 
 use super::client::RawClient;
 use super::context::Context;
 use super::geo;
 use crate::config::field::{Entries, Field, List};
 use crate::config::scalar::{Cidr, FieldValue, MethodName, PlaceCode};
-use crate::policy::{Exempt, GeoCode, KeyExpr};
 
 /// Requests that a policy neither counts nor refuses. One matching condition is enough.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

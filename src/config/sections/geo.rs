@@ -2,12 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::{GeoCode, KeyExpr};
 
 use super::context::Context;
 use crate::config::field::{Either, Field, OneOrMore, Spanned};
 use crate::config::geo_file::GeoFile;
 use crate::config::node::TextSpan;
-use crate::policy::{GeoCode, KeyExpr};
 
 /// For a request with such a key, every database is searched.
 const MAX_DATABASES: usize = 8;

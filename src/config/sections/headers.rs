@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::decision::{Dialect, HeaderSettings};
 
 use super::context::Context;
 use crate::config::field::{Field, List};
 use crate::config::words::{Word, words};
-use crate::decision::{Dialect, HeaderSettings};
 
 /// The header fields that tell clients about their limits.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

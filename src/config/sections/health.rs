@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::time::Span;
 
 use super::context::Context;
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Percent, Period, TargetText};
 use crate::proxy::{CheckSettings, EjectSettings};
-use crate::time::Span;
 
 /// More frequent checks are an attack, and less frequent ones do not help.
 const CHECK_INTERVAL: RangeInclusive<Span> = Span::from_millis(100)..=Span::from_secs(3600);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use http::HeaderValue;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::time::Span;
 
 use super::context::Context;
 use crate::config::field::{Either, Field, Spanned};
 use crate::config::scalar::{DocumentUrl, Period};
 use crate::proxy::{DocumentSource, Target, TlsError, TlsParts, TlsSettings};
-use crate::time::Span;
 
 /// The default of `refresh`.
 const REFRESH: Duration = Duration::from_secs(600);

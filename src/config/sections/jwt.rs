@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jsonwebtoken::Algorithm;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
 
 use super::context::Context;
 use super::jwks::{JwksForm, RawJwks};
@@ -12,7 +13,6 @@ use crate::config::field::{Either, Field, List, OneOrMore, Spanned};
 use crate::config::model::KeySource;
 use crate::config::node::TextSpan;
 use crate::config::words::{Word, words};
-use crate::policy::{JwtSettings, KeyError, KeySet, TokenKeys, VerifyingKey};
 
 /// How bearer tokens are verified: with exactly one of `secret`, `public_key` and `jwks`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::KeyExpr;
+use tollgate_limiter::request::PathPattern;
 
 use super::client::RawClient;
 use super::context::Context;
@@ -9,8 +11,6 @@ use super::geo::check_location;
 use crate::config::field::{Either, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::KeyWord;
-use crate::policy::KeyExpr;
-use crate::request::PathPattern;
 
 /// How deep `first` and `all` may be nested.
 const MAX_DEPTH: usize = 8;

@@ -44,12 +44,12 @@ mod upstreams;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::ClientSettings;
 
 use super::field::{Entries, Field, List};
 use super::model::{Client, Config, StoreSettings};
 use super::problem::Problems;
 use super::surroundings::Surroundings;
-use crate::policy::ClientSettings;
 use client::RawClient;
 use context::Context;
 use headers::RawHeaders;

@@ -2,11 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::request::PathMatch;
 
 use super::context::Context;
 use crate::config::field::{Field, Spanned};
 use crate::config::scalar::PathText;
-use crate::request::PathMatch;
 
 /// How the path of a request is compared with the path of the route.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -4,14 +4,14 @@ use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
+use tollgate_limiter::policy::Penalty;
+use tollgate_limiter::time::Span;
 
 use super::context::Context;
-use crate::algorithm::{Algorithm, Ban, MAX_WINDOW, SlidingWindow};
 use crate::config::field::Field;
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Period, Rate};
-use crate::policy::Penalty;
-use crate::time::Span;
 
 const BAN: RangeInclusive<Span> = Span::SECOND..=MAX_WINDOW;
 

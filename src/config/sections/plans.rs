@@ -2,6 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::policy::{KeyExpr, Plan, Plans};
 
 use super::algorithm::{same_window, soft, valid};
 use super::client::RawClient;
@@ -9,11 +11,9 @@ use super::context::Context;
 use super::cost::{CostForm, warn_never_passes};
 use super::geo;
 use super::key::{RawKey, RawKeyList};
-use crate::algorithm::Algorithm;
 use crate::config::field::{Either, Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, KeyWord, Limit, Percent};
-use crate::policy::{KeyExpr, Plan, Plans};
 
 /// The most plans of one policy. Each request with a plan is compared with all of them.
 const MAX_PLANS: usize = 64;

@@ -4,6 +4,10 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_limiter::policy::{
+    ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
+};
 
 use super::algorithm::{Counting, RawAlgorithm, soft};
 use super::answers::RawResponse;
@@ -20,10 +24,6 @@ use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, Limit, Percent, Period};
 use crate::config::words::{Word, words};
-use crate::consistency::{Consistency, OnFailure, StoreMode};
-use crate::policy::{
-    ClientSettings, Cost, KeyExpr, MissingKey, Mode, Overridable, Policy, Preflights,
-};
 
 /// One limit: what it counts, how much it admits, and what it does beyond that.
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::consistency::StoreMode;
+use tollgate_limiter::digest::Secret;
+use tollgate_limiter::store::leased::LeaseLength;
+use tollgate_limiter::store::redis::{
+    Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
+};
+use tollgate_limiter::time::Span;
 
 use super::context::Context;
 use crate::config::field::{Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Percent, Period};
 use crate::config::words::{Word, words};
-use crate::consistency::StoreMode;
-use crate::digest::Secret;
-use crate::store::leased::LeaseLength;
-use crate::store::redis::{
-    Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
-};
-use crate::time::Span;
 
 /// A request that would wait longer should be refused instead.
 const TIMEOUT: RangeInclusive<Span> = Span::MILLISECOND..=Span::from_secs(10);

@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use tollgate_limiter::policy::{Elastic, KeyExpr};
+use tollgate_limiter::request::PathPattern;
+
 use super::context::Context;
 use super::policies::{Named, RawPolicy};
 use super::upstreams::{RawUpstream, Upstream};
 use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::suggest;
-use crate::policy::{Elastic, KeyExpr};
-use crate::request::PathPattern;
 
 /// The policies of a route are judged in one decision, which must stay small.
 const MAX_POLICIES: usize = 16;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::Policy;
 
 use super::answers::{RawRedirect, RawRespond};
 use super::changes::{RawFieldEdits, RawRewrite};
@@ -17,7 +18,6 @@ use crate::config::field::{Entries, Field, List, Spanned};
 use crate::config::model::{Route, Written};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{FieldValue, HostText, MethodName, PathText, Period, Size};
-use crate::policy::Policy;
 use crate::proxy::RouteTimeouts;
 use crate::routes;
 use crate::snapshot::{Action, Changes, Handling};

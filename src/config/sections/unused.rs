@@ -4,6 +4,9 @@
 
 use std::collections::HashSet;
 
+use tollgate_limiter::policy::{KeyExpr, Policy};
+use tollgate_limiter::request::{PathPattern, Segment};
+
 use super::context::Context;
 use super::counters::span_of;
 use super::policies::RawPolicy;
@@ -11,8 +14,6 @@ use super::routes::{RawRoute, upstream_of};
 use crate::config::field::{Entries, Field, List};
 use crate::config::model::{Config, Route};
 use crate::config::node::TextSpan;
-use crate::policy::{KeyExpr, Policy};
-use crate::request::{PathPattern, Segment};
 use crate::routes;
 use crate::server::{ListenerSettings, TlsSettings};
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use tollgate_limiter::policy::KeyExpr;
+use tollgate_limiter::time::Span;
 
 use super::client::RawClient;
 use super::context::Context;
@@ -14,9 +16,7 @@ use super::upstream_tls::RawUpstreamTls;
 use crate::config::field::{Either, Entries, Field, List, Spanned};
 use crate::config::scalar::{Endpoint, Period};
 use crate::config::words::{Word, words};
-use crate::policy::KeyExpr;
 use crate::proxy::{Balance, EndpointSettings, Target, UpstreamSettings};
-use crate::time::Span;
 
 const MAX_WEIGHT: u64 = 65_535;
 /// One machine does not have more ports for connections.

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tollgate_limiter::policy::geo_writer::{Data, MmdbWriter, network, place};
+
 use super::*;
-use crate::policy::geo_writer::{Data, MmdbWriter, network, place};
 
 /// A directory with `gateway.yaml`, in which `geo` stands for `client.geo`.
 struct Directory(tempfile::TempDir);

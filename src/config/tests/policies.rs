@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
+use tollgate_limiter::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
+use tollgate_limiter::meter::MeterSpec;
+use tollgate_limiter::policy::{Cost, Count, Mode, Plan, Policy};
+use tollgate_limiter::time::Span;
+
 use super::*;
-use crate::algorithm::{Ban, Quota, SlidingWindow, TokenBucket};
-use crate::meter::MeterSpec;
-use crate::policy::{Cost, Count, Mode, Plan, Policy};
-use crate::time::Span;
 
 /// The policy of the smallest file with these fields besides its key.
 fn policy(fields: &str) -> Arc<Policy> {

@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_limiter::store::leased::LeaseLength;
+use tollgate_limiter::store::redis::{Address, ReadFrom, RedisSettings, Topology};
+use tollgate_limiter::time::Span;
+
 use super::*;
-use crate::consistency::{Consistency, OnFailure, StoreMode};
-use crate::store::leased::LeaseLength;
-use crate::store::redis::{Address, ReadFrom, RedisSettings, Topology};
-use crate::time::Span;
 
 fn redis(fields: &str) -> RedisSettings {
     let text = format!("{SMALLEST}store: {{ redis: {{ {fields} }} }}\n");

@@ -13,13 +13,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
+use tollgate_limiter::request::Malformed;
+use tollgate_limiter::time::monotonic;
 
 use super::expect::{BodyGate, Expectation};
 use super::idle::IdleTimer;
 use crate::message::{Failure, FieldFilter};
-use crate::request::Malformed;
 use crate::server::{ClientBody, Demand, Pace};
-use crate::time::monotonic;
 
 /// A request's body as it arrives from the client.
 #[derive(Debug)]

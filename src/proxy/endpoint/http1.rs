@@ -11,10 +11,10 @@ use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::{AbortHandle, spawn_local};
+use tollgate_limiter::time::monotonic;
 
 use super::send_error::SendError;
 use crate::proxy::body::RequestBody;
-use crate::time::monotonic;
 
 /// The largest head of a response in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;

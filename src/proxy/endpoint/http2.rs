@@ -19,11 +19,11 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tollgate_limiter::time::monotonic;
 
 use super::send_error::SendError;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::Fault;
-use crate::time::monotonic;
 use bounds::{
     CONNECTION_WINDOW_BYTES, MAX_HEAD_BYTES, MAX_RESET_STREAMS, MAX_SEND_BYTES, STREAM_WINDOW_BYTES,
 };

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use crate::request::{PathPattern, Segment};
+use tollgate_limiter::request::{PathPattern, Segment};
 
 /// Routes by path.
 #[derive(Debug)]

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::sleep;
+use tollgate_limiter::drain::Drain;
+use tollgate_limiter::time::monotonic;
 use tracing::warn;
 
 use super::balance::{self, Accepted, Balancer, Handoff};
@@ -21,13 +23,11 @@ use super::config::{ListenerConfig, ListenerHandle, WorkerView};
 use super::error::BindError;
 use super::permits::Capacity;
 use super::socket::{Acceptor, OpenSocket, WorkerSocket};
-use crate::drain::Drain;
 use crate::server::connection::{self, Protocols};
 use crate::server::service::RequestService;
 use crate::server::settings::{ListenAddress, ListenerSettings};
 use crate::server::state::Peer;
 use crate::server::transport::Transport;
-use crate::time::monotonic;
 
 /// How long a client may take to complete a handshake that has begun. It is longer than
 /// a round trip and shorter than the second after which a client tries again.
@@ -104,7 +104,7 @@ impl Listener {
 /// Accepts connections until the drain, and serves each with the service that `service`
 /// makes for its peer. Must run on a worker's local runtime.
 ///
-/// If the extensions of a request hold a [`Malformed`](crate::request::Malformed), the
+/// If the extensions of a request hold a [`Malformed`](tollgate_limiter::request::Malformed), the
 /// request stands for bytes that are not a request, and the service only has to answer
 /// it with that error.
 ///

@@ -7,8 +7,9 @@
 #[cfg(test)]
 mod tests;
 
+use tollgate_limiter::request::Malformed;
+
 use super::head::{ODD, TOKEN, is, is_field_value};
-use crate::request::Malformed;
 use crate::server::settings::HeadBounds;
 
 /// The most bytes of all extensions of one body. They are skipped.

@@ -21,10 +21,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_limiter::request::Malformed;
 
 use super::chunks::Chunks;
 use super::head::{Framing, Head, HeadReader};
-use crate::request::Malformed;
 use crate::server::settings::HeadBounds;
 use crate::server::state::exchange::Exchange;
 use crate::server::state::interim::InterimWriter;

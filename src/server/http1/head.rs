@@ -10,8 +10,8 @@
 mod tests;
 
 use memchr::memchr;
+use tollgate_limiter::request::{Malformed, is_disguised};
 
-use crate::request::{Malformed, is_disguised};
 use crate::server::settings::HeadBounds;
 use crate::server::syntax::{content_length, is_method};
 

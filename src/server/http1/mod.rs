@@ -21,6 +21,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
+use tollgate_limiter::drain::Drain;
 use tower::ServiceExt as _;
 
 use super::drive::{End, drive, idle_drain};
@@ -34,7 +35,6 @@ use super::state::{ClientBody, Peer};
 use super::syntax::REFUSED_METHOD;
 use super::transport::{Stream, reset};
 use super::tunnel::{OptionalBody, Tunnel};
-use crate::drain::Drain;
 use guard::Guard;
 
 /// How long a closing connection reads what the client still sends.

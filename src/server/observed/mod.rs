@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_limiter::time::monotonic;
 
 use crate::server::state::activity::Activity;
-use crate::time::monotonic;
 
 #[cfg(any(test, fuzzing))]
 pub(super) use frames::Fault;

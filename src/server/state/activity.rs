@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 use tokio::task::AbortHandle;
+use tollgate_limiter::time::monotonic;
 
 use super::pace::Pace;
 use super::responses::Responses;
 use crate::server::settings::{Demand, ListenerTimeouts};
-use crate::time::monotonic;
 
 /// How often a connection is resumed. The library has the same bound for streams that it
 /// resets itself.

@@ -8,9 +8,9 @@ use std::task::Waker;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::task::spawn_local;
+use tollgate_limiter::request::Malformed;
 
 use super::activity::Activity;
-use crate::request::Malformed;
 
 /// How many unread bytes of a body are read and discarded to keep a connection, because a
 /// new connection would cost more.

@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
+use tollgate_limiter::time::monotonic;
+
 use crate::server::settings::Demand;
-use crate::time::monotonic;
 
 /// The speed of a client, for the bytes that it sends or reads.
 #[derive(Debug, Default)]

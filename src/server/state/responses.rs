@@ -85,9 +85,9 @@ mod tests {
     use std::time::Duration;
 
     use tokio::task::JoinHandle;
+    use tollgate_limiter::time::monotonic;
 
     use super::*;
-    use crate::time::monotonic;
 
     const LIMIT: Duration = Duration::from_secs(60);
     const DEMAND: Demand = Demand { patience: LIMIT, min_rate: 1 };

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate::consistency::Consistency;
-use tollgate::digest::{Secret, SharedSecret};
-use tollgate::store::redis::Shared;
-use tollgate::store::{Charge, MemoryStore, SharedStore, Source, Store};
-use tollgate::time::{Clock, Span};
+use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::store::redis::Shared;
+use tollgate_limiter::store::{Charge, MemoryStore, SharedStore, Source, Store};
+use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, run};
 use crate::support::Place;
@@ -15,7 +15,7 @@ use crate::support::Place;
 const FITS: &str = "it is within the bounds";
 
 /// A node that goes by this clock, and shares its counters with others.
-async fn open(settings: &tollgate::store::redis::RedisSettings, clock: &Clock) -> Store {
+async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &Clock) -> Store {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
     let shared = Shared::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
     let store = SharedStore::Redis(Arc::new(shared)).open(clock.clone());

@@ -13,15 +13,17 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tokio::runtime::Builder;
 use tokio::task::{JoinHandle, spawn_local};
-use tollgate::algorithm::{
+use tollgate_limiter::algorithm::{
     Algorithm, Concurrency, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingLog, SlidingWindow,
     SubWindows, TokenBucket, Verdict,
 };
-use tollgate::consistency::Consistency;
-use tollgate::digest::{Counter, Key, Principal, Secret, SharedSecret};
-use tollgate::store::redis::{RedisSettings, Shared};
-use tollgate::store::{Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store};
-use tollgate::time::{Clock, Span, Timestamp};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::digest::{Counter, Key, Principal, Secret, SharedSecret};
+use tollgate_limiter::store::redis::{RedisSettings, Shared};
+use tollgate_limiter::store::{
+    Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store,
+};
+use tollgate_limiter::time::{Clock, Span, Timestamp};
 
 use crate::support::Place;
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::sleep;
-use tollgate::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate::consistency::Consistency;
-use tollgate::store::redis::RedisSettings;
-use tollgate::store::redis::layout::Layout;
-use tollgate::store::{Charge, Source};
-use tollgate::time::{Clock, Span};
+use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::redis::RedisSettings;
+use tollgate_limiter::store::redis::layout::Layout;
+use tollgate_limiter::store::{Charge, Source};
+use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
 use super::{node_of, wait_for_store};

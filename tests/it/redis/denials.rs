@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::algorithm::{Algorithm, FixedWindow, Op, Quota};
-use tollgate::consistency::Consistency;
-use tollgate::store::redis::RedisSettings;
-use tollgate::store::{Charge, Correction, Source, Store};
-use tollgate::time::{Clock, Span, Timestamp};
+use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Op, Quota};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::redis::RedisSettings;
+use tollgate_limiter::store::{Charge, Correction, Source, Store};
+use tollgate_limiter::time::{Clock, Span, Timestamp};
 
 use super::conformance::{key, open, open_workers, run};
 use crate::support::redis::{Fault, Options, Redis, Wire};

@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
-use tollgate::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate::store::redis::RedisSettings;
-use tollgate::store::{Charge, Decided, Source, Store};
-use tollgate::time::{Clock, Span};
+use tollgate_limiter::algorithm::{Algorithm, Ban, FixedWindow, Quota, SlidingWindow, TokenBucket};
+use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
+use tollgate_limiter::store::redis::RedisSettings;
+use tollgate_limiter::store::{Charge, Decided, Source, Store};
+use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
 use super::{node_of, wait_for_store};

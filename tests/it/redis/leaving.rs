@@ -7,10 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use tollgate::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
-use tollgate::consistency::Consistency;
-use tollgate::store::{Charge, Correction, Decided, Store};
-use tollgate::time::{Clock, Span};
+use tollgate_limiter::algorithm::{Algorithm, Concurrency, FixedWindow, Op, Quota};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::{Charge, Correction, Decided, Store};
+use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
 use super::waits::poll_once;

@@ -3,10 +3,10 @@
 use std::rc::Rc;
 
 use tokio::task::spawn_local;
-use tollgate::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
-use tollgate::consistency::Consistency;
-use tollgate::store::{Charge, Store};
-use tollgate::time::{Clock, Span};
+use tollgate_limiter::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
+use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::{Charge, Store};
+use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
 use crate::support::Place;

@@ -42,8 +42,9 @@ impl CancelCount {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_limiter::time::monotonic;
+
     use super::*;
-    use crate::time::monotonic;
 
     #[test]
     fn cancels_count_within_a_window() {

@@ -12,10 +12,10 @@ use http::{Request, Response};
 use http_body_util::Full;
 use proptest::prelude::*;
 use tokio::runtime::Builder;
+use tollgate_limiter::drain::{self, Stop};
 use tower::service_fn;
 
 use super::*;
-use crate::drain::{self, Stop};
 use crate::server::accept::permits::Permits;
 use crate::server::accept::socket::WorkerSocket;
 use crate::server::{

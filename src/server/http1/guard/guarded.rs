@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
+use tollgate_limiter::time::monotonic;
+
 use super::*;
 use crate::server::settings::Demand;
 use crate::server::state::InterimQueue;
 use crate::server::state::activity::Activity;
-use crate::time::monotonic;
 
 pub(in crate::server) const BOUNDS: HeadBounds =
     HeadBounds { bytes: 8 * 1024, target_bytes: 1000, fields: 10 };

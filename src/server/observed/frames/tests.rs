@@ -1,9 +1,9 @@
 //! The inspection of frames.
 
 use proptest::prelude::*;
+use tollgate_limiter::time::monotonic;
 
 use super::*;
-use crate::time::monotonic;
 
 fn frame(kind: u8, flags: u8, payload: usize) -> Vec<u8> {
     let length = u32::try_from(payload).unwrap().to_be_bytes();

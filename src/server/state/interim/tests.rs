@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use futures_util::task::noop_waker_ref;
 use http::HeaderValue;
+use tollgate_limiter::time::monotonic;
 
 use super::*;
 use crate::server::settings::Demand;
 use crate::server::state::activity::{ActiveRequest, Activity};
-use crate::time::monotonic;
 
 /// A connection with a simulated HTTP library.
 struct Played {
