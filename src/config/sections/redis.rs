@@ -14,10 +14,10 @@ use crate::config::scalar::{Percent, Period};
 use crate::config::words::{Word, words};
 use crate::consistency::StoreMode;
 use crate::digest::Secret;
-use crate::store::leased::LeaseLength;
 use crate::store::redis::{
     Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
+use crate::store::shared::leased::LeaseLength;
 use crate::time::Span;
 
 /// A request that would wait longer should be refused instead.

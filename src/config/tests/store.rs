@@ -4,8 +4,8 @@ use std::fs;
 
 use super::*;
 use crate::consistency::{Consistency, OnFailure, StoreMode};
-use crate::store::leased::LeaseLength;
 use crate::store::redis::{Address, ReadFrom, RedisSettings, Topology};
+use crate::store::shared::leased::LeaseLength;
 use crate::time::Span;
 
 fn redis(fields: &str) -> RedisSettings {
