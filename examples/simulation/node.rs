@@ -5,9 +5,9 @@ use std::mem;
 
 use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate_limiter::digest::Key;
-use tollgate_limiter::store::leased::{self, Ask, LeaseLength, Return, Spending};
-use tollgate_limiter::store::redis::DenyCache;
-use tollgate_limiter::store::write_back::{self, Delta, Taken};
+use tollgate_limiter::store::shared::leased::{self, LeaseLength, Return, Spending};
+use tollgate_limiter::store::shared::write_back::{self, Delta, Taken};
+use tollgate_limiter::store::shared::{Ahead, DenyCache};
 use tollgate_limiter::store::{Charge, MemoryStore};
 use tollgate_limiter::time::{Span, Timestamp};
 
@@ -42,7 +42,7 @@ impl Mode {
 /// The result of a request at its node.
 pub(crate) enum Step {
     Judged { admitted: bool },
-    Ask(Ask),
+    Ask(Ahead),
 }
 
 /// A message from a node to the store in the background.
@@ -87,7 +87,7 @@ impl Node {
 
     pub(crate) fn request(&mut self, charge: &Charge<'_>, now: Timestamp) -> Step {
         let ask = match self.mode {
-            Mode::Exact => Ask::NOTHING_AHEAD,
+            Mode::Exact => Ahead::NOTHING,
             Mode::Leased => match self.leases.spend(charge, now) {
                 Spending::Spent(_) => return Step::Judged { admitted: true },
                 Spending::Held(_) => return Step::Judged { admitted: false },
@@ -96,7 +96,7 @@ impl Node {
             Mode::WriteBack => match self.sums.take(charge, self.nodes, now) {
                 Taken::Counted(_) => return Step::Judged { admitted: true },
                 Taken::Refused(_) => return Step::Judged { admitted: false },
-                Taken::Ask => Ask::NOTHING_AHEAD,
+                Taken::Ask => Ahead::NOTHING,
             },
         };
         // The simulation does not announce returned units to other nodes, so a refusal is
@@ -146,7 +146,7 @@ impl Node {
     pub(crate) fn answered(
         &mut self,
         charge: &Charge<'_>,
-        ask: Ask,
+        ask: Ahead,
         before: Option<&State>,
         at: Timestamp,
     ) {
@@ -191,7 +191,7 @@ impl Node {
 /// The state after the store has admitted a request; none if the store refuses it.
 pub(crate) fn taken(
     charge: &Charge<'_>,
-    ask: Ask,
+    ask: Ahead,
     before: Option<&State>,
     at: Timestamp,
 ) -> Option<State> {

@@ -8,7 +8,7 @@ use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Counter, Key, Principal};
 use tollgate_limiter::store::Charge;
-use tollgate_limiter::store::leased::Ask;
+use tollgate_limiter::store::shared::Ahead;
 use tollgate_limiter::time::{Span, Timestamp};
 
 use crate::node::{Mode, Node, Report, Step, taken};
@@ -50,14 +50,14 @@ enum Arrival {
     /// A request at its node.
     Request(Request),
     /// A request at the store.
-    Asked(Request, Ask),
+    Asked(Request, Ahead),
     /// A node has waited for the answer to a request until its time was over.
     Unanswered(Request),
     /// A node has waited for the answer to a report until its time was over.
     Unheard(usize, Report),
     /// The answer to a request at its node, with the state before the decision and the
     /// time of the decision.
-    Answered(Request, Ask, Option<State>, Timestamp),
+    Answered(Request, Ahead, Option<State>, Timestamp),
     /// A node's report at the store.
     Reported(usize, Report),
     /// The answer to a report at its node.
@@ -208,7 +208,7 @@ impl<'a> World<'a> {
     }
 
     /// Handles a request at the store.
-    fn asked(&mut self, request: Request, ask: Ask, now: Timestamp) {
+    fn asked(&mut self, request: Request, ask: Ahead, now: Timestamp) {
         self.tally.calls += 1;
         let charge = charge(request.client, self.algorithm);
         let before = self.store[request.client].clone();

@@ -7,7 +7,7 @@ use thiserror::Error;
 use tollgate_limiter::algorithm::QuotaError;
 use tollgate_limiter::digest::{Key, Secret};
 use tollgate_limiter::policy::{KeyTextError, KeyTexts, Overridable, Policy};
-use tollgate_limiter::store::overrides::{FileError, Override, OverrideError, OverridesFile};
+use tollgate_limiter::store::overrides::{FileError, Override, OverridesFile, ReadError};
 use tollgate_limiter::store::redis;
 
 use super::args::OverrideCommand;
@@ -37,9 +37,12 @@ pub(super) enum Problem {
     /// The algorithm of the policy cannot count the limit.
     #[error("the policy cannot count this limit: {0}")]
     Limit(#[from] QuotaError),
-    /// The override cannot be stored or read.
+    /// Redis does not store or return the override.
     #[error(transparent)]
-    Kept(#[from] OverrideError),
+    Kept(#[from] redis::OverrideError),
+    /// The override cannot be read from the file.
+    #[error(transparent)]
+    Read(#[from] ReadError),
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -56,7 +59,9 @@ impl Problem {
     pub(super) const fn is_usage(&self) -> bool {
         match self {
             Self::NoPolicy { .. } | Self::NotOverridable(_) | Self::Key(_) | Self::Limit(_) => true,
-            Self::Kept(_) | Self::File(_) | Self::Redis(_) | Self::Start(_) => false,
+            Self::Kept(_) | Self::Read(_) | Self::File(_) | Self::Redis(_) | Self::Start(_) => {
+                false
+            }
         }
     }
 }
@@ -171,17 +176,17 @@ impl Storage {
         }
     }
 
-    async fn get(&self, key: Key) -> Result<Option<Override>, OverrideError> {
+    async fn get(&self, key: Key) -> Result<Option<Override>, Problem> {
         match self {
-            Self::File(file) => file.get(key),
-            Self::Redis(overrides) => overrides.get(key).await,
+            Self::File(file) => Ok(file.get(key)?),
+            Self::Redis(overrides) => Ok(overrides.get(key).await?),
         }
     }
 
-    async fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
+    async fn put(&self, key: Key, what: Option<Override>) -> Result<(), Problem> {
         match self {
-            Self::File(file) => file.put(key, what),
-            Self::Redis(overrides) => overrides.put(key, what).await,
+            Self::File(file) => Ok(file.put(key, what)?),
+            Self::Redis(overrides) => Ok(overrides.put(key, what).await?),
         }
     }
 }

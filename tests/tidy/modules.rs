@@ -147,9 +147,9 @@ fn item_len(code: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {
         match c {
-            '{' => depth += 1,
+            '{' | '(' | '[' => depth += 1,
             '}' if depth <= 1 => return at + 1,
-            '}' => depth -= 1,
+            '}' | ')' | ']' => depth = depth.saturating_sub(1),
             ';' | ',' if depth == 0 => return at + 1,
             _ => {}
         }

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tollgate_limiter::consistency::StoreMode;
 use tollgate_limiter::digest::Secret;
-use tollgate_limiter::store::leased::LeaseLength;
 use tollgate_limiter::store::redis::{
     Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology, UrlError,
 };
+use tollgate_limiter::store::shared::leased::LeaseLength;
 use tollgate_limiter::time::Span;
 
 use super::context::Context;

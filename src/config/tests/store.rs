@@ -3,8 +3,8 @@
 use std::fs;
 
 use tollgate_limiter::consistency::{Consistency, OnFailure, StoreMode};
-use tollgate_limiter::store::leased::LeaseLength;
 use tollgate_limiter::store::redis::{Address, ReadFrom, RedisSettings, Topology};
+use tollgate_limiter::store::shared::leased::LeaseLength;
 use tollgate_limiter::time::Span;
 
 use super::*;

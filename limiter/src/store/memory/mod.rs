@@ -12,6 +12,7 @@
 //! A decision over several keys locks all their shards in ascending order,
 //! each once, see [`locked`].
 
+mod counter;
 mod locked;
 mod packed;
 mod shard;
@@ -27,11 +28,11 @@ use smallvec::{SmallVec, smallvec};
 
 pub use self::shard::Forgiven;
 
+use self::counter::{judge, keep, unspent};
 use self::locked::Locked;
-use self::shard::{Place, Record, Shard, Slot, WAYS};
-use self::weight::Weight;
+use self::shard::{Place, Shard, WAYS};
 use super::{Charge, HoldingTimes, Verdicts};
-use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
+use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::Consistency;
 use crate::digest::Key;
 use crate::time::{SLOWEST, Span, Timestamp};
@@ -188,47 +189,6 @@ impl MemoryStore {
             milli_limits: sum.milli_limits.saturating_add(shard.milli_limits),
         })
     }
-}
-
-/// An admission of which nothing was counted, by what remains without it.
-pub(super) fn unspent(before: Verdict) -> Verdict {
-    Verdict { admitted: true, retry: Retry::Now, ..before }
-}
-
-fn judge(
-    shard: &Shard,
-    place: &Place,
-    slot: Option<Slot>,
-    charge: &Charge<'_>,
-    op: Op,
-    now: Timestamp,
-) -> (Option<State>, Verdict) {
-    let state = shard.state(place, slot);
-    let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
-    if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
-        // What could not be remembered could not be bounded.
-        let retry = Retry::After(Span::SECOND);
-        return (None, Verdict { admitted: false, remaining: 0, retry, ..verdict });
-    }
-    (next, verdict)
-}
-
-fn keep(
-    shard: &mut Shard,
-    place: &Place,
-    slot: Option<Slot>,
-    charge: &Charge<'_>,
-    next: Option<State>,
-    verdict: &Verdict,
-    now: Timestamp,
-) {
-    let Some(state) = next else { return };
-    let expires_at = charge.algorithm.expires_at(&state);
-    let capacity = charge.algorithm.capacity();
-    let used = capacity.saturating_sub(verdict.remaining);
-    let weight = Weight::new(charge.algorithm, used, capacity, expires_at.since(now));
-    let record = Record { state, expires_at, weight };
-    shard.put(place, slot, record, now);
 }
 
 /// As many groups as `max_keys` keys fill to seven eighths, where two choices

@@ -15,8 +15,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{
-    Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, SlidingLog, SlidingWindow, SubWindows,
-    TokenBucket,
+    Algorithm, Concurrency, FixedWindow, LeakyBucket, Quota, Retry, SlidingLog, SlidingWindow,
+    SubWindows, TokenBucket,
 };
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};

@@ -26,8 +26,9 @@ use thiserror::Error;
 
 pub(super) use reader::Reader;
 
-use super::{Override, OverrideError, Said, decode, encode, part};
 use crate::digest::{Key, Secret};
+use crate::store::override_limit::Override;
+use crate::store::shared::overrides::{Said, Unreadable, decode, encode, part};
 
 /// By principal and policy.
 const LIMITS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("limits");
@@ -45,6 +46,17 @@ const CACHE_BYTES: usize = 8 << 20;
 pub struct FileError {
     path: PathBuf,
     problem: String,
+}
+
+/// Why an override is not read from a file.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// What is stored for the key cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
 }
 
 /// A file that is there and has a secret.
@@ -80,11 +92,11 @@ impl OverridesFile {
     /// What is kept of a key.
     ///
     /// # Errors
-    /// If the file cannot be read.
-    pub fn get(&self, key: Key) -> Result<Option<Override>, OverrideError> {
+    /// If the file, or what is stored in it, cannot be read.
+    pub fn get(&self, key: Key) -> Result<Option<Override>, ReadError> {
         let opened = Opened::open(&self.path).map_err(|problem| self.error(problem))?;
         let said = opened.read(&[key]).map_err(|problem| self.error(problem))?;
-        said[0].ok_or(OverrideError::Garbage)
+        Ok(said[0].ok_or(Unreadable)?)
     }
 
     /// Keeps another limit of a key, or none. When this returns it is on disk;
@@ -92,7 +104,7 @@ impl OverridesFile {
     ///
     /// # Errors
     /// If the file cannot be written. Then nothing has changed.
-    pub fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
+    pub fn put(&self, key: Key, what: Option<Override>) -> Result<(), FileError> {
         let done = || -> Result<(), redb::Error> {
             let database = writer(&self.path)?;
             let transaction = database.begin_write()?;
@@ -110,7 +122,7 @@ impl OverridesFile {
             transaction.commit()?;
             Ok(())
         };
-        done().map_err(|error| self.error(explained(error)).into())
+        done().map_err(|error| self.error(explained(error)))
     }
 
     fn error(&self, problem: String) -> FileError {

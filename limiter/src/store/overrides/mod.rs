@@ -7,12 +7,9 @@
 //! keeper is away, what was known last holds, and else the policy's own limit.
 //! What is remembered, and what is asked for at a time, is bounded.
 //!
-//! How changes are noticed: see `marks`.
+//! How changes are noticed: see `Marks`.
 
-mod cache;
-mod codec;
 mod file;
-mod marks;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -22,20 +19,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
-use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::spawn_local;
 
-pub(super) use codec::{decode, encode};
-pub use file::{FileError, OverridesFile};
-pub(super) use marks::{Marks, PARTS, part};
+pub use file::{FileError, OverridesFile, ReadError};
 
 pub use super::override_limit::Override;
+pub use super::shared::overrides::Unreadable;
 
-use self::cache::{Asked, Cache, Found};
 use self::file::Reader;
 use super::in_time::in_time;
-use super::{Store, StoreError, redis};
+use super::shared::overrides::{Asked, Cache, Found, Marks, Said};
+use super::{Store, redis};
 use crate::digest::Key;
 use crate::time::{Clock, Timestamp, monotonic};
 
@@ -48,26 +43,6 @@ const MAX_WANTED: usize = 4096;
 const MAX_BATCH: usize = 256;
 /// How long a request waits for a file: as long as it does for Redis by default.
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
-
-/// Why an override is not read, or not written.
-#[derive(Debug, Error)]
-pub enum OverrideError {
-    /// Redis does not answer, or refuses.
-    #[error("Redis does not do it: {0}; try again when it answers")]
-    Redis(#[from] StoreError),
-    /// It was written, and its change could not be announced.
-    #[error(
-        "it is written, but nobody could be told ({0}): it will be in effect within a minute, \
-         or try again"
-    )]
-    NotAnnounced(StoreError),
-    /// What is kept there was not written by this program, or by a newer one.
-    #[error("what is kept for this key makes no sense: set it again, or unset it")]
-    Garbage,
-    /// The file cannot be used.
-    #[error(transparent)]
-    File(#[from] FileError),
-}
 
 /// What the workers of a node share of the limits of single keys.
 #[derive(Clone, Debug)]
@@ -127,9 +102,6 @@ enum Keeper {
     #[cfg(test)]
     Fake(tests::Fake),
 }
-
-/// What the keeper says of one key; none if it does not say.
-pub(super) type Said = Option<Option<Override>>;
 
 impl Keeper {
     /// What is kept of these keys, in their order. Those that have `settled` have

@@ -6,14 +6,14 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::clock::StoreClock;
 use super::codec::{Answered, Asked, Encoder, Finding, decode};
-use super::held::{Held, is_in_flight};
-use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
 use super::question::{Calls, Question};
 use super::{Place, RedisStore};
 use crate::digest::Key;
+use crate::store::shared::in_flight::{Held, is_in_flight};
+use crate::store::shared::local_plan::Plan;
+use crate::store::shared::store_clock::StoreClock;
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 

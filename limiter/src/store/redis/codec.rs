@@ -11,27 +11,13 @@
 
 mod answer;
 mod body;
+mod fields;
 #[cfg(test)]
 pub(super) mod tests;
 mod wire;
 
-pub use answer::{Answered, Finding, Garbage, decode};
+pub use answer::{Answered, Finding, decode};
 pub use body::Encoder;
+pub use wire::Garbage;
 
-use smallvec::SmallVec;
-
-pub(super) use super::ask::lies_apart;
-pub use super::ask::{Ask, Asked, Lease};
-
-/// The order in which a body asks: fields as they first come, with all that is
-/// asked of one together, by counter. So whatever the order of a route's policies
-/// is, states are asked for in the order in which they lie.
-fn order(asked: &[Asked<'_>]) -> SmallVec<[usize; 4]> {
-    let mut order: SmallVec<[usize; 4]> = (0..asked.len()).collect();
-    let place = |index: usize| {
-        let first = asked.iter().position(|other| asked[index].lies_with(other));
-        (first, asked[index].key.counter.stored())
-    };
-    order.sort_by_key(|&index| place(index));
-    order
-}
+pub use crate::store::shared::{Ahead, Ask, Asked};

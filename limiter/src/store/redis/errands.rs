@@ -13,10 +13,8 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::batch::{Answer, Repeat};
-use super::codec::{Ask, Asked, Encoder, Lease, decode};
-use super::fallback::{Debt, Standing};
-use super::held::Renewal;
-use super::here::{Due, Told};
+use super::codec::{Encoder, decode};
+use super::invalidation::exchange;
 use super::question::Owned;
 use super::server::Call;
 use super::{Place, RedisStore, Shared, StoreError};
@@ -25,8 +23,12 @@ use crate::digest::Key;
 use crate::drain::{self, Drain, Stop};
 use crate::store::Charge;
 use crate::store::breaker::Position;
-use crate::store::leased::Return;
-use crate::store::write_back::Delta;
+use crate::store::shared::fallback::{Debt, Standing};
+use crate::store::shared::in_flight::Renewal;
+use crate::store::shared::leased::Return;
+use crate::store::shared::local_plan::{Due, Told};
+use crate::store::shared::write_back::Delta;
+use crate::store::shared::{Ahead, Ask, Asked};
 use crate::time::Timestamp;
 
 /// How many counters a store that is back is told of at a time.
@@ -261,7 +263,10 @@ impl RedisStore {
                 (0, _) => Ask::Peek,
                 (units, true) => Ask::Charge(units),
                 // As many as fit.
-                (extra, false) => Ask::Lease(Lease { cost: 0, extra, reserve: 0, share: 1024 }),
+                (extra, false) => {
+                    let ahead = Ahead { extra, reserve: 0, share_1024: 1024 };
+                    Ask::Lease { cost: 0, ahead }
+                }
             };
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
@@ -291,7 +296,7 @@ impl RedisStore {
         let Shared { invalidations, settings, .. } = &*self.shared;
         if invalidations.are_due() {
             // Where the store does not hear it, states are not believed for long.
-            drop(invalidations.exchange(&self.servers, &settings.prefix, &self.clock).await);
+            drop(exchange(invalidations, &self.servers, &settings.prefix, &self.clock).await);
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use redis::Value;
 
-use super::codec::{self, Ask, Asked, Lease};
+use super::codec::{self, Ahead, Ask, Asked};
 use super::server::slots;
 use super::settings::Address;
 use crate::algorithm::{
@@ -12,7 +12,7 @@ use crate::algorithm::{
     SubWindows, TokenBucket,
 };
 use crate::digest::{Counter, Key, Principal};
-use crate::store::overrides;
+use crate::store::shared::overrides;
 use crate::time::{Span, Timestamp};
 
 /// Answers of the script, of overrides, and of a cluster.
@@ -81,7 +81,10 @@ fn question(kind: u8, cost: u64) -> Ask {
     match kind % 9 {
         0 => Ask::Peek,
         1 => Ask::Take(cost),
-        2 => Ask::Lease(Lease { cost, extra: cost * 2, reserve: cost / 2, share: 512 }),
+        2 => Ask::Lease {
+            cost,
+            ahead: Ahead { extra: cost * 2, reserve: cost / 2, share_1024: 512 },
+        },
         3 => Ask::Give { cost, taken: Timestamp::from_micros(1_795_246_126_000_000) },
         4 => Ask::Charge(cost),
         5 => Ask::Renew { units: cost, asked: cost / 2 },

@@ -1,142 +1,61 @@
-//! How nodes hear that units were taken away from counters: given back, or
-//! forgotten by a reset. What a [deny cache](super::deny) saw before that may
-//! refuse what the store would admit by now.
-//!
-//! All principals are divided into 64 parts, and each part has a mark in the
-//! store: a random number that is another one after every such change in it. A
-//! node keeps in mind in which parts it has given back, and once in
-//! [`INTERVAL`] writes new marks for them and reads all marks, in one call. So
-//! give-backs cost one call for each node and interval, however many they are,
-//! and every node knows of them within two seconds. Where the store loses a
-//! mark, as by a fail-over, or where a node cannot reach the marks, a state is
-//! believed for [`MAX_AGE`] at most.
+//! Exchanges the marks of [`Invalidations`] with the other nodes.
 //!
 //! The marks are one hash, in one place: `{prefix}:meta:returns`.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use redis::{Pipeline, Value, pipe};
 use tokio::time::sleep;
 
-use super::{Servers, StoreError};
-use crate::digest::Key;
-use crate::time::{Clock, Span, Timestamp};
+use super::failure::StoreError;
+use super::server::Servers;
+use crate::store::shared::invalidation::{Invalidations, PARTS};
+use crate::time::Clock;
 
-/// Parts of the principals: as many as a number has bits.
-const PARTS: usize = 64;
-/// Between two looks at the marks. Writing, reading and two calls that take
-/// their whole timeout come to less than two seconds.
+/// The time between two exchanges. Writing, reading and two calls that take their
+/// whole timeout come to less than two seconds.
 const INTERVAL: Duration = Duration::from_millis(800);
-/// The same, after the store did not answer.
+/// The time until the next exchange after one that failed.
 const RETRY: Duration = Duration::from_millis(200);
-/// How long a state is believed without news of the marks.
-const TRUSTED_FOR: Span = Span::SECOND;
-/// How long the marks are believed after they were asked for.
-const NEWS_FOR: Span = Span::from_millis(1500);
-/// How long a state is believed whatever is heard.
-pub(super) const MAX_AGE: Span = Span::from_secs(60);
 
-/// What one node knows of give-backs on all nodes. Shared by its workers; times
-/// are those of the node's own clock.
-#[derive(Debug)]
-pub(super) struct Invalidations {
-    marks: [AtomicU64; PARTS],
-    /// When it was heard that a part's mark is another one.
-    changed_us: [AtomicU64; PARTS],
-    /// When the marks were last asked for with success.
-    heard_us: AtomicU64,
-    /// The parts in which this node has given back, a bit for each, that the
-    /// others are to be told of.
-    due: AtomicU64,
+/// Writes the marks of the parts in which this node has given units back, and reads
+/// the marks of all parts.
+///
+/// # Errors
+/// If the store does not answer. The next exchange writes the same parts again.
+pub(super) async fn exchange(
+    invalidations: &Invalidations,
+    servers: &Servers,
+    prefix: &str,
+    clock: &Clock,
+) -> Result<(), StoreError> {
+    let key = format!("{prefix}:meta:returns");
+    let (due, asked) = (invalidations.take_due(), clock.now());
+    let read = servers.query(key.as_bytes(), &commands(&key, due)).await.and_then(marks);
+    match &read {
+        Ok(read) => invalidations.hear(read, asked, clock.now()),
+        Err(_) => invalidations.put_back(due),
+    }
+    read.map(drop)
 }
 
-impl Default for Invalidations {
-    /// Nothing was heard yet. A part of which nothing was said has the mark 0.
-    fn default() -> Self {
-        let zeros = || [const { AtomicU64::new(0) }; PARTS];
-        let (heard_us, due) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { marks: zeros(), changed_us: zeros(), heard_us, due }
-    }
-}
-
-fn part(key: &Key) -> usize {
-    let bits = key.principal.bits() % 64;
-    usize::try_from(bits).expect("less than 64")
-}
-
-impl Invalidations {
-    /// Units of this counter were taken away: the other nodes will be told.
-    pub(super) fn announce(&self, key: &Key) {
-        self.due.fetch_or(1 << part(key), Ordering::Relaxed);
-    }
-
-    /// Whether the state of a counter may be gone by at `now` that the store had
-    /// after it was asked at `asked`.
-    pub(super) fn is_current(&self, key: &Key, asked: Timestamp, now: Timestamp) -> bool {
-        let at = |us: &AtomicU64| Timestamp::from_micros(us.load(Ordering::Acquire));
-        let heard = at(&self.heard_us);
-        asked > at(&self.changed_us[part(key)])
-            && (now.since(asked) < TRUSTED_FOR || now.since(heard) < NEWS_FOR)
-    }
-
-    /// The marks were these when they were asked for at `asked`, as was heard at
-    /// `now`; those of parts that are not named are 0.
-    fn hear(&self, read: &[(usize, u64)], asked: Timestamp, now: Timestamp) {
-        let mut marks = [0; PARTS];
-        for (part, mark) in read {
-            if let Some(known) = marks.get_mut(*part) {
-                *known = *mark;
-            }
-        }
-        for ((known, changed), mark) in self.marks.iter().zip(&self.changed_us).zip(marks) {
-            if known.swap(mark, Ordering::Relaxed) != mark {
-                changed.fetch_max(now.as_micros(), Ordering::Release);
-            }
-        }
-        self.heard_us.store(asked.as_micros(), Ordering::Release);
-    }
-
-    /// Whether the others are to be told of anything.
-    pub(super) fn are_due(&self) -> bool {
-        self.due.load(Ordering::Relaxed) != 0
-    }
-
-    /// Tells the others, and hears what they have told.
-    ///
-    /// # Errors
-    /// Whatever kept the store from answering. What the others are to be told is
-    /// told the next time.
-    pub(super) async fn exchange(
-        &self,
-        servers: &Servers,
-        prefix: &str,
-        clock: &Clock,
-    ) -> Result<(), StoreError> {
-        let key = format!("{prefix}:meta:returns");
-        let (due, asked) = (self.due.swap(0, Ordering::Relaxed), clock.now());
-        let commands = commands(&key, due);
-        let read = servers.query(key.as_bytes(), &commands).await.and_then(marks);
-        match &read {
-            Ok(read) => self.hear(read, asked, clock.now()),
-            Err(_) => drop(self.due.fetch_or(due, Ordering::Relaxed)),
-        }
-        read.map(drop)
-    }
-
-    /// Exchanges news with the other nodes, for ever.
-    pub(super) async fn keep(self: Arc<Self>, servers: Rc<Servers>, prefix: String, clock: Clock) {
-        servers.settled().await;
-        loop {
-            let pause = match self.exchange(&servers, &prefix, &clock).await {
-                Ok(()) => INTERVAL,
-                // The links have logged it.
-                Err(_) => RETRY,
-            };
-            sleep(pause).await;
-        }
+/// Exchanges marks with the other nodes until the task is dropped.
+pub(super) async fn keep(
+    invalidations: Arc<Invalidations>,
+    servers: Rc<Servers>,
+    prefix: String,
+    clock: Clock,
+) {
+    servers.settled().await;
+    loop {
+        let pause = match exchange(&invalidations, &servers, &prefix, &clock).await {
+            Ok(()) => INTERVAL,
+            // The connections have logged the error.
+            Err(_) => RETRY,
+        };
+        sleep(pause).await;
     }
 }
 

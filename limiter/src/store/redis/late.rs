@@ -19,12 +19,12 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
-use super::fallback;
 use super::parts::{self, Part, Wanted};
 use super::promise::Late;
 use super::question::Owned;
 use super::{Place, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
+use crate::store::shared::fallback;
 use crate::store::{Charge, Decided, Source};
 use crate::time::Timestamp;
 

@@ -15,29 +15,24 @@
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].
 
-mod ask;
 mod asking;
 mod batch;
 #[cfg(test)]
 mod checker;
-mod clock;
 pub mod codec;
 mod compact;
-mod deny;
 mod dial;
 mod errands;
 mod failure;
-mod fallback;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod fuzzing;
-mod held;
-mod here;
 mod invalidation;
 mod latch;
 mod late;
 pub mod layout;
 mod link;
 mod news;
+#[cfg(feature = "overrides")]
 mod overrides;
 mod parts;
 mod presence;
@@ -64,26 +59,27 @@ use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 pub use batch::Repeat;
-pub use deny::DenyCache;
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use news::News;
-pub use overrides::Overrides;
+#[cfg(feature = "overrides")]
+pub use overrides::{OverrideError, Overrides};
 pub use server::{Call, Place, Servers};
 pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology};
 pub use url::UrlError;
 
-use self::clock::StoreClock;
 use self::codec::{Asked, Encoder};
 use self::errands::Errands;
-use self::fallback::{Fallback, Unjudged};
-use self::held::Held;
-use self::here::{Here, Plan, Way};
-use self::invalidation::Invalidations;
 use self::layout::Layout;
 use self::parts::Wanted;
 use self::presence::{Facts, Presence};
 use self::script::{SCRIPT, Script};
+use super::shared::DenyCache;
+use super::shared::fallback::{Fallback, Unjudged};
+use super::shared::in_flight::Held;
+use super::shared::invalidation::Invalidations;
+use super::shared::local_plan::{Here, Plan, Way};
+use super::shared::store_clock::StoreClock;
 use super::{Answer, Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, Source};
 use crate::consistency::StoreMode;
 use crate::digest::SharedSecret;
@@ -180,7 +176,8 @@ impl RedisStore {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&shared.invalidations);
             let prefix = settings.prefix.clone();
-            spawn_local(invalidations.keep(Rc::clone(&servers), prefix, clock.clone()));
+            let there = Rc::clone(&servers);
+            spawn_local(invalidation::keep(invalidations, there, prefix, clock.clone()));
             let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
             spawn_local(Presence::new(servers, &settings, buckets, secret, facts).keep());
         }
@@ -265,7 +262,7 @@ impl RedisStore {
                 false => way.answer(),
             };
             decided.unwrap_or_else(|| {
-                said.next().copied().unwrap_or_else(|| here::unasked(charge, there))
+                said.next().copied().unwrap_or_else(|| Answer::unasked(charge, there))
             })
         };
         let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use redis::{Pipeline, Value, pipe};
+use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -23,7 +24,9 @@ use super::script::SCRIPT;
 use super::settings::{ReadFrom, RedisSettings};
 use super::{Place, RedisStore, Servers, StoreError};
 use crate::digest::{Key, Secret};
-use crate::store::overrides::{Marks, Override, OverrideError, PARTS, Said, decode, encode, part};
+use crate::store::shared::overrides::{
+    Marks, Override, PARTS, Said, Unreadable, decode, encode, part,
+};
 use crate::time::Clock;
 
 /// Between two looks at the marks.
@@ -32,6 +35,23 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_millis(200);
 /// A person at a terminal waits longer than a request.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Why an override in Redis is not read, or not written.
+#[derive(Debug, Error)]
+pub enum OverrideError {
+    /// Redis does not answer, or refuses.
+    #[error("Redis does not do it: {0}; try again when it answers")]
+    Redis(#[from] StoreError),
+    /// It was written, and its change could not be announced.
+    #[error(
+        "it is written, but nobody could be told ({0}): it will be in effect within a minute, \
+         or try again"
+    )]
+    NotAnnounced(StoreError),
+    /// What is stored for the key cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+}
 
 /// The way to the limits of single keys.
 #[derive(Clone, Debug)]
@@ -200,8 +220,8 @@ fn first(answers: Vec<Value>) -> Result<Value, StoreError> {
 fn understood(answer: Value) -> Result<Option<Override>, OverrideError> {
     match answer.extract_error().map_err(StoreError::from)? {
         Value::Nil => Ok(None),
-        Value::BulkString(bytes) => decode(&bytes).map(Some).ok_or(OverrideError::Garbage),
-        _ => Err(OverrideError::Garbage),
+        Value::BulkString(bytes) => decode(&bytes).map(Some).ok_or(Unreadable.into()),
+        _ => Err(Unreadable.into()),
     }
 }
 

@@ -8,11 +8,11 @@
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked, Finding, Lease};
-use super::fallback::Unjudged;
-use super::here::{Plan, Way};
+use super::codec::{Answered, Ask, Asked, Finding};
 use super::{Place, StoreError};
 use crate::algorithm::Op;
+use crate::store::shared::fallback::Unjudged;
+use crate::store::shared::local_plan::{Plan, Way};
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
 
@@ -91,7 +91,7 @@ impl<'a> Part<'a> {
         let taken = answered.at;
         let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
         let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
-            Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) if cost + found.extra > 0 => {
+            Ask::Take(cost) | Ask::Lease { cost, .. } if cost + found.extra > 0 => {
                 let op = Op::Cancel { cost: cost + found.extra, taken };
                 Asked::correction(asked.key, asked.algorithm, op)
             }

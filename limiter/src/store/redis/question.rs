@@ -17,8 +17,6 @@ use smallvec::SmallVec;
 
 use super::batch::Repeat;
 use super::codec::Encoder;
-use super::held::is_in_flight;
-use super::here::Plan;
 use super::parts::{self, Outcome, Part, Wanted};
 use super::promise::Late;
 use super::server::Call;
@@ -26,6 +24,8 @@ use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::consistency::{Consistency, OnFailure};
 use crate::digest::Key;
+use crate::store::shared::in_flight::is_in_flight;
+use crate::store::shared::local_plan::Plan;
 use crate::store::{Charge, Correction, Decided};
 use crate::time::Timestamp;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::consistency::StoreMode;
 use crate::digest::Secret;
-use crate::store::leased::LeaseLength;
+use crate::store::shared::leased::LeaseLength;
 use crate::time::Span;
 
 /// How to reach Redis, and how counters are kept in it.

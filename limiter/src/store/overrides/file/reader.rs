@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::{Opened, OverridesFile};
 use crate::digest::Key;
-use crate::store::overrides::{Marks, Said};
+use crate::store::shared::overrides::{Marks, Said};
 use crate::time::{Clock, monotonic};
 
 /// How often changes are looked for.

@@ -41,10 +41,10 @@ impl Counters {
             let apply = |op| part.algorithm.apply(state.as_ref(), op, now);
             let op = match part.ask {
                 Ask::Take(cost) => Op::Take(cost),
-                Ask::Lease(lease) => {
+                Ask::Lease { cost, ahead } => {
                     let room = apply(Op::Take(0)).1.remaining;
-                    let extra = if lease.cost <= room { lease.extra_of(room) } else { 0 };
-                    Op::Take(lease.cost + extra)
+                    let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));
+                    Op::Take(cost + extra)
                 }
                 Ask::Give { cost, taken } => Op::Give { cost, taken },
                 Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },

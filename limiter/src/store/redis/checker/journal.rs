@@ -10,7 +10,7 @@ use super::wire::Command;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::Consistency;
 use crate::digest::Key;
-use crate::store::redis::codec::{Ask, Asked, Lease};
+use crate::store::redis::codec::{Ask, Asked};
 use crate::store::{Answer, Source};
 use crate::time::Timestamp;
 
@@ -138,7 +138,7 @@ impl Journal {
     ) -> usize {
         // What is told of other requests while a decision is polled is an errand.
         let takes = asked.iter().any(|it| match it.ask {
-            Ask::Take(cost) | Ask::Lease(Lease { cost, .. }) => cost > 0,
+            Ask::Take(cost) | Ask::Lease { cost, .. } => cost > 0,
             _ => false,
         });
         let request = request.filter(|_| takes);

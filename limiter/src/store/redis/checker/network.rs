@@ -194,9 +194,15 @@ impl Network {
     }
 
     fn send(&self, at_us: u64, connection: usize, message: Message) {
-        let mut messages = self.messages.borrow_mut();
-        messages.push(Some((connection, message)));
-        self.order.borrow_mut().push(Reverse((at_us, messages.len() - 1)));
+        let place = self.messages.borrow().len();
+        self.messages.borrow_mut().push(None);
+        self.put(at_us, place, connection, message);
+    }
+
+    /// A message that is sent once keeps its place among those that arrive at that time.
+    fn put(&self, at_us: u64, place: usize, connection: usize, message: Message) {
+        self.messages.borrow_mut()[place] = Some((connection, message));
+        self.order.borrow_mut().push(Reverse((at_us, place)));
         self.changed.notify_one();
     }
 
@@ -211,7 +217,7 @@ impl Network {
                     };
                     let message = self.messages.borrow_mut()[number].take();
                     if let Some((connection, message)) = message {
-                        self.arrive(&world, connection, message, at_us);
+                        self.arrive(&world, (at_us, number), connection, message);
                     }
                 }
                 Some(at_us) => select! {
@@ -224,7 +230,13 @@ impl Network {
         }
     }
 
-    fn arrive(&self, world: &Rc<World>, number: usize, message: Message, at_us: u64) {
+    fn arrive(
+        &self,
+        world: &Rc<World>,
+        (at_us, place): (u64, usize),
+        number: usize,
+        message: Message,
+    ) {
         let (node, server) = {
             let mut connections = self.connections.borrow_mut();
             let connection = &mut connections[number];
@@ -248,7 +260,7 @@ impl Network {
         match message {
             Message::Question(commands) => match world.servers.wakes_at(server) {
                 Some(wakes_us) if wakes_us > at_us => {
-                    self.send(wakes_us, number, Message::Question(commands));
+                    self.put(wakes_us, place, number, Message::Question(commands));
                 }
                 _ => self.asked(world, number, (node, server), &commands),
             },

@@ -54,8 +54,11 @@ pub(super) fn run(scenario: &Scenario, is_told: bool) -> Ran {
     world::run(&world, play(Rc::clone(&world), Rc::clone(&scenario)));
     drop(entered);
     let journal = world.journal.take();
+    let mut broken = oracle::judge(&scenario, &journal);
+    let panicked = world.panicked.take();
+    broken.extend(panicked.map(|(at_us, how)| Broken { promise: "nothing panics", at_us, how }));
     Ran {
-        broken: oracle::judge(&scenario, &journal),
+        broken,
         requests: journal.requests.len(),
         questions: journal.questions.len(),
         digest: if is_told { journal.digest() } else { 0 },

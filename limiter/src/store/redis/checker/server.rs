@@ -87,7 +87,9 @@ impl Servers {
     }
 
     pub(super) fn stall(&self, server: usize, until_us: u64) {
-        self.all[server].wakes_us.set(until_us);
+        // One that stands still already does so for the longer of both times.
+        let wakes_us = &self.all[server].wakes_us;
+        wakes_us.set(wakes_us.get().max(until_us));
     }
 
     /// A server ends. What it counts is kept, or lost.

@@ -6,9 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::panic;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -39,6 +40,8 @@ pub(super) struct World {
     pub(super) story: Story,
     /// The request whose decision is being polled.
     pub(super) current: Cell<Option<usize>>,
+    /// When a task panicked first, and with which message. The runtime catches it.
+    pub(super) panicked: RefCell<Option<(u64, String)>>,
 }
 
 /// The clock of one node. It follows the wall clock of its machine slowly, as
@@ -75,11 +78,23 @@ impl World {
             journal: RefCell::default(),
             story: Story::new(is_told),
             current: Cell::new(None),
+            panicked: RefCell::default(),
         })
     }
 
     /// Makes it the world of this thread until the guard is dropped.
     pub(super) fn enter(self: &Rc<Self>) -> Entered {
+        static NOTE_PANICS: Once = Once::new();
+        NOTE_PANICS.call_once(|| {
+            let print = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                print(info);
+                if let Some(world) = Self::here() {
+                    let first = (world.now_us(), info.to_string());
+                    world.panicked.borrow_mut().get_or_insert(first);
+                }
+            }));
+        });
         WORLD.with(|world| world.replace(Some(Rc::clone(self))));
         Entered
     }

@@ -3,33 +3,11 @@
 use smallvec::SmallVec;
 
 use super::body::{head, step_us};
-use super::wire::{EPOCH_US, Reader, shape};
-use super::{Ask, Asked, order};
+use super::fields::order;
+use super::wire::{EPOCH_US, Garbage, Reader, shape};
 use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
+use crate::store::shared::{Ask, Asked};
 use crate::time::{Span, Timestamp};
-
-/// Why an answer of the script cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Garbage {
-    /// It ends before all was said.
-    #[error("the answer of the script ends too early")]
-    Short,
-    /// It neither refuses nor admits.
-    #[error("the answer of the script begins with {0}, which is neither yes nor no")]
-    Outcome(u8),
-    /// Its time is none that can be counted with.
-    #[error("the answer of the script says that it is {0} us since 1970: set the server's clock")]
-    Time(u64),
-    /// A number of too many bits.
-    #[error("a state has a number of more than 53 bits")]
-    Number,
-    /// A log whose entries cannot be read.
-    #[error("a log has entries that cannot be read")]
-    Log,
-    /// By the states that it found it should have decided otherwise.
-    #[error("the script refused what the states admit, or the other way round: run one version")]
-    Disagrees,
-}
 
 /// What became of one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +111,7 @@ impl Finding {
 
 impl Asked<'_> {
     fn refuses(&self, verdict: &Verdict) -> bool {
-        let may = matches!(self.ask, Ask::Take(_) | Ask::Lease(_));
+        let may = matches!(self.ask, Ask::Take(_) | Ask::Lease { .. });
         may && self.binding && !verdict.admitted
     }
 }
@@ -144,10 +122,10 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
     let verdict = match asked.ask {
         Ask::Peek | Ask::Renew { .. } => apply(Op::Peek),
         Ask::Take(cost) => apply(Op::Take(cost)),
-        Ask::Lease(lease) => {
+        Ask::Lease { cost, ahead } => {
             let room = apply(Op::Take(0)).remaining;
-            let extra = if lease.cost <= room { lease.extra_of(room) } else { 0 };
-            let verdict = apply(Op::Take(lease.cost.saturating_add(extra)));
+            let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));
+            let verdict = apply(Op::Take(cost.saturating_add(extra)));
             return Finding { verdict, extra };
         }
         Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),

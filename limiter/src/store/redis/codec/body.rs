@@ -8,12 +8,13 @@
 
 use smallvec::SmallVec;
 
+use super::fields::{lies_apart, order};
 use super::wire::{END_US, Kind, put};
-use super::{Ask, Asked, lies_apart, order};
 use crate::algorithm::{Algorithm, FixedWindow};
 use crate::digest::Key;
 use crate::store::redis::layout::Layout;
 use crate::store::redis::script::Encoded;
+use crate::store::shared::{Ask, Asked};
 use crate::time::{Span, Timestamp};
 
 /// Units above this are the same to every limit: none is above 2^39, and of a
@@ -76,7 +77,7 @@ impl Encoder {
         let (code, units) = match asked.ask {
             Ask::Peek => (0, 0),
             Ask::Take(units) => (1, units),
-            Ask::Lease(lease) => (2, lease.cost),
+            Ask::Lease { cost, .. } => (2, cost),
             Ask::Give { cost, .. } => (3, cost),
             Ask::Charge(units) => (4, units),
             Ask::Renew { units, .. } => (5, units),
@@ -89,10 +90,10 @@ impl Encoder {
         put::<6>(units.min(MOST_UNITS), body);
         self.parameters(asked.algorithm, now, body);
         match asked.ask {
-            Ask::Lease(lease) => {
-                put::<6>(lease.extra.min(MOST_UNITS), body);
-                put::<6>(lease.reserve.min(MOST_UNITS), body);
-                put::<2>(lease.share.min(1024).into(), body);
+            Ask::Lease { ahead, .. } => {
+                put::<6>(ahead.extra.min(MOST_UNITS), body);
+                put::<6>(ahead.reserve.min(MOST_UNITS), body);
+                put::<2>(ahead.share_1024.min(1024).into(), body);
             }
             Ask::Renew { asked, .. } => put::<6>(asked.min(MOST_UNITS), body),
             Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {

@@ -149,7 +149,7 @@ fn asks() -> impl Strategy<Value = Ask> {
         Just(Ask::Peek),
         any::<u64>().prop_map(Ask::Take),
         (any::<[u64; 3]>(), any::<u16>()).prop_map(|([cost, extra, reserve], share)| {
-            Ask::Lease(Lease { cost, extra, reserve, share })
+            Ask::Lease { cost, ahead: Ahead { extra, reserve, share_1024: share } }
         }),
         (any::<u64>(), any::<u64>())
             .prop_map(|(cost, taken)| Ask::Give { cost, taken: Timestamp::from_micros(taken) }),
@@ -197,7 +197,8 @@ proptest! {
         (cost, extra, reserve) in any::<(u64, u64, u64)>(),
         share in any::<u16>(),
     ) {
-        let lease = Lease { cost, extra, reserve, share };
-        prop_assert!(lease.extra_of(room) <= extra.min(room.saturating_sub(cost)));
+        let ahead = Ahead { extra, reserve, share_1024: share };
+        let free = room.saturating_sub(cost);
+        prop_assert!(ahead.granted(free) <= extra.min(free));
     }
 }

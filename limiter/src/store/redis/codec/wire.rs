@@ -1,8 +1,6 @@
 //! Numbers as bytes: of fixed width in what the script is asked, of variable
 //! width in what is stored.
 
-use super::Garbage;
-
 /// 2025-01-01, from which stored times count.
 pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
 /// Times end here, in the year 2060: so far the ends of windows of a second fit
@@ -39,6 +37,29 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
         7 => (1, true),
         _ => return None,
     })
+}
+
+/// Why an answer of the script cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Garbage {
+    /// It ends before all was said.
+    #[error("the answer of the script ends too early")]
+    Short,
+    /// It neither refuses nor admits.
+    #[error("the answer of the script begins with {0}, which is neither yes nor no")]
+    Outcome(u8),
+    /// Its time is none that can be counted with.
+    #[error("the answer of the script says that it is {0} us since 1970: set the server's clock")]
+    Time(u64),
+    /// A number of too many bits.
+    #[error("a state has a number of more than 53 bits")]
+    Number,
+    /// A log whose entries cannot be read.
+    #[error("a log has entries that cannot be read")]
+    Log,
+    /// By the states that it found it should have decided otherwise.
+    #[error("the script refused what the states admit, or the other way round: run one version")]
+    Disagrees,
 }
 
 /// Appends the lowest `WIDTH` bytes of a number, the lowest first.

@@ -1,58 +1,14 @@
-//! What is heard of give-backs, without a server and with one.
-
-use proptest::prelude::*;
+//! The exchange of marks with a real server.
 
 use super::super::news::News;
 use super::super::script::SCRIPT;
 use super::super::testing::{PATIENCE, Process, run, settings};
 use super::*;
-use crate::digest::{Counter, Principal};
+use crate::digest::{Counter, Key, Principal};
+use crate::time::Span;
 
 fn key(bits: u128) -> Key {
     Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) }
-}
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
-}
-
-#[test]
-fn a_state_is_believed_while_there_is_news_and_none_of_its_part() {
-    let heard = Invalidations::default();
-    let is_current = |asked_ms, now_ms| heard.is_current(&key(7), at(asked_ms), at(now_ms));
-    assert!(is_current(0, 999) && !is_current(0, 1000), "a second without news");
-    heard.hear(&[(9, 3)], at(900), at(901));
-    assert!(is_current(0, 2399) && !is_current(0, 2400), "the news are of another part");
-    heard.hear(&[(9, 3), (7, 1)], at(1700), at(1701));
-    assert!(!is_current(1700, 1702), "asked for before the change was heard");
-    assert!(is_current(1702, 3199), "and after it");
-    heard.hear(&[(9, 3), (7, 1)], at(2500), at(2501));
-    assert!(is_current(1702, 3999));
-}
-
-proptest! {
-    /// Asked before the give-back; all that a node hears is heard by then.
-    #[test]
-    fn a_give_back_is_never_missed_for_two_seconds_where_it_was_written(
-        looks in prop::collection::vec(1..3000_u64, 0..20),
-        asked_ms in 0..20_000_u64,
-        written_ms in 0..20_000_u64,
-    ) {
-        prop_assume!(asked_ms < written_ms);
-        let heard = Invalidations::default();
-        let mut look_ms = 0;
-        for gap_ms in looks {
-            look_ms += gap_ms;
-            let mark = u64::from(look_ms >= written_ms);
-            heard.hear(&[(7, mark)], at(look_ms), at(look_ms));
-            for later_ms in [0, 700, 1400, 1999] {
-                let now_ms = look_ms + later_ms;
-                if now_ms >= written_ms + 1500 {
-                    prop_assert!(!heard.is_current(&key(7), at(asked_ms), at(now_ms)));
-                }
-            }
-        }
-    }
 }
 
 #[test]
@@ -64,21 +20,21 @@ fn what_one_node_announces_another_hears() {
         servers.settled().await;
         let (one, other, clock) =
             (Invalidations::default(), Invalidations::default(), Clock::System);
-        let exchange = async |node: &Invalidations| {
-            node.exchange(&servers, "rl", &clock).await.expect("Redis is there");
+        let tell = async |node: &Invalidations| {
+            exchange(node, &servers, "rl", &clock).await.expect("Redis is there");
         };
-        exchange(&other).await;
+        tell(&other).await;
         let asked = clock.now();
         assert!(other.is_current(&key(7), asked, asked));
         one.announce(&key(7));
         assert!(one.are_due());
-        exchange(&one).await;
-        exchange(&other).await;
+        tell(&one).await;
+        tell(&other).await;
         assert!(!one.are_due());
         assert!(!other.is_current(&key(7), asked, asked), "it is out of date");
         assert!(other.is_current(&key(8), asked, asked), "another part is not");
         let later = clock.now().plus(Span::MILLISECOND);
-        exchange(&other).await;
+        tell(&other).await;
         assert!(other.is_current(&key(7), later, later), "nothing has changed since");
     });
 }
@@ -93,7 +49,7 @@ fn what_could_not_be_told_is_told_the_next_time() {
         let node = Invalidations::default();
         node.announce(&key(7));
         drop(server);
-        assert!(node.exchange(&servers, "rl", &Clock::System).await.is_err());
+        assert!(exchange(&node, &servers, "rl", &Clock::System).await.is_err());
         assert!(node.are_due());
     });
 }

@@ -10,7 +10,7 @@ use crate::algorithm::Algorithm;
 use crate::consistency::StoreMode;
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
-use crate::store::write_back::Ledger as Accounts;
+use crate::store::shared::write_back::Ledger as Accounts;
 
 /// So soon what a node is told is gone by, and what it knew before is sent.
 const LEARNT_US: u64 = 2_000_000;

@@ -173,7 +173,7 @@ fn is_off(made: &Made) -> bool {
 /// The questions of requests about one counter that take units, by request.
 pub(super) fn questions_of(journal: &Journal, key: Key) -> BTreeMap<usize, usize> {
     let takes = |question: &Question| {
-        let takes = |ask| matches!(ask, Ask::Take(_) | Ask::Lease(_));
+        let takes = |ask| matches!(ask, Ask::Take(_) | Ask::Lease { .. });
         question.asked.iter().any(|part| part.key == key && takes(part.ask))
     };
     let asked = journal.questions.iter().enumerate().filter(|(_, question)| takes(question));

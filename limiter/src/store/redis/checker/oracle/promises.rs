@@ -10,7 +10,7 @@ use crate::algorithm::{Algorithm, Op, Retry, State};
 use crate::consistency::{OnFailure, StoreMode};
 use crate::store::Source;
 use crate::store::redis::codec::Ask;
-use crate::store::redis::held::may_keep;
+use crate::store::shared::in_flight::may_keep;
 use crate::time::Span;
 
 /// A wait may be so much longer than the timeout: timers know whole milliseconds.

@@ -141,15 +141,15 @@ fn doubts(
                 Ask::Charge(units) if is_lost => less += units,
                 // What `write_back` has admitted, and tells. Of a client that goes away
                 // nobody knows whether its request was.
-                Ask::Lease(lease) if question.request.is_none() => match question.done {
-                    None if question.is_sent => less += lease.extra,
+                Ask::Lease { ahead, .. } if question.request.is_none() => match question.done {
+                    None if question.is_sent => less += ahead.extra,
                     Some((done, _)) if scenario.has_departures() => {
                         more += journal.outcomes[done].taken[index];
                     }
                     _ => {}
                 },
                 Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done => more += cost,
-                Ask::Lease(_) | Ask::Take(_) => {
+                Ask::Lease { .. } | Ask::Take(_) => {
                     let taken =
                         question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
                     let (fewer, further) = take_in_doubt(journal, question, ledger, taken);

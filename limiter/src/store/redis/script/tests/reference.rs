@@ -42,10 +42,10 @@ impl Reference {
         let (op, extra) = match asked.ask {
             Ask::Peek => (Op::Peek, 0),
             Ask::Take(cost) => (Op::Take(cost), 0),
-            Ask::Lease(lease) => {
+            Ask::Lease { cost, ahead } => {
                 let room = apply(Op::Take(0)).1.remaining;
-                let extra = if lease.cost > room { 0 } else { lease.extra_of(room) };
-                (Op::Take(lease.cost + extra), extra)
+                let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));
+                (Op::Take(cost + extra), extra)
             }
             Ask::Give { cost, taken } => (Op::Give { cost, taken }, 0),
             Ask::Cancel { cost, taken } => (Op::Cancel { cost, taken }, 0),

@@ -7,7 +7,7 @@ use crate::algorithm::{
     Quota, QuotaError, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
 };
 use crate::digest::{Counter, Key, Principal};
-use crate::store::redis::codec::{Ask, Asked, Lease};
+use crate::store::redis::codec::{Ahead, Ask, Asked};
 use crate::time::{Span, Timestamp};
 
 const COUNTERS: usize = 8;
@@ -123,12 +123,14 @@ impl<'p> Schedule<'p> {
         );
         match random.u32(..4) {
             0 if !self.plain => Ask::Peek,
-            1 if !self.plain && leasable => Ask::Lease(Lease {
+            1 if !self.plain && leasable => Ask::Lease {
                 cost: cost.min(most),
-                extra: random.u64(..=most),
-                reserve: random.u64(..=most / 3),
-                share: random.u16(..=1024),
-            }),
+                ahead: Ahead {
+                    extra: random.u64(..=most),
+                    reserve: random.u64(..=most / 3),
+                    share_1024: random.u16(..=1024),
+                },
+            },
             _ => Ask::Take(cost),
         }
     }

@@ -5,7 +5,7 @@ use crate::algorithm::{
     Algorithm, Ban, Concurrency, FixedWindow, Quota, SlidingWindow, TokenBucket,
 };
 use crate::digest::{Counter, Key, Principal};
-use crate::store::redis::codec::{Ask, Lease};
+use crate::store::redis::codec::{Ahead, Ask};
 use crate::store::redis::layout::Layout;
 use crate::time::Span;
 
@@ -209,8 +209,8 @@ fn a_lease_takes_a_share_of_what_is_left_without_the_reserve() {
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota(100, 60), 100).unwrap());
     for algorithm in [sliding(100, 60), bucket] {
         let client = algorithm.name().len().try_into().unwrap();
-        let lease = Lease { cost: 2, extra: 50, reserve: 20, share: 512 };
-        let asked = asked(&algorithm, client, 1, Ask::Lease(lease));
+        let ahead = Ahead { extra: 50, reserve: 20, share_1024: 512 };
+        let asked = asked(&algorithm, client, 1, Ask::Lease { cost: 2, ahead });
         let extra: Vec<_> =
             (0..8).map(|_| server.ask(&encoder(1), &[asked], NOW).findings[0].extra).collect();
         assert_eq!(extra, [39, 18, 8, 3, 1, 0, 0, 0], "{}", algorithm.name());

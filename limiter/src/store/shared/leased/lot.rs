@@ -2,10 +2,10 @@
 
 use std::mem;
 
-use super::ledger::Spending;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::ask::Ahead;
 use crate::time::{Span, Timestamp};
 
 /// Nothing is taken ahead from this part of the capacity, its last fifth.
@@ -18,31 +18,15 @@ const IDLE_LENGTHS: u64 = 4;
 /// A whole, in the unit of shares.
 const WHOLE: u16 = 1024;
 
-/// What the store is asked for beside the cost itself: `extra` units at most,
-/// and of what is free beyond the `reserve` at most a share. The store takes,
-/// if the cost fits, `cost + clamp((room - cost - reserve) * share / 1024, 0, extra)`,
-/// with the share rounded down.
+/// What becomes of a charge here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// How many units more are wanted.
-    pub extra: u64,
-    /// How many units must stay free.
-    pub reserve: u64,
-    /// The share, in 1/1024.
-    pub share_1024: u16,
-}
-
-impl Ask {
-    /// Nothing beside the cost.
-    pub const NOTHING_AHEAD: Self = Self { extra: 0, reserve: 0, share_1024: 0 };
-
-    /// How many units the store takes beside a cost that fits, if `free` units
-    /// are left after it.
-    pub fn granted(&self, free: u64) -> u64 {
-        let free = u128::from(free.saturating_sub(self.reserve));
-        let share = free * u128::from(self.share_1024) / u128::from(WHOLE);
-        u64::try_from(share).unwrap_or(u64::MAX).min(self.extra)
-    }
+pub enum Spending {
+    /// Its units were taken ahead, and are now spent: the store need not know.
+    Spent(Verdict),
+    /// The store has just refused the same, and is not asked so soon again.
+    Held(Verdict),
+    /// The store must be asked.
+    Ask(Ahead),
 }
 
 /// What one node holds of one key.
@@ -142,12 +126,12 @@ impl Lot {
         Verdict { admitted: true, remaining, retry: Retry::Now, ..seen }
     }
 
-    fn ask(&mut self, cost: u64, now: Timestamp) -> Ask {
+    fn ask(&mut self, cost: u64, now: Timestamp) -> Ahead {
         let elapsed = now.since(self.asked).as_micros().max(1);
         let length = self.length.as_micros();
         // One call that takes ahead is enough at a time.
         if elapsed > IDLE_LENGTHS * length || now < self.awaited_until {
-            return Ask::NOTHING_AHEAD;
+            return Ahead::NOTHING;
         }
         let wanted = (u128::from(self.demand) * u128::from(length)).div_ceil(elapsed.into());
         let capacity = self.algorithm.capacity();
@@ -156,16 +140,16 @@ impl Lot {
             self.awaited_until = now.plus(self.length);
         }
         let reserve = capacity.div_ceil(RESERVE_DIVISOR);
-        Ask { extra, reserve, share_1024: self.share_1024 / 2 }
+        Ahead { extra, reserve, share_1024: self.share_1024 / 2 }
     }
 
-    /// Takes note of the store's answer to `ask`, given at the store's time
+    /// Takes note of the store's answer to a call that took `ahead`, given at the store's time
     /// `at` in its state `before`. Returns what the caller is told, and what is
     /// left of the lease before this one, if there is a new one.
     pub(super) fn answered(
         &mut self,
         charge: &Charge<'_>,
-        ask: Ask,
+        ahead: Ahead,
         before: Option<&State>,
         at: Timestamp,
     ) -> (Verdict, Option<Return>) {
@@ -173,7 +157,7 @@ impl Lot {
         if self.algorithm != *algorithm {
             self.algorithm = algorithm.clone();
         }
-        if ask.extra > 0 {
+        if ahead.extra > 0 {
             self.awaited_until = Timestamp::default();
         }
         let (_, verdict) = algorithm.apply(before, Op::Take(cost), at);
@@ -181,7 +165,7 @@ impl Lot {
             return (self.hold(cost, verdict, before, at), None);
         }
         self.infer_share(verdict.remaining.saturating_add(cost), at);
-        let extra = ask.granted(verdict.remaining);
+        let extra = ahead.granted(verdict.remaining);
         let ended = if extra > 0 { self.end(key, at) } else { None };
         let (next, _) = algorithm.apply(before, Op::Take(cost.saturating_add(extra)), at);
         self.after = next;

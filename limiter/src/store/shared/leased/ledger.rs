@@ -13,22 +13,12 @@ use quick_cache::unsync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
 use super::length::LeaseLength;
-use super::lot::{Ask, Lot, Return};
+use super::lot::{Lot, Return, Spending};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::ask::Ahead;
 use crate::time::Timestamp;
-
-/// What becomes of a charge here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spending {
-    /// Its units were taken ahead, and are now spent: the store need not know.
-    Spent(Verdict),
-    /// The store has just refused the same, and is not asked so soon again.
-    Held(Verdict),
-    /// The store must be asked.
-    Ask(Ask),
-}
 
 /// The leases of one node.
 #[derive(Debug)]
@@ -85,7 +75,7 @@ impl Ledger {
     /// cannot be. `now` is the store's time.
     pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
         let Some(mut lot) = self.lots.get_mut(&charge.key) else {
-            return Spending::Ask(Ask::NOTHING_AHEAD);
+            return Spending::Ask(Ahead::NOTHING);
         };
         if lot.counts_as(charge.algorithm) {
             return lot.spend(charge.cost, now);
@@ -93,7 +83,7 @@ impl Ledger {
         let ended = lot.change(charge.key, charge.algorithm, now);
         drop(lot);
         self.give_back(ended);
-        Spending::Ask(Ask::NOTHING_AHEAD)
+        Spending::Ask(Ahead::NOTHING)
     }
 
     /// Puts back the units that a charge [spent](Spending::Spent) at `spent` for
@@ -111,13 +101,13 @@ impl Ledger {
     }
 
     /// Takes note of what the store did at `at`, by its clock, for a charge that
-    /// was asked with `ask`: `before` is its state before. Of a charge that was
+    /// was asked to take units `ahead`: `before` is its state before. Of a charge that was
     /// not taken because another one stopped its request, the ledger hears
     /// nothing. The verdict is the one to tell.
     pub fn answered(
         &mut self,
         charge: &Charge<'_>,
-        ask: Ask,
+        ahead: Ahead,
         before: Option<&State>,
         at: Timestamp,
     ) -> Verdict {
@@ -129,7 +119,7 @@ impl Ledger {
             return charge.algorithm.apply(before, Op::Take(charge.cost), at).1;
         };
         let ended_at = lot.until();
-        let (verdict, ended) = lot.answered(charge, ask, before, at);
+        let (verdict, ended) = lot.answered(charge, ahead, before, at);
         let ends_at = lot.until();
         drop(lot);
         if ends_at != ended_at {

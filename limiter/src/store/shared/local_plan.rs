@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use super::codec;
+use super::ask::Ask;
+use super::leased::{self, Bans, LeaseLength, Return, Spending};
+use super::write_back::{self, Delta, Taken};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
-use crate::store::leased::{self, Bans, LeaseLength, Return, Spending};
-use crate::store::write_back::{self, Delta, Taken};
 use crate::store::{Answer, Charge, Source};
 use crate::time::{Span, Timestamp};
 
@@ -32,9 +32,9 @@ const MAX_DELTAS: usize = 64;
 
 /// Which way one charge goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::store) enum Way {
     /// The store must be asked.
-    Ask(codec::Ask),
+    Ask(Ask),
     /// It was spent of what was leased, at this time.
     Spent(Verdict, Timestamp),
     /// It was counted here, at this time, and the store is told later.
@@ -44,11 +44,11 @@ pub(super) enum Way {
 }
 
 /// Which way each charge of a request goes, in their order.
-pub(super) type Plan = SmallVec<[Way; 4]>;
+pub(in crate::store) type Plan = SmallVec<[Way; 4]>;
 
 /// What one node decides without the store.
 #[derive(Debug)]
-pub(super) struct Here {
+pub(in crate::store) struct Here {
     parts: Box<[Part]>,
     /// How far the store's clock is ahead of this node's, in microseconds.
     ahead_us: AtomicI64,
@@ -71,14 +71,14 @@ struct Books {
 
 /// What the store is to be told.
 #[derive(Debug, Default)]
-pub(super) struct Due {
-    pub(super) returns: Vec<Return>,
-    pub(super) deltas: Vec<Delta>,
+pub(in crate::store) struct Due {
+    pub(in crate::store) returns: Vec<Return>,
+    pub(in crate::store) deltas: Vec<Delta>,
 }
 
 /// What became of what the store was told.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Told<'s> {
+pub(in crate::store) enum Told<'s> {
     /// It counted it, in this state, at this time.
     Counted(Option<&'s State>, Timestamp),
     /// It certainly did not.
@@ -112,7 +112,7 @@ impl Part {
 
 impl Here {
     /// What was counted here may wait for `interval`; leases last for `length`.
-    pub(super) fn new(interval: Span, length: LeaseLength) -> Self {
+    pub(in crate::store) fn new(interval: Span, length: LeaseLength) -> Self {
         let most = MAX_KEYS / PARTS;
         let part = |_| Part {
             books: Mutex::new(Books {
@@ -133,13 +133,13 @@ impl Here {
     }
 
     /// A worker knows how far the store's clock is ahead.
-    pub(super) fn set_clock(&self, here: Timestamp, there: Timestamp) {
+    pub(in crate::store) fn set_clock(&self, here: Timestamp, there: Timestamp) {
         let us = |time: Timestamp| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         self.ahead_us.store(us(there).saturating_sub(us(here)), Ordering::Relaxed);
     }
 
     /// The store's time, for a worker that has not heard it yet.
-    pub(super) fn time_there(&self, now: Timestamp) -> Timestamp {
+    pub(in crate::store) fn time_there(&self, now: Timestamp) -> Timestamp {
         let us = now.as_micros().saturating_add_signed(self.ahead_us.load(Ordering::Relaxed));
         Timestamp::from_micros(us)
     }
@@ -147,12 +147,17 @@ impl Here {
     /// Which way the charges go on one of so many nodes. What is spent or counted
     /// here is so already. `now` is the store's time, as it is wherever it is asked
     /// for in here.
-    pub(super) fn plan(&self, charges: &[Charge<'_>], nodes: u64, now: Timestamp) -> Plan {
+    pub(in crate::store) fn plan(
+        &self,
+        charges: &[Charge<'_>],
+        nodes: u64,
+        now: Timestamp,
+    ) -> Plan {
         charges.iter().map(|charge| self.way(charge, nodes, now)).collect()
     }
 
     fn way(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Way {
-        let take = Way::Ask(codec::Ask::Take(charge.cost));
+        let take = Way::Ask(Ask::Take(charge.cost));
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
@@ -163,7 +168,7 @@ impl Here {
                 match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
                     Spending::Spent(verdict) => Way::Spent(verdict, now),
                     Spending::Held(verdict) => Way::Known(verdict),
-                    Spending::Ask(ask) => Way::Ask(lease(charge, ask)),
+                    Spending::Ask(ahead) => Way::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
             (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
@@ -180,7 +185,7 @@ impl Here {
 
     /// Withdraws what was planned for a request that is refused: what is said of
     /// it, unless the store was asked, and what the store must do for it.
-    pub(super) fn withdraw(
+    pub(in crate::store) fn withdraw(
         &self,
         charge: &Charge<'_>,
         way: Way,
@@ -202,7 +207,7 @@ impl Here {
     }
 
     /// Takes note of a ban, if `op` imposes one.
-    pub(super) fn imposes(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+    pub(in crate::store) fn imposes(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         if matches!(charge.algorithm, Algorithm::Ban(_))
             && charge.consistency.mode != StoreMode::Exact
         {
@@ -212,7 +217,7 @@ impl Here {
 
     /// Corrects what was counted, as far as it is known here. Returns what the
     /// store must correct.
-    pub(super) fn correct(
+    pub(in crate::store) fn correct(
         &self,
         charge: &Charge<'_>,
         op: Op,
@@ -241,10 +246,10 @@ impl Here {
     /// its state was `before`, and it has counted the charge or not. Of a lease that
     /// it would have given, had no other charge stopped the request (`is_stopped`),
     /// nothing is noted. Returns what is to be told instead of the store's verdict.
-    pub(super) fn asked(
+    pub(in crate::store) fn asked(
         &self,
         charge: &Charge<'_>,
-        ask: codec::Ask,
+        ask: Ask,
         before: Option<&State>,
         (is_counted, is_stopped): (bool, bool),
         at: Timestamp,
@@ -256,9 +261,8 @@ impl Here {
                 part.books.lock().bans.learn(charge, before, at);
                 None
             }
-            (_, _, codec::Ask::Lease(codec::Lease { extra, reserve, share, .. })) => {
-                let ask = leased::Ask { extra, reserve, share_1024: share };
-                let note = || part.with(|books| books.leases.answered(charge, ask, before, at));
+            (_, _, Ask::Lease { ahead, .. }) => {
+                let note = || part.with(|books| books.leases.answered(charge, ahead, before, at));
                 (!is_stopped).then(note)
             }
             (StoreMode::WriteBack, algorithm, _) if write_back::Ledger::counts(algorithm) => {
@@ -271,7 +275,12 @@ impl Here {
 
     /// Takes note of what this node has admitted of a request because the store did
     /// not say anything. It is told of that when it is back.
-    pub(super) fn foresee(&self, charges: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
+    pub(in crate::store) fn foresee(
+        &self,
+        charges: &[Charge<'_>],
+        answers: &[Answer],
+        now: Timestamp,
+    ) {
         for (charge, answer) in charges.iter().zip(answers) {
             let is_later = charge.consistency.mode == StoreMode::WriteBack;
             if is_later && answer.source == Source::Local && answer.verdict.admitted {
@@ -281,7 +290,7 @@ impl Here {
     }
 
     /// What the store is to be told now of all keys.
-    pub(super) fn due(&self, now: Timestamp) -> Due {
+    pub(in crate::store) fn due(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
         for part in self.parts.iter().filter(|part| part.is_due(now)) {
             part.due(now, &mut due);
@@ -290,7 +299,7 @@ impl Here {
     }
 
     /// What the store is to be told now of these keys, and of some others.
-    pub(super) fn due_of(&self, charges: &[Charge<'_>], now: Timestamp) -> Due {
+    pub(in crate::store) fn due_of(&self, charges: &[Charge<'_>], now: Timestamp) -> Due {
         let mut due = Due::default();
         for charge in charges.iter().filter(|it| it.consistency.mode != StoreMode::Exact) {
             let part = self.part(charge.key);
@@ -304,7 +313,7 @@ impl Here {
     /// What became of what the store was told. A delta that is in doubt is
     /// returned: should it be known later what became of it, that is to be told
     /// likewise, and settles the account.
-    pub(super) fn told(
+    pub(in crate::store) fn told(
         &self,
         mut delta: Delta,
         outcome: Told<'_>,
@@ -327,7 +336,7 @@ impl Here {
     }
 
     /// Units that the accounts have lost, and forgotten, since the node has started.
-    pub(super) fn losses(&self) -> [u64; 2] {
+    pub(in crate::store) fn losses(&self) -> [u64; 2] {
         let part = |part: &Part| {
             let books = part.books.lock();
             [books.accounts.lost_units(), books.accounts.forgotten_units()]
@@ -338,7 +347,7 @@ impl Here {
 
     /// All that the store should know before a worker ends. Other workers may go
     /// on, and do the same.
-    pub(super) fn close(&self, now: Timestamp) -> Due {
+    pub(in crate::store) fn close(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
         for part in &self.parts {
             part.with(|books| {
@@ -352,7 +361,7 @@ impl Here {
 
 impl Way {
     /// Whether the request is refused for it without asking the store.
-    pub(super) const fn refuses(self) -> bool {
+    pub(in crate::store) const fn refuses(self) -> bool {
         match self {
             Self::Ask(_) => false,
             Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
@@ -362,7 +371,7 @@ impl Way {
     }
 
     /// What is said of it if the request is admitted, unless the store was asked.
-    pub(super) fn answer(self) -> Option<Answer> {
+    pub(in crate::store) fn answer(self) -> Option<Answer> {
         match self {
             Self::Ask(_) => None,
             Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
@@ -370,15 +379,4 @@ impl Way {
             }
         }
     }
-}
-
-/// A charge for which the store was not asked, because another one refuses the request.
-pub(super) fn unasked(charge: &Charge<'_>, now: Timestamp) -> Answer {
-    let (_, verdict) = charge.algorithm.apply(None, Op::Peek, now);
-    Answer { verdict: Verdict { admitted: true, ..verdict }, source: Source::Unasked }
-}
-
-fn lease(charge: &Charge<'_>, ask: leased::Ask) -> codec::Ask {
-    let leased::Ask { extra, reserve, share_1024 } = ask;
-    codec::Ask::Lease(codec::Lease { cost: charge.cost, extra, reserve, share: share_1024 })
 }

@@ -37,6 +37,6 @@ mod lot;
 mod tests;
 
 pub use bans::Bans;
-pub use ledger::{Ledger, Spending};
+pub use ledger::Ledger;
 pub use length::LeaseLength;
-pub use lot::{Ask, Return};
+pub use lot::{Return, Spending};

@@ -27,7 +27,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use self::debts::Debts;
-pub(super) use self::debts::{Debt, Standing};
+pub(in crate::store) use self::debts::{Debt, Standing};
 use self::known::Known;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
@@ -41,7 +41,7 @@ const RETRY: Span = Span::SECOND;
 
 /// Judges while the store is away. Shared by all workers.
 #[derive(Debug)]
-pub(super) struct Fallback {
+pub(in crate::store) struct Fallback {
     /// What this node has admitted of its shares. Beside it, under keys of their
     /// own, what the store has said last of counters that were used up.
     memory: Arc<MemoryStore>,
@@ -51,20 +51,20 @@ pub(super) struct Fallback {
 
 /// A charge that the store has not judged.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unjudged<'a> {
-    pub(super) charge: Charge<'a>,
+pub(in crate::store) struct Unjudged<'a> {
+    pub(in crate::store) charge: Charge<'a>,
     /// The store may have counted it all the same.
-    pub(super) is_doubtful: bool,
+    pub(in crate::store) is_doubtful: bool,
 }
 
 impl Fallback {
-    pub(super) fn new(memory: Arc<MemoryStore>) -> Self {
+    pub(in crate::store) fn new(memory: Arc<MemoryStore>) -> Self {
         Self { memory, known: Known::default(), debts: Mutex::default() }
     }
 
     /// Judges charges of which the store has told nothing, on one of `nodes`.
     /// Nothing is counted if `refused` says that the request is refused anyway.
-    pub(super) fn judge(
+    pub(in crate::store) fn judge(
         &self,
         charges: &[Unjudged<'_>],
         refused: bool,
@@ -137,7 +137,12 @@ impl Fallback {
     }
 
     /// Corrects what was counted here.
-    pub(super) fn correct(&self, correction: &Correction<'_>, nodes: u64, now: Timestamp) {
+    pub(in crate::store) fn correct(
+        &self,
+        correction: &Correction<'_>,
+        nodes: u64,
+        now: Timestamp,
+    ) {
         let Correction { ref charge, op, .. } = *correction;
         self.change(charge, op, nodes, now);
         match op {
@@ -156,21 +161,27 @@ impl Fallback {
 
     /// The store could not be told of units that a request has cost beyond what
     /// it had counted: they count here, and it is told of them later.
-    pub(super) fn settle(&self, charge: &Charge<'_>, units: u64, nodes: u64, now: Timestamp) {
+    pub(in crate::store) fn settle(
+        &self,
+        charge: &Charge<'_>,
+        units: u64,
+        nodes: u64,
+        now: Timestamp,
+    ) {
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         self.change(charge, op, nodes, now);
         self.debts.lock().add(charge.key, charge.algorithm, units, now);
     }
 
     /// The store is to be told of units that were admitted, and count here already.
-    pub(super) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
+    pub(in crate::store) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
         if consumes(charge.algorithm) {
             self.debts.lock().add(charge.key, charge.algorithm, units, now);
         }
     }
 
     /// A charge that was admitted here at `taken` turns out to be counted by the store.
-    pub(super) fn counted_there(
+    pub(in crate::store) fn counted_there(
         &self,
         charge: &Charge<'_>,
         taken: Timestamp,
@@ -205,7 +216,7 @@ impl Fallback {
     /// The store has said in what state a counter is. Where the counter has no room
     /// for another request of this `cost`, or had none when the store last said so,
     /// it is remembered.
-    pub(super) fn learn(
+    pub(in crate::store) fn learn(
         &self,
         key: Key,
         algorithm: &Algorithm,
@@ -230,7 +241,13 @@ impl Fallback {
 
     /// The store takes units of a counter away: what it has said of it last is
     /// corrected, or forgotten.
-    pub(super) fn take_away(&self, key: Key, algorithm: &Algorithm, ask: Ask, now: Timestamp) {
+    pub(in crate::store) fn take_away(
+        &self,
+        key: Key,
+        algorithm: &Algorithm,
+        ask: Ask,
+        now: Timestamp,
+    ) {
         let op = match ask {
             Ask::Give { cost, taken } => Op::Give { cost, taken },
             Ask::Cancel { cost, taken } => Op::Cancel { cost, taken },
@@ -248,7 +265,7 @@ impl Fallback {
 
     /// Whether it may be known what the store has said last of any counter of this
     /// principal. It takes no lock.
-    pub(super) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
+    pub(in crate::store) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
         self.known.may_be(key, now)
     }
 
@@ -260,7 +277,7 @@ impl Fallback {
     /// Up to `most` debts of which the store can be told, as `standing` says of
     /// their keys. Of each it must be said what became of it: [`Self::settled`] or
     /// [`Self::not_counted`].
-    pub(super) fn owed(
+    pub(in crate::store) fn owed(
         &self,
         most: usize,
         now: Timestamp,
@@ -270,12 +287,12 @@ impl Fallback {
     }
 
     /// The store has counted a debt, or nobody can know whether it has.
-    pub(super) fn settled(&self, debt: Debt) {
+    pub(in crate::store) fn settled(&self, debt: Debt) {
         self.debts.lock().settled(debt);
     }
 
     /// The store has certainly not counted a debt: it is told again.
-    pub(super) fn not_counted(&self, debt: Debt, now: Timestamp) {
+    pub(in crate::store) fn not_counted(&self, debt: Debt, now: Timestamp) {
         self.debts.lock().not_counted(debt, now);
     }
 }
@@ -288,7 +305,7 @@ const fn last_known(key: Key) -> Key {
 /// Whether what is admitted stays counted. What is in flight ends with its request,
 /// which knows who judged it; and the question whether a client is banned consumes
 /// nothing.
-pub(super) const fn consumes(algorithm: &Algorithm) -> bool {
+pub(in crate::store) const fn consumes(algorithm: &Algorithm) -> bool {
     !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_))
 }
 

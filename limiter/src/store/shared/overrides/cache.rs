@@ -16,7 +16,7 @@ const MAX_AGE: Span = Span::from_secs(60);
 
 /// What is remembered.
 #[derive(Debug)]
-pub(super) struct Cache(unsync::Cache<Key, Known>);
+pub(in crate::store) struct Cache(unsync::Cache<Key, Known>);
 
 /// What was said of one key.
 #[derive(Clone, Copy, Debug)]
@@ -27,14 +27,14 @@ struct Known {
 
 /// When something was asked for, and the mark of its part by then.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) mark: u64,
-    pub(super) at: Timestamp,
+pub(in crate::store) struct Asked {
+    pub(in crate::store) mark: u64,
+    pub(in crate::store) at: Timestamp,
 }
 
 /// What is known of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(in crate::store) enum Found {
     /// All that there is.
     Fresh,
     /// What it was, or nothing.
@@ -43,12 +43,12 @@ pub(super) enum Found {
 
 impl Cache {
     /// One that remembers up to `max_keys` keys.
-    pub(super) fn new(max_keys: usize) -> Self {
+    pub(in crate::store) fn new(max_keys: usize) -> Self {
         Self(unsync::Cache::new(max_keys))
     }
 
     /// Whether what is remembered of a key can be gone by at `now`.
-    pub(super) fn find(&self, key: &Key, marks: &Marks, now: Timestamp) -> Found {
+    pub(in crate::store) fn find(&self, key: &Key, marks: &Marks, now: Timestamp) -> Found {
         let Some(Known { asked, .. }) = self.0.get(key) else { return Found::Stale };
         let news = asked.at.max(marks.heard());
         // A clock that was set back makes all stale that was asked for before.
@@ -60,18 +60,18 @@ impl Cache {
     }
 
     /// What was last said of a key.
-    pub(super) fn last_known(&self, key: &Key) -> Option<Override> {
+    pub(in crate::store) fn last_known(&self, key: &Key) -> Option<Override> {
         self.0.peek(key)?.said
     }
 
     /// Remembers what is said of a key.
-    pub(super) fn learn(&mut self, key: Key, said: Option<Override>, asked: Asked) {
+    pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: Asked) {
         self.0.insert(key, Known { said, asked });
     }
 
     /// How many keys are remembered.
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store) fn len(&self) -> usize {
         self.0.len()
     }
 }

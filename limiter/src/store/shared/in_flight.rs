@@ -40,7 +40,7 @@ type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 /// What one worker holds in flight. It is bounded by the requests that it has
 /// under way.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(in crate::store) struct Held {
     counters: HashMap<Key, Holding, Hashing>,
     renewed: Timestamp,
     /// Whether any of the counters is in doubt.
@@ -72,18 +72,18 @@ struct Holding {
 
 /// What the store is told to count for this worker, in place of what it does.
 #[derive(Debug)]
-pub(super) struct Renewal {
-    pub(super) key: Key,
-    pub(super) algorithm: Algorithm,
-    pub(super) units: u64,
+pub(in crate::store) struct Renewal {
+    pub(in crate::store) key: Key,
+    pub(in crate::store) algorithm: Algorithm,
+    pub(in crate::store) units: u64,
     /// Units that it was asked for beside them. It knows how many of them it counts.
-    pub(super) asked: u64,
+    pub(in crate::store) asked: u64,
 }
 
 /// Charges that the store was asked for, until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Awaited<'h> {
+pub(in crate::store) struct Awaited<'h> {
     held: &'h RefCell<Held>,
     charges: SmallVec<[(Key, u64); 1]>,
 }
@@ -99,7 +99,7 @@ impl Drop for Awaited<'_> {
 
 impl Held {
     /// The store is asked for these charges.
-    pub(super) fn ask<'h, 'a: 'c, 'c>(
+    pub(in crate::store) fn ask<'h, 'a: 'c, 'c>(
         held: &'h RefCell<Self>,
         charges: impl Iterator<Item = &'c Charge<'a>>,
     ) -> Awaited<'h> {
@@ -113,7 +113,7 @@ impl Held {
 
     /// The store was asked at `now`, and has admitted this charge. After that as
     /// many units as `room` fit.
-    pub(super) fn take(&mut self, charge: &Charge<'_>, room: u64, now: Timestamp) {
+    pub(in crate::store) fn take(&mut self, charge: &Charge<'_>, room: u64, now: Timestamp) {
         if is_in_flight(charge) {
             let holding = self.holding(charge);
             holding.units += charge.cost;
@@ -122,13 +122,13 @@ impl Held {
     }
 
     /// The store was told at `now` what is held, and says that so many units fit.
-    pub(super) fn hear(&mut self, key: Key, room: u64, now: Timestamp) {
+    pub(in crate::store) fn hear(&mut self, key: Key, room: u64, now: Timestamp) {
         self.change(key, |holding| holding.heard = (room, now));
     }
 
     /// Takes kept units for all of these charges, if there are enough of each. The
     /// verdicts are those that the store would give, if others changed nothing.
-    pub(super) fn spend<'a: 'c, 'c>(
+    pub(in crate::store) fn spend<'a: 'c, 'c>(
         &mut self,
         charges: impl Iterator<Item = &'c Charge<'a>> + Clone,
         now: Timestamp,
@@ -154,7 +154,7 @@ impl Held {
 
     /// Kept units of which no request had need since the last look, and those that
     /// must not be kept any more. They are given back.
-    pub(super) fn unneeded(&mut self, now: Timestamp) -> Vec<Renewal> {
+    pub(in crate::store) fn unneeded(&mut self, now: Timestamp) -> Vec<Renewal> {
         let mut unneeded = Vec::new();
         if !mem::take(&mut self.keeps) {
             return unneeded;
@@ -179,7 +179,7 @@ impl Held {
 
     /// The store may have counted units under this key of which it did not tell:
     /// soon it is told how many are held.
-    pub(super) fn doubt(&mut self, key: Key, algorithm: &Algorithm) {
+    pub(in crate::store) fn doubt(&mut self, key: Key, algorithm: &Algorithm) {
         let holding = self.entry(key, algorithm);
         (holding.is_doubtful, holding.is_told) = (true, false);
         self.doubts = true;
@@ -187,7 +187,7 @@ impl Held {
 
     /// A request has ended with so many units. Returns how many of them the store is
     /// to be given back: all or nothing.
-    pub(super) fn give(&mut self, key: Key, units: u64, now: Timestamp) -> u64 {
+    pub(in crate::store) fn give(&mut self, key: Key, units: u64, now: Timestamp) -> u64 {
         let mut given = units;
         self.change(key, |holding| {
             if holding.units >= units && holding.keeps(now) {
@@ -201,7 +201,7 @@ impl Held {
     }
 
     /// All that is held, which from now on is not.
-    pub(super) fn release(&mut self) -> Vec<Renewal> {
+    pub(in crate::store) fn release(&mut self) -> Vec<Renewal> {
         let all = mem::take(&mut self.counters).into_iter();
         all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0, asked: 0 }).collect()
     }
@@ -209,7 +209,7 @@ impl Held {
     /// What the store is told if it is time to, and at once where it is in doubt. Where
     /// units are being asked for meanwhile, a doubt is over only when it has been told
     /// without them.
-    pub(super) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
+    pub(in crate::store) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
         // A clock that was set back must not put it off.
         let is_time = now < self.renewed || now.since(self.renewed) >= RENEWAL;
         if !is_time && !self.doubts {
@@ -283,12 +283,12 @@ impl Holding {
 }
 
 /// Whether units of ended requests may be kept for the next ones.
-pub(super) fn may_keep(algorithm: &Algorithm) -> bool {
+pub(in crate::store) fn may_keep(algorithm: &Algorithm) -> bool {
     matches!(algorithm, Algorithm::Concurrency(_)) && algorithm.limit() >= LEAST_LIMIT
 }
 
 /// Whether the charge holds units until its request has ended.
-pub(super) fn is_in_flight(charge: &Charge<'_>) -> bool {
+pub(in crate::store) fn is_in_flight(charge: &Charge<'_>) -> bool {
     matches!(charge.algorithm, Algorithm::Concurrency(_)) && charge.cost > 0
 }
 

@@ -27,9 +27,8 @@ use quick_cache::Weighter;
 use quick_cache::unsync::Cache;
 use smallvec::SmallVec;
 
-use super::clock::StoreClock;
-use super::here::unasked;
 use super::invalidation::MAX_AGE;
+use super::store_clock::StoreClock;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::{Answer, Charge};
@@ -137,7 +136,7 @@ impl DenyCache {
     /// Learns the states after a decision of the store, in one place or several.
     /// Worth their room are those of a request that would now be refused; what is
     /// known already is brought up to date.
-    pub(super) fn learn_all<'c, 'a: 'c>(&mut self, found: SmallVec<[Found<'c, 'a>; 4]>) {
+    pub(in crate::store) fn learn_all<'c, 'a: 'c>(&mut self, found: SmallVec<[Found<'c, 'a>; 4]>) {
         let (mut stopped, mut counted) = (false, false);
         for (charge, state, clock) in &found {
             let take = Op::Take(charge.cost);
@@ -166,7 +165,7 @@ impl DenyCache {
 }
 
 /// A charge, the state of its counter, and when the store had it.
-pub(super) type Found<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
+pub(in crate::store) type Found<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
 
 impl Seen {
     /// It must be refused by the latest time that it may be in the store. The
@@ -190,7 +189,7 @@ impl Seen {
     fn told(&self, charge: &Charge<'_>, verdict: Verdict, now: Timestamp) -> Answer {
         match now.since(self.clock.asked()) < TOLD_FOR {
             true => Answer::of_store(verdict),
-            false => unasked(charge, now),
+            false => Answer::unasked(charge, now),
         }
     }
 }

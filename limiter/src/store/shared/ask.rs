@@ -1,4 +1,4 @@
-//! What is asked of counters in Redis.
+//! What a store is asked for its counters.
 
 use std::cmp::Ordering;
 
@@ -26,10 +26,15 @@ pub enum Ask {
     Peek,
     /// See [`Op::Take`].
     Take(u64),
-    /// Take more than is needed now, to spend it without asking. Sliding and
-    /// fixed windows, sub-windows and token buckets can be leased. With no cost and
-    /// a share of 1024 as many units are counted as fit, also in a log.
-    Lease(Lease),
+    /// Take a cost, and if it fits more units ahead, to spend them without asking.
+    /// Sliding and fixed windows, sub-windows and token buckets can be leased. With no
+    /// cost and a share of 1024 as many units are counted as fit, also in a log.
+    Lease {
+        /// The units that must fit.
+        cost: u64,
+        /// The units beside them.
+        ahead: Ahead,
+    },
     /// See [`Op::Give`].
     Give {
         /// The units to give back.
@@ -67,30 +72,33 @@ pub enum Ask {
 impl Ask {
     /// Whether it takes units away that were counted, so that what was refused
     /// before may be admitted.
-    pub(super) const fn takes_away(self) -> bool {
+    pub(in crate::store) const fn takes_away(self) -> bool {
         matches!(self, Self::Give { .. } | Self::Cancel { .. } | Self::Reset | Self::ResetAll)
     }
 }
 
-/// A take of `cost`, and if that fits of up to `extra` units beside it:
-/// `(room − cost − reserve) · share / 1024` of them, rounded down.
+/// The units that a call takes ahead, beside a cost that fits:
+/// `(free − reserve) · share / 1024` of them, rounded down and `extra` at most, where
+/// `free` units are left after the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// The units that must fit.
-    pub cost: u64,
-    /// The most units beside them.
+pub struct Ahead {
+    /// The most units beside the cost.
     pub extra: u64,
-    /// The units that are left for others in any case.
+    /// The units that stay free for other nodes in any case.
     pub reserve: u64,
-    /// How large a part of the rest is taken, in 1024ths; at most 1024.
-    pub share: u16,
+    /// The part of the rest that is taken, in 1024ths; at most 1024.
+    pub share_1024: u16,
 }
 
-impl Lease {
-    /// How many units are taken beside the cost where `room` units fit.
-    pub fn extra_of(self, room: u64) -> u64 {
-        let free = room.saturating_sub(self.cost).saturating_sub(self.reserve);
-        let share = u128::from(free) * u128::from(self.share.min(1024)) / 1024;
+impl Ahead {
+    /// No units beside the cost.
+    pub const NOTHING: Self = Self { extra: 0, reserve: 0, share_1024: 0 };
+
+    /// How many units are taken beside a cost that fits, if `free` units are left
+    /// after it.
+    pub fn granted(&self, free: u64) -> u64 {
+        let free = u128::from(free.saturating_sub(self.reserve));
+        let share = free * u128::from(self.share_1024.min(1024)) / 1024;
         u64::try_from(share).unwrap_or(u64::MAX).min(self.extra)
     }
 }
@@ -113,22 +121,5 @@ impl<'a> Asked<'a> {
             },
         };
         Some(Self { key, algorithm, ask, binding: false })
-    }
-}
-
-/// The largest limit of a log that lies among the other states of its principal.
-/// What it holds has about 100 bytes. A longer one has a key of its own.
-const SHORT_LOG: u64 = 16;
-
-/// Whether a counter lies in a key of its own, beside the bucket.
-pub(super) fn lies_apart(algorithm: &Algorithm) -> bool {
-    matches!(algorithm, Algorithm::SlidingLog(_)) && algorithm.limit() > SHORT_LOG
-}
-
-impl Asked<'_> {
-    /// Whether both lie in one field.
-    pub(super) fn lies_with(&self, other: &Self) -> bool {
-        self.key.principal == other.key.principal
-            && lies_apart(self.algorithm) == lies_apart(other.algorithm)
     }
 }

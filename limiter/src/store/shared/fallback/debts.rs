@@ -29,7 +29,7 @@ const PARTS_OF_A_LOG: u32 = 60;
 
 /// Whether a counter's server can be told of a debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store::redis) enum Standing {
+pub(in crate::store) enum Standing {
     /// It is away.
     Away,
     /// It is back, and has not answered a decision yet: it is told of one debt, and of
@@ -42,12 +42,12 @@ pub(in crate::store::redis) enum Standing {
 /// What the store is told of one counter.
 #[derive(Debug)]
 #[must_use = "of each debt that is taken it must be said what became of it"]
-pub(in crate::store::redis) struct Debt {
-    pub(in crate::store::redis) key: Key,
+pub(in crate::store) struct Debt {
+    pub(in crate::store) key: Key,
     /// How the counter counts. A ban lasts for what is left of it.
-    pub(in crate::store::redis) algorithm: Algorithm,
+    pub(in crate::store) algorithm: Algorithm,
     /// The units that the store must count.
-    pub(in crate::store::redis) units: u64,
+    pub(in crate::store) units: u64,
     /// The debt itself, if it has to be told once more.
     owing: Owing,
 }

@@ -77,13 +77,13 @@ impl Marks {
 
     /// Whether the part in which a key is was changed so long ago that replicas
     /// know of it, if they follow their masters at all.
-    pub(super) fn has_settled(&self, key: &Key, now: Timestamp) -> bool {
+    pub(in crate::store) fn has_settled(&self, key: &Key, now: Timestamp) -> bool {
         let changed_us = self.changed_us[part(key)].load(Ordering::Relaxed);
         now.since(Timestamp::from_micros(changed_us)) >= SETTLED_AFTER
     }
 
     /// The mark of the part in which a key is.
-    pub(super) fn of(&self, key: &Key) -> u64 {
+    pub(in crate::store) fn of(&self, key: &Key) -> u64 {
         self.parts[part(key)].load(Ordering::Acquire)
     }
 }

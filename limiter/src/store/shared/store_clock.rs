@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 
 /// The store's clock against our own, as of the last answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct StoreClock {
+pub(in crate::store) struct StoreClock {
     store: Timestamp,
     asked: Timestamp,
     answered: Timestamp,
@@ -18,22 +18,26 @@ pub(super) struct StoreClock {
 
 impl StoreClock {
     /// The store said `store` to what was asked and answered at these times of ours.
-    pub(super) const fn new(store: Timestamp, asked: Timestamp, answered: Timestamp) -> Self {
+    pub(in crate::store) const fn new(
+        store: Timestamp,
+        asked: Timestamp,
+        answered: Timestamp,
+    ) -> Self {
         Self { store, asked, answered }
     }
 
     /// What the store said.
-    pub(super) const fn store(self) -> Timestamp {
+    pub(in crate::store) const fn store(self) -> Timestamp {
         self.store
     }
 
     /// When it was asked, by our clock.
-    pub(super) const fn asked(self) -> Timestamp {
+    pub(in crate::store) const fn asked(self) -> Timestamp {
         self.asked
     }
 
     /// The earliest and the latest that it may be there while it is `now` here.
-    pub(super) fn bounds(self, now: Timestamp) -> (Timestamp, Timestamp) {
+    pub(in crate::store) fn bounds(self, now: Timestamp) -> (Timestamp, Timestamp) {
         let then = |ours: Timestamp| self.store.plus(now.since(ours));
         (then(self.answered), then(self.asked))
     }

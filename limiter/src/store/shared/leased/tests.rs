@@ -16,6 +16,7 @@ use crate::algorithm::{
 use crate::consistency::Consistency;
 use crate::digest::{Counter, Key, Principal};
 use crate::store::Charge;
+use crate::store::shared::Ahead;
 use crate::time::{Span, Timestamp};
 
 const LENGTH: LeaseLength = LeaseLength { share_percent: 2, longest: Span::from_secs(10) };
@@ -51,7 +52,7 @@ impl Central {
         self.take_back(node.returns(now), now);
         match node.spend(charge, now) {
             Spending::Spent(verdict) | Spending::Held(verdict) => verdict,
-            Spending::Ask(ask) => self.lend(node, charge, ask, now),
+            Spending::Ask(ahead) => self.lend(node, charge, ahead, now),
         }
     }
 
@@ -59,7 +60,7 @@ impl Central {
         &mut self,
         node: &mut Ledger,
         charge: &Charge<'_>,
-        ask: Ask,
+        ahead: Ahead,
         now: Timestamp,
     ) -> Verdict {
         self.calls += 1;
@@ -67,11 +68,11 @@ impl Central {
         let take = |cost| charge.algorithm.apply(before.as_ref(), Op::Take(cost), now);
         let exactly = take(charge.cost).1;
         if exactly.admitted {
-            let units = charge.cost + ask.granted(exactly.remaining);
+            let units = charge.cost + ahead.granted(exactly.remaining);
             self.states.extend(take(units).0.map(|next| (charge.key, next)));
             self.taken += units;
         }
-        node.answered(charge, ask, before.as_ref(), now)
+        node.answered(charge, ahead, before.as_ref(), now)
     }
 
     fn take_back(&mut self, returns: Vec<Return>, now: Timestamp) {
@@ -240,9 +241,9 @@ fn what_was_not_spent_goes_back_when_the_lease_ends() {
 
 #[test]
 fn near_the_limit_nothing_is_taken_ahead() {
-    let ask = Ask { extra: 100, reserve: 200, share_1024: 512 };
+    let ahead = Ahead { extra: 100, reserve: 200, share_1024: 512 };
     for (free, granted) in [(0, 0), (199, 0), (200, 0), (203, 1), (300, 50), (900, 100)] {
-        assert_eq!(ask.granted(free), granted);
+        assert_eq!(ahead.granted(free), granted);
     }
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
@@ -262,7 +263,7 @@ fn one_call_that_takes_ahead_is_under_way_at_a_time() {
     store.request(&mut node, &charge, START);
     let Spending::Ask(first) = node.spend(&charge, later) else { panic!("nothing is leased") };
     assert!(first.extra > 0);
-    assert_eq!(node.spend(&charge, later), Spending::Ask(Ask::NOTHING_AHEAD));
+    assert_eq!(node.spend(&charge, later), Spending::Ask(Ahead::NOTHING));
     // An answer that never comes is not waited for longer than its lease.
     let Spending::Ask(again) = node.spend(&charge, later.plus(Span::from_millis(200))) else {
         panic!("nothing is leased")
@@ -303,7 +304,7 @@ fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
         store.request(&mut node, &charge(2, &high, 1), now);
     }
     assert!(store.taken > 100, "two requests in a millisecond look like many");
-    assert_eq!(node.spend(&charge(2, &low, 1), soon), Spending::Ask(Ask::NOTHING_AHEAD));
+    assert_eq!(node.spend(&charge(2, &low, 1), soon), Spending::Ask(Ahead::NOTHING));
     let back = node.returns(soon);
     assert_eq!(back.len(), 1, "it was lowered: what is left goes back at once");
     assert_eq!(back[0].units, store.taken - 2);

@@ -1,0 +1,50 @@
+//! One step on one counter in its shard.
+
+use super::shard::{Place, Record, Shard, Slot};
+use super::weight::Weight;
+use crate::algorithm::{Op, Retry, State, Verdict};
+use crate::store::Charge;
+use crate::time::{Span, Timestamp};
+
+/// An admission of which nothing was counted, by what remains without it.
+pub(super) fn unspent(before: Verdict) -> Verdict {
+    Verdict { admitted: true, retry: Retry::Now, ..before }
+}
+
+/// The next state of a counter and the verdict on `op`.
+pub(super) fn judge(
+    shard: &Shard,
+    place: &Place,
+    slot: Option<Slot>,
+    charge: &Charge<'_>,
+    op: Op,
+    now: Timestamp,
+) -> (Option<State>, Verdict) {
+    let state = shard.state(place, slot);
+    let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
+    if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
+        // What could not be remembered could not be bounded.
+        let retry = Retry::After(Span::SECOND);
+        return (None, Verdict { admitted: false, remaining: 0, retry, ..verdict });
+    }
+    (next, verdict)
+}
+
+/// Stores the next state of a counter, if there is one.
+pub(super) fn keep(
+    shard: &mut Shard,
+    place: &Place,
+    slot: Option<Slot>,
+    charge: &Charge<'_>,
+    next: Option<State>,
+    verdict: &Verdict,
+    now: Timestamp,
+) {
+    let Some(state) = next else { return };
+    let expires_at = charge.algorithm.expires_at(&state);
+    let capacity = charge.algorithm.capacity();
+    let used = capacity.saturating_sub(verdict.remaining);
+    let weight = Weight::new(charge.algorithm, used, capacity, expires_at.since(now));
+    let record = Record { state, expires_at, weight };
+    shard.put(place, slot, record, now);
+}
