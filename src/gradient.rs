@@ -27,14 +27,14 @@ const LONGEST: Span = Span::from_secs(3600);
 
 /// A short and a long average of an upstream's latencies.
 #[derive(Clone, Debug, Default)]
-pub struct LatencyGradient {
+pub(crate) struct LatencyGradient {
     short: Average,
     long: Average,
 }
 
 impl LatencyGradient {
     /// Learns one latency.
-    pub fn observe(&mut self, latency: Span) {
+    pub(crate) fn observe(&mut self, latency: Span) {
         let us = latency.min(LONGEST).as_micros();
         self.short.observe(us, SHORT);
         self.long.observe(us, LONG);
@@ -46,19 +46,19 @@ impl LatencyGradient {
     }
 
     /// The latency of late; none before the first.
-    pub fn latency(&self) -> Option<Span> {
+    pub(crate) fn latency(&self) -> Option<Span> {
         (self.short.observed > 0).then(|| Span::from_micros(self.short.parts / Average::PARTS))
     }
 
     /// How much of its load the upstream bears: 100 while it is not slowing,
     /// down to 50 if it takes three times as long as it used to.
-    pub fn percent(&self) -> u64 {
+    pub(crate) fn percent(&self) -> u64 {
         let tolerated = self.long.parts.saturating_mul(TOLERATED_PERCENT);
         tolerated.checked_div(self.short.parts).unwrap_or(100).clamp(LEAST_PERCENT, 100)
     }
 
     /// Whether the upstream takes longer of late than it used to.
-    pub fn is_slowing(&self) -> bool {
+    pub(crate) fn is_slowing(&self) -> bool {
         self.percent() < 100
     }
 }

@@ -7,29 +7,29 @@
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|
-//! | 1 | `platform`, [`telemetry`], [`gradient`], [`message`], [`routes`] | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
-//! | 2 | [`server`], [`engine`] | sockets and connections; from a request's view to a decision |
-//! | 3 | [`proxy`] | forwarding |
-//! | 4 | [`snapshot`] | what one request sees |
-//! | 5 | [`gateway`] | the life of a request |
+//! | 1 | `platform`, `telemetry`, `gradient`, `message`, [`routes`] | what needs Linux, with portable forms; logs; whether an upstream slows down; what the gateway itself says; which route a request takes |
+//! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
+//! | 3 | `proxy` | forwarding |
+//! | 4 | `snapshot` | what one request sees |
+//! | 5 | `gateway` | the life of a request |
 //! | 6 | [`config`] | from `gateway.yaml` to settings |
-//! | 7 | [`app`] | build, run, reload, stop |
+//! | 7 | `app` | build, run, reload, stop |
 //! | 8 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.
 
-pub mod app;
+mod app;
 pub mod cli;
 pub mod config;
-pub mod engine;
+mod engine;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
-pub mod gateway;
-pub mod gradient;
-pub mod message;
+mod gateway;
+mod gradient;
+mod message;
 mod platform;
-pub mod proxy;
+mod proxy;
 pub mod routes;
-pub mod server;
-pub mod snapshot;
-pub mod telemetry;
+mod server;
+mod snapshot;
+mod telemetry;

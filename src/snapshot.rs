@@ -14,7 +14,7 @@ use crate::routes::Rules;
 
 /// The configuration that one request uses. All workers share it.
 #[derive(Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     /// The routes with their policies.
     pub rules: Rules,
     /// How the requests of each route are handled, by the route's index.

@@ -9,7 +9,7 @@ use crate::telemetry::Output;
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
-pub enum RunError {
+pub(crate) enum RunError {
     /// A listener cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),

@@ -31,12 +31,12 @@ use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
 use watch::FileWatch;
 
-pub use error::RunError;
+pub(crate) use error::RunError;
 pub(crate) use runtime::local_runtime;
 
 /// The files of a configuration.
 #[derive(Debug)]
-pub struct ConfigFiles {
+pub(crate) struct ConfigFiles {
     /// The file that was loaded.
     pub file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
@@ -49,7 +49,7 @@ pub struct ConfigFiles {
 ///
 /// # Errors
 /// If it cannot start. Later errors are logged, and the gateway continues.
-pub fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
+pub(crate) fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
     telemetry::init(config.telemetry.level, config.telemetry.format);
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;

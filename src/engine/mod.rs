@@ -17,18 +17,18 @@ use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
 
-pub use settlement::Settlement;
+pub(crate) use settlement::Settlement;
 
 /// One worker's limiter and the clock that it goes by.
 #[derive(Clone, Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     limiter: Rc<RateLimiter>,
     clock: Clock,
 }
 
 /// The decision on a request, and what else its view says.
 #[derive(Debug)]
-pub struct Judgement<'r> {
+pub(crate) struct Judgement<'r> {
     /// The route's index.
     pub route: usize,
     /// The client's address.
@@ -41,7 +41,7 @@ pub struct Judgement<'r> {
 
 /// Why a request has no decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Undecidable {
+pub(crate) enum Undecidable {
     /// No route matches.
     #[error("no route matches")]
     NoRoute,
@@ -55,12 +55,12 @@ pub enum Undecidable {
 
 impl Engine {
     /// Decides by this limiter.
-    pub fn new(limiter: RateLimiter, clock: Clock) -> Self {
+    pub(crate) fn new(limiter: RateLimiter, clock: Clock) -> Self {
         Self { limiter: Rc::new(limiter), clock }
     }
 
     /// The clock that decisions go by.
-    pub const fn clock(&self) -> &Clock {
+    pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
     }
 
@@ -70,7 +70,7 @@ impl Engine {
     ///
     /// # Errors
     /// If no route matches, or if the request can be read in two ways.
-    pub async fn judge<'r>(
+    pub(crate) async fn judge<'r>(
         &self,
         rules: &'r Rules,
         request: &RequestView<'_>,
@@ -98,12 +98,12 @@ impl Engine {
     }
 
     /// Does the upkeep of the store, whether requests come or not.
-    pub fn housekeep(&self) {
+    pub(crate) fn housekeep(&self) {
         self.limiter.housekeep(self.clock.now());
     }
 
     /// Ends this worker's part, when its last request has been answered.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }
 }

@@ -14,7 +14,7 @@ use super::Engine;
 /// What an admitted request owes its counters. It is settled when this is
 /// dropped, which happens however the request ends: also when its client goes
 /// before there is any answer.
-pub struct Settlement {
+pub(crate) struct Settlement {
     engine: Engine,
     lease: Lease,
     /// Tells how many bytes of the request's body have come.
@@ -25,7 +25,7 @@ pub struct Settlement {
 
 impl Settlement {
     /// What `lease` says is owed; most requests owe nothing.
-    pub fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
+    pub(crate) fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
         (!lease.is_empty()).then(|| {
             Box::new(Self {
                 engine: engine.clone(),
@@ -40,7 +40,11 @@ impl Settlement {
     /// The request goes to an upstream with these fields; `received` tells how many
     /// bytes of its body have come. What a meter must read in the response must
     /// not come compressed.
-    pub fn forwarded(&mut self, headers: &mut HeaderMap, received: Option<Box<dyn Fn() -> u64>>) {
+    pub(crate) fn forwarded(
+        &mut self,
+        headers: &mut HeaderMap,
+        received: Option<Box<dyn Fn() -> u64>>,
+    ) {
         self.received = received;
         let reads = |meter: &MeterSpec| matches!(meter, MeterSpec::Json(_) | MeterSpec::SseJson(_));
         if self.lease.meters().any(reads) {
@@ -49,14 +53,14 @@ impl Settlement {
     }
 
     /// There is a response, whose body comes next.
-    pub fn answered<B>(&mut self, response: &Response<B>) {
+    pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
         let headers = response.headers();
         self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
     }
 
     /// A piece of the response's body goes out.
-    pub fn observe(&mut self, bytes: &[u8]) {
+    pub(crate) fn observe(&mut self, bytes: &[u8]) {
         self.meters.iter_mut().for_each(|meter| meter.observe(bytes));
     }
 }

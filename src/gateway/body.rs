@@ -19,7 +19,7 @@ use crate::telemetry::Recording;
 /// completes the record of the request and settles its cost. Frames are counted, metered
 /// and filtered here, so that no other wrapper is needed for these.
 #[derive(Debug)]
-pub struct ResponseBody {
+pub(crate) struct ResponseBody {
     content: Content,
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,

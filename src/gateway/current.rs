@@ -17,11 +17,11 @@ use crate::snapshot::Snapshot;
 /// The gateway that a worker has now. A request keeps the gateway with which it began,
 /// and so ends under the configuration with which it began.
 #[derive(Debug)]
-pub struct CurrentGateway(RefCell<Rc<Gateway>>);
+pub(crate) struct CurrentGateway(RefCell<Rc<Gateway>>);
 
 impl CurrentGateway {
     /// Begins with `gateway`.
-    pub fn new(gateway: Gateway) -> Self {
+    pub(crate) fn new(gateway: Gateway) -> Self {
         Self(RefCell::new(Rc::new(gateway)))
     }
 
@@ -30,14 +30,14 @@ impl CurrentGateway {
     }
 
     /// New requests see another configuration from now on.
-    pub fn reload(&self, snapshot: Arc<Snapshot>) {
+    pub(crate) fn reload(&self, snapshot: Arc<Snapshot>) {
         let renewed = self.get().renewed(snapshot);
         self.0.replace(Rc::new(renewed));
     }
 
     /// The service for one connection from `peer`, which must send the bodies of its
     /// requests as fast as `demand` says.
-    pub fn service(
+    pub(crate) fn service(
         self: &Rc<Self>,
         peer: Peer,
         demand: Demand,
@@ -63,12 +63,12 @@ impl CurrentGateway {
     /// Flushes the sinks, closes connections that have been idle for too long, and runs
     /// the store's maintenance. Must be called regularly, because there may be no
     /// requests.
-    pub fn housekeep(&self) {
+    pub(crate) fn housekeep(&self) {
         self.get().housekeep();
     }
 
     /// Closes the store when this worker's last request has ended.
-    pub async fn close(&self) {
+    pub(crate) async fn close(&self) {
         self.get().close().await;
     }
 }

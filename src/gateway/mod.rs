@@ -26,8 +26,8 @@ use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
 use crate::telemetry::Sinks;
 
-pub use body::ResponseBody;
-pub use current::CurrentGateway;
+pub(crate) use body::ResponseBody;
+pub(crate) use current::CurrentGateway;
 use exchange::Exchange;
 use filters::Filters;
 use queue::Queue;
@@ -36,7 +36,7 @@ use queue::Queue;
 /// workers. The connections to the store and the upstreams belong to this worker. A
 /// request keeps the gateway with which it began.
 #[derive(Debug)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     snapshot: Arc<Snapshot>,
     filters: Filters,
     engine: Engine,
@@ -63,7 +63,7 @@ struct Client {
 
 impl Gateway {
     /// A gateway for one worker, whose requests are recorded for `sinks`.
-    pub fn new(
+    pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         limiter: RateLimiter,
         proxy: Proxy,

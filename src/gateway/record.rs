@@ -43,14 +43,12 @@ fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
 fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
     let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
-        outcome: report.outcome(),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
         is_shadow_refused: report.is_shadow_refused(),
     });
     let lacking = decision.lacking.iter().map(|policy| PolicyRecord {
         name: (&*policy.name).into(),
-        outcome: "shadow_denied",
         remaining: None,
         is_binding: false,
         is_shadow_refused: true,

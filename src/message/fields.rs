@@ -9,13 +9,13 @@ use http::{HeaderMap, HeaderValue, Method, Version};
 use smallvec::SmallVec;
 
 /// The field that carries a request's id.
-pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest id that is accepted from a client, so that logs stay readable.
 const MAX_REQUEST_ID_BYTES: usize = 128;
 
 /// [`strip_hop_by_hop`] for a request, which keeps `TE: trailers`.
-pub fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
     // Read before `TE` is removed.
     let takes_trailers = headers
         .get_all(TE)
@@ -35,7 +35,7 @@ pub fn strip_hop_by_hop_of_request(headers: &mut HeaderMap) {
 /// checked when the message was read, and the HTTP library frames the message in the same
 /// way for the next hop. `Expect` is removed too: it applies to the gateway, which adds
 /// its own on each connection to a next hop.
-pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     strip_named(headers);
     // Most messages have none of these fields. One pass over all names is cheaper than a
     // lookup of each field.
@@ -97,20 +97,20 @@ pub(super) fn tokens(list: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a request has an unknown expectation: any other than `100-continue`. HTTP/1.0
 /// has no expectations (RFC 9110, section 10.1.1).
-pub fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
+pub(crate) fn has_unknown_expectation(version: Version, headers: &HeaderMap) -> bool {
     let is_known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
     version > Version::HTTP_10 && headers.get_all(EXPECT).iter().any(|value| !is_known(value))
 }
 
 /// Whether a client may wait for `100 Continue` before it sends its body. Requests with
 /// unknown expectations must have been refused before.
-pub fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
+pub(crate) fn expects_continue(version: Version, headers: &HeaderMap) -> bool {
     version > Version::HTTP_10 && headers.contains_key(EXPECT)
 }
 
 /// Decrements `Max-Forwards` of an OPTIONS request. Returns whether the request may be
 /// forwarded (RFC 9110, section 7.6.2).
-pub fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
+pub(crate) fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool {
     if method != Method::OPTIONS {
         return true;
     }
@@ -128,7 +128,7 @@ pub fn decrement_max_forwards(method: &Method, headers: &mut HeaderMap) -> bool 
 
 /// Joins the lines into which HTTP/2 allows a client to split its cookies (RFC 9113,
 /// section 8.2.3). HTTP/1.1 allows only one line.
-pub fn join_cookies(headers: &mut HeaderMap) {
+pub(crate) fn join_cookies(headers: &mut HeaderMap) {
     let mut lines = headers.get_all(COOKIE).iter();
     if lines.nth(1).is_none() {
         return;
@@ -140,7 +140,7 @@ pub fn join_cookies(headers: &mut HeaderMap) {
 
 /// Merges several lengths of a message into one if they are equal (RFC 9110, section
 /// 8.6). Returns false if they differ, or are not a number that fits 63 bits.
-pub fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
+pub(crate) fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
     // One pass over all names, as in `strip_hop_by_hop`.
     let lines = headers.iter().filter(|(name, _)| **name == CONTENT_LENGTH);
     let mut lengths = lines.flat_map(|(_, line)| line.as_bytes().split(|&byte| byte == b','));
@@ -167,7 +167,7 @@ pub fn merge_content_lengths(headers: &mut HeaderMap) -> bool {
 
 /// The request's id: the client's id if it is short and printable, else a new one. The id
 /// is written into the request, so that the backend can log it.
-pub fn request_id(headers: &mut HeaderMap) -> HeaderValue {
+pub(crate) fn request_id(headers: &mut HeaderMap) -> HeaderValue {
     let is_usable = |id: &HeaderValue| {
         (1..=MAX_REQUEST_ID_BYTES).contains(&id.len())
             && id.as_bytes().iter().all(u8::is_ascii_graphic)

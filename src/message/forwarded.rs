@@ -18,7 +18,7 @@ const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// The values of the fields for one client connection. They are made once, when it opens.
 #[derive(Clone, Debug)]
-pub struct Forwarding {
+pub(crate) struct Forwarding {
     address: IpAddr,
     peer: HeaderValue,
     scheme: HeaderValue,
@@ -28,7 +28,7 @@ pub struct Forwarding {
 impl Forwarding {
     /// For a connection from `peer` to the listener at `local`. A listener without a port
     /// has the default port.
-    pub fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
+    pub(crate) fn new(peer: SocketAddr, local: SocketAddr, is_encrypted: bool) -> Self {
         let address = peer.ip().to_canonical();
         let (scheme, usual_port) = if is_encrypted { ("https", 443) } else { ("http", 80) };
         let port = if local.port() == 0 { usual_port } else { local.port() };
@@ -42,7 +42,12 @@ impl Forwarding {
 
     /// Writes the fields into a request that will be forwarded; `Forwarded` only if
     /// `with_forwarded` is set.
-    pub fn write(&self, headers: &mut HeaderMap, peer_is_trusted: bool, with_forwarded: bool) {
+    pub(crate) fn write(
+        &self,
+        headers: &mut HeaderMap,
+        peer_is_trusted: bool,
+        with_forwarded: bool,
+    ) {
         if peer_is_trusted {
             self.extend(headers);
         } else {
@@ -99,11 +104,11 @@ impl Forwarding {
 
 /// The gateway's own entry in `Via` (RFC 9110, section 7.6.3).
 #[derive(Clone, Copy, Debug)]
-pub struct Via;
+pub(crate) struct Via;
 
 impl Via {
     /// Adds the entry for a message that was received with this HTTP version.
-    pub fn write(headers: &mut HeaderMap, version: Version) {
+    pub(crate) fn write(headers: &mut HeaderMap, version: Version) {
         let entry = match version {
             Version::HTTP_10 => "1.0 tollgate",
             Version::HTTP_2 => "2.0 tollgate",

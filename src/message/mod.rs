@@ -7,7 +7,7 @@ mod fields;
 mod filter;
 mod forwarded;
 #[cfg(any(test, fuzzing))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod grpc;
 mod redirect;
 mod respond;
@@ -15,16 +15,18 @@ mod rewrite;
 mod template;
 mod websocket;
 
-pub use edits::FieldEdits;
-pub use failure::{Blame, Failure};
-pub use fields::{
+pub(crate) use edits::FieldEdits;
+pub(crate) use failure::{Blame, Failure};
+pub(crate) use fields::{
     X_REQUEST_ID, decrement_max_forwards, expects_continue, has_unknown_expectation, join_cookies,
     merge_content_lengths, request_id, strip_hop_by_hop, strip_hop_by_hop_of_request,
 };
-pub use filter::FieldFilter;
-pub use forwarded::{Forwarding, Via};
-pub use redirect::{Location, LocationError, Redirect};
-pub use respond::{ErrorFormat, options_response};
-pub use rewrite::{Prefix, Rewrite};
-pub use template::Refusal;
-pub use websocket::{accepts_websocket, switch_to_websocket, wants_websocket, websocket_key};
+pub(crate) use filter::FieldFilter;
+pub(crate) use forwarded::{Forwarding, Via};
+pub(crate) use redirect::{Location, Redirect};
+pub(crate) use respond::{ErrorFormat, options_response};
+pub(crate) use rewrite::{Prefix, Rewrite};
+pub(crate) use template::Refusal;
+pub(crate) use websocket::{
+    accepts_websocket, switch_to_websocket, wants_websocket, websocket_key,
+};

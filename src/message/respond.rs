@@ -30,7 +30,7 @@ const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#qu
 
 /// The format of the gateway's own responses to one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorFormat {
+pub(crate) enum ErrorFormat {
     /// `application/problem+json`.
     Problem,
     /// `text/plain`.
@@ -59,7 +59,7 @@ struct Problem<'a> {
 impl ErrorFormat {
     /// The format for a request: gRPC for a gRPC call, else problem+json, unless the
     /// configuration selects text or the client accepts other types but not JSON.
-    pub fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
+    pub(crate) fn choose(problem_json: bool, method: &Method, headers: &HeaderMap) -> Self {
         if grpc::is_call(method, headers) {
             return Self::Grpc;
         }
@@ -71,7 +71,7 @@ impl ErrorFormat {
     }
 
     /// The response to a request that failed.
-    pub fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
+    pub(crate) fn failure(self, failure: Failure, request_id: &HeaderValue) -> Response<Bytes> {
         let status = failure.status();
         let detail = failure.to_string();
         let problem = Problem {
@@ -106,7 +106,11 @@ impl ErrorFormat {
 
     /// The response to a request that exceeds a limit. The fields about limits are added
     /// later, as to every response.
-    pub fn refusal(self, refusal: &Refusal<'_>, request_id: &HeaderValue) -> Response<Bytes> {
+    pub(crate) fn refusal(
+        self,
+        refusal: &Refusal<'_>,
+        request_id: &HeaderValue,
+    ) -> Response<Bytes> {
         if let Some(template) = refusal.template
             && self != Self::Grpc
         {
@@ -153,7 +157,7 @@ impl ErrorFormat {
 }
 
 /// The response to an OPTIONS request that may not be forwarded (`Max-Forwards: 0`).
-pub fn options_response() -> Response<Bytes> {
+pub(crate) fn options_response() -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(ALLOW, METHODS);

@@ -11,7 +11,7 @@ use tollgate_limiter::time::Span;
 
 /// What the response to a refused request says.
 #[derive(Clone, Debug)]
-pub struct Refusal<'a> {
+pub(crate) struct Refusal<'a> {
     /// The names of all policies that refused, the binding one first.
     pub policies: &'a [&'a str],
     /// The limit of the binding policy.

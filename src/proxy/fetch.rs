@@ -42,7 +42,7 @@ pub struct DocumentSource {
 
 /// A document that was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub(crate) struct Document {
     /// Its content.
     pub bytes: Bytes,
     /// Its freshness lifetime (RFC 9111, section 4.2), if the server states one.
@@ -51,7 +51,7 @@ pub struct Document {
 
 /// Why a document could not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchError {
+pub(crate) enum FetchError {
     /// The server's name has no address.
     #[error("the name of the server cannot be looked up: {0}")]
     NoAddress(String),
@@ -89,7 +89,7 @@ impl FetchError {
 ///
 /// # Errors
 /// If the document could not be fetched.
-pub async fn fetch(
+pub(crate) async fn fetch(
     source: &DocumentSource,
     max_bytes: usize,
     limit: Duration,

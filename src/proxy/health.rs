@@ -99,6 +99,7 @@ impl HealthState {
     }
 
     /// Whether checks have taken it out of service.
+    #[cfg(test)]
     pub(super) fn is_down(&self) -> bool {
         self.is_down
     }

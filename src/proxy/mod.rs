@@ -32,30 +32,30 @@ use std::sync::Arc;
 use http::{Request, Response};
 use tokio::join;
 
-pub use body::{Expectation, Progress, RequestBody};
-pub use fetch::{Document, DocumentSource, FetchError, fetch};
-pub use resolve::resolve;
-pub use response_body::{BrokenResponse, ResponseBody};
-pub use settings::{
+pub(crate) use body::{Expectation, RequestBody};
+pub(crate) use fetch::{Document, DocumentSource, FetchError, fetch};
+pub(crate) use resolve::resolve;
+pub(crate) use response_body::{BrokenResponse, ResponseBody};
+pub(crate) use settings::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
     RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
-pub use shared::{EndpointHealth, EndpointState, UpstreamShared};
-pub use tls::{TlsError, TlsParts, TlsSettings};
-pub use upstream::Pressure;
+pub(crate) use shared::UpstreamShared;
+pub(crate) use tls::{TlsError, TlsParts, TlsSettings};
+pub(crate) use upstream::Pressure;
 
 use crate::message::Failure;
 use upstream::Upstream;
 
 /// One worker's access to all upstreams.
 #[derive(Debug)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
 }
 
 /// Looks up the names of an upstream's endpoints and checks their health, as long as
 /// the upstream is in use. One task on any thread must run this.
-pub fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
+pub(crate) fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + use<> {
     let upstream = Arc::downgrade(upstream);
     async move {
         join!(resolve::run(upstream.clone()), check::run(upstream));
@@ -64,14 +64,14 @@ pub fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = ()> + us
 
 impl Proxy {
     /// Access to `upstreams`.
-    pub fn new(upstreams: &[Arc<UpstreamShared>]) -> Self {
+    pub(crate) fn new(upstreams: &[Arc<UpstreamShared>]) -> Self {
         let upstreams = upstreams.iter().map(|shared| Rc::new(Upstream::new(Arc::clone(shared))));
         Self { upstreams: upstreams.collect() }
     }
 
     /// Access to other upstreams after a reload. Upstreams that stay keep their
     /// connections.
-    pub fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
+    pub(crate) fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
             known.cloned().unwrap_or_else(|| Rc::new(Upstream::new(Arc::clone(shared))))
@@ -80,13 +80,13 @@ impl Proxy {
     }
 
     /// The load of the upstream with index `upstream`, as this worker sees it.
-    pub fn pressure(&self, upstream: usize) -> Pressure {
+    pub(crate) fn pressure(&self, upstream: usize) -> Pressure {
         self.upstreams[upstream].pressure()
     }
 
     /// Closes connections that have been idle for too long. Must be called regularly:
     /// requests do it too, but there may be none.
-    pub fn close_expired(&self) {
+    pub(crate) fn close_expired(&self) {
         self.upstreams.iter().for_each(|upstream| upstream.close_expired());
     }
 
@@ -95,7 +95,7 @@ impl Proxy {
     ///
     /// # Errors
     /// If there is no response that can be relayed.
-    pub fn forward(
+    pub(crate) fn forward(
         &self,
         upstream: usize,
         request: Request<RequestBody>,

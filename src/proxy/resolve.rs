@@ -26,7 +26,7 @@ const MAX_ADDRESSES: usize = 256;
 /// Looks up all names of these upstreams once. A lookup takes no longer than the
 /// upstream's connect timeout. Names without a result are looked up later by
 /// [`super::maintain`].
-pub async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
+pub(crate) async fn resolve(upstreams: &[Arc<UpstreamShared>]) {
     let first = upstreams.iter().map(|upstream| async {
         // Names without a result are looked up again in the next round.
         let _ = timeout(upstream.settings().connect_timeout, round(upstream, &lookup)).await;

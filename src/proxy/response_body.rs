@@ -23,7 +23,7 @@ const MAX_END: Duration = Duration::from_secs(1);
 /// in flight until then, its connection can be used again only after a complete
 /// body, and a pause that is too long breaks the body off.
 #[derive(Debug)]
-pub struct ResponseBody {
+pub(crate) struct ResponseBody {
     /// None only while this value is dropped.
     incoming: Option<Incoming>,
     idle: IdleTimer,
@@ -34,7 +34,7 @@ pub struct ResponseBody {
 /// Why a response breaks off. Its status has already been sent, so the gateway can
 /// only end the client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BrokenResponse {
+pub(crate) enum BrokenResponse {
     /// The pause between two frames was too long.
     #[error("the upstream paused for too long in the middle of its response")]
     Idle,
@@ -48,7 +48,7 @@ pub enum BrokenResponse {
 
 impl BrokenResponse {
     /// One word for logs and metrics.
-    pub const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Idle => "upstream_idle",
             Self::Broken => "upstream_broke_off",

@@ -209,7 +209,7 @@ impl RetryCause {
 
 /// How one request is forwarded.
 #[derive(Clone, Copy, Debug)]
-pub struct ForwardOptions<'a> {
+pub(crate) struct ForwardOptions<'a> {
     /// How long it may take.
     pub timeouts: RouteTimeouts,
     /// When it is retried. None: once, if its method is idempotent.

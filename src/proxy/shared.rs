@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use tollgate_limiter::time::{Span, monotonic};
@@ -20,7 +20,7 @@ use crate::message::Failure;
 
 /// The part of an upstream that all workers share.
 #[derive(Debug)]
-pub struct UpstreamShared {
+pub(crate) struct UpstreamShared {
     settings: UpstreamSettings,
     in_flight: Arc<AtomicUsize>,
     /// The time from which all others are counted.
@@ -32,8 +32,9 @@ pub struct UpstreamShared {
 }
 
 /// The health of an endpoint.
+#[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointHealth {
+pub(crate) struct EndpointHealth {
     /// Its address.
     pub address: String,
     /// Whether it may get requests.
@@ -41,8 +42,9 @@ pub struct EndpointHealth {
 }
 
 /// Whether an endpoint may get requests.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EndpointState {
+pub(crate) enum EndpointState {
     /// It gets its whole share.
     InService,
     /// Slow start: it gets a share that grows step by step.
@@ -50,14 +52,14 @@ pub enum EndpointState {
     /// Checks have failed, and it gets no requests.
     Down,
     /// Requests have failed, and it gets no requests for this long.
-    Ejected(Duration),
+    Ejected(std::time::Duration),
 }
 
 impl UpstreamShared {
     /// An upstream without requests. `echo` is the address at which `builtin:echo`
     /// listens. An endpoint with a host name has no addresses before the first
     /// [lookup](super::resolve()).
-    pub fn new(settings: UpstreamSettings, echo: SocketAddr) -> Self {
+    pub(crate) fn new(settings: UpstreamSettings, echo: SocketAddr) -> Self {
         let fixed = settings.endpoints.iter().map(|endpoint| {
             let address = match &endpoint.target {
                 Target::Unix(path) => Some(Address::Path(path.clone())),
@@ -80,17 +82,18 @@ impl UpstreamShared {
     }
 
     /// The settings from which it was made. A reload with equal settings keeps it.
-    pub fn settings(&self) -> &UpstreamSettings {
+    pub(crate) fn settings(&self) -> &UpstreamSettings {
         &self.settings
     }
 
     /// The upstream with other settings. Requests in flight are still counted.
-    pub fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
+    pub(crate) fn changed(&self, settings: UpstreamSettings, echo: SocketAddr) -> Self {
         Self { in_flight: Arc::clone(&self.in_flight), ..Self::new(settings, echo) }
     }
 
     /// The health of its endpoints.
-    pub fn health(&self) -> Vec<EndpointHealth> {
+    #[cfg(test)]
+    pub(crate) fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();
         let state = |endpoint: &EndpointShared| {
             let health = endpoint.health();
@@ -98,7 +101,9 @@ impl UpstreamShared {
             let share = health::share_percent(from_us, now_us, self.settings.slow_start);
             match share {
                 _ if health.is_down() => EndpointState::Down,
-                (0, _) => EndpointState::Ejected(Duration::from_micros(from_us - now_us)),
+                (0, _) => {
+                    EndpointState::Ejected(std::time::Duration::from_micros(from_us - now_us))
+                }
                 (100, _) => EndpointState::InService,
                 _ => EndpointState::Starting,
             }

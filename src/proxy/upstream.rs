@@ -18,7 +18,7 @@ use crate::message::Failure;
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pressure {
+pub(crate) struct Pressure {
     /// The recent time until a response; none before the first response.
     pub latency: Option<Span>,
     /// Requests in flight, in percent of `max_in_flight`, if that is set.

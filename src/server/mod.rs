@@ -10,7 +10,7 @@ mod accept;
 mod connection;
 mod drive;
 #[cfg(any(test, fuzzing))]
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod http1;
 mod http2;
 mod observed;
@@ -21,10 +21,11 @@ mod syntax;
 mod transport;
 mod tunnel;
 
-pub use accept::{
+pub(crate) use accept::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenSocket, serve,
 };
-pub use service::RequestService;
-pub use settings::{Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
-pub use state::{ClientBody, InterimQueue, Pace, Peer};
-pub use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+pub(crate) use settings::{
+    Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,
+};
+pub(crate) use state::{ClientBody, InterimQueue, Pace, Peer};
+pub(crate) use transport::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};

@@ -11,7 +11,7 @@ use super::state::ClientBody;
 
 /// A service that answers the requests of one connection. Implemented for every `tower`
 /// service of this form.
-pub trait RequestService:
+pub(crate) trait RequestService:
     Service<
         Request<ClientBody>,
         Response = Response<<Self as RequestService>::Body>,

@@ -23,7 +23,7 @@ const QUEUE_BATCHES: usize = 64;
 
 /// The access log of the process, with its writing thread.
 #[derive(Debug)]
-pub struct AccessLog {
+pub(crate) struct AccessLog {
     queue: SyncSender<Vec<u8>>,
     format: Format,
     writer: JoinHandle<()>,
@@ -34,7 +34,7 @@ impl AccessLog {
     ///
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
-    pub fn open(settings: &AccessLogSettings) -> io::Result<Self> {
+    pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
         let output: Box<dyn Write + Send> = match &settings.output {
             Output::Stdout => Box::new(io::stdout()),
             Output::Stderr => Box::new(io::stderr()),
@@ -50,7 +50,7 @@ impl AccessLog {
     }
 
     /// The part of one worker.
-    pub fn worker(&self) -> WorkerLog {
+    pub(crate) fn worker(&self) -> WorkerLog {
         WorkerLog {
             queue: self.queue.clone(),
             format: self.format,
@@ -61,7 +61,7 @@ impl AccessLog {
     }
 
     /// Writes the remaining batches. All [`WorkerLog`]s must have been dropped.
-    pub fn close(self) {
+    pub(crate) fn close(self) {
         drop(self.queue);
         // The thread itself has reported a panic.
         let _ = self.writer.join();
@@ -86,7 +86,7 @@ fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
 
 /// The part of the access log that belongs to one worker.
 #[derive(Debug)]
-pub struct WorkerLog {
+pub(crate) struct WorkerLog {
     queue: SyncSender<Vec<u8>>,
     format: Format,
     batch: RefCell<String>,
@@ -281,7 +281,6 @@ mod tests {
         let time = Timestamp::from_micros(1_795_246_126_123_456);
         let policy = |name: &str, is_binding| PolicyRecord {
             name: name.into(),
-            outcome: "refused",
             remaining: Some(0),
             is_binding,
             is_shadow_refused: !is_binding,

@@ -31,7 +31,7 @@ const OPERATION: &str = "tollgate::app";
 /// `level` applies to the gateway's own lines.
 ///
 /// Only the first call has an effect: a process has one log.
-pub fn init(level: LevelFilter, format: Format) {
+pub(crate) fn init(level: LevelFilter, format: Format) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter(level, std::env::var(VARIABLE).ok()))
         .with_writer(stderr);

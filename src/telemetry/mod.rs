@@ -10,8 +10,8 @@ mod record;
 mod settings;
 mod sinks;
 
-pub use access_log::{AccessLog, WorkerLog};
-pub use log::init;
-pub use record::{Name, PolicyRecord, Record, TunnelBytes};
-pub use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
-pub use sinks::{Recording, Sinks};
+pub(crate) use access_log::{AccessLog, WorkerLog};
+pub(crate) use log::init;
+pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
+pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
+pub(crate) use sinks::{Recording, Sinks};

@@ -18,7 +18,7 @@ use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
 /// What is known of one request.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     /// When its head had arrived, by the wall clock.
     pub time: Timestamp,
     /// The same by the monotonic clock.
@@ -55,11 +55,9 @@ pub struct Record {
 
 /// The result of one policy.
 #[derive(Clone, Debug)]
-pub struct PolicyRecord {
+pub(crate) struct PolicyRecord {
     /// The policy's name.
     pub name: Name,
-    /// Its decision.
-    pub outcome: &'static str,
     /// The units that remain; none if the policy had no key to count under.
     pub remaining: Option<u64>,
     /// Whether the client is told the numbers of this policy.
@@ -71,7 +69,7 @@ pub struct PolicyRecord {
 /// The name of a route or a policy. It is copied because a shared reference count would
 /// be a cache line that all workers write. Names up to 32 bytes need no allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name(SmallVec<[u8; 32]>);
+pub(crate) struct Name(SmallVec<[u8; 32]>);
 
 impl From<&str> for Name {
     fn from(name: &str) -> Self {
@@ -81,7 +79,7 @@ impl From<&str> for Name {
 
 impl Name {
     /// The name as text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("it was made from a text")
     }
 }
@@ -89,23 +87,28 @@ impl Name {
 /// Counts the bytes that a WebSocket sends to its client. It is an extension of the
 /// response that opens the WebSocket: the tunnel adds to it, and the record reads it.
 #[derive(Clone, Debug, Default)]
-pub struct TunnelBytes(Arc<AtomicU64>);
+pub(crate) struct TunnelBytes(Arc<AtomicU64>);
 
 impl TunnelBytes {
     /// Adds bytes that were sent.
-    pub fn add(&self, bytes: usize) {
+    pub(crate) fn add(&self, bytes: usize) {
         self.0.fetch_add(bytes.try_into().unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// All bytes until now.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Record {
     /// A record of the request with this head, which has arrived just now.
-    pub fn new(head: &Parts, client: IpAddr, time: Timestamp, request_id: HeaderValue) -> Self {
+    pub(crate) fn new(
+        head: &Parts,
+        client: IpAddr,
+        time: Timestamp,
+        request_id: HeaderValue,
+    ) -> Self {
         Self {
             time,
             started: monotonic(),
@@ -127,12 +130,12 @@ impl Record {
     }
 
     /// Its path, without the query and without the values of path parameters.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.masked_path.as_deref().unwrap_or(self.target.path())
     }
 
     /// The time since its head had arrived, in microseconds.
-    pub fn elapsed_us(&self) -> u64 {
+    pub(crate) fn elapsed_us(&self) -> u64 {
         Span::from(monotonic().duration_since(self.started)).as_micros()
     }
 

@@ -8,19 +8,19 @@ use super::record::Record;
 
 /// All readers of the records of one worker.
 #[derive(Debug, Default)]
-pub struct Sinks {
+pub(crate) struct Sinks {
     /// The worker's end of the access log.
     pub access_log: Option<WorkerLog>,
 }
 
 impl Sinks {
     /// Whether no record is read.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.access_log.is_none()
     }
 
     /// Passes what has been collected on to the writers. Must be called regularly.
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         if let Some(log) = &self.access_log {
             log.flush();
         }
@@ -36,7 +36,7 @@ impl Sinks {
 /// A record in progress. The sinks get it when this value is dropped, which is when the
 /// response has been sent or the client has left.
 #[derive(Debug)]
-pub struct Recording {
+pub(crate) struct Recording {
     /// The record so far.
     pub record: Record,
     sinks: Rc<Sinks>,
@@ -44,7 +44,7 @@ pub struct Recording {
 
 impl Recording {
     /// A record for `sinks`.
-    pub fn new(record: Record, sinks: &Rc<Sinks>) -> Self {
+    pub(crate) fn new(record: Record, sinks: &Rc<Sinks>) -> Self {
         Self { record, sinks: Rc::clone(sinks) }
     }
 }

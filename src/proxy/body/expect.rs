@@ -26,7 +26,7 @@ const REFUSED: u8 = 2;
 /// Whether a body may be read. The callback for interim responses must be `Send`,
 /// hence the atomics, although only one thread uses them.
 #[derive(Clone, Debug, Default)]
-pub struct Expectation(Arc<Shared>);
+pub(crate) struct Expectation(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -36,7 +36,7 @@ struct Shared {
 
 impl Expectation {
     /// The upstream wants the body.
-    pub fn meet(&self) {
+    pub(crate) fn meet(&self) {
         if self.change(MET) {
             self.0.reader.wake();
         }
@@ -44,7 +44,7 @@ impl Expectation {
 
     /// The request has its response: a body that was not wanted until now is never
     /// read.
-    pub fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         self.change(REFUSED);
     }
 

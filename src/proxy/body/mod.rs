@@ -7,8 +7,7 @@ mod replay;
 mod request;
 mod upload;
 
-pub use expect::Expectation;
+pub(crate) use expect::Expectation;
 pub(super) use idle::IdleTimer;
 pub(super) use request::BodyCopy;
-pub use request::RequestBody;
-pub use upload::Progress;
+pub(crate) use request::RequestBody;

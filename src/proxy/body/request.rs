@@ -17,7 +17,7 @@ use crate::server::{ClientBody, Demand};
 /// A request's body on its way to an upstream. Its errors are [`Failure`]s that
 /// the client has caused.
 #[derive(Debug)]
-pub struct RequestBody(Kind);
+pub(crate) struct RequestBody(Kind);
 
 #[derive(Debug)]
 enum Kind {
@@ -51,14 +51,14 @@ impl BodyCopy {
 
 impl RequestBody {
     /// No body.
-    pub const EMPTY: Self = Self(Kind::Empty);
+    pub(crate) const EMPTY: Self = Self(Kind::Empty);
 
     /// The body `incoming`. At most `max_bytes` of it are read, and the client must
     /// send as fast as `demand` says. Trailers pass `filter`.
     ///
     /// # Errors
     /// If the announced length exceeds `max_bytes`.
-    pub fn new(
+    pub(crate) fn new(
         incoming: ClientBody,
         max_bytes: Option<u64>,
         demand: Demand,
@@ -79,14 +79,14 @@ impl RequestBody {
     }
 
     /// The progress of the upload; none if there is no body.
-    pub fn progress(&self) -> Option<Rc<Progress>> {
+    pub(crate) fn progress(&self) -> Option<Rc<Progress>> {
         self.upload(|upload| Rc::clone(upload.progress()))
     }
 
     /// The same body, which is not read before `expectation` is met. It is buffered,
     /// so that the request can be sent again as long as none of it was read.
     #[must_use]
-    pub fn held_until(self, expectation: &Expectation) -> Self {
+    pub(crate) fn held_until(self, expectation: &Expectation) -> Self {
         match self.0 {
             Kind::Streamed(mut upload) => {
                 upload.hold_until(expectation);

@@ -43,7 +43,7 @@ pub(super) struct Upload {
 /// other waiting, and since when. While the gateway waits for the client, the upstream
 /// cannot be late with its response.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     bytes: Cell<u64>,
     waits_for_client: Cell<bool>,
     since: Cell<Instant>,
@@ -53,7 +53,7 @@ pub struct Progress {
 
 impl Progress {
     /// Bytes of the body that have arrived so far.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes.get()
     }
 

@@ -11,7 +11,7 @@ use crate::server::settings::ListenerSettings;
 
 /// The settings of a listener, with their TLS set up.
 #[derive(Clone, Debug)]
-pub struct ListenerConfig {
+pub(crate) struct ListenerConfig {
     pub(super) settings: Arc<ListenerSettings>,
     pub(super) tls: Option<Arc<ServerConfig>>,
 }
@@ -21,7 +21,7 @@ impl ListenerConfig {
     ///
     /// # Errors
     /// If TLS cannot be set up.
-    pub fn new(settings: ListenerSettings) -> Result<Self, BindError> {
+    pub(crate) fn new(settings: ListenerSettings) -> Result<Self, BindError> {
         let tls = settings.tls.as_ref().map(|tls| tls.server(settings.http2.is_some()));
         let tls = tls.transpose().map_err(|source| {
             let address = settings.address.clone();
@@ -33,7 +33,7 @@ impl ListenerConfig {
 
 /// Controls the sockets of one listener on all workers.
 #[derive(Debug)]
-pub struct ListenerHandle {
+pub(crate) struct ListenerHandle {
     config: watch::Sender<ListenerConfig>,
     permits: Permits,
 }
@@ -56,7 +56,7 @@ impl ListenerHandle {
     }
 
     /// The current settings.
-    pub fn settings(&self) -> Arc<ListenerSettings> {
+    pub(crate) fn settings(&self) -> Arc<ListenerSettings> {
         Arc::clone(&self.config.borrow().settings)
     }
 
@@ -65,7 +65,7 @@ impl ListenerHandle {
     /// them have closed.
     ///
     /// Must run on a local runtime.
-    pub fn change(&self, config: ListenerConfig) {
+    pub(crate) fn change(&self, config: ListenerConfig) {
         let old = self.config.borrow().settings.max_connections;
         self.permits.resize(old, config.settings.max_connections);
         self.config.send_replace(config);

@@ -39,7 +39,7 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The socket of one worker, and its link to the other workers of the listener.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     socket: WorkerSocket,
     address: ListenAddress,
     view: WorkerView,
@@ -52,7 +52,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the system refuses the address.
-    pub fn bind(
+    pub(crate) fn bind(
         config: ListenerConfig,
         workers: usize,
         capacity: &Capacity,
@@ -66,7 +66,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the process has no resources left.
-    pub fn adopt(
+    pub(crate) fn adopt(
         config: ListenerConfig,
         socket: &OpenSocket,
         workers: usize,
@@ -96,7 +96,7 @@ impl Listener {
     }
 
     /// The address, with its actual port.
-    pub fn address(&self) -> &ListenAddress {
+    pub(crate) fn address(&self) -> &ListenAddress {
         &self.address
     }
 }
@@ -115,7 +115,7 @@ impl Listener {
 ///
 /// # Errors
 /// If the socket cannot be registered with the runtime.
-pub async fn serve<F, S>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
+pub(crate) async fn serve<F, S>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
 where
     F: Fn(Peer, &ListenerSettings) -> S + 'static,
     S: RequestService,

@@ -8,8 +8,8 @@ mod listener;
 mod permits;
 mod socket;
 
-pub use config::{ListenerConfig, ListenerHandle};
-pub use error::BindError;
-pub use listener::{Listener, serve};
-pub use permits::Capacity;
-pub use socket::OpenSocket;
+pub(crate) use config::{ListenerConfig, ListenerHandle};
+pub(crate) use error::BindError;
+pub(crate) use listener::{Listener, serve};
+pub(crate) use permits::Capacity;
+pub(crate) use socket::OpenSocket;

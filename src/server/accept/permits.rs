@@ -9,11 +9,11 @@ use tokio::task::spawn_local;
 /// How many connections all listeners together may serve at once, in addition to the
 /// bound of each listener.
 #[derive(Clone, Debug)]
-pub struct Capacity(Arc<Semaphore>);
+pub(crate) struct Capacity(Arc<Semaphore>);
 
 impl Capacity {
     /// Allows this number of connections.
-    pub fn new(connections: usize) -> Self {
+    pub(crate) fn new(connections: usize) -> Self {
         Self(Arc::new(Semaphore::new(bounded(connections))))
     }
 }

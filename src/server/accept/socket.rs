@@ -21,7 +21,7 @@ const BACKLOG: i32 = 4096;
 
 /// A listening socket.
 #[derive(Debug)]
-pub enum OpenSocket {
+pub(crate) enum OpenSocket {
     /// Listens on an address and a port.
     Tcp(TcpListener),
     /// Listens on a path.
@@ -31,7 +31,7 @@ pub enum OpenSocket {
 impl OpenSocket {
     /// The sockets that a service manager opened for this process, each with the error
     /// if it cannot be used. To be called once.
-    pub fn inherited() -> impl Iterator<Item = io::Result<Self>> {
+    pub(crate) fn inherited() -> impl Iterator<Item = io::Result<Self>> {
         platform::inherited_sockets().into_iter().map(|socket| {
             socket.map(|socket| match socket {
                 Either::Left(socket) => Self::Tcp(socket),
@@ -44,7 +44,7 @@ impl OpenSocket {
     ///
     /// # Errors
     /// If it has none.
-    pub fn address(&self) -> io::Result<ListenAddress> {
+    pub(crate) fn address(&self) -> io::Result<ListenAddress> {
         match self {
             Self::Tcp(socket) => socket.local_addr().map(ListenAddress::Tcp),
             Self::Unix(socket) => {

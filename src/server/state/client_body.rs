@@ -17,7 +17,7 @@ use super::exchange::Exchange;
 
 /// The body of a client's request.
 #[derive(Debug)]
-pub struct ClientBody {
+pub(crate) struct ClientBody {
     /// None: the body was read to its end.
     incoming: Option<Incoming>,
     /// HTTP/1: the state of the connection, and the number of the request.

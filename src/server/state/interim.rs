@@ -29,7 +29,7 @@ const MAX_BYTES: usize = 16 * 1024;
 
 /// Sends interim responses to the client of one request.
 #[derive(Clone, Debug)]
-pub struct Interim {
+pub(crate) struct Interim {
     shared: Arc<Shared>,
     /// The number of the request on its connection.
     request: u64,
@@ -66,7 +66,7 @@ impl Interim {
     /// possible. More than 16 responses for one request, or 16 KiB, are dropped.
     ///
     /// 100 is not passed on: the gateway itself requests the body from the client.
-    pub fn send(&self, status: StatusCode, fields: &HeaderMap) {
+    pub(crate) fn send(&self, status: StatusCode, fields: &HeaderMap) {
         if !matches!(status.as_u16(), 102..=199) {
             return;
         }
@@ -120,12 +120,12 @@ fn title_case(name: &HeaderName, text: &mut Vec<u8>) {
 
 /// The interim responses of one connection.
 #[derive(Clone, Debug, Default)]
-pub struct InterimQueue(Arc<Shared>);
+pub(crate) struct InterimQueue(Arc<Shared>);
 
 impl InterimQueue {
     /// Sends to the client of the current request. None for HTTP/1.0, which has no interim
     /// responses.
-    pub fn open(&self) -> Option<Interim> {
+    pub(crate) fn open(&self) -> Option<Interim> {
         if !self.0.is_taken.load(Ordering::Relaxed) {
             return None;
         }

@@ -8,7 +8,7 @@ mod pace;
 mod peer;
 mod responses;
 
-pub use client_body::ClientBody;
-pub use interim::InterimQueue;
-pub use pace::Pace;
-pub use peer::Peer;
+pub(crate) use client_body::ClientBody;
+pub(crate) use interim::InterimQueue;
+pub(crate) use pace::Pace;
+pub(crate) use peer::Peer;

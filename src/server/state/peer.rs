@@ -7,7 +7,7 @@ use super::interim::InterimQueue;
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Its address; for a Unix socket, the loopback address of this machine. If a trusted
     /// load balancer passed the connection on, the address that the balancer names.
     pub address: SocketAddr,

@@ -6,7 +6,7 @@ pub(super) mod proxy_protocol;
 mod stream;
 mod tls;
 
-pub use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
+pub(crate) use tls::{Certificate, TlsError, TlsSettings, TlsVersion, certificates};
 
 pub(super) use stream::{LOCAL_PEER, Socket, Stream, Transport, reset};
 pub(super) use tls::ALPN_HTTP2;

@@ -87,7 +87,7 @@ impl Certificate {
 ///
 /// # Errors
 /// If there is none, or one cannot be read.
-pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     found.ok().filter(|found| !found.is_empty()).ok_or(TlsError::NoCertificate)
 }
