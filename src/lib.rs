@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! All that decides is the crate [`tollgate_limiter`], which any module may use. A module
-//! may use modules of this crate that are below it, and none beside it:
+//! Decisions are made by the crate [`tollgate_limiter`], which any module may use. A module
+//! may use the modules of this crate below it, and none beside it:
 //!
 //! | layer | modules | what they are |
 //! |---|---|---|

@@ -121,7 +121,7 @@ impl SharedSecret {
     }
 
     /// Replaces the secret. Keys made at that very moment may be those of
-    /// neither: nobody counts under them again.
+    /// neither: no later request counts under them.
     pub fn set(&self, Secret(bytes): Secret) {
         for (half, chunk) in self.0.iter().zip(bytes.as_chunks().0) {
             half.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);

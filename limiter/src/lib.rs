@@ -1,7 +1,7 @@
 //! Rate limits that are true: algorithms, policies, stores, and decisions over them.
 //!
-//! This crate has all that decides in Tollgate. It knows the types of [`http`] and
-//! nothing of connections, configuration files or a command line.
+//! This crate contains the decisions of Tollgate. It uses the types of [`http`], and it
+//! does not use connections, configuration files or a command line.
 //!
 //! # Layout
 //!
@@ -11,17 +11,17 @@
 //! |---|---|---|
 //! | 0 | [`time`] | integer time and clocks |
 //! | 1, pure | [`request`], [`digest`], [`algorithm`], [`consistency`], [`meter`]; [`drain`] | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |
-//! | 2 | [`policy`], [`store`] | which counters a request uses under which limits; where counters live |
-//! | 3 | [`decision`] | what all policies say of a request, what its client is told, and what is settled at its end |
+//! | 2 | [`policy`], [`store`] | which counters a request uses under which limits; storage of counters |
+//! | 3 | [`decision`] | the decision of all policies on a request, its response fields, and the settlement at its end |
 //! | 4 | [`shared`] | decisions from any thread |
 //!
 //! # A decision
 //!
-//! [`decision::Claims`] say what policies ask for a request. They are computed at
-//! once and refer to nothing of the request. A [`decision::Judge`] judges them by the
-//! counters of a store, and the lease of the decision is ended with the response.
+//! [`decision::Claims`] are the charges of all policies for a request. They are computed
+//! without waiting and do not refer to the request. A [`decision::Judge`] decides on them
+//! by the counters of a store. The lease of the decision ends with the response.
 
-// Types without values stand in for what these features bring.
+// Without these features, types without values replace their types.
 #![cfg_attr(
     not(all(feature = "jwt", feature = "overrides")),
     allow(unreachable_code, unused_variables)

@@ -1,6 +1,6 @@
 //! Time as the limiter sees it: integer microseconds.
 //!
-//! Every decision is a function of a [`Timestamp`] that somebody passes in, so
+//! Every decision is a function of a [`Timestamp`] that the caller passes in, so
 //! this is the one module that may read a clock (`clippy.toml` bans it in all
 //! others). Integers, because sums of floats drift and Redis agrees with us
 //! only on numbers below 2^53.

@@ -173,7 +173,7 @@ fn a_gateway_does_not_start_with_a_missing_or_a_broken_file() {
         }
     };
     files.put("asn.mmdb", b"not a database");
-    are_refused("asn.mmdb\" cannot be used: it is no MaxMind DB file");
+    are_refused("asn.mmdb\" cannot be used: it is not a complete MaxMind DB file");
     std::fs::remove_file(files.path("asn.mmdb")).expect("it is there");
     are_refused("asn.mmdb\" cannot be used: it cannot be read: No such file");
 }

@@ -1,5 +1,5 @@
-//! Requests that mean nothing, or more than one thing: refused, and nothing of
-//! them reaches an origin.
+//! Malformed and ambiguous requests. The gateway refuses them, and no part of them
+//! reaches an origin.
 
 use crate::support::{Gateway, Origin};
 

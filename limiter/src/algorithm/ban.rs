@@ -1,4 +1,4 @@
-//! A ban: who was refused too often is refused everything for a while.
+//! A ban: a client that was refused too often is refused everything for a while.
 //!
 //! What it counts are bans, not requests. A take asks whether there is a ban: it
 //! is admitted if none lasts, and consumes nothing. A charge, as
@@ -46,7 +46,7 @@ impl Ban {
         self.longest
     }
 
-    /// Nobody limits how much passes when no ban lasts.
+    /// Without a ban, the amount is not limited.
     pub(super) const fn limit(&self) -> u64 {
         MAX_LIMIT
     }

@@ -33,7 +33,7 @@ impl FixedWindow {
     /// begin at local midnight and may last 23 or 25 hours.
     ///
     /// # Errors
-    /// If the window is no hour, day or week, or there is no such zone.
+    /// If the window is not an hour, a day or a week, or the zone does not exist.
     pub fn calendar(quota: Quota, zone: &str) -> Result<Self, QuotaError> {
         let calendar = Calendar::new(quota.window(), zone)?;
         Ok(Self { quota, calendar: Some(Arc::new(calendar)) })

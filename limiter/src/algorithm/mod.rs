@@ -10,14 +10,14 @@
 //! - a refused operation leaves the state as it was; one of cost 0 is never
 //!   refused;
 //! - [`Retry::After`] is exact: one microsecond earlier the same operation is
-//!   refused, at that time it is admitted, if nobody else consumes meanwhile
+//!   refused, at that time it is admitted, if no other request consumes meanwhile
 //!   ([`Concurrency`] alone can only estimate it: it does not depend on time);
 //! - [`Verdict::remaining`] unit operations would be admitted now, one more
 //!   would not (a [`Ban`] alone consumes nothing: either all pass or none does);
 //! - time that goes backwards never admits more than time that stands still;
 //! - from [`Algorithm::expires_at`] on, a state equals no state at all;
 //! - a state outlives a change of the limit: a raised limit helps at once, a
-//!   lowered one resets nobody;
+//!   lowered one resets no counter;
 //! - what is settled afterwards may exceed the limit, but never is more than
 //!   twice the capacity counted: debt delays, and does not lock out for long;
 //! - no input overflows or panics.

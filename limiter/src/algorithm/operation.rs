@@ -63,7 +63,7 @@ pub struct Verdict {
     pub delay: Span,
 }
 
-/// When a refused operation can be admitted if nobody else consumes.
+/// When a refused operation can be admitted, if no other request consumes meanwhile.
 ///
 /// Ordered by how long one waits, so that the largest of several binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! How much: a limit in a window.
+//! Quotas: a limit in a window.
 
 use crate::time::Span;
 
@@ -14,14 +14,14 @@ pub const MAX_BUCKETS: u32 = 100;
 /// than 100 kB only if its requests come at 10,000 different microseconds.
 pub const MAX_LOG_LIMIT: u64 = 10_000;
 
-/// So many units in so long a window.
+/// A limit of units in every window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     limit: u64,
     window: Span,
 }
 
-/// Why a quota cannot be.
+/// The errors of quotas and of algorithms that count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
     /// Nothing would ever pass.
@@ -38,7 +38,7 @@ pub enum QuotaError {
     Burst,
     /// The product of burst and window takes too many bits.
     #[error(
-        "so large a burst in so long a window cannot be counted exactly: write a smaller burst or a shorter window"
+        "this burst in this window is too large to be counted exactly: write a smaller burst or a shorter window"
     )]
     BurstInWindow,
     /// No sub-windows, or more than [`MAX_BUCKETS`].
@@ -56,7 +56,7 @@ pub enum QuotaError {
     )]
     LogLimit,
     /// A delay for which the queue would need too many slots.
-    #[error("so long a delay at so high a rate cannot be counted: write a shorter delay")]
+    #[error("the delay is too long for this rate: write a shorter delay")]
     Delay,
     /// A ban of no time, or longer than the longest, or a longest above [`MAX_WINDOW`].
     #[error(
@@ -66,11 +66,11 @@ pub enum QuotaError {
     /// A window for what counts in none.
     #[error("what is in flight is limited by a bare count: leave out the time, like 20")]
     Timeless,
-    /// A window that is no unit of the calendar.
+    /// A window that is not a unit of the calendar.
     #[error("a window of the calendar is an hour, a day or a week")]
     CalendarWindow,
     /// A name that the time zone database does not have.
-    #[error("there is no such time zone: write a name of the IANA database, like Europe/Berlin")]
+    #[error("this time zone is unknown: write a name of the IANA database, like Europe/Berlin")]
     Zone,
 }
 

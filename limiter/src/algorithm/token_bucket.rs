@@ -89,7 +89,7 @@ impl TokenBucket {
     }
 
     /// Gives back what cannot have leaked out since. How much of it really has
-    /// depends on what else was taken meanwhile, which nobody remembers; to
+    /// depends on what else was taken meanwhile, which is not stored; to
     /// give back all of it would pay for the leak a second time.
     pub(super) fn give(
         &self,
@@ -108,7 +108,7 @@ impl TokenBucket {
     ///
     /// Let A be the level and I the level if the take had not happened. Their
     /// difference is `cost` at first, and falls only while I is zero and A leaks
-    /// alone. So A − `cost` ≤ I at any time: nobody finds less room than without
+    /// alone. So A − `cost` ≤ I at any time: no request finds less room than without
     /// the take. What A leaked alone is room that I would have wasted, and it is
     /// used once more here. So what is admitted in a time x stays within
     /// B + L·x/W and the units that are under way to be given back.

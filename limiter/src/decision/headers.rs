@@ -1,7 +1,7 @@
 //! The fields that tell a client about its limits.
 //!
 //! All numbers are integers, none is negative, and no wait is too short: a
-//! client that obeys `Retry-After` passes if nobody else consumes. Names and
+//! client that obeys `Retry-After` passes if no other request consumes meanwhile. Names and
 //! numbers of policies are told, never a key.
 //!
 //! What the backend sent is merged, never loosened. Its items of the `ietf`

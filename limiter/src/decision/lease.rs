@@ -19,9 +19,9 @@ use crate::policy::{Cost, Count, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
-/// What a request still owes. Whoever holds it hands it to
+/// What a request still owes. Its owner passes it to
 /// [`RateLimiter::end`](super::RateLimiter::end) at the end of the response,
-/// whatever that end is. A lease that is dropped leaves all charged, and what it
+/// however the response ends. A lease that is dropped leaves all charged, and what it
 /// has in flight in flight.
 #[derive(Debug, Default)]
 #[must_use = "what is in flight stays so until the lease is ended"]
@@ -49,7 +49,7 @@ struct Debt {
 /// How a request has ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending<'a> {
-    /// The response's status; none if there is no response, or nobody to take it.
+    /// The response's status; none if there is no response, or its client has left.
     pub status: Option<StatusCode>,
     /// Bytes of the request's body that came.
     pub request_bytes: u64,

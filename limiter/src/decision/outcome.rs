@@ -16,8 +16,8 @@ use crate::policy::TokenFault;
 use crate::policy::{Mode, Policy};
 use crate::time::Span;
 
-/// After how long a client may ask again that nobody could judge: breakers
-/// look that often whether the store is back.
+/// The wait for a client whose request could not be judged: breakers check this often
+/// whether the store is back.
 pub(super) const RETRY_STORE: Span = Span::SECOND;
 
 /// The same for a client whose token cannot be verified yet: a set of keys that
@@ -31,8 +31,8 @@ pub enum Outcome<P> {
     Admit,
     /// At least one refuses it: how long until all of them can admit it.
     Refuse(Retry),
-    /// The store is away, and at least one policy refuses what nobody can
-    /// judge: how long until it is worth another try. Nothing was counted.
+    /// The store is away, and at least one policy refuses what cannot be
+    /// judged: how long until it is worth another try. Nothing was counted.
     Unavailable(Span),
     /// It lacks the key that this policy demands. Nothing was counted.
     Deny(P),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_judging_admits() {
+    fn a_request_without_policies_is_admitted() {
         let decision = combined(&[]);
         assert!(matches!(decision.outcome, Outcome::Admit) && decision.binding.is_none());
     }

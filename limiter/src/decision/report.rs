@@ -27,7 +27,7 @@ pub struct Report<P> {
     /// nothing was consumed, and `remaining` says so also where this policy
     /// would have admitted it.
     pub verdict: Verdict,
-    /// Who judged.
+    /// Where the counter was.
     pub source: Source,
     /// The units that count against the limit, whatever lies beyond it.
     pub used: u64,
@@ -52,9 +52,9 @@ pub enum Ruling {
     Refused,
     /// The client is banned, for being refused too often.
     Banned,
-    /// The store is away, and the policy admits what nobody can judge.
+    /// The store is away, and the policy admits what cannot be judged.
     FailedOpen,
-    /// The store is away, and the policy refuses what nobody can judge.
+    /// The store is away, and the policy refuses what cannot be judged.
     FailedClosed,
 }
 
@@ -70,7 +70,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
     }
 
     /// Whether clients are told of it. Of a policy in shadow they are not: it
-    /// holds nobody to its limit. Where nobody judged there is nothing to tell.
+    /// holds no client to its limit. A request that was not judged has no numbers.
     pub fn is_told(&self) -> bool {
         let is_known = matches!(self.source, Source::Store | Source::Local);
         is_known && self.mode() == Mode::Enforce

@@ -167,7 +167,7 @@ async fn beyond_the_limit_a_soft_policy_admits_and_says_so_up_to_its_soft_limit(
 }
 
 #[tokio::test]
-async fn a_policy_in_shadow_counts_what_fits_and_stops_nobody() {
+async fn a_policy_in_shadow_counts_what_fits_and_refuses_no_request() {
     let shadow = Policy { mode: Mode::Shadow, ..policy("shadow", 2, DAY) };
     let gate = Gate::new([shadow, policy("enforced", 4, DAY)]);
     for (left, outcome) in

@@ -1,7 +1,7 @@
-//! Who the client is, behind proxies.
+//! The address of the client, behind proxies.
 //!
 //! Guarantees: without a trusted peer no field is looked at. With one, the
-//! client is the rightmost address that is no trusted proxy: everything right
+//! client is the rightmost address that is not a trusted proxy: everything right
 //! of it was written by proxies we trust, everything left of it may be made up
 //! and never changes the answer.
 
@@ -48,7 +48,7 @@ pub(super) fn client_ip(
 }
 
 /// Follows the hops from the right as long as they are trusted. Garbage ends
-/// the chain: whoever wrote it is the last hop known.
+/// the chain: the proxy or client that wrote it is the last hop known.
 fn rightmost_untrusted<'r>(
     peer: IpAddr,
     trusted: &CidrSet,

@@ -1,4 +1,4 @@
-//! A policy: one limit, on whom, how much, and what then.
+//! A policy: one limit, the key it applies to, and what follows when it is exceeded.
 
 use std::iter;
 use std::num::NonZeroU64;
@@ -19,9 +19,9 @@ use crate::time::Span;
 pub struct Policy {
     /// Its name, as clients and logs see it.
     pub name: Arc<str>,
-    /// On whom.
+    /// The key that requests are counted by.
     pub key: KeyExpr,
-    /// Which counter of theirs it counts on: by its name, algorithm and window.
+    /// The identity of its counters: its name, algorithm and window.
     pub counter: Counter,
     /// What to do with a request that has no such key.
     pub missing_key: MissingKey,
@@ -50,7 +50,7 @@ pub struct Policy {
     pub soft: Option<Algorithm>,
     /// Other limits for some clients.
     pub plans: Option<Plans>,
-    /// What happens to those who are refused too often.
+    /// What happens to clients that are refused too often.
     pub penalty: Option<Penalty>,
     /// What is admitted beyond the limit while the upstream has room.
     pub elastic: Option<Elastic>,
@@ -61,7 +61,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy that counts every request once and refuses who has no more.
+    /// A policy that counts every request once and refuses those beyond the limit.
     pub fn new(name: &str, key: KeyExpr, algorithm: Algorithm) -> Self {
         Self {
             name: name.into(),
@@ -132,13 +132,13 @@ impl Overridable {
     }
 }
 
-/// Whether a policy refuses. One that is off is no policy of a route.
+/// Whether a policy refuses. A policy that is off is in no route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// It does.
     #[default]
     Enforce,
-    /// It counts and reports, and refuses nobody.
+    /// It counts and reports, and refuses no request.
     Shadow,
 }
 
@@ -147,11 +147,11 @@ pub enum Mode {
 pub enum Cost {
     /// This many.
     Fixed(u64),
-    /// What this field of the request says, believed from trusted proxies only.
+    /// The value of this field of the request, which only trusted proxies can set.
     Field {
         /// The field.
         name: HeaderName,
-        /// The cost without the field, or if it is no number or nobody to believe.
+        /// The cost if the field is absent, is not a number, or the peer is not trusted.
         default: u64,
         /// The most that the field can say.
         max: u64,
@@ -205,8 +205,8 @@ pub enum Plan {
     },
 }
 
-/// What happens to those who are refused too often: nothing of theirs that the
-/// policy judges is admitted while they are banned.
+/// What happens to clients that are refused too often: while a client is banned, the
+/// policy admits none of its requests.
 #[derive(Clone, Debug)]
 pub struct Penalty {
     /// Counts refusals: the last one that fits its limit is one too many. A

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn a_text_that_is_not_an_address_is_ignored() {
         let cases = [
             "",
             "unknown",

@@ -20,13 +20,13 @@ pub enum KeyExpr {
     /// `cookie:NAME`: the first such cookie, without quotes.
     Cookie(Box<str>),
     /// `header:NAME`: the field's value. A field with several lines that differ
-    /// names nobody: it is absent, and never skipped.
+    /// is ambiguous, and the request is refused.
     Header(HeaderName),
     /// `query:NAME`: the first such parameter, decoded.
     Query(Box<str>),
     /// `jwt:CLAIM`: a claim of the verified token, dots between nested names.
     Jwt(Box<str>),
-    /// `tls:subject`: who the client is, by the certificate that it has shown.
+    /// `tls:subject`: the subject of the certificate that the client has shown.
     TlsSubject,
     /// `param:NAME`: a parameter of the route's path.
     Param(Box<str>),
@@ -52,7 +52,7 @@ pub enum KeyExpr {
     All(Vec<KeyExpr>),
 }
 
-/// Why a text is no key.
+/// The errors of a text that is not a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyExprError {
     /// `ipp`
@@ -68,19 +68,21 @@ pub enum KeyExprError {
     #[error("`{0}` takes no name")]
     Name(String),
     /// `header:a b`
-    #[error("`{0}` is no name of a header field")]
+    #[error("`{0}` is not the name of a header field")]
     Header(String),
     /// `cookie:a=b`
-    #[error("`{0}` is no name of a cookie")]
+    #[error("`{0}` is not the name of a cookie")]
     Cookie(String),
     /// `jwt:org..id`
-    #[error("`{0}` is no claim: names of nested claims have one dot between them, as in `org.id`")]
+    #[error(
+        "`{0}` is not a claim: names of nested claims have one dot between them, as in `org.id`"
+    )]
     Claim(String),
     /// `tls:issuer`
-    #[error("`tls:{0}` is no key: of a client's certificate there is tls:subject")]
+    #[error("`tls:{0}` is not a key: the only key from a client's certificate is tls:subject")]
     Tls(String),
     /// `param:{id}`
-    #[error("`{0}` is no name of a path parameter: these are letters, digits and `_`")]
+    #[error("`{0}` is not the name of a path parameter: it consists of letters, digits and `_`")]
     Param(String),
 }
 
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused_with_advice() {
+    fn a_text_that_is_not_a_key_is_refused_with_advice() {
         use KeyExprError as Error;
         let cases = [
             ("", Error::Unknown(String::new())),

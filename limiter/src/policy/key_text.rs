@@ -34,7 +34,7 @@ pub struct KeyTexts<'a> {
     pub is_route: &'a dyn Fn(&str) -> bool,
 }
 
-/// Why a text is no such key. All of it is said to whoever wrote it.
+/// The errors of a text that is not such a key. They quote the text to its author.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyTextError {
     /// No request has an empty value.
@@ -64,7 +64,7 @@ pub enum KeyTextError {
 }
 
 impl KeyTexts<'_> {
-    /// Who is counted under `text` by policies whose key is `key`.
+    /// The principal that policies with the key `key` count under `text`.
     ///
     /// # Errors
     /// If no request can have this key, or it is not written as it should be.

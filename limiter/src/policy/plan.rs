@@ -68,7 +68,7 @@ impl Subject<'_, '_> {
     }
 
     /// What names the plan. Where proxies are trusted, a field that any client
-    /// can write is believed from them alone: else whoever reaches the gateway
+    /// can write is believed from them alone: otherwise any client that reaches the gateway
     /// around them would choose its own limit.
     fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let is_exposed =

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_backend_may_take_for_another_request_is_no_preflight() {
+    fn a_request_that_a_backend_may_read_as_another_is_not_a_preflight() {
         let overriding = [ASKS[0], ASKS[1], ("x-http-method-override", "POST")];
         let cases = [
             Case { method: Method::OPTIONS, ..with(&overriding) },

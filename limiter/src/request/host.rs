@@ -10,7 +10,7 @@ use super::Ambiguity;
 /// A host as rules compare it: as a Host field names it, without port, in lower case.
 ///
 /// # Errors
-/// If it is no host, or has a port.
+/// If it is not a host, or has a port.
 pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
     if host.is_empty() || host_and_port(host)? != (host, None) {
         return Err(Ambiguity::BadHost);
@@ -24,7 +24,7 @@ pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
 /// has its canonical text (RFC 5952).
 ///
 /// # Errors
-/// If it is no name of the DNS and no address. Host names may have more
+/// If it is neither a DNS name nor an address. Host names may have more
 /// characters in general syntax (RFC 3986), but no client has a use for them, and
 /// backends differ in what `%61` and `a` are.
 pub(super) fn host_of_field(text: &str) -> Result<Cow<'_, str>, Ambiguity> {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_backends_may_read_as_another_host_is_none() {
+    fn a_host_that_backends_may_read_as_another_is_refused() {
         let bad = [
             "a b",
             "a/b",

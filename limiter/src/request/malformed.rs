@@ -1,6 +1,6 @@
 //! What is wrong with the bytes of a request, before it is a request.
 
-/// Why bytes are no request, or not one that the gateway takes.
+/// Why bytes are not a request, or not one that the gateway accepts.
 ///
 /// All of it can be seen on one connection alone; what a whole request may mean
 /// to others is told by [`Ambiguity`](super::Ambiguity).
@@ -36,7 +36,7 @@ pub enum Malformed {
     /// RFC 9110, section 5.5: NUL and its like.
     #[error("a header field has a control character in it")]
     ControlCharacter,
-    /// RFC 9112, section 5: no name, no colon, or a name that is no token.
+    /// RFC 9112, section 5: no name, no colon, or a name that is not a token.
     #[error("a line of the request's head is not a field name, a colon and a value")]
     BadField,
     /// RFC 9112, section 5.1.
@@ -77,7 +77,7 @@ pub enum Malformed {
     #[error("the chunks of the request's body have larger extensions than the gateway allows")]
     ExtensionsTooLarge,
     /// RFC 9112, section 7.1.2.
-    #[error("the request's body ends in a line that is no trailer field")]
+    #[error("the request's body ends in a line that is not a trailer field")]
     BadTrailer,
     /// RFC 9112, section 7.1.2: the bounds of a head hold for trailers too.
     #[error("the request has more trailer fields than the gateway allows")]

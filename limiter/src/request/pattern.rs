@@ -36,7 +36,7 @@ pub enum Segment {
     Prefix(Box<str>),
 }
 
-/// Why a text is no path pattern.
+/// The errors of a text that is not a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathPatternError {
     /// `v1/orders`

@@ -22,7 +22,7 @@ use super::path::normal_path;
 pub struct RequestView<'a> {
     /// The method, as sent.
     method: &'a Method,
-    /// The host asked for, in lower case and without port; empty if none was named.
+    /// The host, in lower case and without a port. Empty if the request names none.
     host: Cow<'a, str>,
     /// The path in the one form that rules compare, see [`normal_path`].
     path: Cow<'a, str>,
@@ -30,14 +30,14 @@ pub struct RequestView<'a> {
     query: Option<&'a str>,
     /// All header fields.
     headers: &'a HeaderMap,
-    /// The address of the other end of the connection, IPv4-mapped addresses unmapped.
+    /// The address of the peer on the connection. IPv4-mapped addresses are unmapped.
     peer: IpAddr,
     /// Whether content follows the fields.
     has_content: bool,
-    /// Whether the peer may speak for its clients, if its address is trusted. It may
-    /// not where a balancer has passed a connection on and has not said whose it is.
+    /// Whether the peer may name the clients that it forwards for, if its address is
+    /// trusted. It may not if a balancer passed the connection on without its source.
     may_forward: bool,
-    /// Who the other end is, by the certificate that it has shown.
+    /// The subject of the certificate that the peer has shown.
     tls_subject: Option<&'a str>,
 }
 

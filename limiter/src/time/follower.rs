@@ -1,6 +1,6 @@
 //! A clock that runs evenly and follows the wall clock slowly. Pure.
 //!
-//! The system's wall clock may jump: somebody sets it, NTP corrects it, a
+//! The system's wall clock may jump: an operator sets it, NTP corrects it, a
 //! virtual machine or a laptop was suspended. Counters remember times. If the
 //! wall clock is an hour ahead for a moment, what is counted in this moment
 //! would hold for an hour more. So decisions go by this clock instead. It counts

@@ -2,8 +2,8 @@
 //!
 //! Reading it takes no lock: the course that it runs on lies in atomics, and is
 //! read again where it was changed meanwhile (a sequence lock, as in H.-J. Boehm,
-//! "Can seqlocks get along with programming language memory models?"). Whoever
-//! reads it first after [`LOOK`] looks at the wall clock.
+//! "Can seqlocks get along with programming language memory models?"). The first
+//! thread that reads it after [`LOOK`] looks at the wall clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};

@@ -67,7 +67,7 @@ fn a_missing_or_broken_database_is_an_error_at_a_start() {
     let whole = german();
     directory.put("geo.mmdb", &whole[..whole.len() / 2]);
     let broken = directory.load(&[]).unwrap_err();
-    assert!(broken.contains("cannot be used: it is no MaxMind DB file, or not all"), "{broken}");
+    assert!(broken.contains("cannot be used: it is not a complete MaxMind DB file"), "{broken}");
     std::fs::remove_file(directory.at("geo.mmdb")).unwrap();
     std::fs::create_dir(directory.at("geo.mmdb")).unwrap();
     let other = directory.load(&[]).unwrap_err();

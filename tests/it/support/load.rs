@@ -1,4 +1,4 @@
-//! Load: many clients that ask without end, and what became of every request.
+//! Load: many clients that send requests without pause, and the result of each request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Response, now};
 
-/// Who asks whom for what.
+/// What the load is: the gateways, the clients and the requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The gateways.
     pub(crate) addresses: Vec<SocketAddr>,
     /// Connections to each of them.
     pub(crate) connections: usize,
-    /// What they ask for.
+    /// The path of all requests.
     pub(crate) path: &'static str,
-    /// Requests come from so many clients in turn, who name themselves in `X-Who`.
+    /// The number of clients. They send requests in turn and name themselves in `X-Who`.
     pub(crate) clients: usize,
     /// How long a connection rests between two requests.
     pub(crate) rest: Duration,
@@ -30,11 +30,11 @@ pub(crate) struct Sample {
     pub(crate) sent: Instant,
     pub(crate) wait: Duration,
     pub(crate) status: u16,
-    /// Whether a gateway has judged alone, without its store.
+    /// Whether a gateway has decided without its store.
     pub(crate) is_local: bool,
 }
 
-/// Clients that ask until they are told to stop.
+/// Clients that send requests until they are stopped.
 pub(crate) struct Load {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Sample>>>,
@@ -89,7 +89,7 @@ pub(crate) fn who(client: usize) -> String {
     format!("X-Who: client-{client}")
 }
 
-/// Whether the gateway says that it has judged alone, without its store.
+/// Whether the gateway says that it has decided without its store.
 pub(crate) fn is_local(response: &Response) -> bool {
     response.field("X-Ratelimit-Source") == Some("local")
 }

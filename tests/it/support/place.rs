@@ -26,7 +26,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// A gateway with this configuration, whose counters are here and nobody else's.
+    /// A gateway with this configuration, whose counters are in this store and under a prefix of its own.
     pub(crate) fn start(self, yaml: &str) -> Gateway {
         Gateway::start(&format!("{yaml}{}", self.store()))
     }
@@ -47,7 +47,7 @@ impl Place {
             .map_or_else(String::new, |redis| format!("store: {{ redis: {{ {redis} }} }}\n"))
     }
 
-    /// The fields of `store.redis`, with a prefix that nobody else has, if there
+    /// The fields of `store.redis`, with a prefix of its own, if there
     /// is a Redis.
     pub(crate) fn redis(self) -> Option<String> {
         let servers = match self {
@@ -79,7 +79,7 @@ impl Place {
     }
 }
 
-/// A prefix that nobody else has.
+/// A prefix that no other call returns.
 fn prefix() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))

@@ -182,7 +182,7 @@ fn a_clock_that_goes_back_over_midnight_begins_no_day_twice() {
 }
 
 #[test]
-fn what_is_no_unit_of_the_calendar_or_no_zone_is_refused() {
+fn a_window_that_is_not_a_calendar_unit_and_an_unknown_zone_are_refused() {
     let quota = |window| Quota::new(5, window).unwrap();
     let error = |window, zone| FixedWindow::calendar(quota(window), zone).unwrap_err();
     assert_eq!(error(Span::from_secs(60), "UTC"), QuotaError::CalendarWindow);

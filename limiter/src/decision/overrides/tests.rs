@@ -21,19 +21,15 @@ fn window(limit: u64) -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(limit, MINUTE).unwrap()))
 }
 
-/// One by `X-Who`, with a plan without a limit for who has `X-Plan: free`.
+/// A policy by `X-Client`. Clients with `X-Plan: free` have no limit.
 fn policy(limit: u64) -> Policy {
     let from = KeyExpr::Header("x-plan".parse().unwrap());
     let plans = Plans { from, limits: vec![("free".into(), Plan::Unlimited)] };
     Policy {
         plans: Some(plans),
         overrides: Some(Overridable::new("each", 0)),
-        ..Policy::new("each", KeyExpr::Header("x-who".parse().unwrap()), window(limit))
+        ..Policy::new("each", KeyExpr::Header("x-client".parse().unwrap()), window(limit))
     }
-}
-
-fn client() -> ClientSettings {
-    ClientSettings::default()
 }
 
 /// A limiter, and the file behind it.
@@ -51,22 +47,22 @@ impl Gate {
         let store = Store::Memory(Arc::new(MemoryStore::new(100)));
         let shared = SharedOverrides::in_file(file.clone()).unwrap();
         let overrides = shared.open(&store);
-        let clients = Clients::new(client(), policy.keys(), secret);
+        let clients = Clients::new(ClientSettings::default(), policy.keys(), secret);
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         Self { clients, limiter, file, policy: Arc::new(policy) }
     }
-    fn put(&self, who: &str, what: Option<Override>) {
-        let (client, secret) = (client(), self.file.secret());
-        let texts = KeyTexts { client: &client, secret, is_route: &|_| false };
-        let principal = texts.principal(&self.policy.key, who).unwrap();
+    fn put(&self, client: &str, what: Option<Override>) {
+        let (settings, secret) = (ClientSettings::default(), self.file.secret());
+        let texts = KeyTexts { client: &settings, secret, is_route: &|_| false };
+        let principal = texts.principal(&self.policy.key, client).unwrap();
         let counter = self.policy.overrides.unwrap().kept_as;
         self.file.put(Key { principal, counter }, what).unwrap();
     }
 
     /// Decides, when what was put is known: the outcome and the report in words.
-    async fn decide(&self, who: &'static str, plan: &'static str, at_ms: u64) -> (bool, String) {
+    async fn decide(&self, client: &'static str, plan: &'static str, at_ms: u64) -> (bool, String) {
         let mut headers = HeaderMap::new();
-        headers.insert("x-who", HeaderValue::from_static(who));
+        headers.insert("x-client", HeaderValue::from_static(client));
         headers.insert("x-plan", HeaderValue::from_static(plan));
         let request = RequestView::sample("a.test", "/", &headers);
         let now = Clock::System.now().plus(Span::from_millis(at_ms));
@@ -93,15 +89,20 @@ fn run(test: impl AsyncFn(&Path)) {
 }
 
 /// Decides until `holds`: the thread that reads the file may not have opened it yet.
-async fn until(gate: &Gate, who: &'static str, plan: &'static str, holds: impl Fn(&str) -> bool) {
+async fn until(
+    gate: &Gate,
+    client: &'static str,
+    plan: &'static str,
+    holds: impl Fn(&str) -> bool,
+) {
     for attempt in 0..1000 {
-        let (_, report) = gate.decide(who, plan, attempt * LATER_MS).await;
+        let (_, report) = gate.decide(client, plan, attempt * LATER_MS).await;
         if holds(&report) {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("it never held for {who}");
+    panic!("it never held for {client}");
 }
 
 #[test]

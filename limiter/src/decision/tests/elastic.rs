@@ -44,7 +44,7 @@ async fn within_the_limit_nothing_counts_as_beyond_it() {
 }
 
 #[tokio::test]
-async fn who_refuses_and_is_not_elastic_leaves_what_lies_beyond_untouched() {
+async fn a_policy_that_refuses_and_is_not_elastic_leaves_counters_beyond_limits_untouched() {
     let mut gate = Gate::new([elastic("e", 1, 1), policy("strict", 2, Span::SECOND)]);
     gate.room = SOME_ROOM;
     assert!(is_admitted(&gate.decide(0).await));

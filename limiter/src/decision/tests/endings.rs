@@ -54,7 +54,7 @@ async fn what_was_reserved_is_settled_by_what_the_response_says() {
 }
 
 #[tokio::test]
-async fn a_body_costs_what_came_of_it_also_when_nobody_answered() {
+async fn a_body_costs_the_bytes_that_came_even_without_a_response() {
     let cost = || Cost::Body { unit_bytes: NonZeroU64::new(1000).unwrap() };
     let left = async |status: Option<StatusCode>, request_bytes| {
         let ending = Ending { status, request_bytes, metered: &[] };

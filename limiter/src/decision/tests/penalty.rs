@@ -1,4 +1,4 @@
-//! Who is refused too often is banned.
+//! A client that is refused too often is banned.
 
 use super::*;
 use crate::algorithm::Ban;
@@ -66,7 +66,7 @@ async fn a_banned_client_is_told_to_wait_until_its_limit_has_room_too() {
 }
 
 #[tokio::test]
-async fn room_upstream_is_not_for_those_who_are_banned() {
+async fn room_upstream_is_not_for_banned_clients() {
     let elastic =
         Elastic { beyond: fixed(100, DAY), latency_below: None, in_flight_below_percent: Some(50) };
     let mut gate = Gate::new([Policy { elastic: Some(elastic), ..strict(Mode::Enforce) }]);
@@ -110,7 +110,7 @@ async fn refusals_by_another_policy_are_not_punished() {
 }
 
 #[tokio::test]
-async fn a_ban_in_shadow_is_reported_and_holds_nobody() {
+async fn a_ban_in_shadow_is_reported_and_refuses_no_request() {
     let gate = Gate::new([strict(Mode::Shadow)]);
     for _ in 0..9 {
         assert!(is_admitted(&gate.decide(0).await));

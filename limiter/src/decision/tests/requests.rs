@@ -90,7 +90,7 @@ async fn a_client_without_a_token_is_told_so_and_in_shadow_it_is_reported() {
 }
 
 #[tokio::test]
-async fn in_shadow_a_missing_key_denies_nobody_and_is_reported() {
+async fn in_shadow_a_missing_key_denies_no_request_and_is_reported() {
     let policies = policies([Policy { mode: Mode::Shadow, ..by_x(MissingKey::Deny) }]);
     let limiter = limiter();
     let shadow_refused = async |x| {
@@ -104,7 +104,7 @@ async fn in_shadow_a_missing_key_denies_nobody_and_is_reported() {
 }
 
 #[tokio::test]
-async fn who_has_an_unlimited_plan_is_not_judged() {
+async fn a_client_with_an_unlimited_plan_is_not_judged() {
     let limits = vec![("internal".into(), Plan::Unlimited)];
     let plans = Some(Plans { from: KeyExpr::Header(X), limits });
     let policies = policies([Policy { plans, ..policy("p", 1, DAY) }]);

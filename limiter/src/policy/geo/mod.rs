@@ -27,9 +27,9 @@ pub struct GeoDatabase {
     reader: Reader<Box<[u8]>>,
 }
 
-/// Why a file is no such database.
+/// The errors of a file that is not such a database.
 #[derive(Debug, thiserror::Error)]
-#[error("it is no MaxMind DB file, or not all of one: {0}")]
+#[error("it is not a complete MaxMind DB file: {0}")]
 pub struct GeoError(#[source] maxminddb::MaxMindDbError);
 
 /// Never the whole file.

@@ -38,12 +38,12 @@ enum Kind {
     Asn,
 }
 
-/// Why a text is no code.
+/// The errors of a text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeoCodeError {
     /// Neither form fits.
     #[error(
-        "`{0}` is no country, region or network: write a country like DE (ISO 3166-1), \
+        "`{0}` is not a country, region or network: write a country like DE (ISO 3166-1), \
          a region like DE-BE (ISO 3166-2), or a network like AS64500"
     )]
     Malformed(String),

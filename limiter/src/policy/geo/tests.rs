@@ -67,7 +67,7 @@ fn of_several_databases_each_says_what_those_before_it_do_not_know() {
 }
 
 #[test]
-fn what_has_not_the_form_of_a_code_is_unknown() {
+fn a_text_without_the_form_of_a_code_is_unknown() {
     let record = |country: Data, asn: Data| {
         Data::Map(vec![
             ("country", Data::Map(vec![("iso_code", country)])),
@@ -115,8 +115,8 @@ fn a_file_that_is_not_whole_is_refused() {
     let whole = file.len();
     for length in (0..whole).step_by(7).chain(whole - 9..whole) {
         let part = GeoDatabase::from_bytes(&file[..length]);
-        let message = part.expect_err("a part of a file is no database").to_string();
-        assert!(message.contains("no MaxMind DB file, or not all of one"), "{length}: {message}");
+        let message = part.expect_err("a part of a file is not a database").to_string();
+        assert!(message.contains("not a complete MaxMind DB file"), "{length}: {message}");
     }
     assert!(GeoDatabase::from_bytes(file).is_ok());
     assert!(GeoDatabase::from_bytes(*b"{ \"not\": \"a database\" }").is_err());

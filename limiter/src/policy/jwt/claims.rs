@@ -23,7 +23,7 @@ pub(in crate::policy) struct Claims {
     expires: Option<Timestamp>,
 }
 
-/// Never the values: they say who somebody is.
+/// Never the values: they identify the user.
 impl fmt::Debug for Claims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claims")
@@ -50,8 +50,8 @@ impl Claims {
 
     /// Whether the token holds at `now` (RFC 7519, sections 4.1.4 and 4.1.5).
     ///
-    /// Without leeway: whoever comes a second too late or too early is counted
-    /// as one who has no token, which harms nobody. A token need not expire, for
+    /// Without leeway: a request that comes a second too late or too early counts
+    /// as one without a token, which does no harm. A token need not expire, for
     /// it opens nothing here; whether it does is the backend's to demand.
     pub(super) fn hold_at(&self, now: Timestamp) -> bool {
         self.not_before <= now && self.expires.is_none_or(|expires| now < expires)
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_make_no_sense_make_no_token() {
+    fn a_token_with_invalid_times_is_refused() {
         for value in [json!("soon"), json!(null), json!(-1), json!(1e300), json!([1])] {
             assert!(claims(&json!({ "exp": value }), &[]).is_none(), "exp {value}");
             assert!(claims(&json!({ "nbf": value }), &[]).is_none(), "nbf {value}");

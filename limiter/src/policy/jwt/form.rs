@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_token_is_opaque() {
+    fn a_text_that_is_not_a_token_is_opaque() {
         for text in ["", "key", "a.b", "x.y.z", "1.2.3", "e30.e30.e30.e30", "W10.e30.QQ"] {
             assert_eq!(fault_of(text.as_bytes()), Fault::Opaque, "{text}");
         }

@@ -15,7 +15,7 @@ const P256_POINT: usize = 65;
 /// The most keys of a set: a token that names no key is tried with all of them.
 const MAX_KEYS: usize = 32;
 
-/// Why something is no key to verify tokens with.
+/// The errors of keys that cannot verify tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// No algorithm was given.
@@ -42,13 +42,13 @@ pub enum KeyError {
     #[error("this is a private key: the gateway needs the public one only")]
     Private,
     /// Neither an RSA key, nor one of P-256, nor one of Ed25519.
-    #[error("this is no public key in PEM form (`BEGIN PUBLIC KEY`) for RSA, P-256 or Ed25519")]
+    #[error("this is not a public key in PEM form (`BEGIN PUBLIC KEY`) for RSA, P-256 or Ed25519")]
     Pem,
     /// An elliptic curve other than P-256.
     #[error("ES256 needs a key of the curve P-256, and this is one of another curve")]
     Curve,
     /// Not a JSON Web Key Set.
-    #[error("this is no JSON Web Key Set: {0}")]
+    #[error("this is not a JSON Web Key Set: {0}")]
     Jwks(#[from] serde_json::Error),
     /// A set without a key that can be used.
     #[error("the key set has no key for the algorithms {0:?}")]
@@ -95,7 +95,7 @@ impl VerifyingKey {
         if pem.contains("PRIVATE KEY-----") {
             return Err(KeyError::Private);
         }
-        // A certificate would be taken for the key it contains, whoever signed it.
+        // A certificate would be used for the key it contains, and its signature would not be checked.
         if !pem.contains("PUBLIC KEY-----") {
             return Err(KeyError::Pem);
         }
@@ -110,7 +110,7 @@ impl VerifyingKey {
     /// signatures by one of the algorithms. Others are ignored, as the RFC advises.
     ///
     /// # Errors
-    /// If the text is no key set, or has no such key, or more than 32.
+    /// If the text is not a key set, or has no such key, or more than 32.
     pub fn from_jwks(text: &str, algorithms: &[Algorithm]) -> Result<Vec<Self>, KeyError> {
         check_algorithms(algorithms)?;
         let set: JwkSet = serde_json::from_str(text)?;
@@ -131,7 +131,7 @@ impl VerifyingKey {
     /// that cannot be used is passed over, whatever is wrong with it.
     ///
     /// # Errors
-    /// If the bytes are no key set, or it has no such key, or more than 32.
+    /// If the bytes are not a key set, or it has no such key, or more than 32.
     pub fn from_published(
         bytes: &[u8],
         algorithms: &[Algorithm],

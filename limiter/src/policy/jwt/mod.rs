@@ -1,4 +1,4 @@
-//! Bearer tokens that say who the user is (RFC 7519).
+//! Bearer tokens that identify the user (RFC 7519).
 //!
 //! Guarantees: a token counts only if its signature holds under a configured
 //! key, by an algorithm that the configuration allows for that key (RFC 8725,

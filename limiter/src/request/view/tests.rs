@@ -55,7 +55,7 @@ fn an_asterisk_is_for_options_only() {
 }
 
 #[test]
-fn a_target_in_absolute_form_is_of_the_web() {
+fn a_target_in_absolute_form_is_of_http_or_https() {
     let path = |target| {
         let parts = request(target, &["a"]);
         RequestView::of(&parts, PEER).map(|view| view.path().to_owned())

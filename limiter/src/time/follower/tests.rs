@@ -109,7 +109,7 @@ fn a_clock_that_is_set_back_far_and_stays_so_is_followed_in_a_step() {
     }
 }
 
-/// Whoever comes and goes is not followed, but its drift is.
+/// A difference that comes and goes is not followed, but its drift is.
 #[test]
 fn a_wall_clock_that_flaps_is_not_followed() {
     let mut machine = Machine::new();

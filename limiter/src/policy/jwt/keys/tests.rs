@@ -53,7 +53,7 @@ fn weak_keys_are_refused() {
 }
 
 #[test]
-fn what_is_no_public_key_is_refused() {
+fn a_text_that_is_not_a_public_key_is_refused() {
     let private = include_str!("../test_keys/rsa.private.pem");
     let other_curve = include_str!("../test_keys/p384.public.pem");
     assert!(matches!(VerifyingKey::from_pem(private, &ALL), Err(KeyError::Private)));
