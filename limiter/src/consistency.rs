@@ -1,13 +1,13 @@
-//! How a store of several nodes keeps the counters of a policy: what its owner chose
-//! between exact and fast, and for the time when the store is away. A store of one node
-//! is always exact and never away.
+//! How a store of several nodes keeps the counters of a policy: exact or fast, and the
+//! behaviour while the store is unavailable. A store of one node is always exact and
+//! always available.
 
-/// What the owner of a policy chose.
+/// The settings of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consistency {
     /// How exact its counters are.
     pub mode: StoreMode,
-    /// What becomes of its requests while the store is away.
+    /// The treatment of its requests while the store is unavailable.
     pub on_failure: OnFailure,
 }
 
@@ -17,15 +17,15 @@ pub enum StoreMode {
     /// Every admitted request is counted before it goes on.
     #[default]
     Exact,
-    /// Units are taken in small lots and spent without asking: at most 2 % of
-    /// the limit above it in any window.
+    /// Nodes lease units in small numbers and spend them without asking the store. At
+    /// most 2 % more than the limit is admitted in any window.
     Leased,
-    /// Counted here, and sent to the others now and then: for limits where
-    /// approximate is fine.
+    /// Each node counts for itself and sends its counts to the store regularly: for
+    /// limits that may be approximate.
     WriteBack,
 }
 
-/// What becomes of a policy's requests while the store is away.
+/// The treatment of a policy's requests while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// Every node counts for itself, up to its share of the limit.

@@ -1,5 +1,5 @@
-//! Keys of counters: keyed digests, so that no client's secret, address or name
-//! is ever stored, and no client can aim at another's place in a table.
+//! Keys of counters. They are keyed digests: secrets, addresses and names of clients are
+//! never stored, and a client cannot choose a place in a table.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// Who asks, as one key expression tells it: a digest of what it found in the
-/// request, that only the [`Secret`]'s owner can compute.
+/// The client of a request by one key expression: a digest of the values that the
+/// expression finds in the request. Only the owner of the [`Secret`] can compute it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Principal(u128);
 
@@ -24,8 +24,8 @@ impl Principal {
     }
 }
 
-/// Which of a principal's counters: a digest of a policy's identity. It is no
-/// secret, and the same wherever the policy is the same.
+/// One of a principal's counters: a digest of a policy's identity. It is not secret, and
+/// it is the same on all nodes with this policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counter(u64);
 
@@ -57,12 +57,12 @@ impl Counter {
     }
 }
 
-/// What one counter of one principal is filed under.
+/// The key of one counter of one principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// Whose counter.
+    /// The principal.
     pub principal: Principal,
-    /// Which one.
+    /// The counter.
     pub counter: Counter,
 }
 
@@ -107,8 +107,8 @@ impl Secret {
     }
 }
 
-/// A secret that may become another one while it is used: nodes that share
-/// counters learn theirs from the store, which may come late.
+/// A secret that can be replaced while it is used. Nodes that share counters learn it from
+/// the store, which may be late.
 #[derive(Default)]
 pub struct SharedSecret([AtomicU64; 2]);
 
@@ -152,7 +152,7 @@ impl fmt::Debug for SharedSecret {
     }
 }
 
-/// A digest under way (SipHash-1-3 with 128 bits out; J.-P. Aumasson and D. J.
+/// A digest that is being computed (SipHash-1-3 with 128 bits out; J.-P. Aumasson and D. J.
 /// Bernstein, "SipHash: a fast short-input PRF").
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(SipHasher13);

@@ -1,12 +1,12 @@
 //! Decisions from any thread, for services on a multi-threaded runtime.
 //!
-//! With counters in memory a decision is made at once, on the thread that asks. A
+//! With counters in memory the calling thread makes the decision without waiting. A
 //! store that needs a connection runs on threads of its own, its lanes: each has a
 //! single-threaded runtime, and requests with the same key take the same lane. So
 //! the store's code is the same as in a gateway whose workers share nothing.
 //!
-//! What waits for a lane is bounded. Requests beyond the bound meet a store that is
-//! away: policies with `on_failure` [`Allow`](crate::consistency::OnFailure::Allow) admit
+//! The requests that wait for a lane are bounded. For requests beyond the bound the store
+//! counts as unavailable: policies with `on_failure` [`Allow`](crate::consistency::OnFailure::Allow) admit
 //! them, all others refuse them.
 
 mod check;
@@ -43,7 +43,7 @@ impl SharedLimiter {
     /// decisions under way.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If a thread cannot be started.
     pub fn on_lanes(
         store: &SharedStore,
         lanes: NonZeroUsize,

@@ -1,5 +1,4 @@
-//! What one policy asks of the store for one request, and what it makes of the
-//! answers. Pure.
+//! The charges of one policy for one request, and its report by the answers. Pure.
 
 use std::borrow::Borrow;
 use std::slice;
@@ -14,14 +13,13 @@ use crate::policy::{Beside, Limit, LimitChoice, Mode, OverrideLimit, Policy, Sub
 use crate::store::{Answer, Charge, HoldingTimes, Source};
 use crate::time::Span;
 
-/// All charges of a request. Most have few, and then none of these lists is
-/// allocated.
+/// All charges of a request. A list of up to four is not allocated.
 pub(super) type Charges<'r> = SmallVec<[Charge<'r>; 4]>;
 
 /// One claim for each policy that judges a request, in the route's order.
 pub(super) type ClaimList<P> = SmallVec<[Claim<P>; 4]>;
 
-/// What one policy asks of the store for one request. `P` borrows the policy or
+/// What one policy charges for one request. `P` borrows the policy or
 /// owns it.
 #[derive(Clone, Debug)]
 pub(super) struct Claim<P> {
@@ -30,16 +28,16 @@ pub(super) struct Claim<P> {
     pub(super) key: Key,
     /// The client's limit, unless it has an override.
     pub(super) limit: LimitChoice,
-    /// What holds instead of it.
+    /// The override.
     pub(super) instead: Option<Box<OverrideLimit>>,
     /// The units that the request costs.
     pub(super) cost: u64,
 }
 
 impl<'r> Claim<&'r Arc<Policy>> {
-    /// What `policy` asks for the subject's request, whose counter is `key`. None
-    /// if the client has no limit. Where single keys may have one, that is not
-    /// known yet: until then the claim stands.
+    /// The claim of `policy` for the subject's request, whose counter is `key`. None if
+    /// the client has no limit. If keys can have limits of their own, this is not known
+    /// yet, so there is a claim.
     pub(super) fn new(
         subject: &Subject<'_, '_>,
         policy: &'r Arc<Policy>,
@@ -68,7 +66,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.instead.is_some() || self.limit != LimitChoice::Unlimited
     }
 
-    /// The cost, within all that is admitted on the client's counter.
+    /// The charge of the cost on the client's counter, up to all that is admitted.
     pub(super) fn within(&self) -> Charge<'_> {
         let instead = self.instead.as_deref();
         Charge {
@@ -94,34 +92,34 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.instead.as_deref().map_or_else(|| self.own().widest(), OverrideLimit::widest)
     }
 
-    /// The cost, beyond the limit.
+    /// The charge of the cost beyond the limit, if the policy is elastic.
     pub(super) fn beyond(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy().elastic.as_ref()?.beyond;
         Some(Charge { key: Beside::Beyond.key(self.key, algorithm), algorithm, ..self.within() })
     }
 
-    /// The question whether the client is banned. It consumes nothing.
+    /// The charge that tells whether the client is banned. It consumes nothing.
     pub(super) fn ban(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy().penalty.as_ref()?.ban;
         let key = Beside::Ban.key(self.key, algorithm);
         Some(Charge { key, algorithm, cost: 1, ..self.within() })
     }
 
-    /// One refusal. It binds nothing: the request is refused anyway.
+    /// The charge of one refusal. It is not binding: the request is refused anyway.
     pub(super) fn refusal(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy().penalty.as_ref()?.after;
         let key = Beside::Refusals.key(self.key, algorithm);
         Some(Charge { key, algorithm, cost: 1, binding: false, ..self.within() })
     }
 
-    /// Adds its charges: the cost, and behind it the question about the ban.
+    /// Adds its charges: the cost, and then that of the ban.
     pub(super) fn charge<'c>(&'c self, charges: &mut Charges<'c>) {
         charges.push(self.within());
         charges.extend(self.ban());
     }
 
-    /// What the policy says, by the answers to its [charges](Self::charge),
-    /// which are the next ones.
+    /// The report of the policy. Takes the answers to its [charges](Self::charge), which
+    /// are the next ones.
     pub(super) fn read(
         &self,
         answers: &mut slice::Iter<'_, Answer>,
@@ -149,15 +147,15 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.policy().elastic.as_ref().is_some_and(|elastic| headroom.suffices(elastic))
     }
 
-    /// What the policy says, by its counter and by its ban, if it has bans.
+    /// The report of the policy by the answer of its counter, and of its ban if it has bans.
     pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<P>
     where
         P: Clone,
     {
         let Answer { verdict: ref counted, source } = *counted;
         let (algorithm, widest) = (self.algorithm(), self.widest());
-        // One counter with two thresholds, so they are always as far apart. A node
-        // that judges alone counts its share of both.
+        // One counter has two thresholds at a constant distance. A node that decides
+        // without the store counts its share of both.
         let counts = |capacity: u64| match source {
             Source::Local => share(capacity, counted.limit, widest.limit()),
             Source::Store | Source::Nobody | Source::Unasked => capacity,
@@ -198,8 +196,8 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
     }
 }
 
-/// A verdict on what is in flight, with the wait that is to be expected. The
-/// algorithm does not know it, because it does not depend on time.
+/// A verdict on units in flight, with the expected wait. The algorithm cannot know the
+/// wait, because it does not depend on time.
 fn estimated(verdict: Verdict, wait: Span) -> Verdict {
     let retry = match verdict.retry {
         Retry::After(_) => Retry::After(wait),

@@ -1,16 +1,16 @@
-//! Whether an upstream has room for more than its clients are promised.
+//! Whether an upstream has room for requests beyond the limits.
 
 use crate::policy::Elastic;
 use crate::time::Span;
 
-/// How the upstream of a request is doing. What is not known is no room.
+/// The state of the upstream of a request. An unknown value counts as no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headroom {
-    /// How long it takes to answer, of late.
+    /// The recent time to a response.
     pub latency: Option<Span>,
     /// What it has in flight, in percent of the most that it may have.
     pub in_flight_percent: Option<u8>,
-    /// Whether it takes longer and longer.
+    /// Whether the time to a response grows.
     pub slowing: bool,
 }
 

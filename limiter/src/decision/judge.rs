@@ -1,5 +1,5 @@
-//! The judgement over claims: asks the store, and asks again where room upstream or
-//! a penalty makes a difference.
+//! The judgement over claims. It asks the store, and asks again if room upstream or a
+//! penalty can change the result.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -32,24 +32,24 @@ impl<'s> Judge<'s> {
         Self { store, overrides }
     }
 
-    /// Judges by counters in memory, where no key has a limit of its own. Such a
-    /// judgement is there when its future is first polled.
+    /// Judges by counters in memory, where no key has a limit of its own. The
+    /// future of such a judgement is ready when it is first polled.
     pub const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
         Self { store: StoreRef::Memory(memory), overrides: None }
     }
 
-    /// What becomes of the request with these claims. If it is admitted, every
+    /// The decision on the request with these claims. If it is admitted, every
     /// policy that enforces its limit has counted it; if it is refused, none has.
     ///
-    /// The lease of an admitted request must be [ended](Self::end). Where the future
-    /// is dropped before, nothing stays in flight.
+    /// The lease of an admitted request must be [ended](Self::end). If the future
+    /// is dropped before it is ready, nothing stays in flight.
     pub async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: Claims<P>,
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<P> {
-        // Of all that is asked for one request, nothing is waited for after that.
+        // One deadline holds for all questions to the store for one request.
         let deadline = self.store.deadline();
         let spread = claims.spread();
         let Claims { mut list, lacking } = claims;
@@ -61,8 +61,8 @@ impl<'s> Judge<'s> {
         Decision::combine(reports, lacking, lease.with_spread(spread))
     }
 
-    /// What becomes of the claims, one report for each, and what the request owes.
-    /// Into a list of the caller's, because to return it would copy it on the way.
+    /// Writes one report for each claim, and returns the lease of the request. The caller
+    /// passes the list, because returning it would copy it.
     pub(super) async fn reports<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: &[Claim<P>],
@@ -119,7 +119,7 @@ impl<'s> Judge<'s> {
             if !report.refuses() {
                 *report = again;
             } else if is_admitted_beyond {
-                // What the client is promised is the limit: its numbers stay.
+                // The client is told the limit itself, so its numbers stay.
                 report.ruling = Ruling::Elastic;
                 report.verdict.admitted = true;
                 report.verdict.retry = Retry::Now;
@@ -156,7 +156,7 @@ impl<'s> Judge<'s> {
             {
                 let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
                 self.store.correct(&[Correction { charge, source: it.source, op }], now);
-                // A client that obeyed the wait of the limit would meet the ban.
+                // A client that waits for the limit alone would still be banned.
                 let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
                 answers.iter().for_each(|ban| report.ban(&ban.verdict));
             }
@@ -164,8 +164,8 @@ impl<'s> Judge<'s> {
     }
 
     /// Settles what a request owes now that its response has ended: releases what
-    /// it had in flight, corrects what it has cost, and gives back what was not
-    /// to be counted. What the ending does not tell stays charged.
+    /// it had in flight, corrects what it has cost, and gives back what must
+    /// not be counted. A cost that the ending does not tell stays as it was charged.
     pub fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.settle(lease, ending, now);
@@ -176,7 +176,7 @@ impl<'s> Judge<'s> {
     }
 }
 
-/// Whether room upstream makes up for all that is refused, if anything is.
+/// Whether every refusal can be lifted because the upstream has room, and there is one.
 fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     claims: &[Claim<P>],
     reports: &[Report<P>],
@@ -188,8 +188,8 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
 }
 
-/// The lease of a request of which not all is decided. If its client goes away
-/// meanwhile, it ends with this.
+/// The lease of a request whose decision is not complete. If the client leaves before,
+/// dropping this ends the lease.
 #[derive(Debug)]
 struct Undecided<'l> {
     judge: Judge<'l>,
@@ -206,7 +206,7 @@ impl<'l> Undecided<'l> {
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
-            // How long a response takes is not known of it.
+            // It had no response, so its time is not measured.
             self.judge.settle(&self.lease, &Ending::default(), self.now);
         }
     }

@@ -1,8 +1,8 @@
-//! What an admitted request still owes its counters when its response has ended.
+//! The settlement of an admitted request at the end of its response.
 //!
-//! What is in flight is no longer. What was reserved is settled by what it was.
-//! What is counted by its outcome is given back if that was another one. Of
-//! plain policies a request owes nothing, and its lease takes no memory.
+//! Units in flight are released. Reserved units are settled by the actual cost. Units that
+//! count for some statuses only are given back if the response has another status. Other
+//! policies need no settlement, and the lease then takes no memory.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Lease {
         })
     }
 
-    /// Notes for how long it has held what was in flight.
+    /// Records for how long its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
             if let Algorithm::Concurrency(_) = debt.algorithm {
@@ -121,7 +121,7 @@ impl Lease {
         }
     }
 
-    /// What is due at this end.
+    /// The corrections that are due at this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
         let mut readings = ending.metered.iter().copied();
         let due = self.debts.iter().filter_map(|debt| {
@@ -133,7 +133,7 @@ impl Lease {
 }
 
 impl Debt {
-    /// What corrects it, if it must be corrected.
+    /// The correction, if one is needed.
     fn correction(&self, actual: u64, taken: Timestamp) -> Option<Correction<'_>> {
         let Self { key, ref algorithm, cost, source, .. } = *self;
         let op = match algorithm {
@@ -146,7 +146,7 @@ impl Debt {
         Some(Correction { charge, source, op })
     }
 
-    /// The units that it should have been. Takes the next of the readings if it
+    /// The actual cost in units. Takes the next of the readings if it
     /// is metered.
     fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Option<u64>>) -> u64 {
         let spent = match &self.policy.cost {

@@ -1,17 +1,18 @@
-//! Deciding: all policies of a route at once, and what clients are told of it.
+//! Decisions: all policies of a route are applied together, and the client learns the
+//! result in response fields.
 //!
-//! A decision has two halves. [`Claims`] say what each policy asks of the store:
-//! keys, limits and costs, all from the request, computed at once. The judgement
-//! over them needs the store and nothing of the request, so it can be made on
-//! another thread. What the verdicts come to is a pure function again. A judgement
-//! has at most three steps, of which all but the first are rare. Before them stand
-//! the limits of single keys, where a policy may have such (`overrides`).
+//! A decision has two parts. [`Claims`] contain what each policy charges: keys, limits
+//! and costs. They are computed from the request without waiting. The judgement over the
+//! claims needs the store and does not need the request, so another thread can make it.
+//! A pure function combines the verdicts to one decision. If a policy has limits of
+//! single keys (`overrides`), these are looked up first. Then a judgement has at most
+//! three steps, of which the second and the third are rare:
 //!
-//! 1. All policies are asked together, and whether the client is banned by one
-//!    of them. If all admit the request, it is counted, otherwise nothing is.
-//! 2. If only elastic policies refuse, and the upstream has room, the request is
-//!    asked for once more, with what they refused counted beyond their limits.
-//! 3. A refusal by a policy with a penalty is counted, and may bring a ban.
+//! 1. The store is asked for the charges of all policies, and for bans of the client. If
+//!    all policies admit the request, all of them count it. Otherwise none does.
+//! 2. If only elastic policies refuse, and the upstream has room, the store is asked once
+//!    more. What the elastic policies refused is then counted beyond their limits.
+//! 3. A refusal by a policy with a penalty is counted, and may lead to a ban.
 
 mod claim;
 mod claims;

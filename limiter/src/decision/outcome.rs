@@ -1,7 +1,7 @@
 //! One decision from several verdicts. Pure.
 //!
 //! Every policy must admit. A refused request waits for the slowest of those
-//! that refused; an admitted one is told about the policy that will stop it
+//! that refused; an admitted one is told about the policy that will refuse it
 //! first. The order of the policies decides nothing.
 
 use std::borrow::Borrow;
@@ -24,7 +24,7 @@ pub(super) const RETRY_STORE: Span = Span::SECOND;
 /// has not come is asked for that often at first.
 pub(super) const RETRY_KEYS: Span = Span::SECOND;
 
-/// What becomes of a request.
+/// The result for a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<P> {
     /// All policies admit it, or none judges it.
@@ -49,11 +49,11 @@ pub enum Outcome<P> {
 /// Policies that demand a key which a request lacks.
 pub type Lacking<P> = SmallVec<[P; 1]>;
 
-/// What all policies of a route say of a request. `P` borrows the policies or owns
+/// The decision of all policies of a route on a request. `P` borrows the policies or owns
 /// them.
 #[derive(Debug)]
 pub struct Decision<P> {
-    /// What becomes of it.
+    /// The result.
     pub outcome: Outcome<P>,
     /// How long it is to be held before it goes on, if it is admitted.
     pub delay: Span,

@@ -1,5 +1,5 @@
-//! Limits of single keys: what is kept of them somewhere comes before plans and
-//! the policy's own limit.
+//! Limits of single keys. A stored limit takes precedence over plans and the policy's
+//! own limit.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -16,13 +16,13 @@ use crate::digest::Key;
 use crate::policy::Policy;
 use crate::store::overrides::{Override, Overrides};
 
-/// Policies that cannot count what is kept for one of their keys. Each is told
-/// to the log once by each worker, however many keys and requests there are.
+/// Policies that cannot count the stored limit of one of their keys. Each worker logs a
+/// policy once, for any number of keys and requests.
 #[derive(Debug, Default)]
 pub(super) struct Misfits(RefCell<HashSet<Arc<str>>>);
 
 impl Misfits {
-    /// Tells of the policy, but not of the key.
+    /// Logs the policy, without the key.
     fn tell(&self, policy: &Policy, error: &QuotaError) {
         if self.0.borrow_mut().insert(Arc::clone(&policy.name)) {
             let policy = &policy.name;
@@ -32,8 +32,8 @@ impl Misfits {
     }
 }
 
-/// Gives each claim the limit of its key, if it has one. Those of keys without
-/// any limit fall away.
+/// Gives each claim the limit of its key, if it has one. Removes
+/// claims of keys without a limit.
 pub(super) async fn apply<P: Borrow<Arc<Policy>>>(
     overrides: &Overrides,
     misfits: &Misfits,
@@ -50,14 +50,14 @@ pub(super) async fn apply<P: Borrow<Arc<Policy>>>(
     }
     let keys: SmallVec<[Key; 4]> = kept.iter().map(|(_, key)| *key).collect();
     let found = overrides.look_up(&keys, now, deadline).await;
-    // From the end, so that what falls away moves no claim that is still to come.
+    // From the end, so that a removal does not move claims that are still to be read.
     for (&(index, _), found) in kept.iter().zip(found).rev() {
         let claim = &mut claims[index];
         let is_limited = match found {
             Some(Override::Unlimited) => false,
             Some(Override::Limited { units, window }) => {
                 let instead = claim.policy().override_limit(units, window);
-                // What the policy cannot count, since it was changed, is no limit of its own.
+                // If the policy was changed and cannot count the limit, it is ignored.
                 let instead = instead.map_err(|error| misfits.tell(claim.policy(), &error));
                 claim.instead = instead.ok().map(Box::new);
                 claim.has_limit()

@@ -1,4 +1,4 @@
-//! What one policy said of a request: for clients, logs, metrics, and explanations.
+//! The report of one policy on a request: for clients, logs, metrics and explanations.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -15,21 +15,20 @@ use crate::time::Span;
 /// One report for each policy that judged the request, in the route's order.
 pub type Reports<P> = SmallVec<[Report<P>; 4]>;
 
-/// What one policy said of a request. `P` borrows the policy or owns it.
+/// The report of one policy on a request. `P` borrows the policy or owns it.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<P> {
     /// The policy.
     pub policy: P,
-    /// What it decided for its part.
+    /// Its own decision.
     pub ruling: Ruling,
     /// The numbers: `limit` and `remaining` are those of the limit that the
-    /// client is promised, also where more is admitted. In a refused request
-    /// nothing was consumed, and `remaining` says so also where this policy
-    /// would have admitted it.
+    /// client is told, even if more is admitted. A refused request consumes nothing,
+    /// and `remaining` shows this even if this policy alone would have admitted it.
     pub verdict: Verdict,
     /// Where the counter was.
     pub source: Source,
-    /// The units that count against the limit, whatever lies beyond it.
+    /// The units that count against the limit, including those beyond it.
     pub used: u64,
     /// The units that the request costs.
     pub cost: u64,
@@ -39,7 +38,7 @@ pub struct Report<P> {
     pub overridden: bool,
 }
 
-/// What a policy decides for its part.
+/// The decision of one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// It is within the limit.
@@ -81,7 +80,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         self.mode() == Mode::Shadow && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
     }
 
-    /// What metrics and logs call what the policy decides.
+    /// The word for the decision in metrics and logs.
     pub fn outcome(&self) -> &'static str {
         match (self.ruling, self.mode()) {
             (Ruling::Admitted, _) => "admitted",
@@ -111,7 +110,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
             delay: Span::ZERO,
             ..self.verdict
         };
-        // Of a limit that was not asked about the ban alone tells.
+        // If the limit was not judged, the ban alone determines the numbers.
         if self.source == Source::Unasked {
             self.source = Source::Store;
         }
@@ -122,13 +121,13 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         self.verdict.remaining / self.cost.max(1)
     }
 
-    /// Which of two that are otherwise equal binds: the greater one.
+    /// The order of reports that are otherwise equal: the greater one binds.
     pub(super) fn precedence(&self) -> impl Ord {
         (self.window, Reverse(self.verdict.limit), Reverse(&self.policy.borrow().name))
     }
 }
 
-/// Why, in one line: `per-client: refused, 100 used of 100, costs 1, fits in 12s`.
+/// The reason in one line: `per-client: refused, 100 used of 100, costs 1, fits in 12s`.
 /// Of a limit of this client alone it says `of 100 (override)`.
 impl<P: Borrow<Arc<Policy>>> fmt::Display for Report<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,5 +1,4 @@
-//! Single values out of a request's header fields, and why a request has no such
-//! value.
+//! Single values of a request's header fields, and the reasons why a value is missing.
 //!
 //! A value is what a client is counted by, so it must be the one that the backend
 //! reads. Where backends may read different values, the request is
@@ -11,14 +10,14 @@ use std::borrow::Cow;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderName};
 
-/// Why a request has no such value.
+/// The reason why a request has no usable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lack {
     /// It has none, or an empty one.
     Absent,
-    /// It has a token, and the token does not hold: it is forged or expired.
+    /// It has a token that is not valid: it is forged or expired.
     Invalid,
-    /// It has a token that cannot be verified yet: the keys have not come.
+    /// It has a token that cannot be verified yet: no keys were fetched yet.
     Unverifiable,
     /// Backends may read different values.
     Ambiguous,

@@ -20,19 +20,19 @@ use crate::policy::TokenFault;
 /// Under which key a policy counts a request, if at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFor {
-    /// Under this one.
+    /// The key of the counter.
     Key(Key),
-    /// Not at all: the policy exempts the request, or skips those without the key.
+    /// The policy exempts the request, or it skips requests without the key.
     Exempt,
-    /// The request lacks the key, and the policy refuses those.
+    /// The request lacks the key, and the policy refuses such requests.
     Denied,
     /// Backends may read different keys in the request.
     Ambiguous,
     /// The request has a bearer token that cannot be verified yet, and the policy
-    /// refuses those without a good one.
+    /// refuses requests without a valid one.
     Unverifiable,
     /// The request lacks the bearer token that is or names the key, and the policy
-    /// refuses those.
+    /// refuses such requests.
     Unauthorized(TokenFault),
 }
 

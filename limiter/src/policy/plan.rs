@@ -12,7 +12,7 @@ pub enum LimitChoice {
     Own,
     /// That of the plan with this index.
     Plan(usize),
-    /// None: the client has no limit.
+    /// The client has no limit.
     Unlimited,
 }
 
@@ -26,7 +26,7 @@ pub struct Limit<'p> {
 }
 
 impl<'p> Limit<'p> {
-    /// What decides: the limit with all that is admitted.
+    /// The limit that decides: with all that is admitted.
     pub fn widest(&self) -> &'p Algorithm {
         self.soft.unwrap_or(self.algorithm)
     }
@@ -67,9 +67,9 @@ impl Subject<'_, '_> {
         plans.is_some_and(|it| matches!(self.plan_name(&it.from), Err(Lack::Ambiguous)))
     }
 
-    /// What names the plan. Where proxies are trusted, a field that any client
-    /// can write is believed from them alone: otherwise any client that reaches the gateway
-    /// around them would choose its own limit.
+    /// What names the plan. If there are trusted proxies, a field is
+    /// believed from them alone. Otherwise a client that reaches the gateway directly could
+    /// choose its own limit.
     fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let is_exposed =
             !self.clients.settings.trusted_proxies.is_empty() && !self.is_from_trusted_peer();

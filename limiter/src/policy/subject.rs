@@ -37,8 +37,8 @@ pub struct RouteView<'r> {
 }
 
 impl Clients {
-    /// Recognises clients by these settings. Of a token the claims are kept that one
-    /// of `keys` names. Keys are digested under `secret`, as it is at the time: only
+    /// Recognises clients by these settings. Of a token, only the claims
+    /// that `keys` name are kept. Keys are digested under `secret`, as it is at the time: only
     /// nodes with the same secret make the same keys.
     pub fn new<'k>(
         settings: ClientSettings,
@@ -64,7 +64,7 @@ impl Clients {
         self.settings.forwarded_header == ForwardedHeader::Forwarded
     }
 
-    /// Whether a token can hold.
+    /// Whether any token can be valid.
     pub fn verifies_tokens(&self) -> bool {
         self.settings.token_keys().is_some_and(TokenKeys::can_verify)
     }
@@ -84,8 +84,8 @@ impl Clients {
         }
     }
 
-    /// The client of a request on a route; without a route, keys have nothing of
-    /// one. `now` is the wall clock's time, by which tokens expire.
+    /// The client of a request on a route. Without a route, keys have no route name and
+    /// no parameters. `now` is the wall clock's time, by which tokens expire.
     pub fn subject<'r, 'q>(
         &'r self,
         request: &'q RequestView<'q>,
@@ -111,8 +111,8 @@ fn claims_in<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Vec<Box<str>> {
     claims
 }
 
-/// A request `'q` together with its client under the settings `'r`: what keys are
-/// made of. Costly parts are computed when first asked for, and once.
+/// A request `'q` together with its client under the settings `'r`: the input
+/// of keys. Expensive parts are computed once, when they are first needed.
 #[derive(Debug)]
 pub struct Subject<'r, 'q> {
     pub(super) clients: &'r Clients,
@@ -150,23 +150,23 @@ impl<'r, 'q> Subject<'r, 'q> {
         })
     }
 
-    /// Where the client's address is.
+    /// The place of the client's address.
     pub(super) fn place(&self) -> &Place {
         self.place.get_or_init(|| geo::place_of(&self.clients.settings.geo, self.client_ip()))
     }
 
-    /// Whether the peer is a proxy that may speak for its clients.
+    /// Whether the peer is a proxy that may name the clients that it forwards for.
     pub(super) fn is_from_trusted_peer(&self) -> bool {
         self.request.may_forward() && self.clients.trusted.contains(self.request.peer())
     }
 
-    /// What the request's bearer token claims, if it is a token that holds now.
+    /// What the request's bearer token claims, if the token is valid now.
     pub(super) fn claims(&self) -> Result<&Claims, Lack> {
         let verified = self.claims.get_or_init(|| {
             let tokens = self.clients.tokens.as_ref().ok_or(Lack::Absent)?;
             let token = fields::bearer(self.request.headers())?;
             tokens.verify(token, self.now).map_err(|fault| match fault {
-                // Where bearer tokens may be API keys, it is one of these.
+                // If bearer tokens can be API keys, this is an API key.
                 Fault::Opaque if self.clients.settings.api_key.bearer => Lack::Absent,
                 Fault::Opaque | Fault::Invalid => Lack::Invalid,
                 Fault::Unverifiable => Lack::Unverifiable,

@@ -1,10 +1,10 @@
-//! A policy's own answer to requests that it refuses.
+//! The response of a policy to requests that it refuses.
 
 use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode};
 
-/// A policy's own answer to requests that it refuses.
+/// The response of a policy to requests that it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// Status of the answer, 400 to 599.

@@ -1,4 +1,4 @@
-//! What a key expression finds in a request: one value, and of which kind.
+//! The value that a key expression finds in a request, and its kind.
 //!
 //! Keys are digests of such values; the name of a client's plan is one.
 
@@ -11,7 +11,7 @@ use super::pairs;
 use super::{ApiKeySettings, GeoCode, KeyExpr, Subject, UserSource};
 use crate::request::{loose_path, slashed_path};
 
-/// What the value behind it is.
+/// The kind of the value that follows it.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Tag {
@@ -113,8 +113,8 @@ impl Subject<'_, '_> {
     }
 
     /// What `find` finds of the first of `keys` that the request has. A key that
-    /// is there and cannot be used is not passed over: behind it a client could
-    /// write any other.
+    /// is present and cannot be used is not skipped: otherwise a client could add any
+    /// other key after it.
     pub(super) fn first<'k, T>(
         &self,
         keys: &'k [KeyExpr],

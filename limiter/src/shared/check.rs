@@ -1,4 +1,4 @@
-//! The answer to a question that was asked from any thread.
+//! The decision on a request of any thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
