@@ -341,8 +341,12 @@ impl Servers {
 
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
-        let links = self.links();
-        !links.is_empty() && links.iter().all(|link| link.is_up())
+        let are_up =
+            |links: &[Rc<Link>]| !links.is_empty() && links.iter().all(|link| link.is_up());
+        match &self.kind {
+            Kind::Apart(apart) => are_up(&apart.links),
+            Kind::Cluster(cluster) => are_up(&cluster.links()),
+        }
     }
 
     /// What is known of each connection.
