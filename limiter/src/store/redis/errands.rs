@@ -111,7 +111,7 @@ impl RedisStore {
         let (shared, charge) = (Arc::clone(&self.shared), Owned::of(charge));
         let (nodes, there) = (self.nodes.get(), self.time_there(now));
         self.errands.begin(async move {
-            if call.at_last().await.is_err_and(|error| !error.may_have_counted()) {
+            if call.at_last(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
                 shared.fallback.settle(&charge.charge(), units, nodes, there);
             }
         });
@@ -197,11 +197,14 @@ impl RedisStore {
             }
         };
         let debts = self.shared.fallback.owed(MAX_DEBTS, there, standing);
-        let tell = |debt: Debt| {
+        let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
             let store = Rc::clone(self);
-            async move { store.paid(debt, ask, call.at_last().await) }
+            async move {
+                let answer = call.at_last(|| store.shared.fallback.overdue(&mut debt)).await;
+                store.paid(debt, ask, answer);
+            }
         };
         debts.into_iter().map(tell).collect()
     }

@@ -226,7 +226,8 @@ impl RedisStore {
             return Box::pin(self.ask_for(&encoder, charges, None, (now, deadline))).await;
         }
         let there = self.time_there(now);
-        let plan = self.shared.here.plan(charges, self.nodes.get(), there);
+        let is_up = self.servers.is_up();
+        let plan = self.shared.here.plan(charges, (self.nodes.get(), is_up), there);
         let stopped = charges.iter().zip(&plan).any(|(it, way)| it.binding && way.refuses());
         let wanted = match stopped {
             true => SmallVec::new(),
@@ -235,6 +236,10 @@ impl RedisStore {
         let asked = match wanted.is_empty() {
             true => None,
             false => {
+                // What the store decides now must know what this node has counted.
+                let asked = charges.iter().zip(&plan).filter(|(_, way)| matches!(way, Way::Ask(_)));
+                let due = self.shared.here.due_of(asked.map(|(charge, _)| charge), there);
+                self.tell(&encoder, due, there);
                 let planned = Some((&plan, there));
                 Some(Box::pin(self.ask_for(&encoder, charges, planned, (now, deadline))).await)
             }
@@ -269,7 +274,7 @@ impl RedisStore {
         if !refused {
             self.shared.here.foresee(charges, &answers, there);
         }
-        self.tell(encoder, self.shared.here.due_of(charges, there), there);
+        self.tell(encoder, self.shared.here.due_of(charges.iter(), there), there);
         Decided { at: asked.map_or(there, |asked| asked.at), answers }
     }
 
