@@ -1,9 +1,7 @@
-//! A request as the rules see it: borrowed, and the same whether it came over
-//! HTTP, from another gateway's question, or out of a log.
+//! The view of a request that rules use. It borrows the request.
 //!
-//! A view exists only of a request that means one thing. What a backend might
-//! read otherwise than we do (two hosts, dot segments, a bad escape) is refused
-//! here, before any rule has looked at it.
+//! Only a request with one meaning has a view. What a backend might read differently (two
+//! hosts, dot segments, an invalid escape) is refused here, before any rule uses it.
 
 mod ambiguity;
 mod disguise;

@@ -7,12 +7,12 @@
 //!
 //! There are three clocks, and each has its use:
 //!
-//! - [`Clock`] for what is remembered and compared later: counters, leases, what
-//!   is cached. It runs evenly and follows the wall clock slowly, see
+//! - [`Clock`] for times that are stored and compared later: counters, leases, caches.
+//!   It runs evenly and follows the wall clock slowly, see
 //!   `follower`.
-//! - `wall` for what other machines and people wrote or read: the expiry of a
-//!   token, the time in a log. Nothing of it is remembered, so a wrong time does
-//!   no harm after it was put right.
+//! - `wall` for times that other machines write or people read: the expiry of a token,
+//!   the time in a log. It is never stored, so a wrong time does no harm after it is
+//!   corrected.
 //! - [`monotonic`] for durations and deadlines within this process.
 
 mod clock;

@@ -82,7 +82,7 @@ impl Ban {
         State::Ban { until: now.plus(self.length(remembered)), bans: remembered.saturating_add(1) }
     }
 
-    /// How long a ban lasts after so many.
+    /// The length of a ban after this number of bans.
     fn length(&self, before: u8) -> Span {
         let factor = 1_u64.checked_shl(before.into());
         let us = factor.and_then(|factor| self.first.as_micros().checked_mul(factor));

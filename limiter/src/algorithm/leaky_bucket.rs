@@ -42,7 +42,7 @@ impl LeakyBucket {
     ///
     /// # Errors
     /// If the delay is above [`MAX_WINDOW`], or more than [`MAX_LIMIT`] units
-    /// could wait, or in so long a window that they are counted in over 70 bits.
+    /// could wait, or if the window is so long that counting them takes more than 70 bits.
     pub fn new(quota: Quota, max_delay: Span, depth: Option<u64>) -> Result<Self, QuotaError> {
         if max_delay > MAX_WINDOW {
             return Err(QuotaError::Delay);

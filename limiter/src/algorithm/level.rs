@@ -45,7 +45,7 @@ impl Level {
         self.as_of.plus(self.time_to(parts, quota))
     }
 
-    /// With so many parts more, but not raised above `most`.
+    /// The level with `parts` added, but not raised above `most`.
     pub(super) fn raised(self, parts: u128, most: u128) -> Self {
         let raised = self.parts.saturating_add(parts).min(most);
         Self { parts: self.parts.max(raised), ..self }

@@ -98,7 +98,7 @@ impl<'l> Tail<'l> {
         })
     }
 
-    /// The log with so many units more at `newest` or at `now`, if that is later.
+    /// The log with these units added at `newest`, or at `now` if that is later.
     pub(super) fn with(self, units: u64, now: Timestamp) -> Log {
         let now = now.max(self.newest);
         if units == 0 {
@@ -118,7 +118,7 @@ impl<'l> Tail<'l> {
         Log { base: self.base, newest: now, units, packed: packed.into_boxed_slice() }
     }
 
-    /// The log without up to so many of the units that were admitted at `at`.
+    /// The log without up to this number of the units that were admitted at `at`.
     pub(super) fn without(self, units: u64, at: Timestamp) -> Log {
         self.pack(self.entries().map(|entry| {
             let given = if entry.at == at { units } else { 0 };

@@ -249,10 +249,9 @@ impl Algorithm {
         })
     }
 
-    /// The same counter that admits so many units at once and, where that is not
-    /// the same, no more in the long run: a bucket that is larger refills no
-    /// faster. So the own limit and this one count alike, and are always as far
-    /// apart.
+    /// The same counter with a capacity of this many units. The rate in the long run does
+    /// not grow: a larger bucket refills no faster. So this limit and the own limit count
+    /// alike, and the distance between them is constant.
     ///
     /// # Errors
     /// If the capacity is out of range.

@@ -121,7 +121,7 @@ impl SubWindows {
         self.with(&at, units.min((2 * self.quota.limit()).saturating_sub(at.sum)))
     }
 
-    /// With so many units more in the newest sub-window.
+    /// The counts with these units added to the newest sub-window.
     fn with(&self, at: &Standing<'_>, units: u64) -> State {
         let mut counts = self.counts(at);
         let units = u32::try_from(units).unwrap_or(u32::MAX);

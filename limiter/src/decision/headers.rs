@@ -2,7 +2,7 @@
 //!
 //! All numbers are integers, none is negative, and no wait is too short: a
 //! client that obeys `Retry-After` passes if no other request consumes meanwhile. Names and
-//! numbers of policies are told, never a key.
+//! numbers of policies are written, never a key.
 //!
 //! What the backend sent is merged, never loosened. Its items of the `ietf`
 //! lists stay, ours follow. Its `X-Ratelimit-*` fields stay if it leaves the

@@ -23,7 +23,7 @@ pub struct Policy {
     pub key: KeyExpr,
     /// The identity of its counters: its name, algorithm and window.
     pub counter: Counter,
-    /// What to do with a request that has no such key.
+    /// The treatment of requests without the key.
     pub missing_key: MissingKey,
     /// How much, and how it is counted. Of a policy that is unlimited: how its plans
     /// are counted.
@@ -162,7 +162,7 @@ pub enum Cost {
         /// Bytes.
         unit_bytes: NonZeroU64,
     },
-    /// Known only afterwards: so many are reserved, and settled by what the response says.
+    /// Known only afterwards: units are reserved, and settled by the cost in the response.
     Metered {
         /// Taken at first, but one at least; stays if the response does not say.
         reserve: u64,
@@ -200,7 +200,7 @@ pub enum Plan {
     Limited {
         /// The limit.
         algorithm: Algorithm,
-        /// With what is admitted beyond it.
+        /// The limit including what is admitted beyond it.
         soft: Option<Algorithm>,
     },
 }
@@ -229,7 +229,7 @@ pub struct Elastic {
     pub in_flight_below_percent: Option<u8>,
 }
 
-/// What to do with a request that lacks the key of a policy.
+/// The treatment of a request without the key of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// The client's address stands in.

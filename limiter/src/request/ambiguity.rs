@@ -35,7 +35,7 @@ pub enum Ambiguity {
     /// another route if the backend heeds it.
     #[error("the request has a path or a method that can be read in two ways")]
     TwoRoutes,
-    /// The values that a limit goes by: an API key, a token, a cookie.
+    /// A value that requests are counted by is ambiguous: an API key, a token, a cookie.
     #[error(
         "the request carries a key or a plan that can be read in two ways: send it once, \
          and in one place"

@@ -76,7 +76,7 @@ impl PathMatch {
         !is_other_end && self.known(mine).covers(&self.known(theirs))
     }
 
-    /// The pattern without what is ignored.
+    /// The pattern without the differences that are ignored.
     fn known(self, pattern: &PathPattern) -> PathPattern {
         let mut known = pattern.loose();
         if self.exact_case || self.exact_parameters {

@@ -16,8 +16,8 @@ use super::Ambiguity;
 use super::host::host_of_field;
 use super::path::normal_path;
 
-/// What rules may look at. Nothing in it is trusted: forwarding fields are
-/// believed only by the rules that know the trusted proxies.
+/// The parts of a request that rules use. None of them is trusted: only rules that know
+/// the trusted proxies believe forwarding fields.
 #[derive(Clone, Debug)]
 pub struct RequestView<'a> {
     /// The method, as sent.

@@ -7,7 +7,7 @@ use super::process;
 use super::system::wall;
 use super::{Span, Timestamp};
 
-/// Where the present comes from, for decisions.
+/// The source of the present time for decisions.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
     /// The clock of this process: it runs evenly, and follows the system's
@@ -15,7 +15,7 @@ pub enum Clock {
     /// than [`SLOWEST`](super::SLOWEST) behind it for [`HOLD`](super::HOLD).
     #[default]
     System,
-    /// A clock that only moves when told to; clones share it.
+    /// A clock that moves only by [`Clock::advance`]. Clones share it.
     Manual(Arc<AtomicU64>),
 }
 

@@ -28,7 +28,7 @@ pub const HOLD: Span = Span::from_secs(60);
 /// The most that the clock makes up for by going slower, which takes ten times
 /// as long.
 pub const SLOWEST: Span = Span::from_secs(600);
-/// A difference that is made up for within a second is none that is held.
+/// A smaller difference is made up for within a second and does not count as lasting.
 const TOLERANCE: Span = Span::from_millis(100);
 /// The part of the speed that is given up, or added, to follow.
 const SLEW: u64 = 10;

@@ -56,7 +56,7 @@ impl ProcessClock {
             && follower.course() == course
         {
             let (wall, read) = (wall(), self.passed());
-            // A thread that was held up in between would see a difference that is none.
+            // A thread that was suspended in between would see a difference that does not exist.
             if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
                 follower.look(passed, wall);
                 self.course.write(follower.course());

@@ -4,7 +4,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::{Span, Timestamp};
 
-/// The system's real-time clock, which may jump: never for what is remembered.
+/// The system's real-time clock, which may jump. Times that are stored never come from it.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
 pub(super) fn wall() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
