@@ -31,9 +31,9 @@ pub enum Source {
     Store,
     /// This node alone, because the store is away.
     Local,
-    /// Nobody: the store is away, and the charge's settings say what becomes of it.
-    Nobody,
-    /// Nobody: another charge refuses the request, so there was no need to ask.
+    /// The policy's `on_store_failure`: the store is away, and no counter was asked.
+    Policy,
+    /// No counter: another charge refuses the request.
     Unasked,
 }
 

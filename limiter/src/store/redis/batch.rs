@@ -9,10 +9,8 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
+use super::deadline::ReplySender;
 use super::failure::StoreError;
-use super::promise::Promise;
 use super::script::Encoded;
 
 /// Calls in one batch: more save the server nothing, and hold it up.
@@ -21,9 +19,6 @@ const MAX_CALLS: usize = 64;
 const MAX_IN_FLIGHT: usize = 2;
 /// Calls that wait; more fail at once.
 const MAX_WAITING: usize = 4096;
-
-/// What a call is told.
-pub(super) type Answer = Result<Bytes, StoreError>;
 
 /// Whether a call is sent again if its connection breaks before the answer. The
 /// server may have counted it all the same, and then counts it twice.
@@ -47,7 +42,7 @@ pub(super) struct Call {
     /// Whether it is sent again.
     pub(super) repeat: Repeat,
     /// Where the answer goes. Closed when nobody waits for it any more.
-    pub(super) answer: Promise,
+    pub(super) answer: ReplySender,
 }
 
 impl Call {
@@ -70,7 +65,7 @@ pub(super) struct Queue {
     waiting: VecDeque<Call>,
     in_flight: usize,
     /// A batch is about to be taken.
-    is_boarding: bool,
+    has_sender: bool,
 }
 
 impl Queue {
@@ -89,17 +84,16 @@ impl Queue {
 
     /// Whether somebody must come to take the next batch. Until he comes, no
     /// other need.
-    pub(super) fn begins_to_board(&mut self) -> bool {
-        let begins =
-            !self.is_boarding && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
-        self.is_boarding |= begins;
+    pub(super) fn needs_sender(&mut self) -> bool {
+        let begins = !self.has_sender && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
+        self.has_sender |= begins;
         begins
     }
 
     /// The next batch, if one may go out now. Whoever takes it must say when it
     /// has landed. Calls that nobody waits for any more are not sent.
     pub(super) fn take(&mut self) -> Option<Vec<Call>> {
-        self.is_boarding = false;
+        self.has_sender = false;
         if self.in_flight >= MAX_IN_FLIGHT {
             return None;
         }
@@ -127,13 +121,13 @@ impl Queue {
     }
 
     /// A batch has landed: answered, failed or given up.
-    pub(super) fn landed(&mut self) {
+    pub(super) fn finished(&mut self) {
         self.in_flight -= 1;
     }
 
     /// Whoever came for a batch cannot take it.
-    pub(super) fn leave(&mut self) {
-        self.is_boarding = false;
+    pub(super) fn release_sender(&mut self) {
+        self.has_sender = false;
     }
 
     /// Whether nothing is in flight.

@@ -3,6 +3,7 @@
 use redis::{RedisError, ServerErrorKind};
 use thiserror::Error;
 
+use super::codec::Garbage;
 use super::settings::Address;
 
 /// Why a call has no answer.
@@ -76,6 +77,13 @@ impl StoreError {
     /// Whether another node of the cluster would have answered.
     pub(super) fn is_redirection(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Moved(_) | Refusal::Ask(_), _))
+    }
+}
+
+/// An answer that cannot be read may have been counted all the same.
+impl From<Garbage> for StoreError {
+    fn from(_: Garbage) -> Self {
+        Self::Garbage("it is none of the script's")
     }
 }
 

@@ -17,12 +17,14 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::failure::StoreError;
 use super::layout::Layout;
-use super::news::News;
-use super::presence::{Facts, Presence};
+use super::membership::{ClusterState, Membership};
+use super::outage_log::OutageLog;
 use super::script::SCRIPT;
+use super::server::{Destination, Servers};
 use super::settings::{ReadFrom, RedisSettings};
-use super::{Place, RedisStore, Servers, StoreError};
+use super::store::RedisStore;
 use crate::digest::{Key, Secret};
 use crate::store::shared::overrides::{
     Marks, Override, PARTS, Said, Unreadable, decode, encode, part,
@@ -57,7 +59,7 @@ pub enum OverrideError {
 #[derive(Clone, Debug)]
 pub struct Overrides {
     servers: Rc<Servers>,
-    facts: watch::Receiver<Facts>,
+    cluster_state: watch::Receiver<ClusterState>,
     prefix: Rc<str>,
     timeout: Duration,
     read_from: ReadFrom,
@@ -68,7 +70,7 @@ impl RedisStore {
     pub fn overrides(&self) -> Overrides {
         Overrides {
             servers: Rc::clone(&self.servers),
-            facts: self.shared.facts.clone(),
+            cluster_state: self.shared.cluster_state.clone(),
             prefix: self.shared.settings.prefix.as_str().into(),
             timeout: self.shared.settings.timeout,
             read_from: self.shared.settings.read_from,
@@ -85,16 +87,17 @@ impl Overrides {
     pub async fn connect(settings: &RedisSettings) -> Result<(Self, Secret), StoreError> {
         let timeout = settings.timeout.max(PATIENCE);
         let settings = Rc::new(RedisSettings { timeout, ..settings.clone() });
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &News::default()));
-        let (sender, facts) = watch::channel(Facts::unknown(&settings));
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &OutageLog::default()));
+        let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();
         servers.settled().await;
-        let mut presence = Presence::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
-        let secret = presence.agree_on_facts().await?;
+        let mut presence =
+            Membership::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
+        let secret = presence.agree_on_state().await?;
         let prefix = settings.prefix.as_str().into();
         // What a person asks for is the newest.
-        Ok((Self { servers, facts, prefix, timeout, read_from: ReadFrom::Master }, secret))
+        Ok((Self { servers, cluster_state, prefix, timeout, read_from: ReadFrom::Master }, secret))
     }
 
     /// How long a question may take.
@@ -105,7 +108,7 @@ impl Overrides {
     /// Where a key is: its hash and its field. None while it is not known how
     /// keys are laid out.
     fn at(&self, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
-        let buckets = self.facts.borrow().buckets?;
+        let buckets = self.cluster_state.borrow().buckets?;
         let layout = Layout::with_buckets(&format!("{}:o", self.prefix), buckets);
         let policy = key.counter.bits().to_be_bytes();
         // Of a policy four bytes: a principal has few.
@@ -117,7 +120,7 @@ impl Overrides {
     /// keys whose parts have `settled` a replica may tell, where it may at all.
     pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
         let mut said = vec![None; keys.len()];
-        let mut asked: Vec<(Place, Pipeline, Vec<usize>)> = Vec::new();
+        let mut asked: Vec<(Destination, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
             let Some((hash, field)) = self.at(key) else { return said };
             let place = self.servers.place(&hash);

@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 use super::batch::Repeat;
 use super::codec::Encoder;
-use super::parts::{self, Outcome, Part, Wanted};
-use super::promise::Late;
+use super::deadline::LateReply;
+use super::fan_out::{self, Outcome, Part, Wanted};
 use super::server::Call;
 use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
@@ -58,7 +58,7 @@ pub(super) struct Ended {
     /// The store may have counted more than it told.
     pub(super) is_doubtful: bool,
     /// The answer, if it may still come.
-    pub(super) late: Option<Late>,
+    pub(super) late: Option<LateReply>,
 }
 
 impl Calls {
@@ -70,7 +70,7 @@ impl Calls {
         parts: &[Part<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Self {
-        let there = store.time_there(now);
+        let there = store.store_time(now);
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
@@ -148,15 +148,15 @@ impl Drop for Question<'_> {
             let errand = Abandoned {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
-                charges: self.charges.iter().map(Owned::of).collect(),
+                charges: self.charges.iter().map(OwnedCharge::of).collect(),
                 plan: self.plan.map(|(plan, there)| (plan.clone(), there)),
                 now: self.now,
                 calls,
             };
-            self.store.errands.begin(errand.finish());
+            self.store.background.begin(errand.finish());
         } else if let Some((plan, there)) = self.plan {
-            for (charge, way) in self.charges.iter().zip(plan) {
-                self.store.withdraw(self.encoder, charge, *way, there);
+            for (charge, planned) in self.charges.iter().zip(plan) {
+                self.store.withdraw(self.encoder, charge, *planned, there);
             }
         }
     }
@@ -166,14 +166,14 @@ impl Drop for Question<'_> {
 struct Abandoned {
     store: Rc<RedisStore>,
     encoder: Rc<Encoder>,
-    charges: Vec<Owned>,
+    charges: Vec<OwnedCharge>,
     plan: Option<(Plan, Timestamp)>,
     now: Timestamp,
     calls: Calls,
 }
 
 /// A charge that outlives the rules by which it is made.
-pub(super) struct Owned {
+pub(super) struct OwnedCharge {
     key: Key,
     algorithm: Algorithm,
     cost: u64,
@@ -181,7 +181,7 @@ pub(super) struct Owned {
     consistency: Consistency,
 }
 
-impl Owned {
+impl OwnedCharge {
     pub(super) fn of(charge: &Charge<'_>) -> Self {
         let Charge { key, algorithm, cost, binding, consistency } = *charge;
         Self { key, algorithm: algorithm.clone(), cost, binding, consistency }
@@ -196,7 +196,7 @@ impl Owned {
 impl Abandoned {
     async fn finish(self) {
         let Self { store, encoder, charges, plan, now, mut calls } = self;
-        let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(Owned::charge).collect();
+        let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(OwnedCharge::charge).collect();
         let wanted = Wanted::all(&charges, plan.as_ref().map(|(plan, _)| plan));
         let parts = Part::split(&wanted, |charge| store.place(&encoder, charge));
         let asked = store.hear(&encoder, &wanted, &parts, &mut calls, now).await;
@@ -213,7 +213,7 @@ impl Abandoned {
 impl RedisStore {
     /// Gives back what a request has in flight that is gone.
     fn release(&self, charges: &[Charge<'_>], decided: &Decided) {
-        if parts::refuses(charges, &decided.answers) {
+        if fan_out::refuses(charges, &decided.answers) {
             return;
         }
         let held = charges.iter().zip(&decided.answers);

@@ -89,11 +89,11 @@ impl Fallback {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
             }
-            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Nobody },
+            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Policy },
             OnFailure::Deny => {
                 let retry = Retry::After(RETRY);
                 let verdict = Verdict { admitted: false, retry, ..fresh(charge, now) };
-                Answer { verdict, source: Source::Nobody }
+                Answer { verdict, source: Source::Policy }
             }
         };
         charges.iter().map(answer).collect()
@@ -181,7 +181,7 @@ impl Fallback {
     }
 
     /// A charge that was admitted here at `taken` turns out to be counted by the store.
-    pub(in crate::store) fn counted_there(
+    pub(in crate::store) fn counted_by_store(
         &self,
         charge: &Charge<'_>,
         taken: Timestamp,

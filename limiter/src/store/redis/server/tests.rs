@@ -8,13 +8,13 @@ use super::*;
 use crate::store::breaker::Position;
 
 impl Servers {
-    async fn ask(&self, key: &str) -> Answer {
+    async fn ask(&self, key: &str) -> Reply {
         self.call(self.place(key.as_bytes()), asked(key, "body"), Repeat::Never).await
     }
 }
 
 async fn connected(topology: Topology) -> Servers {
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
     servers.settled().await;
     servers
 }
@@ -133,7 +133,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
         node.tell(&[(0, 16_383, &node)]);
         node.sleep(true);
         let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
         let (answer, waited) = timed(servers.ask(FIRST)).await;
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
@@ -199,7 +199,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
     run(async {
         let server = Process::start(&[]);
         let servers =
-            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &News::default());
+            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &OutageLog::default());
         servers.settled().await;
         let place = servers.place(b"k");
         let made: Vec<_> =
@@ -214,7 +214,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
 async fn with_three(topology: Topology, script: &'static Script) -> Servers {
     let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
     settings.connections = 3.try_into().expect("it is not zero");
-    let servers = Servers::connect(&Rc::new(settings), script, &News::default());
+    let servers = Servers::connect(&Rc::new(settings), script, &OutageLog::default());
     servers.settled().await;
     servers
 }
@@ -225,7 +225,7 @@ fn keys_are_spread_over_connections_and_each_keeps_to_one() {
         let server = FakeServer::start(Manner::Echo).await;
         let servers = with_three(server.topology(), &ECHO).await;
         eventually("all are connected", async || server.connections() == 3).await;
-        let mut places: Vec<Place> =
+        let mut places: Vec<Destination> =
             (0..100).map(|key| servers.place(format!("tollgate:{key:x}").as_bytes())).collect();
         assert_eq!(places[7], servers.place(b"tollgate:7"));
         for key in 0..100 {
@@ -235,7 +235,7 @@ fn keys_are_spread_over_connections_and_each_keeps_to_one() {
         assert!(answered.len() == 3 && answered.iter().all(|&it| it > 15), "{answered:?}");
         places.sort_unstable();
         places.dedup();
-        assert_eq!(places, [Place(0), Place(1), Place(2)]);
+        assert_eq!(places, [Destination(0), Destination(1), Destination(2)]);
         // What is asked of each server is asked once.
         assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 1);
     });

@@ -11,7 +11,7 @@ use super::failure::StoreError;
 
 /// The news of one node, for all of its workers.
 #[derive(Clone, Debug, Default)]
-pub struct News {
+pub struct OutageLog {
     outages: Arc<Mutex<HashMap<String, Outage>>>,
     /// Whether they are of servers that are only read, for which others stand in.
     of_replicas: bool,
@@ -27,7 +27,7 @@ struct Outage {
     is_explained: bool,
 }
 
-impl News {
+impl OutageLog {
     /// The same of servers that are only read.
     pub(super) fn of_replicas(&self) -> Self {
         Self { of_replicas: true, ..self.clone() }
@@ -103,25 +103,25 @@ mod tests {
 
     #[test]
     fn of_all_workers_the_first_tells_the_loss_and_the_last_the_return() {
-        let news = News::default();
-        let others = news.clone();
-        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
+        let outage_log = OutageLog::default();
+        let others = outage_log.clone();
+        assert!(outage_log.lost("a:1", Some(&StoreError::Timeout)));
         assert!(!others.lost("a:1", Some(&StoreError::Timeout)));
         assert!(others.lost("b:1", None), "it is another server");
-        assert!(!news.found("a:1"));
+        assert!(!outage_log.found("a:1"));
         assert!(others.found("a:1"));
-        assert!(!news.found("a:1"), "it was not away");
-        assert!(news.lost("a:1", None), "it is another time");
+        assert!(!outage_log.found("a:1"), "it was not away");
+        assert!(outage_log.lost("a:1", None), "it is another time");
     }
 
     #[test]
     fn the_reason_is_told_once_and_lateness_is_none() {
-        let news = News::default();
+        let outage_log = OutageLog::default();
         let reason = StoreError::Away;
-        assert!(!news.explain("a:1", &reason), "it is not away");
-        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
-        assert!(!news.explain("a:1", &StoreError::Timeout));
-        assert!(news.explain("a:1", &reason));
-        assert!(!news.explain("a:1", &reason));
+        assert!(!outage_log.explain("a:1", &reason), "it is not away");
+        assert!(outage_log.lost("a:1", Some(&StoreError::Timeout)));
+        assert!(!outage_log.explain("a:1", &StoreError::Timeout));
+        assert!(outage_log.explain("a:1", &reason));
+        assert!(!outage_log.explain("a:1", &reason));
     }
 }

@@ -16,21 +16,25 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::batch::Answer;
+use bytes::Bytes;
+
 use super::failure::StoreError;
+
+/// The answer to a call, or why there is none.
+pub(super) type Reply = Result<Bytes, StoreError>;
 
 /// Whoever holds it owes an answer.
 #[derive(Debug)]
-pub(super) struct Promise(Rc<Slot>);
+pub(super) struct ReplySender(Rc<Slot>);
 
 /// Waits for the answer.
 #[derive(Debug)]
-pub(super) struct Awaited(Rc<Slot>);
+pub(super) struct PendingReply(Rc<Slot>);
 
 /// Waits for an answer that did not come in time. None: it will never come.
 #[derive(Debug)]
 #[must_use = "it tells what the server has counted"]
-pub(super) struct Late(Awaited);
+pub(super) struct LateReply(PendingReply);
 
 #[derive(Debug)]
 struct Slot {
@@ -43,19 +47,19 @@ struct Slot {
 enum State {
     /// There is no answer yet; whom to wake when there is.
     Open(Option<Waker>),
-    Answered(Answer),
+    Answered(Reply),
     /// The time is over; whom to wake when the answer comes all the same.
     Overdue(Option<Waker>),
     /// The answer was taken, or nobody waits for it any more, or it will never come.
     Over,
 }
 
-impl Promise {
+impl ReplySender {
     /// A promise, and who waits for it.
-    pub(super) fn new() -> (Self, Awaited) {
+    pub(super) fn new() -> (Self, PendingReply) {
         let state = RefCell::new(State::Open(None));
         let slot = Rc::new(Slot { state, times_sent: Cell::new(0) });
-        (Self(Rc::clone(&slot)), Awaited(slot))
+        (Self(Rc::clone(&slot)), PendingReply(slot))
     }
 
     /// Whether the time is over, or no answer is waited for any more: such a call
@@ -80,12 +84,12 @@ impl Promise {
     }
 
     /// Tells the answer.
-    pub(super) fn keep(self, answer: Answer) {
+    pub(super) fn keep(self, answer: Reply) {
         settle(&self.0, State::Answered(answer));
     }
 }
 
-impl Drop for Promise {
+impl Drop for ReplySender {
     fn drop(&mut self) {
         let is_open = matches!(*self.0.state.borrow(), State::Open(_));
         settle(&self.0, if is_open { State::Answered(self.0.silence()) } else { State::Over });
@@ -94,7 +98,7 @@ impl Drop for Promise {
 
 impl Slot {
     /// What the caller is told when there is no answer in time.
-    fn silence(&self) -> Answer {
+    fn silence(&self) -> Reply {
         Err(if self.times_sent.get() == 0 { StoreError::NotSent } else { StoreError::Timeout })
     }
 }
@@ -122,7 +126,7 @@ fn pass(slot: &Slot) {
     }
 }
 
-impl Awaited {
+impl PendingReply {
     /// How often the call went out: 0 if the server cannot have seen it.
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()
@@ -130,15 +134,15 @@ impl Awaited {
 
     /// The time of the call is over, whatever its deadline: if it was not sent, it
     /// will not be. Waits for the answer that it may still get.
-    pub(super) fn give_up(self) -> Option<Late> {
+    pub(super) fn give_up(self) -> Option<LateReply> {
         pass(&self.0);
         let is_expected = !matches!(*self.0.state.borrow(), State::Over);
-        (is_expected && self.times_sent() > 0).then_some(Late(self))
+        (is_expected && self.times_sent() > 0).then_some(LateReply(self))
     }
 
     /// The answer, if there is one already. Otherwise `waker` is kept if there may
     /// be one later, also after the time of the call is over.
-    fn take(&self, waker: Option<&Waker>) -> Option<Answer> {
+    fn take(&self, waker: Option<&Waker>) -> Option<Reply> {
         let mut state = self.0.state.borrow_mut();
         match &mut *state {
             State::Open(kept) | State::Overdue(kept) => {
@@ -159,11 +163,11 @@ impl Awaited {
     }
 }
 
-impl Future for Awaited {
-    type Output = Answer;
+impl Future for PendingReply {
+    type Output = Reply;
 
     /// The answer in time. Later, that there is none.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let is_open = matches!(*self.0.state.borrow(), State::Open(_));
         match self.take(is_open.then_some(cx.waker())) {
             Some(answer) => Poll::Ready(answer),
@@ -173,16 +177,16 @@ impl Future for Awaited {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.0.state.replace(State::Over);
     }
 }
 
-impl Future for Late {
-    type Output = Option<Answer>;
+impl Future for LateReply {
+    type Output = Option<Reply>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
         let is_over = matches!(*self.0.0.state.borrow(), State::Over);
         match self.0.take(Some(cx.waker())) {
             None if !is_over => Poll::Pending,
@@ -199,7 +203,7 @@ pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
 impl Deadlines {
     /// What is awaited is over at `deadline`. Whether this is the earliest of all:
     /// then somebody must look at the time by then.
-    pub(super) fn add(&mut self, deadline: Instant, awaited: &Awaited) -> bool {
+    pub(super) fn add(&mut self, deadline: Instant, awaited: &PendingReply) -> bool {
         // So there are about as many as there are open calls.
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
@@ -233,16 +237,16 @@ mod tests {
     use super::*;
     use crate::time::monotonic;
 
-    const TIMEOUT: Option<Answer> = Some(Err(StoreError::Timeout));
-    const NOT_SENT: Option<Answer> = Some(Err(StoreError::NotSent));
+    const TIMEOUT: Option<Reply> = Some(Err(StoreError::Timeout));
+    const NOT_SENT: Option<Reply> = Some(Err(StoreError::NotSent));
 
-    fn answer(text: &'static str) -> Answer {
+    fn answer(text: &'static str) -> Reply {
         Ok(text.into())
     }
 
     #[test]
     fn the_first_answer_holds_and_wakes_who_waits() {
-        let (promise, mut awaited) = Promise::new();
+        let (promise, mut awaited) = ReplySender::new();
         let mut deadlines = Deadlines::default();
         let now = monotonic();
         deadlines.add(now, &awaited);
@@ -254,18 +258,18 @@ mod tests {
 
     #[test]
     fn a_promise_that_is_dropped_is_an_answer_that_did_not_come_in_time() {
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         drop(promise);
         assert_eq!(awaited.now_or_never(), NOT_SENT);
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         promise.departs();
         drop(promise);
         assert_eq!(awaited.now_or_never(), TIMEOUT);
     }
 
     /// A call that was sent, and whose time is over.
-    fn overdue() -> (Promise, Awaited) {
-        let (promise, mut awaited) = Promise::new();
+    fn overdue() -> (ReplySender, PendingReply) {
+        let (promise, mut awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         promise.departs();
@@ -297,10 +301,10 @@ mod tests {
 
     #[test]
     fn a_call_that_is_given_up_is_not_sent_and_then_has_no_late_answer() {
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         assert!(awaited.give_up().is_none());
         assert!(promise.is_closed());
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         promise.departs();
         let late = awaited.give_up().expect("it was sent");
         assert!(promise.is_closed() && !promise.may_be_sent_again());
@@ -310,7 +314,7 @@ mod tests {
 
     #[test]
     fn an_answer_between_the_end_of_the_time_and_the_next_look_is_in_time() {
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         promise.departs();
@@ -321,12 +325,12 @@ mod tests {
 
     #[test]
     fn a_promise_is_closed_when_nobody_waits_or_when_its_time_is_over() {
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         assert!(!promise.is_closed());
         drop(awaited);
         assert!(promise.is_closed());
 
-        let (promise, awaited) = Promise::new();
+        let (promise, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         deadlines.pass(now);
@@ -338,7 +342,7 @@ mod tests {
     fn deadlines_pass_one_by_one_and_only_of_what_is_still_open() {
         let (mut deadlines, start) = (Deadlines::default(), monotonic());
         let at = |ms| start + Duration::from_millis(ms);
-        let mut calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let mut calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let firsts: Vec<_> =
             (0..).zip(&calls).map(|(ms, (_, awaited))| deadlines.add(at(ms), awaited)).collect();
         assert_eq!(firsts, [true, false, false, false]);
@@ -354,7 +358,7 @@ mod tests {
     fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
         let (mut deadlines, start) = (Deadlines::default(), monotonic());
         let at = |ms| start + Duration::from_millis(ms);
-        let calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let order = [20, 30, 10, 25];
         let firsts: Vec<_> = order
             .into_iter()
@@ -373,7 +377,7 @@ mod tests {
     fn answered_calls_do_not_pile_up() {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         for _ in 0..1000 {
-            let (promise, awaited) = Promise::new();
+            let (promise, awaited) = ReplySender::new();
             deadlines.add(now, &awaited);
             promise.keep(answer("yes"));
         }

@@ -7,21 +7,110 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Asked, Encoder, Finding, decode};
-use super::parts::{self, Outcome, Part, Wanted};
+use super::fan_out::{self, Outcome, Part, Wanted};
 use super::question::{Calls, Question};
-use super::{Place, RedisStore};
+use super::server::Destination;
+use super::store::RedisStore;
+use crate::consistency::StoreMode;
 use crate::digest::Key;
-use crate::store::shared::in_flight::{Held, is_in_flight};
-use crate::store::shared::local_plan::Plan;
+use crate::store::shared::fallback::Unjudged;
+use crate::store::shared::in_flight::{InFlight, is_in_flight};
+use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::shared::store_clock::StoreClock;
 use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
 impl RedisStore {
+    /// See [`StoreRef::apply_by`](super::StoreRef::apply_by).
+    ///
+    /// What asks the server has its own place: decisions that need nobody else
+    /// would have room for it.
+    pub async fn apply(
+        self: &Rc<Self>,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> Decided {
+        let Some(encoder) = self.encoder() else { return self.judge_without_store(charges, now) };
+        if charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
+            return Box::pin(self.ask_store(&encoder, charges, None, (now, deadline))).await;
+        }
+        let there = self.store_time(now);
+        let plan = self.shared.local.plan(charges, self.nodes.get(), there);
+        let stopped =
+            charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
+        let wanted = match stopped {
+            true => SmallVec::new(),
+            false => Wanted::all(charges, Some(&plan)),
+        };
+        let asked = match wanted.is_empty() {
+            true => None,
+            false => {
+                let planned = Some((&plan, there));
+                Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
+            }
+        };
+        self.combine(&encoder, charges, (&plan, there), &wanted, asked)
+    }
+
+    /// One decision of what was planned here and what the store says.
+    pub(super) fn combine(
+        &self,
+        encoder: &Rc<Encoder>,
+        charges: &[Charge<'_>],
+        (plan, there): (&Plan, Timestamp),
+        wanted: &[Wanted<'_>],
+        asked: Option<Decided>,
+    ) -> Decided {
+        let asking = wanted.iter().map(|it| &it.charge);
+        let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
+        let refused = charges.iter().zip(plan).any(|(it, planned)| it.binding && planned.refuses())
+            || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let mut said = said.iter();
+        let answer = |(charge, planned): (&Charge<'_>, &Planned)| {
+            let decided = match refused {
+                true => self.withdraw(encoder, charge, *planned, there),
+                false => planned.answer(),
+            };
+            decided.unwrap_or_else(|| {
+                said.next().copied().unwrap_or_else(|| Answer::unasked(charge, there))
+            })
+        };
+        let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
+        if !refused {
+            self.shared.local.foresee(charges, &answers, there);
+        }
+        self.tell(encoder, self.shared.local.due_of(charges, there), there);
+        Decided { at: asked.map_or(there, |asked| asked.at), answers }
+    }
+
+    /// Withdraws what was planned for a charge whose request is refused, or gone.
+    pub(super) fn withdraw(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        planned: Planned,
+        there: Timestamp,
+    ) -> Option<Answer> {
+        let (answer, op) = self.shared.local.withdraw(charge, planned, there);
+        if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
+            self.post(encoder, self.place(encoder, charge), &[asked], self.clock.now());
+        }
+        answer
+    }
+
+    /// Judges while it is not known where the counters are.
+    fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
+            charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
+        let (nodes, there) = (self.nodes.get(), self.store_time(now));
+        Decided { at: there, answers: self.shared.fallback.judge(&unjudged, false, nodes, there) }
+    }
+
     /// Asks for all that is to be asked of these charges, in one step or as if it
     /// were one, by the deadline. When the future is dropped, what was sent is
     /// settled all the same.
-    pub(super) async fn ask_for(
+    pub(super) async fn ask_store(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
@@ -53,7 +142,7 @@ impl RedisStore {
         calls: &mut Calls,
         now: Timestamp,
     ) -> Decided {
-        let awaited = Held::ask(&self.held, wanted.iter().map(|it| &it.charge));
+        let awaited = InFlight::ask(&self.in_flight, wanted.iter().map(|it| &it.charge));
         let ended = calls.outcomes(self, parts, now).await;
         let (mut outcomes, mut late) = (SmallVec::<[Outcome; 1]>::new(), SmallVec::<[_; 1]>::new());
         for (ended, part) in ended.into_iter().zip(parts) {
@@ -71,7 +160,7 @@ impl RedisStore {
         decided
     }
 
-    pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Place {
+    pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Destination {
         self.servers.place(&encoder.layout().key(charge.key.principal))
     }
 
@@ -81,9 +170,9 @@ impl RedisStore {
         if !charges.clone().all(is_in_flight) || !self.servers.is_up() {
             return None;
         }
-        let verdicts = self.held.borrow_mut().spend(charges, now)?;
+        let verdicts = self.in_flight.borrow_mut().spend(charges, now)?;
         let answers = verdicts.into_iter().map(Answer::of_store).collect();
-        Some(Decided { at: self.time_there(now), answers })
+        Some(Decided { at: self.store_time(now), answers })
     }
 
     /// What is known to be refused without asking, wherever the counters lie.
@@ -91,7 +180,7 @@ impl RedisStore {
         let is_current = |key: &Key, asked| self.shared.invalidations.is_current(key, asked, now);
         let charges = wanted.iter().map(|it| &it.charge);
         let answers = self.denied.borrow().refuse_if(charges, now, is_current)?;
-        Some(Decided { at: self.time_there(now), answers })
+        Some(Decided { at: self.store_time(now), answers })
     }
 
     /// What an answer says. It also tells the store's time.
@@ -99,14 +188,14 @@ impl RedisStore {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         if self.last_clock.replace(Some(clock)).is_none() {
-            self.shared.here.set_clock(now, clock.bounds(now).0);
+            self.shared.local.set_clock(now, clock.bounds(now).0);
         }
         Ok(answered)
     }
 
     /// The store may count units in flight of which it did not tell.
     fn doubt(&self, wanted: &[Wanted<'_>], part: &Part<'_>) {
-        let mut held = self.held.borrow_mut();
+        let mut held = self.in_flight.borrow_mut();
         let charges = part.indices.iter().map(|&index| &wanted[index].charge);
         charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
     }
@@ -122,14 +211,14 @@ impl RedisStore {
         now: Timestamp,
     ) -> Decided {
         let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
-        let unjudged = parts::unjudged(wanted, parts, outcomes);
+        let unjudged = fan_out::unjudged(wanted, parts, outcomes);
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let (nodes, there) = (self.nodes.get(), self.time_there(now));
+            let (nodes, there) = (self.nodes.get(), self.store_time(now));
             self.shared.fallback.judge(&unjudged, refused, nodes, there)
         };
-        let refused = refused || parts::refuses(unjudged.iter().map(|it| &it.charge), &local);
+        let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
             if refused && !answered.refused {
@@ -143,11 +232,11 @@ impl RedisStore {
         let judged: SmallVec<[_; 1]> =
             judged.filter_map(|(it, said)| Some((it, said.as_ref().ok()?))).collect();
         self.learn(wanted, &judged, refused, now);
-        let answers = parts::combine(wanted.len(), parts, outcomes, local);
+        let answers = fan_out::combine(wanted.len(), parts, outcomes, local);
         if !refused {
             self.hold(wanted, &answers, now);
         }
-        Decided { at: parts::decided_at(outcomes, self.time_there(now)), answers }
+        Decided { at: fan_out::decided_at(outcomes, self.store_time(now)), answers }
     }
 
     /// Tells this node's ledgers what was leased, counted or refused. A ledger of
@@ -158,8 +247,9 @@ impl RedisStore {
         for (((&index, asked), before), finding) in found.zip(&mut answered.findings) {
             let (charge, admitted) = (&wanted[index].charge, finding.verdict.admitted);
             let became = (admitted && !refused, admitted && refused);
-            let here = &self.shared.here;
-            if let Some(verdict) = here.asked(charge, asked.ask, before.as_ref(), became, at) {
+            let local = &self.shared.local;
+            if let Some(verdict) = local.learn_reply(charge, asked.ask, before.as_ref(), became, at)
+            {
                 finding.verdict = verdict;
             }
         }
@@ -167,7 +257,7 @@ impl RedisStore {
 
     /// Remembers what is in flight now.
     fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer], now: Timestamp) {
-        let mut held = self.held.borrow_mut();
+        let mut held = self.in_flight.borrow_mut();
         for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
             if answer.verdict.admitted && answer.source == Source::Store {
                 held.take(charge, answer.verdict.remaining, now);
