@@ -42,8 +42,8 @@ impl RedisStore {
         {
             return;
         }
-        let (nodes, there) = (self.nodes.get(), self.store_time(now));
-        let Some(op) = self.shared.local.correct(charge, op, nodes, there) else { return };
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        let Some(op) = self.shared.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
@@ -52,10 +52,10 @@ impl RedisStore {
                 self.charge_in_store(&encoder, charge, units, now);
             }
             (Some(encoder), _) => {
-                self.post(&encoder, self.place(&encoder, charge), &[asked], now);
+                self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
-                self.shared.fallback.settle(charge, units, self.nodes.get(), there);
+                self.shared.fallback.settle(charge, units, self.nodes.get(), store_now);
             }
             (None, _) => {}
         }
@@ -73,10 +73,10 @@ impl RedisStore {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
         let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
-        let (nodes, there) = (self.nodes.get(), self.store_time(now));
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
         self.background.begin(async move {
             if call.final_reply().await.is_err_and(|error| !error.may_have_counted()) {
-                shared.fallback.settle(&charge.charge(), units, nodes, there);
+                shared.fallback.settle(&charge.charge(), units, nodes, store_now);
             }
         });
     }
@@ -85,17 +85,17 @@ impl RedisStore {
     pub(super) fn post(
         &self,
         encoder: &Encoder,
-        place: Destination,
+        destination: Destination,
         asked: &[Asked<'_>],
         now: Timestamp,
     ) {
         if asked.is_empty() {
             return;
         }
-        let (servers, there) = (Rc::clone(&self.servers), self.store_time(now));
-        let encoded = encoder.encode(asked, there);
+        let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
+        let encoded = encoder.encode(asked, store_now);
         let given = asked.iter().filter(|it| it.ask.takes_away());
-        given.clone().for_each(|it| self.take_away(it, there));
+        given.clone().for_each(|it| self.take_away(it, store_now));
         let given: SmallVec<[Key; 2]> = given.map(|it| it.key).collect();
         let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
         let flights: SmallVec<[(Key, Algorithm); 1]> =
@@ -105,7 +105,7 @@ impl RedisStore {
             // What fails stays charged: the safe side, and never for long. But units
             // in flight would stay as long as this node takes others, so the store
             // is told what is really held.
-            if servers.call(place, encoded, Repeat::Never).await.is_err() {
+            if servers.call(destination, encoded, Repeat::Never).await.is_err() {
                 let mut held = held.borrow_mut();
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
@@ -120,8 +120,8 @@ impl RedisStore {
         for Renewal { key, algorithm, units, .. } in unneeded {
             let ask = Ask::Give { cost: units, taken: now };
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
-            let place = self.servers.place(&encoder.layout().key(key.principal));
-            self.post(encoder, place, &[asked], now);
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            self.post(encoder, destination, &[asked], now);
         }
         let renewals = self.in_flight.borrow_mut().due(now);
         for Renewal { key, algorithm, units, asked } in renewals {
@@ -139,8 +139,8 @@ impl RedisStore {
                 }
             });
         }
-        let there = self.store_time(now);
-        self.tell(encoder, self.shared.local.due(there), there);
+        let store_now = self.store_time(now);
+        self.report_due(encoder, self.shared.local.due(store_now), store_now);
         self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
     }
 
@@ -151,16 +151,16 @@ impl RedisStore {
         encoder: &Encoder,
         now: Timestamp,
     ) -> Vec<impl Future<Output = ()> + 'static> {
-        let there = self.store_time(now);
+        let store_now = self.store_time(now);
         let standing = |key: &Key| {
-            let place = self.servers.place(&encoder.layout().key(key.principal));
-            match self.servers.position(place) {
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            match self.servers.position(destination) {
                 Some(Position::Closed) => Standing::Up,
                 Some(Position::HalfOpen) => Standing::Untried,
                 Some(Position::Open) | None => Standing::Away,
             }
         };
-        let debts = self.shared.fallback.owed(MAX_DEBTS, there, standing);
+        let debts = self.shared.fallback.owed(MAX_DEBTS, store_now, standing);
         let tell = |debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
@@ -196,21 +196,21 @@ impl RedisStore {
         ask: Ask,
         now: Timestamp,
     ) -> Call {
-        let place = self.servers.place(&encoder.layout().key(key.principal));
+        let destination = self.servers.destination(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(place, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
+        self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
     }
 
     /// Gives back what was leased and not spent, and tells what was counted here.
-    pub(super) fn tell(&self, encoder: &Rc<Encoder>, due: Due, there: Timestamp) {
+    pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
         for Return { key, algorithm, units, taken } in due.returns {
             let ask = Ask::Give { cost: units, taken };
-            let place = self.servers.place(&encoder.layout().key(key.principal));
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
-            self.post(encoder, place, &[asked], self.clock.now());
+            self.post(encoder, destination, &[asked], self.clock.now());
         }
         for delta in due.deltas {
-            self.background.begin(self.report_delta(encoder, delta, there));
+            self.background.begin(self.report_delta(encoder, delta, store_now));
         }
     }
 
@@ -218,7 +218,7 @@ impl RedisStore {
         &self,
         encoder: &Rc<Encoder>,
         delta: Delta,
-        there: Timestamp,
+        store_now: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
         let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
         let encoder = Rc::clone(encoder);
@@ -234,14 +234,14 @@ impl RedisStore {
             };
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
-            let place = servers.place(&encoder.layout().key(delta.key.principal));
-            let encoded = encoder.encode(&asked, there);
-            let mut call = servers.call(place, encoded, Repeat::Never);
+            let destination = servers.destination(&encoder.layout().key(delta.key.principal));
+            let encoded = encoder.encode(&asked, store_now);
+            let mut call = servers.call(destination, encoded, Repeat::Never);
             let answer = (&mut call).await;
-            let Some(delta) = shared.settle_delta(delta, answer, &asked, there) else { return };
+            let Some(delta) = shared.settle_delta(delta, answer, &asked, store_now) else { return };
             let Some(late) = call.give_up() else { return };
             if let Some(answer) = late.await {
-                drop(shared.settle_delta(delta, answer, &asked, there));
+                drop(shared.settle_delta(delta, answer, &asked, store_now));
             }
         }
     }
@@ -265,8 +265,8 @@ impl RedisStore {
     }
 
     async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
-        let there = self.store_time(now);
-        let Due { returns, deltas } = self.shared.local.close(there);
+        let store_now = self.store_time(now);
+        let Due { returns, deltas } = self.shared.local.close(store_now);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)
@@ -292,7 +292,7 @@ impl RedisStore {
         let mut deltas = deltas.into_iter().peekable();
         while deltas.peek().is_some() {
             let some = deltas.by_ref().take(MAX_LAST);
-            join_all(some.map(|delta| self.report_delta(encoder, delta, there))).await;
+            join_all(some.map(|delta| self.report_delta(encoder, delta, store_now))).await;
         }
     }
 }
@@ -305,7 +305,7 @@ impl Shared {
         delta: Delta,
         answer: Reply,
         asked: &[Asked<'_>],
-        there: Timestamp,
+        store_now: Timestamp,
     ) -> Option<Delta> {
         let answered = answer.and_then(|answer| Ok(decode(asked, &answer)?));
         let outcome = match &answered {
@@ -313,6 +313,6 @@ impl Shared {
             Err(error) if error.may_have_counted() => ReportOutcome::Unknown,
             Err(_) => ReportOutcome::NotCounted,
         };
-        self.local.reported(delta, outcome, there)
+        self.local.reported(delta, outcome, store_now)
     }
 }

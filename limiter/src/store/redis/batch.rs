@@ -55,7 +55,7 @@ impl Call {
             true => error.clone(),
             false => StoreError::Lost(format!("then it was sent again: {error}")),
         };
-        self.answer.keep(Err(error));
+        self.answer.send(Err(error));
     }
 }
 
@@ -76,7 +76,7 @@ impl Queue {
             self.waiting.retain(|call| !call.answer.is_closed());
         }
         if self.waiting.len() >= MAX_WAITING {
-            call.answer.keep(Err(StoreError::Overloaded));
+            call.answer.send(Err(StoreError::Overloaded));
         } else {
             self.waiting.push_back(call);
         }
@@ -102,7 +102,7 @@ impl Queue {
             && let Some(call) = self.waiting.pop_front()
         {
             if !call.answer.is_closed() {
-                call.answer.departs();
+                call.answer.mark_sent();
                 batch.push(call);
             }
         }

@@ -69,7 +69,7 @@ impl ReplySender {
     }
 
     /// The call goes out.
-    pub(super) fn departs(&self) {
+    pub(super) fn mark_sent(&self) {
         self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
     }
 
@@ -84,7 +84,7 @@ impl ReplySender {
     }
 
     /// Tells the answer.
-    pub(super) fn keep(self, answer: Reply) {
+    pub(super) fn send(self, answer: Reply) {
         settle(&self.0, State::Answered(answer));
     }
 }
@@ -246,95 +246,95 @@ mod tests {
 
     #[test]
     fn the_first_answer_holds_and_wakes_who_waits() {
-        let (promise, mut awaited) = ReplySender::new();
+        let (sender, mut awaited) = ReplySender::new();
         let mut deadlines = Deadlines::default();
         let now = monotonic();
         deadlines.add(now, &awaited);
         assert_eq!((&mut awaited).now_or_never(), None);
-        promise.keep(answer("yes"));
+        sender.send(answer("yes"));
         assert_eq!(deadlines.pass(now), None);
         assert_eq!(awaited.now_or_never(), Some(answer("yes")));
     }
 
     #[test]
     fn a_promise_that_is_dropped_is_an_answer_that_did_not_come_in_time() {
-        let (promise, awaited) = ReplySender::new();
-        drop(promise);
+        let (sender, awaited) = ReplySender::new();
+        drop(sender);
         assert_eq!(awaited.now_or_never(), NOT_SENT);
-        let (promise, awaited) = ReplySender::new();
-        promise.departs();
-        drop(promise);
+        let (sender, awaited) = ReplySender::new();
+        sender.mark_sent();
+        drop(sender);
         assert_eq!(awaited.now_or_never(), TIMEOUT);
     }
 
     /// A call that was sent, and whose time is over.
     fn overdue() -> (ReplySender, PendingReply) {
-        let (promise, mut awaited) = ReplySender::new();
+        let (sender, mut awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        promise.departs();
+        sender.mark_sent();
         deadlines.pass(now);
         assert_eq!((&mut awaited).now_or_never(), TIMEOUT);
-        (promise, awaited)
+        (sender, awaited)
     }
 
     #[test]
     fn an_answer_that_comes_late_is_told_to_those_who_wait_for_it() {
-        let (promise, awaited) = overdue();
+        let (sender, awaited) = overdue();
         let mut late = awaited.give_up().expect("it was sent");
         assert_eq!((&mut late).now_or_never(), None);
-        promise.keep(answer("late"));
+        sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
     }
 
     #[test]
     fn an_answer_that_never_comes_is_not_waited_for() {
-        let (promise, awaited) = overdue();
+        let (sender, awaited) = overdue();
         let mut late = awaited.give_up().expect("it was sent");
         assert_eq!((&mut late).now_or_never(), None);
-        drop(promise);
+        drop(sender);
         assert_eq!(late.now_or_never(), Some(None));
-        let (promise, awaited) = overdue();
-        drop(promise);
+        let (sender, awaited) = overdue();
+        drop(sender);
         assert!(awaited.give_up().is_none());
     }
 
     #[test]
     fn a_call_that_is_given_up_is_not_sent_and_then_has_no_late_answer() {
-        let (promise, awaited) = ReplySender::new();
+        let (sender, awaited) = ReplySender::new();
         assert!(awaited.give_up().is_none());
-        assert!(promise.is_closed());
-        let (promise, awaited) = ReplySender::new();
-        promise.departs();
+        assert!(sender.is_closed());
+        let (sender, awaited) = ReplySender::new();
+        sender.mark_sent();
         let late = awaited.give_up().expect("it was sent");
-        assert!(promise.is_closed() && !promise.may_be_sent_again());
-        promise.keep(answer("late"));
+        assert!(sender.is_closed() && !sender.may_be_sent_again());
+        sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
     }
 
     #[test]
     fn an_answer_between_the_end_of_the_time_and_the_next_look_is_in_time() {
-        let (promise, awaited) = ReplySender::new();
+        let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        promise.departs();
+        sender.mark_sent();
         deadlines.pass(now);
-        promise.keep(answer("just now"));
+        sender.send(answer("just now"));
         assert_eq!(awaited.now_or_never(), Some(answer("just now")));
     }
 
     #[test]
     fn a_promise_is_closed_when_nobody_waits_or_when_its_time_is_over() {
-        let (promise, awaited) = ReplySender::new();
-        assert!(!promise.is_closed());
+        let (sender, awaited) = ReplySender::new();
+        assert!(!sender.is_closed());
         drop(awaited);
-        assert!(promise.is_closed());
+        assert!(sender.is_closed());
 
-        let (promise, awaited) = ReplySender::new();
+        let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         deadlines.pass(now);
-        assert!(promise.is_closed());
+        assert!(sender.is_closed());
         assert_eq!(awaited.now_or_never(), NOT_SENT);
     }
 
@@ -347,9 +347,9 @@ mod tests {
             (0..).zip(&calls).map(|(ms, (_, awaited))| deadlines.add(at(ms), awaited)).collect();
         assert_eq!(firsts, [true, false, false, false]);
         let (second, _awaited) = calls.remove(1);
-        second.keep(answer("in time"));
+        second.send(answer("in time"));
         assert_eq!(deadlines.pass(at(0)), Some(at(2)));
-        let closed: Vec<_> = calls.iter().map(|(promise, _)| promise.is_closed()).collect();
+        let closed: Vec<_> = calls.iter().map(|(sender, _)| sender.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
         assert_eq!(deadlines.pass(at(3)), None);
     }
@@ -377,9 +377,9 @@ mod tests {
     fn answered_calls_do_not_pile_up() {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         for _ in 0..1000 {
-            let (promise, awaited) = ReplySender::new();
+            let (sender, awaited) = ReplySender::new();
             deadlines.add(now, &awaited);
-            promise.keep(answer("yes"));
+            sender.send(answer("yes"));
         }
         assert_eq!(deadlines.0.len(), 1);
     }

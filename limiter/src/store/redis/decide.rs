@@ -35,8 +35,8 @@ impl RedisStore {
         if charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
             return Box::pin(self.ask_store(&encoder, charges, None, (now, deadline))).await;
         }
-        let there = self.store_time(now);
-        let plan = self.shared.local.plan(charges, self.nodes.get(), there);
+        let store_now = self.store_time(now);
+        let plan = self.shared.local.plan(charges, self.nodes.get(), store_now);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
         let wanted = match stopped {
@@ -46,11 +46,11 @@ impl RedisStore {
         let asked = match wanted.is_empty() {
             true => None,
             false => {
-                let planned = Some((&plan, there));
+                let planned = Some((&plan, store_now));
                 Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
             }
         };
-        self.combine(&encoder, charges, (&plan, there), &wanted, asked)
+        self.combine(&encoder, charges, (&plan, store_now), &wanted, asked)
     }
 
     /// One decision of what was planned here and what the store says.
@@ -58,7 +58,7 @@ impl RedisStore {
         &self,
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
-        (plan, there): (&Plan, Timestamp),
+        (plan, store_now): (&Plan, Timestamp),
         wanted: &[Wanted<'_>],
         asked: Option<Decided>,
     ) -> Decided {
@@ -69,19 +69,19 @@ impl RedisStore {
         let mut said = said.iter();
         let answer = |(charge, planned): (&Charge<'_>, &Planned)| {
             let decided = match refused {
-                true => self.withdraw(encoder, charge, *planned, there),
+                true => self.withdraw(encoder, charge, *planned, store_now),
                 false => planned.answer(),
             };
             decided.unwrap_or_else(|| {
-                said.next().copied().unwrap_or_else(|| Answer::unasked(charge, there))
+                said.next().copied().unwrap_or_else(|| Answer::unasked(charge, store_now))
             })
         };
         let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
         if !refused {
-            self.shared.local.foresee(charges, &answers, there);
+            self.shared.local.foresee(charges, &answers, store_now);
         }
-        self.tell(encoder, self.shared.local.due_of(charges, there), there);
-        Decided { at: asked.map_or(there, |asked| asked.at), answers }
+        self.report_due(encoder, self.shared.local.due_of(charges, store_now), store_now);
+        Decided { at: asked.map_or(store_now, |asked| asked.at), answers }
     }
 
     /// Withdraws what was planned for a charge whose request is refused, or gone.
@@ -90,11 +90,11 @@ impl RedisStore {
         encoder: &Encoder,
         charge: &Charge<'_>,
         planned: Planned,
-        there: Timestamp,
+        store_now: Timestamp,
     ) -> Option<Answer> {
-        let (answer, op) = self.shared.local.withdraw(charge, planned, there);
+        let (answer, op) = self.shared.local.withdraw(charge, planned, store_now);
         if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
-            self.post(encoder, self.place(encoder, charge), &[asked], self.clock.now());
+            self.post(encoder, self.destination(encoder, charge), &[asked], self.clock.now());
         }
         answer
     }
@@ -103,8 +103,11 @@ impl RedisStore {
     fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let unjudged: SmallVec<[Unjudged<'_>; 4]> =
             charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
-        let (nodes, there) = (self.nodes.get(), self.store_time(now));
-        Decided { at: there, answers: self.shared.fallback.judge(&unjudged, false, nodes, there) }
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        Decided {
+            at: store_now,
+            answers: self.shared.fallback.judge(&unjudged, false, nodes, store_now),
+        }
     }
 
     /// Asks for all that is to be asked of these charges, in one step or as if it
@@ -124,17 +127,17 @@ impl RedisStore {
         if let Some(decided) = self.known_refusal(&wanted, now) {
             return decided;
         }
-        let parts = Part::split(&wanted, |charge| self.place(encoder, charge));
+        let parts = Part::split(&wanted, |charge| self.destination(encoder, charge));
         let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
-        let decided = self.hear(encoder, &wanted, &parts, &mut question.calls, now).await;
+        let decided = self.collect(encoder, &wanted, &parts, &mut question.calls, now).await;
         // It is over: what was planned is no longer to be withdrawn with it.
         question.plan = None;
         decided
     }
 
     /// The decision, when all calls have been answered, or have failed.
-    pub(super) async fn hear(
+    pub(super) async fn collect(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
         wanted: &[Wanted<'_>],
@@ -155,13 +158,13 @@ impl RedisStore {
         let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
         drop(awaited);
         for late in late {
-            self.listen(encoder, wanted, late, &decided, now);
+            self.await_late(encoder, wanted, late, &decided, now);
         }
         decided
     }
 
-    pub(super) fn place(&self, encoder: &Encoder, charge: &Charge<'_>) -> Destination {
-        self.servers.place(&encoder.layout().key(charge.key.principal))
+    pub(super) fn destination(&self, encoder: &Encoder, charge: &Charge<'_>) -> Destination {
+        self.servers.destination(&encoder.layout().key(charge.key.principal))
     }
 
     /// Decides by units that are kept in flight, if these are all that is wanted.
@@ -184,7 +187,7 @@ impl RedisStore {
     }
 
     /// What an answer says. It also tells the store's time.
-    pub(super) fn heard(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
+    pub(super) fn read_reply(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         if self.last_clock.replace(Some(clock)).is_none() {
@@ -215,14 +218,14 @@ impl RedisStore {
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let (nodes, there) = (self.nodes.get(), self.store_time(now));
-            self.shared.fallback.judge(&unjudged, refused, nodes, there)
+            let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+            self.shared.fallback.judge(&unjudged, refused, nodes, store_now)
         };
         let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
             let Ok(answered) = outcome else { continue };
             if refused && !answered.refused {
-                self.post(encoder, part.place, &part.refund(answered), now);
+                self.post(encoder, part.destination, &part.refund(answered), now);
                 answered.withdraw(&part.asked);
             } else {
                 self.note_leases(wanted, part, answered);
@@ -311,9 +314,9 @@ impl RedisStore {
 
     /// Units of a counter are given back, or it is forgotten: what was known of it is
     /// out of date. `there` is the store's time.
-    pub(super) fn take_away(&self, asked: &Asked<'_>, there: Timestamp) {
+    pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
         let Asked { key, algorithm, ask, .. } = *asked;
         self.denied.borrow_mut().forget(&key);
-        self.shared.fallback.take_away(key, algorithm, ask, there);
+        self.shared.fallback.take_away(key, algorithm, ask, store_now);
     }
 }

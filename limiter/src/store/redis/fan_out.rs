@@ -55,7 +55,7 @@ impl<'a> Wanted<'a> {
 /// The charges of a request that lie in one place.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
-    pub(super) place: Destination,
+    pub(super) destination: Destination,
     /// Which of the request's charges.
     pub(super) indices: SmallVec<[usize; 4]>,
     pub(super) asked: SmallVec<[Asked<'a>; 4]>,
@@ -68,15 +68,19 @@ impl<'a> Part<'a> {
     /// The parts of a request, by where its charges lie.
     pub(super) fn split(
         wanted: &[Wanted<'a>],
-        place: impl Fn(&Charge<'a>) -> Destination,
+        destination: impl Fn(&Charge<'a>) -> Destination,
     ) -> SmallVec<[Self; 1]> {
         let mut parts: SmallVec<[Self; 1]> = SmallVec::new();
         for (index, it) in wanted.iter().enumerate() {
-            let place = place(&it.charge);
-            let part = match parts.iter().position(|part| part.place == place) {
+            let destination = destination(&it.charge);
+            let part = match parts.iter().position(|part| part.destination == destination) {
                 Some(known) => &mut parts[known],
                 None => {
-                    parts.push(Self { place, indices: SmallVec::new(), asked: SmallVec::new() });
+                    parts.push(Self {
+                        destination,
+                        indices: SmallVec::new(),
+                        asked: SmallVec::new(),
+                    });
                     parts.last_mut().expect("one was pushed")
                 }
             };

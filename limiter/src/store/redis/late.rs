@@ -30,7 +30,7 @@ use crate::time::Timestamp;
 
 /// What one place was asked for a request that was judged without its answer.
 struct Overdue {
-    place: Destination,
+    destination: Destination,
     charges: SmallVec<[OverdueCharge; 1]>,
     /// Whether the request was admitted.
     is_admitted: bool,
@@ -64,7 +64,7 @@ impl Overdue {
 impl RedisStore {
     /// Waits for what `part` of a request may still be answered that is `decided`
     /// without it, at `now` by this node's clock.
-    pub(super) fn listen(
+    pub(super) fn await_late(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
         wanted: &[Wanted<'_>],
@@ -84,12 +84,13 @@ impl RedisStore {
         };
         let charges = part.indices.iter().map(overdue_charge).collect();
         let judged = self.store_time(now);
-        let overdue = Overdue { place: part.place, charges, is_admitted, asked: now, judged };
+        let overdue =
+            Overdue { destination: part.destination, charges, is_admitted, asked: now, judged };
         let (store, encoder) = (Rc::clone(self), Rc::clone(encoder));
         self.background.begin(async move {
             let Some(answer) = answer.await else { return };
             let wanted = overdue.wanted();
-            if let Some(part) = Part::split(&wanted, |_| overdue.place).first() {
+            if let Some(part) = Part::split(&wanted, |_| overdue.destination).first() {
                 let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
                 store.settle_late(&encoder, &overdue, &wanted, part, answered);
             }
@@ -105,30 +106,30 @@ impl RedisStore {
         answered: Result<Answered, StoreError>,
     ) {
         let (now, nodes, fallback) = (self.clock.now(), self.nodes.get(), &self.shared.fallback);
-        let there = self.store_time(now);
+        let store_now = self.store_time(now);
         let answered = match answered {
             Ok(answered) => answered,
             Err(error) if error.may_have_counted() => return,
             Err(_) => {
-                overdue.counted_locally().for_each(|(_, it)| fallback.owe(&it, it.cost, there));
+                overdue.counted_locally().for_each(|(_, it)| fallback.owe(&it, it.cost, store_now));
                 return;
             }
         };
         if !answered.refused && !overdue.is_admitted {
             let mut refund = part.refund(&answered);
             refund.retain(|it| !matches!(it.algorithm, Algorithm::Concurrency(_)));
-            self.post(encoder, part.place, &refund, now);
+            self.post(encoder, part.destination, &refund, now);
             return;
         }
         self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
         for (index, charge) in overdue.counted_locally() {
             // A charge that does not bind may be refused in a request that is not.
             match !answered.refused && answered.findings[index].verdict.admitted {
-                true => fallback.counted_by_store(&charge, overdue.judged, nodes, there),
+                true => fallback.counted_by_store(&charge, overdue.judged, nodes, store_now),
                 false => self.charge_in_store(encoder, &charge, charge.cost, now),
             }
         }
-        self.post(encoder, part.place, &unspent(part, &answered), now);
+        self.post(encoder, part.destination, &unspent(part, &answered), now);
     }
 }
 

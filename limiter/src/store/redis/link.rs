@@ -239,10 +239,10 @@ impl Shared {
         let watch = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
-                return call.answer.keep(Err(StoreError::Away));
+                return call.answer.send(Err(StoreError::Away));
             }
             if deadline <= now {
-                return call.answer.keep(Err(StoreError::NotSent));
+                return call.answer.send(Err(StoreError::NotSent));
             }
             state.queue.push(call);
             let is_first = state.deadlines.add(deadline, awaited);

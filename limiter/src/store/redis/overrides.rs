@@ -123,7 +123,7 @@ impl Overrides {
         let mut asked: Vec<(Destination, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
             let Some((hash, field)) = self.at(key) else { return said };
-            let place = self.servers.place(&hash);
+            let place = self.servers.destination(&hash);
             let known = asked.iter().position(|(known, ..)| *known == place);
             let known = known.unwrap_or_else(|| {
                 asked.push((place, pipe(), Vec::new()));
@@ -155,7 +155,7 @@ impl Overrides {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();
         commands.cmd("HGET").arg(&hash).arg(field);
-        let answers = self.servers.look_up(self.servers.place(&hash), &commands).await?;
+        let answers = self.servers.look_up(self.servers.destination(&hash), &commands).await?;
         understood(first(answers)?)
     }
 
@@ -171,7 +171,7 @@ impl Overrides {
             Some(what) => commands.cmd("HSET").arg(&hash).arg(field).arg(encode(what)),
             None => commands.cmd("HDEL").arg(&hash).arg(field),
         };
-        first(self.servers.look_up(self.servers.place(&hash), &commands).await?)?;
+        first(self.servers.look_up(self.servers.destination(&hash), &commands).await?)?;
         self.announce(part(&key)).await.map_err(OverrideError::NotAnnounced)
     }
 
@@ -180,7 +180,8 @@ impl Overrides {
         let marks = self.marks();
         let mut commands = pipe();
         commands.cmd("HSET").arg(&marks).arg(part).arg(fastrand::u64(1..));
-        let answers = self.servers.look_up(self.servers.place(marks.as_bytes()), &commands).await?;
+        let answers =
+            self.servers.look_up(self.servers.destination(marks.as_bytes()), &commands).await?;
         first(answers).map(drop)
     }
 
@@ -208,7 +209,8 @@ impl Overrides {
         let key = self.marks();
         let mut commands = pipe();
         commands.cmd("HGETALL").arg(&key);
-        let answers = self.servers.look_up(self.servers.place(key.as_bytes()), &commands).await?;
+        let answers =
+            self.servers.look_up(self.servers.destination(key.as_bytes()), &commands).await?;
         let pairs: Vec<(usize, u64)> = redis::from_redis_value(first(answers)?)
             .map_err(|_| StoreError::Garbage("the marks of overrides are no numbers"))?;
         Ok(pairs.into_iter().filter(|(part, _)| *part < PARTS).collect())

@@ -70,7 +70,7 @@ impl Calls {
         parts: &[Part<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Self {
-        let there = store.store_time(now);
+        let store_now = store.store_time(now);
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
@@ -81,8 +81,8 @@ impl Calls {
                 true => Repeat::IfLost,
                 false => Repeat::Never,
             };
-            let encoded = encoder.encode(&part.asked, there);
-            Step::Asked(store.servers.call_by(part.place, encoded, (repeat, deadline)))
+            let encoded = encoder.encode(&part.asked, store_now);
+            Step::Asked(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }
@@ -110,12 +110,13 @@ impl Calls {
                     Poll::Pending => is_over = false,
                     Poll::Ready(answer) => {
                         let was_repeated = call.times_sent() > 1;
-                        let outcome = answer.and_then(|answer| store.heard(part, &answer, now));
+                        let outcome =
+                            answer.and_then(|answer| store.read_reply(part, &answer, now));
                         let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
                         let ended =
                             Ended { outcome, is_doubtful: is_lost || was_repeated, late: None };
                         let over = mem::replace(step, Step::Ended(ended));
-                        step.listen(over);
+                        step.await_late(over);
                     }
                 }
             }
@@ -132,7 +133,7 @@ impl Calls {
 
 impl Step {
     /// Listens for what the call that is `over` may still be answered.
-    fn listen(&mut self, over: Self) {
+    fn await_late(&mut self, over: Self) {
         if let (Self::Ended(ended), Self::Asked(call)) = (self, over)
             && matches!(ended.outcome, Err(StoreError::Timeout))
         {
@@ -149,14 +150,14 @@ impl Drop for Question<'_> {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
                 charges: self.charges.iter().map(OwnedCharge::of).collect(),
-                plan: self.plan.map(|(plan, there)| (plan.clone(), there)),
+                plan: self.plan.map(|(plan, store_now)| (plan.clone(), store_now)),
                 now: self.now,
                 calls,
             };
             self.store.background.begin(errand.finish());
-        } else if let Some((plan, there)) = self.plan {
+        } else if let Some((plan, store_now)) = self.plan {
             for (charge, planned) in self.charges.iter().zip(plan) {
-                self.store.withdraw(self.encoder, charge, *planned, there);
+                self.store.withdraw(self.encoder, charge, *planned, store_now);
             }
         }
     }
@@ -198,12 +199,12 @@ impl Abandoned {
         let Self { store, encoder, charges, plan, now, mut calls } = self;
         let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(OwnedCharge::charge).collect();
         let wanted = Wanted::all(&charges, plan.as_ref().map(|(plan, _)| plan));
-        let parts = Part::split(&wanted, |charge| store.place(&encoder, charge));
-        let asked = store.hear(&encoder, &wanted, &parts, &mut calls, now).await;
+        let parts = Part::split(&wanted, |charge| store.destination(&encoder, charge));
+        let asked = store.collect(&encoder, &wanted, &parts, &mut calls, now).await;
         let decided = match &plan {
             None => asked,
-            Some((plan, there)) => {
-                store.combine(&encoder, &charges, (plan, *there), &wanted, Some(asked))
+            Some((plan, store_now)) => {
+                store.combine(&encoder, &charges, (plan, *store_now), &wanted, Some(asked))
             }
         };
         store.release(&charges, &decided);

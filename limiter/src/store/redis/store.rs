@@ -120,8 +120,8 @@ impl RedisStore {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
             let invalidations = Arc::clone(&shared.invalidations);
             let prefix = settings.prefix.clone();
-            let there = Rc::clone(&servers);
-            spawn_local(invalidation::keep(invalidations, there, prefix, clock.clone()));
+            let store_now = Rc::clone(&servers);
+            spawn_local(invalidation::keep(invalidations, store_now, prefix, clock.clone()));
             let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
             spawn_local(Membership::new(servers, &settings, buckets, secret, cluster_state).keep());
         }
@@ -178,9 +178,9 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    let (nodes, there) = (self.nodes.get(), self.store_time(now));
-                    self.shared.local.imposes(charge, *op, there);
-                    self.shared.fallback.correct(correction, nodes, there);
+                    let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+                    self.shared.local.imposes(charge, *op, store_now);
+                    self.shared.fallback.correct(correction, nodes, store_now);
                 }
                 Source::Policy | Source::Unasked => {}
                 Source::Store => self.correct_in_store(charge, *op, now),

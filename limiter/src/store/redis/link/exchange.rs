@@ -121,7 +121,7 @@ async fn send(
                 tally.add(refusal(&answers));
                 for (call, answer) in group.into_iter().zip(answers) {
                     match answer {
-                        Ok(answer) => call.answer.keep(Ok(answer)),
+                        Ok(answer) => call.answer.send(Ok(answer)),
                         Err(error) => call.fail(&error, 1),
                     }
                 }

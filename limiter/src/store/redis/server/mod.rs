@@ -96,10 +96,10 @@ impl Apart {
 
 /// A call under way. It is answered within the timeout, or told why not.
 #[derive(Debug)]
-pub struct Call(Way);
+pub struct Call(Route);
 
 #[derive(Debug)]
-enum Way {
+enum Route {
     ToServer(PendingReply),
     ToCluster(ClusterCall),
     Nowhere,
@@ -109,9 +109,9 @@ impl Call {
     /// How often it went out: 0 if no server can have seen it.
     pub(super) fn times_sent(&self) -> u8 {
         match &self.0 {
-            Way::ToServer(answer) => answer.times_sent(),
-            Way::ToCluster(answer) => answer.times_sent(),
-            Way::Nowhere => 0,
+            Route::ToServer(answer) => answer.times_sent(),
+            Route::ToCluster(answer) => answer.times_sent(),
+            Route::Nowhere => 0,
         }
     }
 
@@ -119,9 +119,9 @@ impl Call {
     /// it may still get. None: there will be none.
     pub(super) fn give_up(self) -> Option<LateReply> {
         match self.0 {
-            Way::ToServer(answer) => answer.give_up(),
-            Way::ToCluster(answer) => answer.give_up(),
-            Way::Nowhere => None,
+            Route::ToServer(answer) => answer.give_up(),
+            Route::ToCluster(answer) => answer.give_up(),
+            Route::Nowhere => None,
         }
     }
 
@@ -144,9 +144,9 @@ impl Future for Call {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         match &mut self.0 {
-            Way::ToServer(answer) => Pin::new(answer).poll(cx),
-            Way::ToCluster(answer) => Pin::new(answer).poll(cx),
-            Way::Nowhere => Poll::Ready(Err(StoreError::Away)),
+            Route::ToServer(answer) => Pin::new(answer).poll(cx),
+            Route::ToCluster(answer) => Pin::new(answer).poll(cx),
+            Route::Nowhere => Poll::Ready(Err(StoreError::Away)),
         }
     }
 }
@@ -190,7 +190,7 @@ impl Servers {
     }
 
     /// Where `key` is kept, and by which connection it is asked for.
-    pub fn place(&self, key: &[u8]) -> Destination {
+    pub fn destination(&self, key: &[u8]) -> Destination {
         Destination(match &self.kind {
             Kind::Apart(apart) => apart.place(key),
             Kind::Cluster(_) => slots::slot(key),
@@ -214,10 +214,10 @@ impl Servers {
     ) -> Call {
         Call(match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
-                Some(link) => Way::ToServer(link.call(encoded, patience, 0, false)),
-                None => Way::Nowhere,
+                Some(link) => Route::ToServer(link.call(encoded, patience, 0, false)),
+                None => Route::Nowhere,
             },
-            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, patience)),
+            Kind::Cluster(cluster) => Route::ToCluster(cluster.call(place.0, encoded, patience)),
         })
     }
 
@@ -232,7 +232,7 @@ impl Servers {
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let place = self.place(key);
+        let place = self.destination(key);
         match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.query(commands).await,
