@@ -2,17 +2,16 @@
 //! the policies decide. The same client sends all requests, so this measures the
 //! computation; `benches/limiter.rs` measures the access to memory.
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use http::{HeaderMap, Method};
+use http::HeaderMap;
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate::decision::{Headroom, RateLimiter};
 use tollgate::digest::{Secret, SharedSecret};
-use tollgate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
+use tollgate::policy::{ClientSettings, KeyExpr, Policy};
 use tollgate::request::{PathMatch, RequestView};
 use tollgate::routes::{Route, Rules};
 use tollgate::store::{MemoryStore, Store};
@@ -36,15 +35,7 @@ fn rules(policies: Vec<Arc<Policy>>) -> Rules {
         policies,
         affinity: None,
     };
-    let client = ClientSettings {
-        trusted_proxies: vec![],
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
-        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
-        user: None,
-        geo: vec![],
-    };
+    let client = ClientSettings::default();
     Rules::new(vec![route], client, Arc::new(SharedSecret::new(Secret::random())))
 }
 
@@ -53,18 +44,8 @@ fn whole_decisions(criterion: &mut Criterion) {
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute()));
     let plain = |name: &str| Arc::new(Policy::new(name, KeyExpr::Ip, sliding.clone()));
     let limiter = RateLimiter::new(Store::Memory(Arc::new(MemoryStore::new(1000))));
-    let (headers, method) = (HeaderMap::new(), Method::GET);
-    let request = RequestView {
-        method: &method,
-        host: Cow::Borrowed("a.example"),
-        path: Cow::Borrowed("/"),
-        query: None,
-        headers: &headers,
-        peer: [192, 0, 2, 1].into(),
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
-    };
+    let headers = HeaderMap::new();
+    let request = RequestView::sample("a.example", "/", &headers);
     for names in [&["a"][..], &["a", "b", "c"]] {
         let rules = rules(names.iter().map(|name| plain(name)).collect());
         criterion.bench_function(&format!("decide, {} plain policies", names.len()), |bencher| {

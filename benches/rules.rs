@@ -2,7 +2,6 @@
 //!
 //! The time to select must not grow with the number of routes.
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use criterion::{BenchmarkId, Criterion};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tollgate::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate::digest::{Secret, SharedSecret};
-use tollgate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, Policy};
+use tollgate::policy::{ApiKeySettings, ClientSettings, Policy};
 use tollgate::request::{PathMatch, RequestView};
 use tollgate::routes::{Route, Rules};
 use tollgate::time::{Span, Timestamp};
@@ -45,16 +44,12 @@ fn route(number: usize) -> Route {
 fn settings() -> ClientSettings {
     ClientSettings {
         trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
         api_key: ApiKeySettings {
             headers: vec![HeaderName::from_static("x-api-key")],
             bearer: true,
             query: None,
         },
-        user: None,
-        geo: vec![],
+        ..ClientSettings::default()
     }
 }
 
@@ -63,17 +58,7 @@ fn rules(routes: Vec<Route>) -> Rules {
 }
 
 fn request<'a>(path: &'a str, headers: &'a HeaderMap) -> RequestView<'a> {
-    RequestView {
-        method: &Method::GET,
-        host: Cow::Borrowed("api.tenant-4.example.com"),
-        path: Cow::Borrowed(path),
-        query: None,
-        headers,
-        peer: [10, 0, 0, 1].into(),
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
-    }
+    RequestView::sample("api.tenant-4.example.com", path, headers).with_peer([10, 0, 0, 1].into())
 }
 
 fn select(criterion: &mut Criterion) {

@@ -19,9 +19,7 @@ use tollgate_limiter::decision::{
     Claims, Dialect, Ending, HeaderSettings, HeaderWriter, Headroom, Outcome, OwnedDecision,
 };
 use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::policy::{
-    ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, Policy,
-};
+use tollgate_limiter::policy::{ClientSettings, Clients, KeyExpr, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::shared::SharedLimiter;
 use tollgate_limiter::store::MemoryStore;
@@ -44,15 +42,7 @@ impl Limits {
         let quota = Quota::new(10, Span::from_secs(60))?;
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(quota));
         let policy = Policy::new("per-client", KeyExpr::Ip, algorithm);
-        let settings = ClientSettings {
-            trusted_proxies: Vec::new(),
-            forwarded_header: ForwardedHeader::XForwardedFor,
-            ipv4_prefix: 32,
-            ipv6_prefix: 64,
-            api_key: ApiKeySettings { headers: Vec::new(), bearer: false, query: None },
-            user: None,
-            geo: Vec::new(),
-        };
+        let settings = ClientSettings::default();
         let secret = Arc::new(SharedSecret::new(Secret::random()));
         let dialects = vec![Dialect::XRatelimit, Dialect::RetryAfter];
         let memory = Arc::new(MemoryStore::new(CLIENTS_IN_MEMORY));

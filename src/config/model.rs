@@ -10,7 +10,7 @@ use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::algorithm::{Algorithm, SlidingWindow};
 use crate::decision::HeaderSettings;
-use crate::policy::{ApiKeySettings, ClientSettings, ForwardedHeader, KeyExpr, Policy};
+use crate::policy::{ApiKeySettings, ClientSettings, KeyExpr, Policy};
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
@@ -120,17 +120,12 @@ pub(super) struct Client {
 /// IPv6 client is a /64, which is what one customer of a provider has.
 pub(super) fn default_client() -> ClientSettings {
     ClientSettings {
-        trusted_proxies: Vec::new(),
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
         api_key: ApiKeySettings {
             headers: vec![HeaderName::from_static("x-api-key")],
             bearer: true,
             query: None,
         },
-        user: None,
-        geo: Vec::new(),
+        ..ClientSettings::default()
     }
 }
 

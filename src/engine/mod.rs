@@ -76,7 +76,7 @@ impl Engine {
         wall: Timestamp,
         headroom: impl FnOnce(usize) -> Headroom,
     ) -> Result<Judgement<'r>, Undecidable> {
-        if rules.has_disguised_name(request.headers) {
+        if rules.has_disguised_name(request.headers()) {
             return Err(Malformed::DisguisedName.into());
         }
         let index = rules.select(request).map_err(|unmatched| match unmatched {

@@ -1,10 +1,9 @@
 //! Fuzz targets of what a request says about its client.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-use http::{HeaderMap, HeaderValue, Method, Request, Uri, Version};
+use http::{HeaderMap, HeaderValue, Request, Uri, Version};
 
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::{Secret, SharedSecret};
@@ -29,29 +28,13 @@ fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
     ClientSettings {
         trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
         forwarded_header,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
         api_key: ApiKeySettings {
             headers: vec!["x-api-key".parse().expect("a name")],
             bearer: true,
             query: Some("api_key".into()),
         },
         user: Some(UserSource::Header("x-user".parse().expect("a name"))),
-        geo: vec![],
-    }
-}
-
-fn view<'a>(path: &'a str, query: Option<&'a str>, headers: &'a HeaderMap) -> RequestView<'a> {
-    RequestView {
-        method: &Method::GET,
-        host: Cow::Borrowed("a.test"),
-        path: Cow::Borrowed(path),
-        query,
-        headers,
-        peer: STRANGER,
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
+        ..ClientSettings::default()
     }
 }
 
@@ -89,7 +72,9 @@ pub fn keys(input: &[u8]) {
         LazyLock::new(|| "/t/{tenant}".parse().expect("a path"));
     let find = |headers: &HeaderMap, missing_key| {
         let peer = if flags & 1 == 1 { PROXY } else { STRANGER };
-        let request = RequestView { peer, ..view("/t/acme", uri.query(), headers) };
+        let request = RequestView::sample("a.test", "/t/acme", headers)
+            .with_query(uri.query())
+            .with_peer(peer);
         let route = RouteView { name: "r", path: &PATTERN, path_match: PathMatch::default() };
         let subject = CLIENTS.subject(&request, Some(route), Timestamp::default());
         let key = |key: &KeyExpr| {
@@ -124,7 +109,7 @@ pub fn forwarding(input: &[u8]) {
     }
     let headers = head.headers;
     let find = |headers: &HeaderMap, peer, header: &ForwardedHeader| {
-        let request = RequestView { peer, ..view("/", None, headers) };
+        let request = RequestView::sample("a.test", "/", headers).with_peer(peer);
         clients(header.clone()).subject(&request, None, Timestamp::default()).client_ip()
     };
     let own: IpAddr = [198, 51, 100, 1].into();

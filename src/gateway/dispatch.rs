@@ -100,7 +100,7 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Failure> {
         let (head, _) = request.into_parts();
         let view = RequestView::of(&head, client.peer)?;
-        let params = self.snapshot.rules.params(route, &view.path);
+        let params = self.snapshot.rules.params(route, view.path());
         let response = redirect.response(&view, head.uri.path(), |name| params.get(name))?;
         Ok(response.map(ResponseBody::local))
     }

@@ -152,11 +152,10 @@ impl Gateway {
         if has_unknown_expectation(head.version, &head.headers) {
             return Err(Failure::Expectation);
         }
-        let view = RequestView::of(head, client.peer)?;
-        let has_content = view.has_content || has_content;
-        let tls_subject = client.identity.as_deref();
-        let view =
-            RequestView { tls_subject, has_content, may_forward: client.may_forward, ..view };
+        let view = RequestView::of(head, client.peer)?
+            .with_content(has_content)
+            .with_forwarding(client.may_forward)
+            .with_tls_subject(client.identity.as_deref());
         let headroom = |route| self.headroom(route);
         self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await.map_err(
             |undecidable| match undecidable {

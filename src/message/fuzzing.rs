@@ -115,17 +115,7 @@ pub fn targets(input: &[u8]) {
 
 fn redirect(to: Location, uri: &Uri, path: &str) {
     let headers = HeaderMap::new();
-    let view = RequestView {
-        method: &Method::GET,
-        host: "a.example".into(),
-        path: path.into(),
-        query: uri.query(),
-        headers: &headers,
-        peer: [192, 0, 2, 1].into(),
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
-    };
+    let view = RequestView::sample("a.example", path, &headers).with_query(uri.query());
     let last = path.rsplit('/').next();
     let redirect = Redirect { status: StatusCode::FOUND, to };
     let answer = redirect.response(&view, uri.path(), |_| last).expect("the host is named");

@@ -110,14 +110,14 @@ impl Location {
         for piece in &self.0 {
             match piece {
                 Piece::Text(fixed) => text.push_str(fixed),
-                Piece::Host => text.extend(utf8_percent_encode(&request.host, IN_HOST)),
+                Piece::Host => text.extend(utf8_percent_encode(request.host(), IN_HOST)),
                 Piece::Path => {
                     text.push('/');
                     let rest = target.trim_start_matches('/');
                     text.extend(utf8_percent_encode(rest, IN_PATH));
                 }
                 Piece::Query => {
-                    if let Some(query) = request.query {
+                    if let Some(query) = request.query() {
                         text.push('?');
                         text.extend(utf8_percent_encode(query, IN_QUERY));
                     }
@@ -148,7 +148,7 @@ impl Redirect {
         target: &str,
         param: impl Fn(&str) -> Option<&'a str>,
     ) -> Result<Response<Bytes>, Ambiguity> {
-        if request.host.is_empty() && self.to.0.contains(&Piece::Host) {
+        if request.host().is_empty() && self.to.0.contains(&Piece::Host) {
             return Err(Ambiguity::NoHost);
         }
         let location = self.to.fill(request, target, param);
@@ -239,7 +239,7 @@ fn check_authority(rest: &str) -> Result<(), LocationError> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderMap, Method};
+    use http::HeaderMap;
     use proptest::prelude::*;
 
     use super::*;
@@ -247,17 +247,8 @@ mod tests {
     /// The `Location` of `template` for a request to `host` for `path` and `query`. The
     /// last segment of the path is the parameter `id`.
     fn location(template: &str, host: &str, path: &str, query: Option<&str>) -> String {
-        let request = RequestView {
-            method: &Method::GET,
-            host: host.into(),
-            path: path.into(),
-            query,
-            headers: &HeaderMap::new(),
-            peer: [192, 0, 2, 1].into(),
-            has_content: false,
-            may_forward: true,
-            tls_subject: None,
-        };
+        let headers = HeaderMap::new();
+        let request = RequestView::sample(host, "/", &headers).with_query(query);
         let status = StatusCode::PERMANENT_REDIRECT;
         let redirect = Redirect { status, to: template.parse().expect("a good template") };
         let id = |name: &str| path.rsplit('/').next().filter(|_| name == "id");
@@ -331,17 +322,8 @@ mod tests {
 
     #[test]
     fn a_request_without_a_host_is_not_redirected_to_one() {
-        let request = RequestView {
-            method: &Method::GET,
-            host: "".into(),
-            path: "/".into(),
-            query: None,
-            headers: &HeaderMap::new(),
-            peer: [192, 0, 2, 1].into(),
-            has_content: false,
-            may_forward: true,
-            tls_subject: None,
-        };
+        let headers = HeaderMap::new();
+        let request = RequestView::sample("", "/", &headers);
         let to = "https://{host}/".parse().expect("a good template");
         let redirect = Redirect { status: StatusCode::FOUND, to };
         let answer = redirect.response(&request, "/", |_| None);

@@ -5,6 +5,7 @@
 pub mod fuzzing;
 mod guarded;
 mod host;
+mod reading;
 mod route;
 mod router;
 
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName};
 
 use self::guarded::GuardedNames;
-use self::router::{Reading, Router};
+use self::reading::Reading;
+use self::router::Router;
 use crate::digest::SharedSecret;
 use crate::policy::{ClientSettings, Clients, Subject};
 use crate::request::{Params, RequestView, slashed_path};
@@ -76,7 +78,7 @@ impl Rules {
     /// If there is none, or if there is another one for backends that read the
     /// request in another way.
     pub fn select(&self, request: &RequestView<'_>) -> Result<usize, Unmatched> {
-        let RequestView { method, ref path, .. } = *request;
+        let (path, method) = (request.path(), request.method());
         let select =
             |path, method| self.router.select(&self.routes, &Reading { request, path, method });
         let index = select(path, method);
@@ -87,7 +89,7 @@ impl Rules {
         let (other_path, other_method) = (slashed.as_deref(), overriding.as_ref());
         let others = [
             other_path.map(|path| (path, method)),
-            other_method.map(|method| (&**path, method)),
+            other_method.map(|method| (path, method)),
             other_path.zip(other_method),
         ];
         if others.into_iter().flatten().any(|(path, method)| select(path, method) != index) {

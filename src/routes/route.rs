@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method};
 
 use super::HostPattern;
-use super::router::Reading;
+use super::reading::Reading;
 use crate::policy::{KeyExpr, Policy, RouteView};
 use crate::request::{PathMatch, PathPattern};
 
@@ -67,7 +67,7 @@ impl Route {
         method
             && self.path_match.admits(&self.path, path)
             && self.headers.iter().all(|(name, wanted)| {
-                request.headers.get_all(name).iter().any(|value| value == wanted)
+                request.headers().get_all(name).iter().any(|value| value == wanted)
             })
     }
 }

@@ -11,11 +11,10 @@
 mod hosts;
 mod paths;
 
-use http::Method;
-
 use self::hosts::HostIndex;
 use super::Route;
-use crate::request::{RequestView, loose_path};
+use super::reading::Reading;
+use crate::request::loose_path;
 
 /// An index over the routes of a file.
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl Router {
         let path = loose_path(reading.path);
         // The target of OPTIONS for the whole server is no path that could end anywhere.
         let is_path = reading.path.starts_with('/');
-        for paths in self.hosts.matching(&reading.request.host) {
+        for paths in self.hosts.matching(reading.request.host()) {
             let mut walk = paths.walk(&path);
             while let Some(candidates) = walk.next_before(best) {
                 let ends = if is_path { candidates.ends } else { &[] };
@@ -58,15 +57,6 @@ impl Router {
         }
         (best < routes.len()).then_some(best)
     }
-}
-
-/// One way in which a backend may read a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading<'q> {
-    pub(super) request: &'q RequestView<'q>,
-    /// The path in normal form.
-    pub(super) path: &'q str,
-    pub(super) method: &'q Method,
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //!
 //! Bound: no ban lasts longer than M.
 
-use super::{Attempt, MAX_LIMIT, MAX_WINDOW, QuotaError, State};
+use super::operation::Attempt;
+use super::{MAX_LIMIT, MAX_WINDOW, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
 /// Bans, each twice as long as the one before.

@@ -12,7 +12,8 @@
 //!
 //! Bound: at most L in flight at any time.
 
-use super::{Attempt, MAX_LIMIT, QuotaError, State};
+use super::operation::Attempt;
+use super::{MAX_LIMIT, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
 /// How long until units are given back, for want of a better guess.

@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use super::{Attempt, Quota, QuotaError, State};
+use super::operation::Attempt;
+use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
 /// One counter that starts again at every window's edge.

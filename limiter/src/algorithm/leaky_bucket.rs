@@ -16,7 +16,8 @@
 //! communications", 1986, has both).
 
 use super::level::{self, Level};
-use super::{Attempt, MAX_LIMIT, MAX_WINDOW, Quota, QuotaError, State, ratio};
+use super::operation::Attempt;
+use super::{MAX_LIMIT, MAX_WINDOW, Quota, QuotaError, State, ratio};
 use crate::time::{Span, Timestamp};
 
 /// What a level may reach, with as much again for debt: 71 bits in all, so

@@ -1,6 +1,5 @@
 //! How much: a limit in a window.
 
-use super::{MAX_BUCKETS, MAX_LOG_LIMIT};
 use crate::time::Span;
 
 /// The largest limit, so that counters with debt fit 40 bits.
@@ -9,6 +8,11 @@ pub const MAX_LIMIT: u64 = (1 << 39) - 1;
 pub const MIN_WINDOW: Span = Span::MILLISECOND;
 /// The longest window: a leap year.
 pub const MAX_WINDOW: Span = Span::from_micros(366 * Span::DAY.as_micros());
+/// The largest number of sub-windows in a window.
+pub const MAX_BUCKETS: u32 = 100;
+/// The largest limit of a log. A key then takes at most 200 kB with debt. It takes more
+/// than 100 kB only if its requests come at 10,000 different microseconds.
+pub const MAX_LOG_LIMIT: u64 = 10_000;
 
 /// So many units in so long a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

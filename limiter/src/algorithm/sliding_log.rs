@@ -11,12 +11,10 @@
 //! So the limit is bounded: this is for logins, one-time codes and payments.
 
 use super::log::Tail;
-use super::{Attempt, Quota, QuotaError, State};
+use super::operation::Attempt;
+use super::quota::MAX_LOG_LIMIT;
+use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
-
-/// The largest limit of a log: with debt at most 200 kB a key, and 100 kB of
-/// them only for a client that comes at 10,000 different microseconds.
-pub const MAX_LOG_LIMIT: u64 = 10_000;
 
 /// Everything admitted in the last window, one by one.
 #[derive(Clone, Debug, PartialEq, Eq)]

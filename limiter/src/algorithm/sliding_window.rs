@@ -15,7 +15,8 @@
 //! may come at that very instant; were it counted in the next window, every
 //! window would lose one unit, and a limit of 1 every second window.
 
-use super::{Attempt, Quota, State, ratio};
+use super::operation::Attempt;
+use super::{Quota, State, ratio};
 use crate::time::{Span, Timestamp};
 
 /// Two counters, the older one fading.

@@ -4,16 +4,12 @@
 //! know what it means.
 
 use super::Log;
-#[cfg(doc)]
-use super::{
-    Ban, Concurrency, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, SubWindows, TokenBucket,
-};
 use crate::time::Timestamp;
 
 /// What an algorithm remembers of one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// [`SlidingWindow`]: a window's index since the epoch, the units admitted
+    /// [`SlidingWindow`](super::SlidingWindow): a window's index since the epoch, the units admitted
     /// in it, and those of the window before.
     Sliding {
         /// Number of the window: it ends that many windows after the epoch.
@@ -23,7 +19,7 @@ pub enum State {
         /// Units admitted in the window before it.
         previous: u64,
     },
-    /// [`FixedWindow`]: a window and the units admitted in it.
+    /// [`FixedWindow`](super::FixedWindow): a window and the units admitted in it.
     Fixed {
         /// Index of the window, counted from the epoch. For a window of the
         /// calendar the second at which it begins.
@@ -31,7 +27,7 @@ pub enum State {
         /// Units admitted in that window.
         current: u64,
     },
-    /// [`TokenBucket`]: how much was taken and has not been refilled yet.
+    /// [`TokenBucket`](super::TokenBucket): how much was taken and has not been refilled yet.
     Bucket {
         /// When the level stood so.
         as_of: Timestamp,
@@ -40,7 +36,7 @@ pub enum State {
         /// parts as the limit has units.
         level: u128,
     },
-    /// [`SubWindows`]: units per sub-window, the oldest first, the last of
+    /// [`SubWindows`](super::SubWindows): units per sub-window, the oldest first, the last of
     /// them being the sub-window `newest`.
     Counts {
         /// Index of the newest sub-window, counted from the epoch.
@@ -48,9 +44,9 @@ pub enum State {
         /// Units per sub-window, as many as the algorithm counts.
         counts: Box<[u32]>,
     },
-    /// [`SlidingLog`]: everything admitted in the last window.
+    /// [`SlidingLog`](super::SlidingLog): everything admitted in the last window.
     Log(Log),
-    /// [`LeakyBucket`]: the slots that are taken and have not gone by yet.
+    /// [`LeakyBucket`](super::LeakyBucket): the slots that are taken and have not gone by yet.
     Queue {
         /// When the last of them was taken.
         as_of: Timestamp,
@@ -60,12 +56,12 @@ pub enum State {
         /// none can be told to be the last.
         shared: bool,
     },
-    /// [`Concurrency`]: what was admitted and has not been given back.
+    /// [`Concurrency`](super::Concurrency): what was admitted and has not been given back.
     InFlight {
         /// Units in flight.
         units: u64,
     },
-    /// [`Ban`]: the last ban, and how many in a row it makes.
+    /// [`Ban`](super::Ban): the last ban, and how many in a row it makes.
     Ban {
         /// From then on the client is not banned.
         until: Timestamp,

@@ -9,11 +9,10 @@
 //! least L/(W + g). The usual count of m sub-windows instead of m + 1 was
 //! rejected: it forgets up to g too early, and lets 2L through around an edge.
 
-use super::{Attempt, Quota, QuotaError, State};
+use super::operation::Attempt;
+use super::quota::MAX_BUCKETS;
+use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
-
-/// The largest number of sub-windows.
-pub const MAX_BUCKETS: u32 = 100;
 
 /// Sub-windows counted on the safe side.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,8 @@
 //! Bound: in any time x at most B + L·x/W. In the long run L/W.
 
 use super::level::{self, Level};
-use super::{Attempt, MAX_LIMIT, Quota, QuotaError, State, ratio};
+use super::operation::Attempt;
+use super::{MAX_LIMIT, Quota, QuotaError, State, ratio};
 use crate::time::{Span, Timestamp};
 
 /// What a level may reach, with as much again for debt: 74 bits in all, so

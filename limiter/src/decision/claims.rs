@@ -12,6 +12,9 @@ use crate::policy::{KeyFor, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
 use crate::time::Timestamp;
 
+/// The most policies that may judge one request.
+pub const MAX_POLICIES: usize = 16;
+
 /// What the policies of a route ask of the store for one request: one claim for
 /// each policy that judges it. Nothing in it refers to the request. `P` borrows the
 /// policies or owns them; claims that own them can go to another thread.

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::claim::{Charges, Claim};
-use super::lease::Undecided;
+use super::moment::Moment;
 use super::overrides::{self, Misfits};
-use super::{
-    Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Moment, Report, Reports, Ruling,
-};
+use super::{Claims, Decision, Ending, Headroom, Lease, MAX_POLICIES, Report, Reports, Ruling};
 use crate::algorithm::{Op, Retry};
 use crate::policy::Policy;
 use crate::store::overrides::Overrides;
@@ -188,4 +186,28 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
         !report.refuses() || report.ruling == Ruling::Refused && claim.is_elastic_in(headroom)
     };
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
+}
+
+/// The lease of a request of which not all is decided. If its client goes away
+/// meanwhile, it ends with this.
+#[derive(Debug)]
+struct Undecided<'l> {
+    judge: Judge<'l>,
+    lease: Lease,
+    now: Timestamp,
+}
+
+impl<'l> Undecided<'l> {
+    const fn new(judge: Judge<'l>, lease: Lease, now: Timestamp) -> Self {
+        Self { judge, lease, now }
+    }
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        if !self.lease.is_empty() {
+            // How long a response takes is not known of it.
+            self.judge.settle(&self.lease, &Ending::default(), self.now);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use smallvec::SmallVec;
 
 use super::claim::Claim;
-use super::{Judge, Report, Ruling};
+use super::{Report, Ruling};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::meter::MeterSpec;
@@ -157,30 +157,6 @@ impl Debt {
         match (&self.policy.count, ending.status) {
             (Count::Statuses(counted), Some(status)) if !counted.contains(&status) => 0,
             _ => spent,
-        }
-    }
-}
-
-/// The lease of a request of which not all is decided. If its client goes away
-/// meanwhile, it ends with this.
-#[derive(Debug)]
-pub(super) struct Undecided<'l> {
-    judge: Judge<'l>,
-    pub(super) lease: Lease,
-    now: Timestamp,
-}
-
-impl<'l> Undecided<'l> {
-    pub(super) const fn new(judge: Judge<'l>, lease: Lease, now: Timestamp) -> Self {
-        Self { judge, lease, now }
-    }
-}
-
-impl Drop for Undecided<'_> {
-    fn drop(&mut self) {
-        if !self.lease.is_empty() {
-            // How long a response takes is not known of it.
-            self.judge.settle(&self.lease, &Ending::default(), self.now);
         }
     }
 }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tracing::warn;
 
-use super::Moment;
 use super::claim::{Claim, ClaimList};
+use super::moment::Moment;
 use crate::algorithm::QuotaError;
 use crate::digest::Key;
 use crate::policy::Policy;

@@ -15,8 +15,8 @@ use super::*;
 use crate::algorithm::{Algorithm, FixedWindow, Quota, Retry, Verdict};
 use crate::digest::{Key, Principal};
 use crate::policy::{Cost, KeyExpr, LimitChoice, Mode, Policy};
-use crate::store::{Answer, MemoryStore, Source};
-use crate::time::Span;
+use crate::store::{Answer, MemoryStore, Source, Store};
+use crate::time::{Span, Timestamp};
 
 pub(super) fn fixed(limit: u64, window: Span) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, window).unwrap()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderName;
 use ipnet::IpNet;
 
-use super::{GeoDatabase, JwtSettings, TokenKeys};
+use super::{GeoDatabase, JwtSettings, KeyExpr, TokenKeys};
 
 /// How the client of a request is recognised.
 #[derive(Clone, Debug)]
@@ -27,6 +27,22 @@ pub struct ClientSettings {
     pub geo: Vec<Arc<GeoDatabase>>,
 }
 
+/// Clients are told apart by address alone: no proxy is trusted, an IPv4 client is one
+/// address, and an IPv6 client is a /64, which is what one customer of a provider has.
+impl Default for ClientSettings {
+    fn default() -> Self {
+        Self {
+            trusted_proxies: Vec::new(),
+            forwarded_header: ForwardedHeader::XForwardedFor,
+            ipv4_prefix: 32,
+            ipv6_prefix: 64,
+            api_key: ApiKeySettings::default(),
+            user: None,
+            geo: Vec::new(),
+        }
+    }
+}
+
 impl ClientSettings {
     /// The keys that tokens are verified with; none: no user is named by a token.
     pub fn token_keys(&self) -> Option<&TokenKeys> {
@@ -43,6 +59,22 @@ impl ClientSettings {
             Some(UserSource::Header(_)) | None => None,
         }
     }
+
+    /// Whether a client whose request lacks `key` can be asked for a bearer token:
+    /// whether a token is all that can be missing.
+    pub fn takes_token_for(&self, key: &KeyExpr) -> bool {
+        match key {
+            KeyExpr::ApiKey => self.api_key.bearer,
+            KeyExpr::User => !matches!(self.user, Some(UserSource::Header(_))),
+            KeyExpr::Jwt(_) => true,
+            KeyExpr::First(keys) => keys.iter().any(|key| self.takes_token_for(key)),
+            KeyExpr::All(keys) => {
+                let mut others = keys.iter().filter(|key| !self.takes_token_for(key));
+                keys.len() > others.clone().count() && others.all(KeyExpr::is_never_missing)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// A field in which a proxy names the client it speaks for.
@@ -57,7 +89,7 @@ pub enum ForwardedHeader {
 }
 
 /// Where an API key is looked for, in this order: header fields, bearer token, query.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ApiKeySettings {
     /// Header fields whose value is the key.
     pub headers: Vec<HeaderName>,
@@ -74,4 +106,38 @@ pub enum UserSource {
     Jwt(JwtSettings),
     /// A header field, believed from trusted proxies only.
     Header(HeaderName),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_gives_a_key_if_it_is_all_that_can_be_missing() {
+        let mut client = crate::policy::tests::with(&[]).client;
+        client.user = None;
+        let key = |text: &str| text.parse::<KeyExpr>().unwrap();
+        let first = |keys: &[&str]| KeyExpr::First(keys.iter().map(|text| key(text)).collect());
+        let all = |keys: &[&str]| KeyExpr::All(keys.iter().map(|text| key(text)).collect());
+        let cases = [
+            (key("user"), true),
+            (key("jwt:org"), true),
+            (key("api_key"), true),
+            (first(&["cookie:a", "user"]), true),
+            (all(&["user", "path", "param:id"]), true),
+            (all(&["user", "jwt:org"]), true),
+            (all(&["user", "cookie:a"]), false),
+            (all(&["path", "ip"]), false),
+            (first(&["cookie:a", "header:authorization"]), false),
+            (key("ip"), false),
+            (key("country"), false),
+            (all(&["user", "country"]), false),
+        ];
+        for (key, expected) in cases {
+            assert_eq!(client.takes_token_for(&key), expected, "{key:?}");
+        }
+        client.api_key.bearer = false;
+        client.user = Some(UserSource::Header(HeaderName::from_static("x-user")));
+        assert!(!client.takes_token_for(&key("api_key")) && !client.takes_token_for(&key("user")));
+    }
 }

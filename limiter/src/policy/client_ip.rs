@@ -27,11 +27,11 @@ pub(super) fn client_ip(
     trusted: &CidrSet,
     header: &ForwardedHeader,
 ) -> IpAddr {
-    let peer = request.peer.to_canonical();
-    if !request.may_forward || !trusted.contains(peer) {
+    let peer = request.peer();
+    if !request.may_forward() || !trusted.contains(peer) {
         return peer;
     }
-    let lines = |name| request.headers.get_all(name).iter().rev().map(|line| line.as_bytes());
+    let lines = |name| request.headers().get_all(name).iter().rev().map(|line| line.as_bytes());
     match header {
         ForwardedHeader::XForwardedFor => {
             let hops = lines(&X_FORWARDED_FOR).flat_map(|line| line.rsplit(|&byte| byte == b','));

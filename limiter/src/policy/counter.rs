@@ -5,9 +5,6 @@
 //! a client. The order in which things are digested is a format, as it is for
 //! the values of a key.
 
-use std::iter;
-
-use super::{Policy, Preflights};
 use crate::algorithm::Algorithm;
 use crate::digest::{Counter, Digest, Key};
 
@@ -29,31 +26,12 @@ impl Beside {
         Key { counter: self.counter(own.counter, algorithm), ..own }
     }
 
-    fn counter(self, own: Counter, algorithm: &Algorithm) -> Counter {
+    pub(super) fn counter(self, own: Counter, algorithm: &Algorithm) -> Counter {
         Counter::of(|digest| {
             digest.value(&own.bits().to_be_bytes());
             digest.tag(self as u8);
             add_kind(digest, algorithm);
         })
-    }
-}
-
-impl Policy {
-    /// All counters that it may keep of a client, but for those of single keys
-    /// that have a window of their own.
-    pub fn counters(&self) -> impl Iterator<Item = Counter> {
-        let spared = match &self.preflights {
-            Preflights::Bounded(bounding) => Some(bounding.counter),
-            Preflights::Counted | Preflights::Exempt => None,
-        };
-        let beside = |beside: Beside, algorithm| beside.counter(self.counter, algorithm);
-        let penalty = self
-            .penalty
-            .as_ref()
-            .map(|it| [beside(Beside::Refusals, &it.after), beside(Beside::Ban, &it.ban)]);
-        let beyond = self.elastic.as_ref().map(|it| beside(Beside::Beyond, &it.beyond));
-        let all = iter::once(self.counter).chain(spared).chain(beyond);
-        all.chain(penalty.into_iter().flatten())
     }
 }
 

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 
-use super::{GeoCode, KeyExpr, Preflights, counter};
+use super::{Beside, GeoCode, KeyExpr, Template, counter};
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::consistency::Consistency;
 use crate::digest::Counter;
 use crate::meter::MeterSpec;
-use crate::policy::Template;
 use crate::time::Span;
 
 /// One limit.
@@ -96,6 +95,23 @@ impl Policy {
     /// The keys that it reads in requests: whose counter it is, and which plan holds.
     pub fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
         iter::once(&self.key).chain(self.plans.as_ref().map(|plans| &plans.from))
+    }
+
+    /// All counters that it may keep of a client, but for those of single keys
+    /// that have a window of their own.
+    pub fn counters(&self) -> impl Iterator<Item = Counter> {
+        let spared = match &self.preflights {
+            Preflights::Bounded(bounding) => Some(bounding.counter),
+            Preflights::Counted | Preflights::Exempt => None,
+        };
+        let beside = |beside: Beside, algorithm| beside.counter(self.counter, algorithm);
+        let penalty = self
+            .penalty
+            .as_ref()
+            .map(|it| [beside(Beside::Refusals, &it.after), beside(Beside::Ban, &it.ban)]);
+        let beyond = self.elastic.as_ref().map(|it| beside(Beside::Beyond, &it.beyond));
+        let all = iter::once(self.counter).chain(spared).chain(beyond);
+        all.chain(penalty.into_iter().flatten())
     }
 }
 
@@ -239,4 +255,16 @@ pub struct Exempt {
     /// Header fields with exactly this value on one of their lines. They act as
     /// secrets, and are compared as such.
     pub headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What a policy does with preflights.
+#[derive(Clone, Debug, Default)]
+pub enum Preflights {
+    /// They are requests like any other.
+    Counted,
+    /// They are counted by address under this policy instead.
+    Bounded(Arc<Policy>),
+    /// They are left alone: the policy has no limit that could bound them.
+    #[default]
+    Exempt,
 }

@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use http::HeaderName;
 
-use super::{ClientSettings, UserSource};
 use crate::request::is_parameter_name;
 
 /// From which parts of a request a policy's key is made.
@@ -169,24 +168,8 @@ impl KeyExpr {
         matches!(self, Self::Country | Self::Region | Self::Asn)
     }
 
-    /// Whether a client whose request lacks this key can be asked for a bearer token:
-    /// whether that is all that can be missing.
-    pub fn comes_by_token(&self, client: &ClientSettings) -> bool {
-        match self {
-            Self::ApiKey => client.api_key.bearer,
-            Self::User => !matches!(client.user, Some(UserSource::Header(_))),
-            Self::Jwt(_) => true,
-            Self::First(keys) => keys.iter().any(|key| key.comes_by_token(client)),
-            Self::All(keys) => {
-                let mut others = keys.iter().filter(|key| !key.comes_by_token(client));
-                keys.len() > others.clone().count() && others.all(Self::is_never_missing)
-            }
-            _ => false,
-        }
-    }
-
     /// Whether every request on a route that may use it has this key.
-    fn is_never_missing(&self) -> bool {
+    pub(super) fn is_never_missing(&self) -> bool {
         match self {
             Self::First(keys) => keys.iter().any(Self::is_never_missing),
             Self::All(keys) => keys.iter().all(Self::is_never_missing),
@@ -241,35 +224,6 @@ mod tests {
         for (text, key) in cases {
             assert_eq!(text.parse(), Ok(key), "{text}");
         }
-    }
-
-    #[test]
-    fn a_token_gives_a_key_if_it_is_all_that_can_be_missing() {
-        let mut client = crate::policy::tests::with(&[]).client;
-        client.user = None;
-        let key = |text: &str| text.parse::<KeyExpr>().unwrap();
-        let first = |keys: &[&str]| KeyExpr::First(keys.iter().map(|text| key(text)).collect());
-        let all = |keys: &[&str]| KeyExpr::All(keys.iter().map(|text| key(text)).collect());
-        let cases = [
-            (key("user"), true),
-            (key("jwt:org"), true),
-            (key("api_key"), true),
-            (first(&["cookie:a", "user"]), true),
-            (all(&["user", "path", "param:id"]), true),
-            (all(&["user", "jwt:org"]), true),
-            (all(&["user", "cookie:a"]), false),
-            (all(&["path", "ip"]), false),
-            (first(&["cookie:a", "header:authorization"]), false),
-            (key("ip"), false),
-            (key("country"), false),
-            (all(&["user", "country"]), false),
-        ];
-        for (key, expected) in cases {
-            assert_eq!(key.comes_by_token(&client), expected, "{key:?}");
-        }
-        client.api_key.bearer = false;
-        client.user = Some(UserSource::Header(HeaderName::from_static("x-user")));
-        assert!(!key("api_key").comes_by_token(&client) && !key("user").comes_by_token(&client));
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
 pub use counter::Beside;
 pub use definition::{
     Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
+    Preflights,
 };
 #[cfg(any(test, feature = "testing"))]
 pub use geo::writer as geo_writer;
@@ -54,7 +55,6 @@ pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;
 pub use partition::KeyFor;
 pub use plan::{Limit, LimitChoice};
-pub use preflight::Preflights;
 pub use subject::{Clients, RouteView, Subject};
 pub use template::Template;
 pub use token_fault::TokenFault;

@@ -94,7 +94,7 @@ impl Subject<'_, '_> {
 
     fn is_exempt(&self, exempt: &Exempt) -> bool {
         let has = |(name, wanted): &(HeaderName, HeaderValue)| {
-            let mut lines = self.request.headers.get_all(name).iter();
+            let mut lines = self.request.headers().get_all(name).iter();
             lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
         };
         self.method().is_ok_and(|method| exempt.methods.contains(method))

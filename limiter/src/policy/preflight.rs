@@ -11,24 +11,12 @@ use std::sync::Arc;
 use http::Method;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 
-use super::{KeyExpr, Policy, Subject, counter};
+use super::{KeyExpr, Policy, Preflights, Subject, counter};
 
 /// How many preflights one address may send for each request that the policy
 /// allows: behind one address there may be many clients, and each request has one
 /// preflight at the most.
 const PREFLIGHTS_FOR_A_REQUEST: u64 = 10;
-
-/// What a policy does with preflights.
-#[derive(Clone, Debug, Default)]
-pub enum Preflights {
-    /// They are requests like any other.
-    Counted,
-    /// They are counted by address under this policy instead.
-    Bounded(Arc<Policy>),
-    /// They are left alone: the policy has no limit that could bound them.
-    #[default]
-    Exempt,
-}
 
 impl Policy {
     /// The same policy, whose preflights are not counted with other requests.
@@ -66,10 +54,10 @@ impl Subject<'_, '_> {
     /// gives it another method.
     pub(super) fn is_preflight(&self) -> bool {
         let request = self.request;
-        *request.method == Method::OPTIONS
-            && request.headers.contains_key(ORIGIN)
-            && request.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
-            && !request.has_content
+        *request.method() == Method::OPTIONS
+            && request.headers().contains_key(ORIGIN)
+            && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+            && !request.has_content()
             && request.overriding_method() == Ok(None)
     }
 }

@@ -131,7 +131,7 @@ impl<'r, 'q> Subject<'r, 'q> {
     where
         'r: 'q,
     {
-        self.params_of(&self.request.path)
+        self.params_of(self.request.path())
     }
 
     /// The parameters that the route finds in another path.
@@ -157,14 +157,14 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// Whether the peer is a proxy that may speak for its clients.
     pub(super) fn is_from_trusted_peer(&self) -> bool {
-        self.request.may_forward && self.clients.trusted.contains(self.request.peer)
+        self.request.may_forward() && self.clients.trusted.contains(self.request.peer())
     }
 
     /// What the request's bearer token claims, if it is a token that holds now.
     pub(super) fn claims(&self) -> Result<&Claims, Lack> {
         let verified = self.claims.get_or_init(|| {
             let tokens = self.clients.tokens.as_ref().ok_or(Lack::Absent)?;
-            let token = fields::bearer(self.request.headers)?;
+            let token = fields::bearer(self.request.headers())?;
             tokens.verify(token, self.now).map_err(|fault| match fault {
                 // Where bearer tokens may be API keys, it is one of these.
                 Fault::Opaque if self.clients.settings.api_key.bearer => Lack::Absent,
@@ -178,7 +178,7 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// What is wrong with the request's bearer token, which gives no key.
     pub(super) fn token_fault(&self) -> TokenFault {
-        match fields::bearer(self.request.headers) {
+        match fields::bearer(self.request.headers()) {
             Err(Lack::Absent) => TokenFault::Missing,
             Ok(_) | Err(_) => TokenFault::Invalid,
         }

@@ -1,6 +1,5 @@
 //! Requests to ask the rules about.
 
-use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -40,16 +39,13 @@ pub(super) fn with(headers: &[(&'static str, &str)]) -> Case {
         has_content: false,
         client: ClientSettings {
             trusted_proxies: vec!["10.0.0.0/8".parse().unwrap()],
-            forwarded_header: ForwardedHeader::XForwardedFor,
-            ipv4_prefix: 32,
-            ipv6_prefix: 64,
             api_key: ApiKeySettings {
                 headers: vec![HeaderName::from_static("x-api-key")],
                 bearer: true,
                 query: Some("api_key".into()),
             },
             user: Some(UserSource::Header(HeaderName::from_static("x-user"))),
-            geo: vec![],
+            ..ClientSettings::default()
         },
     }
 }
@@ -75,17 +71,11 @@ impl Case {
         let clients = Clients::new(self.client.clone(), policy.keys(), secret);
         let pattern: PathPattern = "/t/{tenant}".parse().unwrap();
         let route = RouteView { name: "r", path: &pattern, path_match: PathMatch::default() };
-        let request = RequestView {
-            method: &self.method,
-            host: Cow::Borrowed(self.host),
-            path: Cow::Borrowed(self.path),
-            query: self.query,
-            headers: &self.headers,
-            peer: self.peer,
-            has_content: self.has_content,
-            may_forward: true,
-            tls_subject: None,
-        };
+        let request = RequestView::sample(self.host, self.path, &self.headers)
+            .with_method(&self.method)
+            .with_query(self.query)
+            .with_peer(self.peer)
+            .with_content(self.has_content);
         question(&clients.subject(&request, Some(route), Timestamp::default()))
     }
 

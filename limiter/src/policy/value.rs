@@ -77,28 +77,28 @@ impl Subject<'_, '_> {
             KeyExpr::Ip => Ok(Single::new(Tag::Ip, self.client_ip().to_string().into_bytes())),
             KeyExpr::ApiKey => self.api_key().map(|value| Single::new(Tag::ApiKey, value)),
             KeyExpr::User => self.user().map(|value| Single::new(Tag::User, value)),
-            KeyExpr::Cookie(name) => pairs::cookie(request.headers, name)
+            KeyExpr::Cookie(name) => pairs::cookie(request.headers(), name)
                 .map(|value| Single::named(Tag::Cookie, name, value)),
-            KeyExpr::Header(name) => fields::header(request.headers, name)
+            KeyExpr::Header(name) => fields::header(request.headers(), name)
                 .map(|value| Single::named(Tag::Header, name.as_str(), value)),
-            KeyExpr::Query(name) => pairs::query(request.query, name)
+            KeyExpr::Query(name) => pairs::query(request.query(), name)
                 .map(|value| Single::named(Tag::Query, name, value)),
             KeyExpr::Jwt(claim) => {
                 self.claim(claim).map(|value| Single::named(Tag::Jwt, claim, value.as_bytes()))
             }
             KeyExpr::TlsSubject => {
-                let subject = request.tls_subject.ok_or(Lack::Absent)?;
+                let subject = request.tls_subject().ok_or(Lack::Absent)?;
                 Ok(Single::new(Tag::TlsSubject, subject.as_bytes()))
             }
             KeyExpr::Param(name) => {
                 self.param(name).map(|value| Single::named(Tag::Param, name, value.as_bytes()))
             }
-            KeyExpr::Path => Ok(Single::new(Tag::Path, key_path(&request.path))),
+            KeyExpr::Path => Ok(Single::new(Tag::Path, key_path(request.path()))),
             KeyExpr::Method => {
                 self.method().map(|method| Single::new(Tag::Method, method.as_str().as_bytes()))
             }
-            KeyExpr::Host if request.host.is_empty() => Err(Lack::Absent),
-            KeyExpr::Host => Ok(Single::new(Tag::Host, request.host.as_bytes())),
+            KeyExpr::Host if request.host().is_empty() => Err(Lack::Absent),
+            KeyExpr::Host => Ok(Single::new(Tag::Host, request.host().as_bytes())),
             KeyExpr::Route => {
                 let route = self.route.ok_or(Lack::Absent)?;
                 Ok(Single::new(Tag::Route, route.name.as_bytes()))
@@ -128,7 +128,7 @@ impl Subject<'_, '_> {
     /// of two different keys counts depends on the backend.
     fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
         let ApiKeySettings { headers, bearer, query } = &self.clients.settings.api_key;
-        let (fields, uri_query) = (self.request.headers, self.request.query);
+        let (fields, uri_query) = (self.request.headers(), self.request.query());
         let in_fields = headers.iter().map(|name| {
             fields::header(fields, name).and_then(fields::credential).map(Cow::Borrowed)
         });
@@ -153,7 +153,7 @@ impl Subject<'_, '_> {
         if self.route.is_some_and(|route| route.path_match.exact_escaped_slash) {
             return Ok(value);
         }
-        match slashed_path(&self.request.path) {
+        match slashed_path(self.request.path()) {
             Some(path) if self.params_of(&path).get(name) != Some(value) => Err(Lack::Ambiguous),
             _ => Ok(value),
         }
@@ -161,7 +161,7 @@ impl Subject<'_, '_> {
 
     /// The method, if no field says that it is another one.
     pub(super) fn method(&self) -> Result<&Method, Lack> {
-        let method = self.request.method;
+        let method = self.request.method();
         match self.request.overriding_method() {
             Ok(overriding) if overriding.as_ref().is_none_or(|other| other == method) => Ok(method),
             _ => Err(Lack::Ambiguous),
@@ -172,7 +172,7 @@ impl Subject<'_, '_> {
         match &self.clients.settings.user {
             Some(UserSource::Jwt(settings)) => self.claim(settings.claim()).map(str::as_bytes),
             Some(UserSource::Header(name)) if self.is_from_trusted_peer() => {
-                fields::header(self.request.headers, name)
+                fields::header(self.request.headers(), name)
             }
             Some(UserSource::Header(_)) | None => Err(Lack::Absent),
         }

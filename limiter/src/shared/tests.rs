@@ -5,7 +5,7 @@ use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
 use crate::consistency::{Consistency, OnFailure};
 use crate::decision::{Outcome, OwnedDecision};
 use crate::digest::{Secret, SharedSecret};
-use crate::policy::{ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr};
+use crate::policy::{ClientSettings, Clients, KeyExpr};
 use crate::request::RequestView;
 use crate::time::Span;
 
@@ -22,15 +22,7 @@ fn claims(policy: &Arc<Policy>, address: [u8; 4]) -> Claims<Arc<Policy>> {
 }
 
 fn claims_of(policies: &[Arc<Policy>], address: [u8; 4]) -> Claims<Arc<Policy>> {
-    let settings = ClientSettings {
-        trusted_proxies: vec![],
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
-        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
-        user: None,
-        geo: vec![],
-    };
+    let settings = ClientSettings::default();
     let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
     let clients = Clients::new(settings, [], secret);
     let (head, ()) =

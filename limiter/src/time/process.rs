@@ -12,7 +12,8 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::follower::{Course, Follower};
-use super::{Span, Timestamp, monotonic, wall};
+use super::system::{monotonic, wall};
+use super::{Span, Timestamp};
 
 /// How long a course is held before the wall clock is looked at again.
 const LOOK: Span = Span::from_millis(100);

@@ -313,7 +313,7 @@ impl RawPolicy {
     fn check_challenge(&self, key: &KeyExpr, client: &ClientSettings, cx: &Context<'_>) {
         if let Some(given) = self.missing_key.given()
             && given.value.0 == MissingKey::Unauthorized
-            && !key.comes_by_token(client)
+            && !client.takes_token_for(key)
         {
             let message = "\"unauthorized\" asks clients for a bearer token, which would not give \
                            them this key";

@@ -1,12 +1,10 @@
 //! The router against a plain reading of the file, from top to bottom.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 
 use super::*;
-use crate::request::PathMatch;
+use crate::request::{PathMatch, RequestView};
 use crate::routes::fuzzing::matches;
 
 /// A request's parts, owned.
@@ -29,17 +27,7 @@ impl Asked {
     }
 
     fn view(&self) -> RequestView<'_> {
-        RequestView {
-            method: &self.method,
-            host: Cow::Borrowed(&self.host),
-            path: Cow::Borrowed(&self.path),
-            query: None,
-            headers: &self.headers,
-            peer: [192, 0, 2, 1].into(),
-            has_content: false,
-            may_forward: true,
-            tls_subject: None,
-        }
+        RequestView::sample(&self.host, &self.path, &self.headers).with_method(&self.method)
     }
 }
 

@@ -1,19 +1,15 @@
 //! The limits of single keys in decisions: a real file, real rules.
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 
 use super::super::{Headroom, Outcome, RateLimiter};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::SharedSecret;
-use crate::policy::{
-    ApiKeySettings, ClientSettings, Clients, ForwardedHeader, KeyExpr, KeyTexts, Overridable, Plan,
-    Plans, Policy,
-};
+use crate::policy::{ClientSettings, Clients, KeyExpr, KeyTexts, Overridable, Plan, Plans, Policy};
 use crate::request::RequestView;
 use crate::store::overrides::{OverridesFile, SharedOverrides};
 use crate::store::{MemoryStore, Store};
@@ -37,15 +33,7 @@ fn policy(limit: u64) -> Policy {
 }
 
 fn client() -> ClientSettings {
-    ClientSettings {
-        trusted_proxies: vec![],
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
-        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
-        user: None,
-        geo: vec![],
-    }
+    ClientSettings::default()
 }
 
 /// A limiter, and the file behind it.
@@ -80,17 +68,7 @@ impl Gate {
         let mut headers = HeaderMap::new();
         headers.insert("x-who", HeaderValue::from_static(who));
         headers.insert("x-plan", HeaderValue::from_static(plan));
-        let request = RequestView {
-            method: &Method::GET,
-            host: Cow::Borrowed("a.test"),
-            path: Cow::Borrowed("/"),
-            query: None,
-            headers: &headers,
-            peer: [192, 0, 2, 1].into(),
-            has_content: false,
-            may_forward: true,
-            tls_subject: None,
-        };
+        let request = RequestView::sample("a.test", "/", &headers);
         let now = Clock::System.now().plus(Span::from_millis(at_ms));
         let subject = self.clients.subject(&request, None, now);
         let policies = std::slice::from_ref(&self.policy);

@@ -1,15 +1,11 @@
 //! From a request and the policies of its route to claims.
 
-use std::borrow::Cow;
-
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
 use crate::digest::{Secret, SharedSecret};
 use crate::policy::TokenFault;
-use crate::policy::{
-    ApiKeySettings, ClientSettings, Clients, Exempt, ForwardedHeader, MissingKey, Plan, Plans,
-};
+use crate::policy::{ClientSettings, Clients, Exempt, MissingKey, Plan, Plans};
 use crate::request::RequestView;
 
 const X: HeaderName = HeaderName::from_static("x");
@@ -21,12 +17,7 @@ fn policies(policies: impl IntoIterator<Item = Policy>) -> Vec<Arc<Policy>> {
 fn clients() -> Clients {
     let settings = ClientSettings {
         trusted_proxies: vec!["192.0.2.0/24".parse().unwrap()],
-        forwarded_header: ForwardedHeader::XForwardedFor,
-        ipv4_prefix: 32,
-        ipv6_prefix: 64,
-        api_key: ApiKeySettings { headers: vec![], bearer: false, query: None },
-        user: None,
-        geo: vec![],
+        ..ClientSettings::default()
     };
     Clients::new(settings, [], Arc::new(SharedSecret::new(Secret::from_bytes([3; 16]))))
 }
@@ -38,17 +29,7 @@ async fn decide<'r>(
     x: Option<&str>,
 ) -> Decision<&'r Arc<Policy>> {
     let headers: HeaderMap = x.iter().map(|x| (X, HeaderValue::from_str(x).unwrap())).collect();
-    let request = RequestView {
-        method: &Method::GET,
-        host: Cow::Borrowed("a.test"),
-        path: Cow::Borrowed("/"),
-        query: None,
-        headers: &headers,
-        peer: [192, 0, 2, 1].into(),
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
-    };
+    let request = RequestView::sample("a.test", "/", &headers);
     let clients = clients();
     let subject = clients.subject(&request, None, Timestamp::default());
     limiter.decide(policies, &subject, Headroom::default(), Timestamp::default()).await

@@ -1,8 +1,6 @@
 //! Chains of proxies, honest and forged.
 
-use std::borrow::Cow;
-
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
 
 use super::*;
@@ -18,17 +16,7 @@ fn seen(peer: &str, header: &ForwardedHeader, lines: &[(&'static str, &[u8])]) -
     for (name, value) in lines {
         headers.append(*name, HeaderValue::from_bytes(value).unwrap());
     }
-    let request = RequestView {
-        method: &Method::GET,
-        host: Cow::Borrowed(""),
-        path: Cow::Borrowed("/"),
-        query: None,
-        headers: &headers,
-        peer: ip(peer),
-        has_content: false,
-        may_forward: true,
-        tls_subject: None,
-    };
+    let request = RequestView::sample("", "/", &headers).with_peer(ip(peer));
     let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
     client_ip(&request, &trusted, header)
 }

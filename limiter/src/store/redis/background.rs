@@ -75,7 +75,7 @@ impl RedisStore {
         let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
         let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
         self.background.begin(async move {
-            if call.final_reply().await.is_err_and(|error| !error.may_have_counted()) {
+            if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
                 shared.fallback.settle(&charge.charge(), units, nodes, store_now);
             }
         });
@@ -161,11 +161,14 @@ impl RedisStore {
             }
         };
         let debts = self.shared.fallback.owed(MAX_DEBTS, store_now, standing);
-        let tell = |debt: Debt| {
+        let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
             let store = Rc::clone(self);
-            async move { store.debt_reported(debt, ask, call.final_reply().await) }
+            async move {
+                let reply = call.final_reply(|| store.shared.fallback.overdue(&mut debt)).await;
+                store.debt_reported(debt, ask, reply);
+            }
         };
         debts.into_iter().map(tell).collect()
     }

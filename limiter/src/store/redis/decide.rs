@@ -36,7 +36,8 @@ impl RedisStore {
             return Box::pin(self.ask_store(&encoder, charges, None, (now, deadline))).await;
         }
         let store_now = self.store_time(now);
-        let plan = self.shared.local.plan(charges, self.nodes.get(), store_now);
+        let is_up = self.servers.is_up();
+        let plan = self.shared.local.plan(charges, (self.nodes.get(), is_up), store_now);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
         let wanted = match stopped {
@@ -46,6 +47,11 @@ impl RedisStore {
         let asked = match wanted.is_empty() {
             true => None,
             false => {
+                // The store must know what this node has counted before it decides.
+                let is_asked = |planned: &Planned| matches!(planned, Planned::Ask(_));
+                let asked = charges.iter().zip(&plan).filter(|(_, planned)| is_asked(planned));
+                let due = self.shared.local.due_of(asked.map(|(charge, _)| charge), store_now);
+                self.report_due(&encoder, due, store_now);
                 let planned = Some((&plan, store_now));
                 Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
             }
@@ -80,7 +86,7 @@ impl RedisStore {
         if !refused {
             self.shared.local.foresee(charges, &answers, store_now);
         }
-        self.report_due(encoder, self.shared.local.due_of(charges, store_now), store_now);
+        self.report_due(encoder, self.shared.local.due_of(charges.iter(), store_now), store_now);
         Decided { at: asked.map_or(store_now, |asked| asked.at), answers }
     }
 

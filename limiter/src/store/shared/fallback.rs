@@ -286,6 +286,11 @@ impl Fallback {
         self.debts.lock().take(most, now, standing)
     }
 
+    /// The store has not answered a debt in time. It may do so later.
+    pub(in crate::store) fn overdue(&self, debt: &mut Debt) {
+        self.debts.lock().overdue(debt);
+    }
+
     /// The store has counted a debt, or nobody can know whether it has.
     pub(in crate::store) fn settled(&self, debt: Debt) {
         self.debts.lock().settled(debt);

@@ -145,18 +145,19 @@ impl LocalLedgers {
     }
 
     /// Which way the charges go on one of so many nodes. What is spent or counted
-    /// here is so already. `now` is the store's time, as it is wherever it is asked
-    /// for in here.
+    /// here is so already. While the store is away (`is_up` is false), nothing is counted
+    /// to be told later: the charge goes where `on_store_failure` leads. `now` is the
+    /// store's time, as it is wherever it is asked for in here.
     pub(in crate::store) fn plan(
         &self,
         charges: &[Charge<'_>],
-        nodes: u64,
+        (nodes, is_up): (u64, bool),
         now: Timestamp,
     ) -> Plan {
-        charges.iter().map(|charge| self.planned(charge, nodes, now)).collect()
+        charges.iter().map(|charge| self.planned(charge, (nodes, is_up), now)).collect()
     }
 
-    fn planned(&self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Planned {
+    fn planned(&self, charge: &Charge<'_>, (nodes, is_up): (u64, bool), now: Timestamp) -> Planned {
         let take = Planned::Ask(Ask::Take(charge.cost));
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
@@ -171,7 +172,7 @@ impl LocalLedgers {
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
-            (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
+            (StoreMode::WriteBack, algorithm) if is_up && write_back::Ledger::counts(algorithm) => {
                 let part = self.part(charge.key);
                 match part.with(|books| books.accounts.take(charge, nodes, now)) {
                     Taken::Counted(verdict) => Planned::Counted(verdict, now),
@@ -299,9 +300,13 @@ impl LocalLedgers {
     }
 
     /// What the store is to be told now of these keys, and of some others.
-    pub(in crate::store) fn due_of(&self, charges: &[Charge<'_>], now: Timestamp) -> Due {
+    pub(in crate::store) fn due_of<'c>(
+        &self,
+        charges: impl Iterator<Item = &'c Charge<'c>>,
+        now: Timestamp,
+    ) -> Due {
         let mut due = Due::default();
-        for charge in charges.iter().filter(|it| it.consistency.mode != StoreMode::Exact) {
+        for charge in charges.filter(|it| it.consistency.mode != StoreMode::Exact) {
             let part = self.part(charge.key);
             if part.is_due(now) {
                 part.due(now, &mut due);

@@ -126,12 +126,14 @@ impl Call {
     }
 
     /// The answer, however late it comes; an error when it is known that there
-    /// will be none. For what no request waits for.
-    pub(super) async fn final_reply(mut self) -> Reply {
+    /// will be none. For what no request waits for. `overdue` is called when the answer
+    /// does not come in time.
+    pub(super) async fn final_reply(mut self, overdue: impl FnOnce()) -> Reply {
         let answer = (&mut self).await;
         if !matches!(answer, Err(StoreError::Timeout)) {
             return answer;
         }
+        overdue();
         match self.give_up() {
             Some(late) => late.await.unwrap_or(answer),
             None => answer,
@@ -344,8 +346,12 @@ impl Servers {
 
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
-        let links = self.links();
-        !links.is_empty() && links.iter().all(|link| link.is_up())
+        let are_up =
+            |links: &[Rc<Link>]| !links.is_empty() && links.iter().all(|link| link.is_up());
+        match &self.kind {
+            Kind::Apart(apart) => are_up(&apart.links),
+            Kind::Cluster(cluster) => are_up(&cluster.links()),
+        }
     }
 
     /// What is known of each connection.

@@ -249,7 +249,11 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
         let topology = Topology::Shards(shards.iter().map(Process::address).collect());
         let (one, three) = (connected(topology.clone()).await, with_three(topology, &ECHO).await);
         for key in (0..50).map(|key| format!("key{key}")) {
-            assert_eq!(one.destination(key.as_bytes()).0, three.destination(key.as_bytes()).0 / 3, "{key}");
+            assert_eq!(
+                one.destination(key.as_bytes()).0,
+                three.destination(key.as_bytes()).0 / 3,
+                "{key}"
+            );
             assert_eq!(three.ask(&key).await, Ok("body".into()));
         }
         assert_eq!(three.query_all(redis::pipe().cmd("PING")).await.len(), 2);

@@ -50,6 +50,8 @@ pub(in crate::store) struct Debt {
     pub(in crate::store) units: u64,
     /// The debt itself, if it has to be told once more.
     owing: Owing,
+    /// It was not answered in time, and may be answered later.
+    is_late: bool,
 }
 
 /// What is owed under one key.
@@ -66,6 +68,8 @@ pub(super) struct Debts {
     /// The keys of `owing`, in the order in which their turn comes.
     turns: VecDeque<Key>,
     told: usize,
+    /// How many of those were not answered in time.
+    late: usize,
 }
 
 impl Debts {
@@ -109,7 +113,7 @@ impl Debts {
             let Some(key) = self.turns.pop_front() else { break };
             let can_be_told = match standing(&key) {
                 Standing::Away => false,
-                Standing::Untried => self.told == 0,
+                Standing::Untried => self.told == self.late,
                 Standing::Up => true,
             };
             if !can_be_told {
@@ -120,20 +124,32 @@ impl Debts {
             let units = counted(&owing, now);
             if units > 0 {
                 self.told += 1;
-                debts.push(Debt { key, algorithm: owing.told(now), units, owing });
+                debts.push(Debt { key, algorithm: owing.told(now), units, owing, is_late: false });
             }
         }
         debts
     }
 
-    /// It is known what became of a debt, or that this will never be known.
-    pub(super) fn settled(&mut self, _debt: Debt) {
+    /// A debt was not answered in time. It stays told, and another one may be tried.
+    pub(super) fn overdue(&mut self, debt: &mut Debt) {
+        self.late += usize::from(!debt.is_late);
+        debt.is_late = true;
+    }
+
+    fn ended(&mut self, is_late: bool) {
         self.told = self.told.saturating_sub(1);
+        self.late = self.late.saturating_sub(usize::from(is_late));
+    }
+
+    /// It is known what became of a debt, or that this will never be known.
+    pub(super) fn settled(&mut self, debt: Debt) {
+        self.ended(debt.is_late);
     }
 
     /// The store has certainly not counted a debt.
-    pub(super) fn not_counted(&mut self, Debt { key, owing: old, .. }: Debt, now: Timestamp) {
-        self.told = self.told.saturating_sub(1);
+    pub(super) fn not_counted(&mut self, debt: Debt, now: Timestamp) {
+        let Debt { key, owing: old, is_late, .. } = debt;
+        self.ended(is_late);
         let Some(owing) = self.entry(key, &old.algorithm) else { return };
         if owing.state.is_none() {
             owing.state = old.state;

@@ -107,8 +107,11 @@ impl Ledger {
                 }
             }
         }
-        let is_exact = scenario.counters[counter].consistency.mode == StoreMode::Exact;
-        events.extend(corrections(journal, key, is_exact));
+        let counted = &scenario.counters[counter];
+        // Nodes pass units in flight on to other requests, and then tell nothing.
+        let is_told = counted.consistency.mode == StoreMode::Exact
+            && !matches!(counted.algorithm, Algorithm::Concurrency(_));
+        events.extend(corrections(journal, key, is_told));
         // A node knows the servers' time within some milliseconds only, so times do not
         // tell what came first.
         events.sort_by_key(|event| event.order);
@@ -123,6 +126,15 @@ impl Ledger {
     /// Units of requests whose clients went away before they were told the decision.
     pub(super) const fn left(&self) -> u64 {
         self.left
+    }
+
+    /// Units that were given back.
+    pub(super) fn given(&self) -> u64 {
+        let units = |event: &Event| match event.what {
+            What::Given { cost, .. } => cost,
+            _ => 0,
+        };
+        self.events.iter().map(units).sum()
     }
 
     /// Units that were given back of what nodes had admitted alone.
@@ -194,8 +206,9 @@ fn stays_counted(journal: &Journal, request: usize) -> bool {
     asked.all(|it| it.done.is_none_or(|(done, _)| !journal.outcomes[done].refused))
 }
 
-/// In `exact` they happen at the servers, in other modes at the node.
-fn corrections(journal: &Journal, key: Key, is_exact: bool) -> impl Iterator<Item = Event> {
+/// What became of charges later. Where the servers are told of each of them, it happens
+/// there, and elsewhere at the node.
+fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item = Event> {
     let meant = journal.corrections.iter().filter(move |it| it.key == key);
     meant.filter_map(move |it| {
         let what = match it.op {
@@ -209,7 +222,7 @@ fn corrections(journal: &Journal, key: Key, is_exact: bool) -> impl Iterator<Ite
             _ => return None,
         };
         let (node, source) = (it.node, it.source);
-        let is_there = is_exact && source == Source::Store;
+        let is_there = is_told && source == Source::Store;
         let done = is_there.then(|| done(journal, it, what)).flatten();
         let (order, at_us) = done.unwrap_or((it.order, it.at_us));
         (source != Source::Policy).then_some(Event {

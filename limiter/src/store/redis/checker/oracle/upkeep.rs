@@ -98,6 +98,9 @@ pub(super) fn conserved(
         StoreMode::WriteBack => fits.min(counted.algorithm.capacity()),
         StoreMode::Exact | StoreMode::Leased => fits,
     };
+    // It is not known which part of a debt was dropped, and which was given back.
+    let (given, twice) = (ledger.given(), 2 * counted.algorithm.capacity());
+    let less = if used + given > twice { less + given } else { less };
     let least = fits.saturating_sub(less);
     let most = used + more;
     (sample.used < least || sample.used > most).then(|| Broken {
@@ -127,6 +130,8 @@ fn doubts(
         // node alone, or refused by another place.
         (less, more) = (less + ledger.left(), more + ledger.left());
     }
+    // What one worker gives back may overtake what another one tells.
+    let overtakes = counted.consistency.mode == StoreMode::WriteBack && scenario.workers > 1;
     for question in &journal.questions {
         for (index, part) in question.asked.iter().enumerate() {
             if part.key != counted.key {
@@ -148,7 +153,9 @@ fn doubts(
                     }
                     _ => {}
                 },
-                Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done => more += cost,
+                Ask::Give { cost, .. } | Ask::Cancel { cost, .. } if !is_done || overtakes => {
+                    more += cost;
+                }
                 Ask::Lease { .. } | Ask::Take(_) => {
                     let taken =
                         question.done.map_or(0, |(done, _)| journal.outcomes[done].taken[index]);
@@ -181,7 +188,10 @@ fn take_in_doubt(
         // It was asked, and then judged here. Where its answer came late, the node has
         // heard that it was not counted, and has the store count it.
         Some((cost, ..)) if question.is_sent && taken == 0 && question.heard.is_none() => (cost, 0),
-        Some(_) => (0, 0),
+        // Of what it leased beside the cost the node may not have heard.
+        Some((cost, ..)) => {
+            (0, if question.heard.is_some() { 0 } else { taken.saturating_sub(cost) })
+        }
         // It took what nobody was told of. A refused request gives it back when it hears
         // of it, which is a question of its own.
         None => {

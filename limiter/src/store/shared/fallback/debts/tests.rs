@@ -43,6 +43,25 @@ fn a_debt_of_a_queue_fades_at_the_queue_s_pace() {
     assert_eq!(owed(&mut debts, NOW.plus(Span::from_secs(20))), 40);
 }
 
+#[test]
+fn an_answer_that_is_overdue_does_not_delay_other_debts() {
+    let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
+    let other = Key { principal: Principal::from_bits(2), ..KEY };
+    let mut debts = Debts::default();
+    debts.add(KEY, &window, 1, NOW);
+    debts.add(other, &window, 1, NOW);
+    let untried = |debts: &mut Debts| debts.take(9, NOW, |_| Standing::Untried);
+    let mut first = untried(&mut debts);
+    assert_eq!(first.len(), 1);
+    assert_eq!(untried(&mut debts).len(), 0, "the server is tried with one debt");
+    debts.overdue(&mut first[0]);
+    assert_eq!(untried(&mut debts).len(), 1);
+    debts.add(KEY, &window, 1, NOW);
+    assert_eq!(untried(&mut debts).len(), 0, "the second one is not answered yet");
+    first.into_iter().for_each(|debt| debts.settled(debt));
+    assert_eq!(untried(&mut debts).len(), 0);
+}
+
 proptest! {
     #![proptest_config(cases())]
 

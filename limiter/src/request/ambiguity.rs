@@ -1,0 +1,48 @@
+//! The errors of requests that have no single meaning.
+
+/// Why a request means nothing, or more than one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Ambiguity {
+    /// RFC 9112, section 3.2: a request of HTTP/1.1 has exactly one Host. One of
+    /// HTTP/2 may name its host as `:authority` instead (RFC 9113, section 8.3.1).
+    #[error("the request has no Host field")]
+    NoHost,
+    /// RFC 9112, section 3.2.
+    #[error("the request has more than one Host field")]
+    ManyHosts,
+    /// RFC 9112, section 3.2: the value must be `host [":" port]`.
+    #[error("the Host field is not a host")]
+    BadHost,
+    /// RFC 9112, section 3.2.2: a target in absolute form names the host that Host names.
+    #[error("the target names another host than the Host field")]
+    TwoHosts,
+    /// Neither `/path`, `http://host/path`, nor `*` with OPTIONS.
+    #[error("the request's target is not one that a gateway serves")]
+    BadTarget,
+    /// RFC 3986, section 2.1: `%` and two hexadecimal digits.
+    #[error("the path has a `%` that begins no escape")]
+    BadEscape,
+    /// Backends differ in what `/a/../b` and `/a/%2e%2e/b` are.
+    #[error("the path has a segment `.` or `..`")]
+    DotSegment,
+    /// `/a/;x/b` is `/a/b` for some backends.
+    #[error("the path has a segment that is empty but for a parameter")]
+    EmptySegment,
+    /// Control characters and `\` mean different things to different backends.
+    #[error("the path has a character that does not belong there")]
+    BadCharacter,
+    /// An escaped slash in the path, or a field that replaces the method, leads to
+    /// another route if the backend heeds it.
+    #[error("the request has a path or a method that can be read in two ways")]
+    TwoRoutes,
+    /// The values that a limit goes by: an API key, a token, a cookie.
+    #[error(
+        "the request carries a key or a plan that can be read in two ways: send it once, \
+         and in one place"
+    )]
+    ManyKeys,
+    /// RFC 9112, section 6.1: `chunked`, once, is the only coding that the
+    /// gateway can undo. Backends differ in what `chunked, chunked` is.
+    #[error("the request has a transfer coding other than `chunked`")]
+    BadCoding,
+}

@@ -1,0 +1,212 @@
+//! The view of a request.
+
+#[cfg(any(test, fuzzing, feature = "testing"))]
+mod sample;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+
+use super::Ambiguity;
+use super::host::host_of_field;
+use super::path::normal_path;
+
+/// What rules may look at. Nothing in it is trusted: forwarding fields are
+/// believed only by the rules that know the trusted proxies.
+#[derive(Clone, Debug)]
+pub struct RequestView<'a> {
+    /// The method, as sent.
+    method: &'a Method,
+    /// The host asked for, in lower case and without port; empty if none was named.
+    host: Cow<'a, str>,
+    /// The path in the one form that rules compare, see [`normal_path`].
+    path: Cow<'a, str>,
+    /// What follows the first `?`, as sent.
+    query: Option<&'a str>,
+    /// All header fields.
+    headers: &'a HeaderMap,
+    /// The address of the other end of the connection, IPv4-mapped addresses unmapped.
+    peer: IpAddr,
+    /// Whether content follows the fields.
+    has_content: bool,
+    /// Whether the peer may speak for its clients, if its address is trusted. It may
+    /// not where a balancer has passed a connection on and has not said whose it is.
+    may_forward: bool,
+    /// Who the other end is, by the certificate that it has shown.
+    tls_subject: Option<&'a str>,
+}
+
+impl<'a> RequestView<'a> {
+    /// The view of a request that came over HTTP from `peer`.
+    ///
+    /// # Errors
+    /// If the request means nothing, or more than one thing.
+    pub fn of(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
+        check_coding(&parts.headers)?;
+        Ok(Self {
+            method: &parts.method,
+            host: host_of(parts)?,
+            path: path_of(&parts.method, &parts.uri)?,
+            query: parts.uri.query(),
+            headers: &parts.headers,
+            peer: peer.to_canonical(),
+            has_content: has_content(&parts.headers),
+            may_forward: true,
+            tls_subject: None,
+        })
+    }
+
+    /// Records that content follows, which over HTTP/2 no field has to announce.
+    #[must_use]
+    pub const fn with_content(mut self, has_content: bool) -> Self {
+        self.has_content = self.has_content || has_content;
+        self
+    }
+
+    /// Sets whether the peer may name the clients that it forwards for, if its address is
+    /// trusted. A view says yes unless this says no.
+    #[must_use]
+    pub const fn with_forwarding(mut self, may_forward: bool) -> Self {
+        self.may_forward = may_forward;
+        self
+    }
+
+    /// Sets the subject of the certificate that the peer has shown.
+    #[must_use]
+    pub const fn with_tls_subject(mut self, subject: Option<&'a str>) -> Self {
+        self.tls_subject = subject;
+        self
+    }
+
+    /// The method, as sent.
+    pub const fn method(&self) -> &'a Method {
+        self.method
+    }
+
+    /// The host, in lower case and without a port. Empty if the request names none.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The path in the form that rules compare, see [`normal_path`].
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The query: what follows the first `?`, as sent.
+    pub const fn query(&self) -> Option<&'a str> {
+        self.query
+    }
+
+    /// All header fields.
+    pub const fn headers(&self) -> &'a HeaderMap {
+        self.headers
+    }
+
+    /// The address of the peer on the connection. IPv4-mapped addresses are unmapped.
+    pub const fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// Whether content follows the fields.
+    pub const fn has_content(&self) -> bool {
+        self.has_content
+    }
+
+    /// Whether the peer may name the clients that it forwards for, if its address is
+    /// trusted. It may not if a balancer passed the connection on without its source.
+    pub const fn may_forward(&self) -> bool {
+        self.may_forward
+    }
+
+    /// The subject of the certificate that the peer has shown.
+    pub const fn tls_subject(&self) -> Option<&'a str> {
+        self.tls_subject
+    }
+}
+
+/// Fields by which some backends take a request for one of another method.
+const METHOD_OVERRIDES: [HeaderName; 3] = [
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-method-override"),
+];
+
+impl RequestView<'_> {
+    /// The method that a field of the request gives it for backends that heed such
+    /// fields. They do so for methods that may change something, and write the name
+    /// in capitals.
+    ///
+    /// # Errors
+    /// If the field has no method, or several fields name different ones.
+    pub fn overriding_method(&self) -> Result<Option<Method>, Ambiguity> {
+        if matches!(*self.method, Method::GET | Method::HEAD) {
+            return Ok(None);
+        }
+        let mut overriding = None;
+        for value in METHOD_OVERRIDES.iter().flat_map(|name| self.headers.get_all(name)) {
+            let method = Method::from_bytes(&value.as_bytes().to_ascii_uppercase());
+            let method = method.map_err(|_| Ambiguity::TwoRoutes)?;
+            if overriding.replace(method.clone()).is_some_and(|known| known != method) {
+                return Err(Ambiguity::TwoRoutes);
+            }
+        }
+        Ok(overriding)
+    }
+}
+
+/// Whether fields announce content, which over HTTP/2 nothing has to announce.
+fn has_content(headers: &HeaderMap) -> bool {
+    let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
+    headers.contains_key(TRANSFER_ENCODING)
+        || headers.get(CONTENT_LENGTH).is_some_and(|length| !is_empty(length))
+}
+
+fn check_coding(headers: &HeaderMap) -> Result<(), Ambiguity> {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => Ok(()),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        _ => Err(Ambiguity::BadCoding),
+    }
+}
+
+fn host_of(parts: &Parts) -> Result<Cow<'_, str>, Ambiguity> {
+    let mut fields = parts.headers.get_all(HOST).iter();
+    let named = match (fields.next(), fields.next()) {
+        (_, Some(_)) => return Err(Ambiguity::ManyHosts),
+        (Some(host), None) => host_of_field(host.to_str().map_err(|_| Ambiguity::BadHost)?)?,
+        (None, None) if parts.version <= Version::HTTP_10 => Cow::Borrowed(""),
+        (None, None) if parts.version >= Version::HTTP_2 && parts.uri.authority().is_some() => {
+            Cow::Borrowed("")
+        }
+        (None, None) => return Err(Ambiguity::NoHost),
+    };
+    let Some(target) = parts.uri.authority() else {
+        return Ok(named);
+    };
+    let host = host_of_field(target.as_str()).map_err(|_| Ambiguity::BadTarget)?;
+    let is_same = parts
+        .headers
+        .get(HOST)
+        .is_none_or(|host| host.as_bytes().eq_ignore_ascii_case(target.as_str().as_bytes()));
+    if is_same { Ok(host) } else { Err(Ambiguity::TwoHosts) }
+}
+
+fn path_of<'a>(method: &Method, uri: &'a Uri) -> Result<Cow<'a, str>, Ambiguity> {
+    if uri.scheme_str().is_some_and(|scheme| !matches!(scheme, "http" | "https")) {
+        return Err(Ambiguity::BadTarget);
+    }
+    match uri.path() {
+        path if path.starts_with('/') => normal_path(path),
+        "*" if method == Method::OPTIONS => Ok(Cow::Borrowed("*")),
+        // Without a scheme it is a target of CONNECT, and of nothing else.
+        "" if uri.scheme().is_some() => Ok(Cow::Borrowed("/")),
+        _ => Err(Ambiguity::BadTarget),
+    }
+}
