@@ -1,5 +1,5 @@
-//! What the store is asked or told while no request waits for it: corrections,
-//! what is held in flight, what was leased and not spent, what was counted here.
+//! Calls to the store for which no request waits: corrections, renewals of units in flight,
+//! returns of unspent leases, and reports of what this node has counted.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl RedisStore {
         });
     }
 
-    /// Asks for what nobody waits for.
+    /// Sends a call for which no request waits.
     pub(super) fn post(
         &self,
         encoder: &Encoder,
@@ -109,7 +109,7 @@ impl RedisStore {
                 let mut held = held.borrow_mut();
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
-            // Not before: whoever hears of it could see the state of before again.
+            // Not earlier: a node that reads the marks could read the old state again.
             given.iter().for_each(|key| shared.invalidations.announce(key));
         });
     }

@@ -3,7 +3,7 @@
 //!
 //! While few batches are in flight the next one goes out as soon as the worker
 //! has done what it has at hand, with all calls that were made meanwhile; after
-//! that calls join the one that follows. So nobody waits at low load, and at
+//! that calls join the one that follows. So no call waits at low load, and at
 //! high load one script decides many calls, which costs the server less than
 //! half as much for each. The queue is bounded. It sends nothing itself.
 
@@ -41,7 +41,7 @@ pub(super) struct Call {
     pub(super) asking: bool,
     /// Whether it is sent again.
     pub(super) repeat: Repeat,
-    /// Where the answer goes. Closed when nobody waits for it any more.
+    /// Where the answer goes. Closed when no caller waits for it any more.
     pub(super) answer: ReplySender,
 }
 
@@ -72,7 +72,7 @@ impl Queue {
     /// Adds a call, or tells it that there are too many.
     pub(super) fn push(&mut self, call: Call) {
         if self.waiting.len() >= MAX_WAITING {
-            // Those who gave up still stand in the queue.
+            // Calls whose callers gave up are still in the queue.
             self.waiting.retain(|call| !call.answer.is_closed());
         }
         if self.waiting.len() >= MAX_WAITING {
@@ -82,16 +82,16 @@ impl Queue {
         }
     }
 
-    /// Whether somebody must come to take the next batch. Until he comes, no
-    /// other need.
+    /// Whether a task must begin that takes the next batch. Until it takes the batch, no
+    /// other task begins.
     pub(super) fn needs_sender(&mut self) -> bool {
         let begins = !self.has_sender && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
         self.has_sender |= begins;
         begins
     }
 
-    /// The next batch, if one may go out now. Whoever takes it must say when it
-    /// has landed. Calls that nobody waits for any more are not sent.
+    /// The next batch, if one may go out now. The caller must report
+    /// when it is finished. Calls for which no caller waits any more are not sent.
     pub(super) fn take(&mut self) -> Option<Vec<Call>> {
         self.has_sender = false;
         if self.in_flight >= MAX_IN_FLIGHT {
@@ -125,7 +125,7 @@ impl Queue {
         self.in_flight -= 1;
     }
 
-    /// Whoever came for a batch cannot take it.
+    /// The task that began for a batch cannot take one.
     pub(super) fn release_sender(&mut self) {
         self.has_sender = false;
     }

@@ -1,11 +1,10 @@
-//! An answer that one call waits for, within one thread, and the time by which
-//! it must have come.
+//! The reply to one call, within one thread, and the deadline of the call.
 //!
 //! A call that was sent may be answered later than that. Its caller is told in
 //! time that it is late, and may wait for the answer by [`Late`]: what the server
 //! has counted is known then.
 //!
-//! A promise that is dropped will never be kept. Of the deadlines of all calls
+//! If the sender is dropped, no reply will come. Of the deadlines of all calls
 //! only the earliest needs a timer: see [`Deadlines`]. A timer for each call would
 //! cost more than the rest of its way through here.
 
@@ -23,11 +22,11 @@ use super::failure::StoreError;
 /// The answer to a call, or why there is none.
 pub(super) type Reply = Result<Bytes, StoreError>;
 
-/// Whoever holds it owes an answer.
+/// Sends the reply. Dropping it means that no reply will come.
 #[derive(Debug)]
 pub(super) struct ReplySender(Rc<Slot>);
 
-/// Waits for the answer.
+/// Waits for the reply.
 #[derive(Debug)]
 pub(super) struct PendingReply(Rc<Slot>);
 
@@ -45,17 +44,17 @@ struct Slot {
 
 #[derive(Debug)]
 enum State {
-    /// There is no answer yet; whom to wake when there is.
+    /// There is no reply yet. The waker is woken when it comes.
     Open(Option<Waker>),
     Answered(Reply),
-    /// The time is over; whom to wake when the answer comes all the same.
+    /// The deadline has passed. The waker is woken if the reply still comes.
     Overdue(Option<Waker>),
-    /// The answer was taken, or nobody waits for it any more, or it will never come.
+    /// The reply was taken, no caller waits for it any more, or it will never come.
     Over,
 }
 
 impl ReplySender {
-    /// A promise, and who waits for it.
+    /// The two ends of one reply.
     pub(super) fn new() -> (Self, PendingReply) {
         let state = RefCell::new(State::Open(None));
         let slot = Rc::new(Slot { state, times_sent: Cell::new(0) });
@@ -107,7 +106,7 @@ fn is_closed(slot: &Slot) -> bool {
     !matches!(*slot.state.borrow(), State::Open(_))
 }
 
-/// The first answer holds. Who waits is woken.
+/// Stores the first reply, and wakes the caller that waits.
 fn settle(slot: &Slot, next: State) {
     let waker = match &mut *slot.state.borrow_mut() {
         State::Open(waker) | State::Overdue(waker) => waker.take(),

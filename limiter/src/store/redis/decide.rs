@@ -1,4 +1,4 @@
-//! Asking the store, and what is done where it does not say anything.
+//! The decision on a request: the local plan, the calls to the store, and the fallback.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -23,8 +23,8 @@ use crate::time::Timestamp;
 impl RedisStore {
     /// See [`StoreRef::apply_by`](super::StoreRef::apply_by).
     ///
-    /// What asks the server has its own place: decisions that need nobody else
-    /// would have room for it.
+    /// The future that asks the server is boxed, so that a decision without a call stays
+    /// small.
     pub async fn apply(
         self: &Rc<Self>,
         charges: &[Charge<'_>],
@@ -59,7 +59,7 @@ impl RedisStore {
         self.combine(&encoder, charges, (&plan, store_now), &wanted, asked)
     }
 
-    /// One decision of what was planned here and what the store says.
+    /// Combines the local plan and the answers of the store into one decision.
     pub(super) fn combine(
         &self,
         encoder: &Rc<Encoder>,
@@ -90,7 +90,7 @@ impl RedisStore {
         Decided { at: asked.map_or(store_now, |asked| asked.at), answers }
     }
 
-    /// Withdraws what was planned for a charge whose request is refused, or gone.
+    /// Withdraws the planned charge of a request that is refused or was dropped.
     pub(super) fn withdraw(
         &self,
         encoder: &Encoder,
@@ -105,7 +105,7 @@ impl RedisStore {
         answer
     }
 
-    /// Judges while it is not known where the counters are.
+    /// Decides while the layout of the keys in Redis is not known.
     fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let unjudged: SmallVec<[Unjudged<'_>; 4]> =
             charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
@@ -116,9 +116,9 @@ impl RedisStore {
         }
     }
 
-    /// Asks for all that is to be asked of these charges, in one step or as if it
-    /// were one, by the deadline. When the future is dropped, what was sent is
-    /// settled all the same.
+    /// Asks the store for all charges that need it, by the deadline. The answer is all or
+    /// nothing, also over several destinations. If the future is dropped, the calls that
+    /// were sent are still settled.
     pub(super) async fn ask_store(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
@@ -137,12 +137,12 @@ impl RedisStore {
         let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
         let mut question = Question { store: self, encoder, charges, plan, now, calls };
         let decided = self.collect(encoder, &wanted, &parts, &mut question.calls, now).await;
-        // It is over: what was planned is no longer to be withdrawn with it.
+        // The decision is made, so dropping the question must not withdraw the plan.
         question.plan = None;
         decided
     }
 
-    /// The decision, when all calls have been answered, or have failed.
+    /// Returns the decision when each call has an answer or has failed.
     pub(super) async fn collect(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
@@ -173,7 +173,7 @@ impl RedisStore {
         self.servers.destination(&encoder.layout().key(charge.key.principal))
     }
 
-    /// Decides by units that are kept in flight, if these are all that is wanted.
+    /// Decides by kept units in flight, if they cover all charges.
     fn spend_kept(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
         let charges = wanted.iter().map(|it| &it.charge);
         if !charges.clone().all(is_in_flight) || !self.servers.is_up() {
@@ -184,7 +184,7 @@ impl RedisStore {
         Some(Decided { at: self.store_time(now), answers })
     }
 
-    /// What is known to be refused without asking, wherever the counters lie.
+    /// The answers of a request that the deny cache refuses.
     fn known_refusal(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
         let is_current = |key: &Key, asked| self.shared.invalidations.is_current(key, asked, now);
         let charges = wanted.iter().map(|it| &it.charge);
@@ -192,7 +192,7 @@ impl RedisStore {
         Some(Decided { at: self.store_time(now), answers })
     }
 
-    /// What an answer says. It also tells the store's time.
+    /// Decodes a reply, and updates the estimate of the store's clock.
     pub(super) fn read_reply(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
@@ -202,15 +202,15 @@ impl RedisStore {
         Ok(answered)
     }
 
-    /// The store may count units in flight of which it did not tell.
+    /// Marks the units in flight of a part whose reply is unknown: the store may count them.
     fn doubt(&self, wanted: &[Wanted<'_>], part: &Part<'_>) {
         let mut held = self.in_flight.borrow_mut();
         let charges = part.indices.iter().map(|&index| &wanted[index].charge);
         charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
     }
 
-    /// One decision of what all parts say, and of what is said here in place of
-    /// those that say nothing.
+    /// Makes one decision of the replies of all parts. The fallback decides the parts
+    /// without a reply.
     fn settle(
         &self,
         encoder: &Encoder,
@@ -248,8 +248,8 @@ impl RedisStore {
         Decided { at: fan_out::decided_at(outcomes, self.store_time(now)), answers }
     }
 
-    /// Tells this node's ledgers what was leased, counted or refused. A ledger of
-    /// leases counts in its verdicts what it holds itself.
+    /// Reports to this node's ledgers what was leased, counted or refused. The ledger of
+    /// leases adds the units that it holds to its verdicts.
     fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
         let (refused, at) = (answered.refused, answered.at);
         let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
@@ -264,7 +264,7 @@ impl RedisStore {
         }
     }
 
-    /// Remembers what is in flight now.
+    /// Records the units that are in flight now.
     fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer], now: Timestamp) {
         let mut held = self.in_flight.borrow_mut();
         for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
@@ -274,10 +274,10 @@ impl RedisStore {
         }
     }
 
-    /// Remembers who is over a limit now, also for the time when the store is away,
-    /// and brings up to date what is known. `judged` are the answers of a request that
-    /// was asked for at `now` by this node's clock; `refused` says that what they admit
-    /// is given back.
+    /// Records which clients are over a limit, also for the time when the store is away,
+    /// and updates the states that are known. `judged` are the replies to calls that were
+    /// made at `now` by this node's clock. If `refused` is set, the units that they admit
+    /// are given back.
     pub(super) fn learn(
         &self,
         wanted: &[Wanted<'_>],
@@ -303,7 +303,7 @@ impl RedisStore {
         let mut found = SmallVec::new();
         for (part, answered) in judged {
             let clock = StoreClock::new(answered.at, now, self.clock.now());
-            // What was taken where another place refuses is given back.
+            // Units are given back if another destination refuses.
             let states = match refused {
                 true => answered.before.clone(),
                 false => answered.after(&part.asked),
@@ -318,8 +318,7 @@ impl RedisStore {
         denied.learn_all(found);
     }
 
-    /// Units of a counter are given back, or it is forgotten: what was known of it is
-    /// out of date. `there` is the store's time.
+    /// Updates what is known of a counter whose units are given back, or which is reset. `there` is the store's time.
     pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
         let Asked { key, algorithm, ask, .. } = *asked;
         self.denied.borrow_mut().forget(&key);

@@ -58,7 +58,7 @@ pub enum Refusal {
     Busy,
     /// It did not let us in, or not do this.
     Unauthorised,
-    /// Anything else: a mistake of ours, or of whoever else writes there. The script
+    /// Anything else: a defect of this program, or of another program that writes there. The script
     /// may have stopped in the middle of a batch: what came before is counted.
     Other,
 }

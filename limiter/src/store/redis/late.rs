@@ -11,7 +11,7 @@
 //! | refused | refused | nothing was counted |
 //!
 //! Whatever it says of the counters is learnt. If no answer comes, as of a
-//! connection that has closed, nobody can know; then the request is not charged
+//! connection that has closed, it stays unknown what was counted; then the request is not charged
 //! again.
 
 use std::rc::Rc;

@@ -32,9 +32,9 @@ const ALIVE: &str = include_str!("membership.lua");
 pub(super) struct ClusterState {
     /// Nodes alive, this one among them.
     pub(super) nodes_alive: u32,
-    /// The secret. None: not known yet, so that nobody may count in Redis.
+    /// The secret. None: not known yet, so that this node must not count in Redis.
     pub(super) secret: Option<Secret>,
-    /// The number of buckets. None: not known yet, so that nobody may count in Redis.
+    /// The number of buckets. None: not known yet, so that this node must not count in Redis.
     pub(super) buckets: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// A presence that nobody knows of yet. `buckets` and `secret` are what this
+    /// A member of which other nodes do not know yet. `buckets` and `secret` are what this
     /// node would have; what holds is published as `facts`.
     pub(super) fn new(
         servers: Rc<Servers>,
@@ -114,7 +114,7 @@ impl Membership {
     }
 
     /// What all nodes agree on, of which this one is the first to say something
-    /// if nobody has: it is published, and the secret returned.
+    /// if no other node has: it is published, and the secret returned.
     ///
     /// # Errors
     /// Whatever kept Redis from answering.

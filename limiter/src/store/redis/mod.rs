@@ -1,16 +1,15 @@
 //! Counters in Redis, shared by all nodes.
 //!
-//! A decision over counters in one place is one step of the [`script`] there.
+//! A decision over counters at one destination is one step of the [`script`] there.
 //! Around it stand, in this order:
 //!
-//! 1. what is known to be refused is refused here (`deny`);
-//! 2. counters in several places are asked for at once, and given back where
-//!    one of them refuses (`parts`);
-//! 3. connections never make a request wait for longer than its deadline
-//!    (`link`), and a request whose client goes away leaves nothing in flight
-//!    (`question`);
-//! 4. what the store does not judge in time is judged here, as its consistency settings say
-//!    (`fallback`), and told to the store when it is back.
+//! 1. the node refuses what the last state from the store refuses (`shared::deny`);
+//! 2. counters at several destinations are asked at once, and units are given back if one
+//!    of the destinations refuses (`fan_out`);
+//! 3. no connection makes a request wait longer than its deadline (`link`), and a request
+//!    whose client disconnects leaves nothing in flight (`question`);
+//! 4. the node decides what the store does not decide in time, as the policy's
+//!    consistency settings say (`shared::fallback`), and reports it to the store later.
 //!
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`Shared`].

@@ -1,5 +1,5 @@
-//! What the log is told of Redis. Each worker finds out by itself that a server
-//! is away or back; people want to read it once.
+//! Logs the outages of Redis servers. Each worker notices by itself that a server is away or
+//! back; the log has one line for all workers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::failure::StoreError;
 
-/// The news of one node, for all of its workers.
+/// The outages that one node sees, for all of its workers.
 #[derive(Clone, Debug, Default)]
 pub struct OutageLog {
     outages: Arc<Mutex<HashMap<String, Outage>>>,
@@ -23,7 +23,7 @@ struct Outage {
     /// For so many workers.
     workers: usize,
     /// The log says why. That the server does not answer in time is no reason:
-    /// it may be an impatient caller who found out.
+    /// a caller with a short deadline may have noticed it.
     is_explained: bool,
 }
 
@@ -60,7 +60,7 @@ impl OutageLog {
         true
     }
 
-    /// A worker knows why the server is still away. True if nobody did before.
+    /// A worker knows why the server is still away. True if it is the first that does.
     pub(super) fn explain(&self, server: &str, error: &StoreError) -> bool {
         let mut outages = self.outages.lock();
         let unexplained = outages.get_mut(server).filter(|outage| !outage.is_explained);

@@ -79,7 +79,7 @@ impl RedisStore {
 }
 
 impl Overrides {
-    /// A way of its own, for one who counts nothing, and the secret under which
+    /// Connections of their own, for a program that counts nothing, and the secret under which
     /// all nodes digest keys. Must be called within a `LocalRuntime`.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ impl Overrides {
     /// within two seconds.
     ///
     /// # Errors
-    /// If Redis does not answer: then nothing has changed, or nobody was told.
+    /// If Redis does not answer: then nothing has changed, or the other nodes do not know of it.
     pub async fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();

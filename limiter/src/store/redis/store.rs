@@ -32,12 +32,11 @@ use crate::time::{Clock, Timestamp};
 /// What one worker remembers of clients that are over their limits, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
 
-/// How long a worker that begins waits for its store, if a decision may not wait
-/// for longer anyway. It is enough for a store that is there; without one the
-/// gateway serves all the same.
+/// How long a starting worker waits for its store at least. The time is enough for a store
+/// that is up. Without a store the gateway starts all the same.
 const START_PATIENCE: Duration = Duration::from_millis(500);
 
-/// What the servers run.
+/// The script that the servers run.
 fn script() -> &'static Script {
     #[cfg(test)]
     if let Some(script) = super::checker::script() {
@@ -53,19 +52,19 @@ pub struct Shared {
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
     pub(super) fallback: Fallback,
-    /// What all nodes agree on.
+    /// The settings on which all nodes agree.
     pub(super) cluster_state: watch::Receiver<ClusterState>,
-    /// For the worker that finds out.
+    /// The sender, until the worker that reads the cluster state takes it.
     pub(super) publisher: Mutex<Option<watch::Sender<ClusterState>>>,
-    /// What is decided without the store.
+    /// The ledgers by which the node decides without the store.
     pub(super) local: LocalLedgers,
     pub(super) outage_log: OutageLog,
     pub(super) invalidations: Arc<Invalidations>,
 }
 
 impl Shared {
-    /// A store by these settings. While it is away, `memory` counts. `secret`
-    /// becomes the one that all nodes have as soon as it is known.
+    /// A store with these settings. While Redis is away, `memory` counts. `secret` is
+    /// replaced by the secret of all nodes as soon as that is known.
     pub fn new(
         settings: RedisSettings,
         memory: Arc<MemoryStore>,
@@ -95,12 +94,12 @@ impl Shared {
     }
 }
 
-/// One worker's way to the counters.
+/// One worker's access to the counters.
 #[derive(Debug)]
 pub struct RedisStore {
     pub(super) shared: Arc<Shared>,
     pub(super) servers: Rc<Servers>,
-    /// What all nodes agree on, as far as this worker goes by it.
+    /// The cluster state; this worker applies changes between requests.
     pub(super) cluster_state: RefCell<watch::Receiver<ClusterState>>,
     pub(super) encoder: RefCell<Option<Rc<Encoder>>>,
     pub(super) nodes: Cell<u64>,
@@ -147,7 +146,7 @@ impl RedisStore {
             self.servers.settled().await;
             if self.servers.is_connected() {
                 let mut cluster_state = self.cluster_state.borrow().clone();
-                // It fails if nobody looks for them any more: then there is nothing to wait for.
+                // It fails only if the task that reads the state has ended.
                 let _ = cluster_state.wait_for(ClusterState::is_known).await;
             }
         };
@@ -155,7 +154,7 @@ impl RedisStore {
         self.apply_cluster_state();
     }
 
-    /// The earliest that it may be by the store's clock.
+    /// The earliest time that the store's clock may show.
     pub(super) fn store_time(&self, now: Timestamp) -> Timestamp {
         match self.last_clock.get() {
             Some(clock) => clock.bounds(now).0,
@@ -167,7 +166,7 @@ impl RedisStore {
         self.encoder.borrow().clone()
     }
 
-    /// By when what is asked now must be answered.
+    /// The deadline of a call that is made now.
     pub fn deadline(&self) -> Instant {
         self.servers.deadline()
     }
@@ -188,8 +187,8 @@ impl RedisStore {
         }
     }
 
-    /// Goes by what all nodes agree on. Between requests only: a key must not be
-    /// made under one secret and looked for under another.
+    /// Applies new cluster state. It is called between requests only, because a key must
+    /// not be made with one secret and looked up with another.
     fn apply_cluster_state(&self) {
         let mut receiver = self.cluster_state.borrow_mut();
         if !receiver.has_changed().unwrap_or(false) {
@@ -202,15 +201,15 @@ impl RedisStore {
         let mut encoder = self.encoder.borrow_mut();
         if encoder.as_ref().is_none_or(|encoder| encoder.layout().buckets() != buckets) {
             let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
-            // Each worker counts for itself what it has in flight.
+            // Each worker has a record of its own for units in flight.
             *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
-            // What was known is of states that are not looked for any more.
+            // The cached states belong to the old layout.
             self.denied.replace(DenyCache::new(MAX_DENIED_BYTES));
         }
     }
 
-    /// What must be done now and then: what all nodes agree on is gone by, and
-    /// what the store is to be told it is told.
+    /// Does the periodic work: applies new cluster state, and sends the reports to the
+    /// store that are due.
     pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.apply_cluster_state();
         self.shared.memory.housekeep(now);

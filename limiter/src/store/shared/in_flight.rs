@@ -1,4 +1,4 @@
-//! What this node holds in flight, and keeps alive in the store.
+//! The units that this node has in flight, and their renewal in the store.
 //!
 //! Units in flight are leased: the store forgets those of a node that has not
 //! been heard of for 15 s, so that a crashed node's share comes back. A node
@@ -6,7 +6,7 @@
 //! store that was emptied has lost.
 //!
 //! Under a limit that many requests use at the same time, units that a request has
-//! ended with are kept for the next one, which then asks nobody. The store counts
+//! ended with are kept for the next one, which then makes no call. The store counts
 //! them all the while, so no limit is exceeded. Near the limit none are kept, and
 //! those that are not needed are given back after a fifth of a second.
 

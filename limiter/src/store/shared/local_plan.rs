@@ -30,7 +30,7 @@ const PARTS: usize = 64;
 /// How many counters the store is told of at a time.
 const MAX_DELTAS: usize = 64;
 
-/// Which way one charge goes.
+/// How one charge is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Planned {
     /// The store must be asked.
@@ -43,10 +43,10 @@ pub(in crate::store) enum Planned {
     Known(Verdict),
 }
 
-/// Which way each charge of a request goes, in their order.
+/// How each charge of a request is decided, in their order.
 pub(in crate::store) type Plan = SmallVec<[Planned; 4]>;
 
-/// What one node decides without the store.
+/// The ledgers by which one node decides without the store.
 #[derive(Debug)]
 pub(in crate::store) struct LocalLedgers {
     parts: Box<[Part]>,
@@ -144,7 +144,7 @@ impl LocalLedgers {
         Timestamp::from_micros(us)
     }
 
-    /// Which way the charges go on one of so many nodes. What is spent or counted
+    /// Plans the charges on one of so many nodes. What is spent or counted
     /// here is so already. While the store is away (`is_up` is false), nothing is counted
     /// to be told later: the charge goes where `on_store_failure` leads. `now` is the
     /// store's time, as it is wherever it is asked for in here.

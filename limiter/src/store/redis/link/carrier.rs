@@ -1,7 +1,6 @@
 //! Carries batches: each goes out, and is waited for until its time is over.
 //!
-//! What comes later is listened for all the same, so that those who asked learn
-//! what was counted: for [`LATE`] at most, or until the connection closes. There
+//! A late reply is still awaited, so that the caller learns what was counted: for [`LATE`] at most, or until the connection closes. There
 //! are [`MAX_LATE`] such batches at most; of others it stays unknown.
 
 use std::pin::pin;

@@ -1,4 +1,4 @@
-//! A Redis Cluster: links to each master, and a map of who keeps which slot. All
+//! A Redis Cluster: links to each master, and a map of the node that stores each slot. All
 //! that is asked of one slot goes over the same link.
 //!
 //! The map is read in the background, again whenever a call finds it wrong or
@@ -58,7 +58,7 @@ struct Shared {
     turn: Cell<usize>,
 }
 
-/// Who keeps which slot.
+/// The node of each slot.
 #[derive(Debug)]
 struct Map {
     /// By slot: a place in `nodes`.

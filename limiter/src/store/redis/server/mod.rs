@@ -202,7 +202,7 @@ impl Servers {
     /// Asks the script at `place`, which is the place of all keys of the call.
     /// The call takes its place in the queue now, before it is awaited: calls to
     /// one place are sent in the order in which they were made. It is not sent
-    /// if nobody waits for it when its turn comes.
+    /// if no caller waits for it when its turn comes.
     pub fn call(&self, place: Destination, encoded: Encoded, repeat: Repeat) -> Call {
         self.call_by(place, encoded, (repeat, self.deadline()))
     }

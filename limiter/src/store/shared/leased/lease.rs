@@ -117,7 +117,7 @@ impl Lease {
         self.verdict(now)
     }
 
-    /// What a caller is told who spends here: what is left here, and what was
+    /// The verdict on a charge that is spent here: what is left here, and what was
     /// left in the store as far as is known.
     fn verdict(&self, now: Timestamp) -> Verdict {
         let (_, seen) = self.algorithm.apply(self.after.as_ref(), Op::Peek, now);
