@@ -90,7 +90,7 @@ impl Node {
             Mode::Exact => Ahead::NOTHING,
             Mode::Leased => match self.leases.spend(charge, now) {
                 Spending::Spent(_) => return Step::Judged { admitted: true },
-                Spending::Held(_) => return Step::Judged { admitted: false },
+                Spending::Refused(_) => return Step::Judged { admitted: false },
                 Spending::Ask(ask) => ask,
             },
             Mode::WriteBack => match self.sums.take(charge, self.nodes, now) {

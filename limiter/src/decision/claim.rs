@@ -158,7 +158,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         // without the store counts its share of both.
         let counts = |capacity: u64| match source {
             Source::Local => share(capacity, counted.limit, widest.limit()),
-            Source::Store | Source::Nobody | Source::Unasked => capacity,
+            Source::Store | Source::Policy | Source::Unasked => capacity,
         };
         let capacity = counts(widest.capacity());
         let margin = capacity.saturating_sub(counts(algorithm.capacity()));
@@ -169,8 +169,8 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         };
         let is_over = self.cost > 0 && counted.remaining < margin;
         let ruling = match (counted.admitted, source) {
-            (false, Source::Nobody) => Ruling::FailedClosed,
-            (true, Source::Nobody) => Ruling::FailedOpen,
+            (false, Source::Policy) => Ruling::FailedClosed,
+            (true, Source::Policy) => Ruling::FailedOpen,
             (false, _) => Ruling::Refused,
             (true, _) if is_over => Ruling::Soft,
             (true, _) => Ruling::Admitted,
@@ -188,7 +188,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         };
         if let Some(ban) = ban
             && !ban.verdict.admitted
-            && ban.source != Source::Nobody
+            && ban.source != Source::Policy
         {
             report.ban(&ban.verdict);
         }

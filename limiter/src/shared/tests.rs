@@ -175,7 +175,7 @@ async fn beyond_the_bound_the_store_counts_as_away() {
         let mut unjudged = 0;
         for check in checks {
             let decision = check.await;
-            if decision.reports[0].source == crate::store::Source::Nobody {
+            if decision.reports[0].source == crate::store::Source::Policy {
                 unjudged += 1;
                 assert_eq!(is_admitted(&decision), admits, "{on_failure:?}");
                 let is_unavailable = matches!(decision.outcome, Outcome::Unavailable(_));

@@ -17,13 +17,13 @@ pub struct Charge<'a> {
     /// How many units.
     pub cost: u64,
     /// Whether the request needs it to be admitted. A charge that does not
-    /// bind is counted if it fits, and stops nobody.
+    /// bind is counted if it fits, and never refuses the request.
     pub binding: bool,
     /// How the counter is kept on several nodes.
     pub consistency: Consistency,
 }
 
-/// Who judged a charge.
+/// What judged a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The store.
@@ -31,16 +31,16 @@ pub enum Source {
     Store,
     /// This node alone, because the store is away.
     Local,
-    /// Nobody: the store is away, and the charge's settings say what becomes of it.
-    Nobody,
-    /// Nobody: another charge refuses the request, so there was no need to ask.
+    /// The policy's `on_store_failure`: the store is away, and no counter was asked.
+    Policy,
+    /// No counter: another charge refuses the request.
     Unasked,
 }
 
 /// What is said to one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The numbers. Where nobody judged they are those of a counter never used.
+    /// The numbers. If no counter was asked, they are those of a counter never used.
     pub verdict: Verdict,
     /// Whose they are.
     pub source: Source,
@@ -79,7 +79,7 @@ pub struct Decided {
 pub struct Correction<'a> {
     /// What was counted.
     pub charge: Charge<'a>,
-    /// By whom: only they know of it.
+    /// What counted it: no other counter knows of it.
     pub source: Source,
     /// What becomes of it: [`Op::Give`] or [`Op::Settle`].
     pub op: Op,

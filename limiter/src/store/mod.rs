@@ -76,7 +76,7 @@ pub enum Store {
 
 impl Store {
     /// Returns when the store can judge, or when that must not be waited for any
-    /// longer: whoever opens it may wait for this, but need not.
+    /// longer. The caller may wait for this, but need not.
     pub async fn ready(&self) {
         match self {
             Self::Memory(_) => {}
@@ -168,7 +168,7 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// Corrects what was counted before. It is never refused, and nobody waits
+    /// Corrects what was counted before. It is never refused, and no request waits
     /// for it; what this worker asks later comes after it.
     pub fn correct(self, corrections: &[Correction<'_>], now: Timestamp) {
         match self {

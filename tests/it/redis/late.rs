@@ -155,7 +155,7 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
         let _ = store.apply(&charges, Clock::System.now()).await;
         wire.set(Fault::Delay(TIMEOUT * 2));
         let Decided { answers, .. } = store.apply(&charges, Clock::System.now()).await;
-        assert_eq!(answers[1].source, Source::Nobody);
+        assert_eq!(answers[1].source, Source::Policy);
         assert!(!answers[1].verdict.admitted);
         assert_eq!(used(&wire, &store, charges[0]).await, 5);
         assert_eq!(used(&wire, &store, charges[1]).await, 1);

@@ -3,16 +3,14 @@
 //!
 //! While few batches are in flight the next one goes out as soon as the worker
 //! has done what it has at hand, with all calls that were made meanwhile; after
-//! that calls join the one that follows. So nobody waits at low load, and at
+//! that calls join the one that follows. So no call waits at low load, and at
 //! high load one script decides many calls, which costs the server less than
 //! half as much for each. The queue is bounded. It sends nothing itself.
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
-
+use super::deadline::ReplySender;
 use super::failure::StoreError;
-use super::promise::Promise;
 use super::script::Encoded;
 
 /// Calls in one batch: more save the server nothing, and hold it up.
@@ -21,9 +19,6 @@ const MAX_CALLS: usize = 64;
 const MAX_IN_FLIGHT: usize = 2;
 /// Calls that wait; more fail at once.
 const MAX_WAITING: usize = 4096;
-
-/// What a call is told.
-pub(super) type Answer = Result<Bytes, StoreError>;
 
 /// Whether a call is sent again if its connection breaks before the answer. The
 /// server may have counted it all the same, and then counts it twice.
@@ -46,8 +41,8 @@ pub(super) struct Call {
     pub(super) asking: bool,
     /// Whether it is sent again.
     pub(super) repeat: Repeat,
-    /// Where the answer goes. Closed when nobody waits for it any more.
-    pub(super) answer: Promise,
+    /// Where the answer goes. Closed when no caller waits for it any more.
+    pub(super) answer: ReplySender,
 }
 
 impl Call {
@@ -60,7 +55,7 @@ impl Call {
             true => error.clone(),
             false => StoreError::Lost(format!("then it was sent again: {error}")),
         };
-        self.answer.keep(Err(error));
+        self.answer.send(Err(error));
     }
 }
 
@@ -70,36 +65,35 @@ pub(super) struct Queue {
     waiting: VecDeque<Call>,
     in_flight: usize,
     /// A batch is about to be taken.
-    is_boarding: bool,
+    has_sender: bool,
 }
 
 impl Queue {
     /// Adds a call, or tells it that there are too many.
     pub(super) fn push(&mut self, call: Call) {
         if self.waiting.len() >= MAX_WAITING {
-            // Those who gave up still stand in the queue.
+            // Calls whose callers gave up are still in the queue.
             self.waiting.retain(|call| !call.answer.is_closed());
         }
         if self.waiting.len() >= MAX_WAITING {
-            call.answer.keep(Err(StoreError::Overloaded));
+            call.answer.send(Err(StoreError::Overloaded));
         } else {
             self.waiting.push_back(call);
         }
     }
 
-    /// Whether somebody must come to take the next batch. Until he comes, no
-    /// other need.
-    pub(super) fn begins_to_board(&mut self) -> bool {
-        let begins =
-            !self.is_boarding && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
-        self.is_boarding |= begins;
+    /// Whether a task must begin that takes the next batch. Until it takes the batch, no
+    /// other task begins.
+    pub(super) fn needs_sender(&mut self) -> bool {
+        let begins = !self.has_sender && !self.waiting.is_empty() && self.in_flight < MAX_IN_FLIGHT;
+        self.has_sender |= begins;
         begins
     }
 
-    /// The next batch, if one may go out now. Whoever takes it must say when it
-    /// has landed. Calls that nobody waits for any more are not sent.
+    /// The next batch, if one may go out now. The caller must report
+    /// when it is finished. Calls for which no caller waits any more are not sent.
     pub(super) fn take(&mut self) -> Option<Vec<Call>> {
-        self.is_boarding = false;
+        self.has_sender = false;
         if self.in_flight >= MAX_IN_FLIGHT {
             return None;
         }
@@ -108,7 +102,7 @@ impl Queue {
             && let Some(call) = self.waiting.pop_front()
         {
             if !call.answer.is_closed() {
-                call.answer.departs();
+                call.answer.mark_sent();
                 batch.push(call);
             }
         }
@@ -127,13 +121,13 @@ impl Queue {
     }
 
     /// A batch has landed: answered, failed or given up.
-    pub(super) fn landed(&mut self) {
+    pub(super) fn finished(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// Whoever came for a batch cannot take it.
-    pub(super) fn leave(&mut self) {
-        self.is_boarding = false;
+    /// The task that began for a batch cannot take one.
+    pub(super) fn release_sender(&mut self) {
+        self.has_sender = false;
     }
 
     /// Whether nothing is in flight.

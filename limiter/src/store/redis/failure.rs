@@ -3,6 +3,7 @@
 use redis::{RedisError, ServerErrorKind};
 use thiserror::Error;
 
+use super::codec::Garbage;
 use super::settings::Address;
 
 /// Why a call has no answer.
@@ -57,7 +58,7 @@ pub enum Refusal {
     Busy,
     /// It did not let us in, or not do this.
     Unauthorised,
-    /// Anything else: a mistake of ours, or of whoever else writes there. The script
+    /// Anything else: a defect of this program, or of another program that writes there. The script
     /// may have stopped in the middle of a batch: what came before is counted.
     Other,
 }
@@ -76,6 +77,13 @@ impl StoreError {
     /// Whether another node of the cluster would have answered.
     pub(super) fn is_redirection(&self) -> bool {
         matches!(self, Self::Refused(Refusal::Moved(_) | Refusal::Ask(_), _))
+    }
+}
+
+/// An answer that cannot be read may have been counted all the same.
+impl From<Garbage> for StoreError {
+    fn from(_: Garbage) -> Self {
+        Self::Garbage("it is none of the script's")
     }
 }
 

@@ -13,18 +13,18 @@
 
 mod carrier;
 mod exchange;
-mod keeper;
+mod reconnect;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
 use super::batch::{Call, Queue, Repeat};
-use super::dial::Target;
+use super::connect::Target;
+use super::deadline::{Deadlines, PendingReply, ReplySender};
 use super::failure::{Refusal, StoreError};
 use super::latch::Latch;
-use super::news::News;
-use super::promise::{Awaited, Deadlines, Promise};
+use super::outage_log::OutageLog;
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
 use super::wire::Wire;
@@ -40,7 +40,7 @@ use tokio::time::sleep_until;
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Rc<Shared>,
-    keeper: JoinHandle<()>,
+    reconnect_task: JoinHandle<()>,
 }
 
 /// What a link has seen.
@@ -63,7 +63,7 @@ struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
     target: Target,
-    news: News,
+    outage_log: OutageLog,
     state: RefCell<State>,
     /// Wakes the keeper when there is no connection any more.
     lost: Notify,
@@ -103,7 +103,7 @@ impl State {
     fn departs(&mut self) -> Option<(Connection, Vec<Call>)> {
         let open = self.connection.as_ref().filter(|it| !it.wire.is_closed());
         let Some(connection) = open.cloned() else {
-            self.queue.leave();
+            self.queue.release_sender();
             return None;
         };
         Some((connection, self.queue.take()?))
@@ -116,7 +116,7 @@ impl Link {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         target: Target,
-        news: News,
+        outage_log: OutageLog,
     ) -> Self {
         let state = State {
             queue: Queue::default(),
@@ -134,14 +134,14 @@ impl Link {
             settings,
             script,
             target,
-            news,
+            outage_log,
             state: RefCell::new(state),
             lost: Notify::new(),
             changed: Notify::new(),
             settled: Latch::default(),
         });
-        let keeper = spawn_local(Rc::clone(&shared).keep());
-        Self { shared, keeper }
+        let reconnect_task = spawn_local(Rc::clone(&shared).stay_connected());
+        Self { shared, reconnect_task }
     }
 
     /// Asks the script. The call takes its place in the queue now, before it is
@@ -155,8 +155,8 @@ impl Link {
         (repeat, deadline): (Repeat, Instant),
         group: u16,
         asking: bool,
-    ) -> Awaited {
-        let (answer, awaited) = Promise::new();
+    ) -> PendingReply {
+        let (answer, awaited) = ReplySender::new();
         let call = Call { encoded, group, asking, repeat, answer };
         self.shared.enqueue(call, deadline, &awaited);
         awaited
@@ -226,23 +226,23 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.reconnect_task.abort();
         if self.shared.state.borrow().is_told {
-            self.shared.news.forget(&self.shared.target.to_string());
+            self.shared.outage_log.forget(&self.shared.target.to_string());
         }
     }
 }
 
 impl Shared {
-    fn enqueue(self: &Rc<Self>, call: Call, deadline: Instant, awaited: &Awaited) {
+    fn enqueue(self: &Rc<Self>, call: Call, deadline: Instant, awaited: &PendingReply) {
         let now = monotonic();
         let watch = {
             let mut state = self.state.borrow_mut();
             if !state.breaker.admits() {
-                return call.answer.keep(Err(StoreError::Away));
+                return call.answer.send(Err(StoreError::Away));
             }
             if deadline <= now {
-                return call.answer.keep(Err(StoreError::NotSent));
+                return call.answer.send(Err(StoreError::NotSent));
             }
             state.queue.push(call);
             let is_first = state.deadlines.add(deadline, awaited);
@@ -294,7 +294,7 @@ impl Shared {
     /// breaker opens when it does not come in time.
     fn pump(self: &Rc<Self>) {
         let mut state = self.state.borrow_mut();
-        if state.connection.is_some() && state.queue.begins_to_board() {
+        if state.connection.is_some() && state.queue.needs_sender() {
             // It runs after all that the worker has at hand now, and takes with
             // it what they ask.
             spawn_local(Rc::clone(self).carry());
@@ -341,11 +341,11 @@ impl Shared {
         match change {
             Some(Change::Opened) => {
                 state.is_told = true;
-                self.news.lost(&server(), error.as_ref());
+                self.outage_log.lost(&server(), error.as_ref());
             }
             Some(Change::Closed) => {
                 state.is_told = false;
-                self.news.found(&server());
+                self.outage_log.found(&server());
             }
             None => {}
         }

@@ -17,12 +17,14 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use super::failure::StoreError;
 use super::layout::Layout;
-use super::news::News;
-use super::presence::{Facts, Presence};
+use super::membership::{ClusterState, Membership};
+use super::outage_log::OutageLog;
 use super::script::SCRIPT;
+use super::server::{Destination, Servers};
 use super::settings::{ReadFrom, RedisSettings};
-use super::{Place, RedisStore, Servers, StoreError};
+use super::store::RedisStore;
 use crate::digest::{Key, Secret};
 use crate::store::shared::overrides::{
     Marks, Override, PARTS, Said, Unreadable, decode, encode, part,
@@ -57,7 +59,7 @@ pub enum OverrideError {
 #[derive(Clone, Debug)]
 pub struct Overrides {
     servers: Rc<Servers>,
-    facts: watch::Receiver<Facts>,
+    cluster_state: watch::Receiver<ClusterState>,
     prefix: Rc<str>,
     timeout: Duration,
     read_from: ReadFrom,
@@ -68,7 +70,7 @@ impl RedisStore {
     pub fn overrides(&self) -> Overrides {
         Overrides {
             servers: Rc::clone(&self.servers),
-            facts: self.shared.facts.clone(),
+            cluster_state: self.shared.cluster_state.clone(),
             prefix: self.shared.settings.prefix.as_str().into(),
             timeout: self.shared.settings.timeout,
             read_from: self.shared.settings.read_from,
@@ -77,7 +79,7 @@ impl RedisStore {
 }
 
 impl Overrides {
-    /// A way of its own, for one who counts nothing, and the secret under which
+    /// Connections of their own, for a program that counts nothing, and the secret under which
     /// all nodes digest keys. Must be called within a `LocalRuntime`.
     ///
     /// # Errors
@@ -85,16 +87,17 @@ impl Overrides {
     pub async fn connect(settings: &RedisSettings) -> Result<(Self, Secret), StoreError> {
         let timeout = settings.timeout.max(PATIENCE);
         let settings = Rc::new(RedisSettings { timeout, ..settings.clone() });
-        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &News::default()));
-        let (sender, facts) = watch::channel(Facts::unknown(&settings));
+        let servers = Rc::new(Servers::connect(&settings, &SCRIPT, &OutageLog::default()));
+        let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();
         servers.settled().await;
-        let mut presence = Presence::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
-        let secret = presence.agree_on_facts().await?;
+        let mut presence =
+            Membership::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
+        let secret = presence.agree_on_state().await?;
         let prefix = settings.prefix.as_str().into();
         // What a person asks for is the newest.
-        Ok((Self { servers, facts, prefix, timeout, read_from: ReadFrom::Master }, secret))
+        Ok((Self { servers, cluster_state, prefix, timeout, read_from: ReadFrom::Master }, secret))
     }
 
     /// How long a question may take.
@@ -105,7 +108,7 @@ impl Overrides {
     /// Where a key is: its hash and its field. None while it is not known how
     /// keys are laid out.
     fn at(&self, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
-        let buckets = self.facts.borrow().buckets?;
+        let buckets = self.cluster_state.borrow().buckets?;
         let layout = Layout::with_buckets(&format!("{}:o", self.prefix), buckets);
         let policy = key.counter.bits().to_be_bytes();
         // Of a policy four bytes: a principal has few.
@@ -117,10 +120,10 @@ impl Overrides {
     /// keys whose parts have `settled` a replica may tell, where it may at all.
     pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
         let mut said = vec![None; keys.len()];
-        let mut asked: Vec<(Place, Pipeline, Vec<usize>)> = Vec::new();
+        let mut asked: Vec<(Destination, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
             let Some((hash, field)) = self.at(key) else { return said };
-            let place = self.servers.place(&hash);
+            let place = self.servers.destination(&hash);
             let known = asked.iter().position(|(known, ..)| *known == place);
             let known = known.unwrap_or_else(|| {
                 asked.push((place, pipe(), Vec::new()));
@@ -152,7 +155,7 @@ impl Overrides {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();
         commands.cmd("HGET").arg(&hash).arg(field);
-        let answers = self.servers.look_up(self.servers.place(&hash), &commands).await?;
+        let answers = self.servers.look_up(self.servers.destination(&hash), &commands).await?;
         understood(first(answers)?)
     }
 
@@ -160,7 +163,7 @@ impl Overrides {
     /// within two seconds.
     ///
     /// # Errors
-    /// If Redis does not answer: then nothing has changed, or nobody was told.
+    /// If Redis does not answer: then nothing has changed, or the other nodes do not know of it.
     pub async fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();
@@ -168,7 +171,7 @@ impl Overrides {
             Some(what) => commands.cmd("HSET").arg(&hash).arg(field).arg(encode(what)),
             None => commands.cmd("HDEL").arg(&hash).arg(field),
         };
-        first(self.servers.look_up(self.servers.place(&hash), &commands).await?)?;
+        first(self.servers.look_up(self.servers.destination(&hash), &commands).await?)?;
         self.announce(part(&key)).await.map_err(OverrideError::NotAnnounced)
     }
 
@@ -177,7 +180,8 @@ impl Overrides {
         let marks = self.marks();
         let mut commands = pipe();
         commands.cmd("HSET").arg(&marks).arg(part).arg(fastrand::u64(1..));
-        let answers = self.servers.look_up(self.servers.place(marks.as_bytes()), &commands).await?;
+        let answers =
+            self.servers.look_up(self.servers.destination(marks.as_bytes()), &commands).await?;
         first(answers).map(drop)
     }
 
@@ -205,7 +209,8 @@ impl Overrides {
         let key = self.marks();
         let mut commands = pipe();
         commands.cmd("HGETALL").arg(&key);
-        let answers = self.servers.look_up(self.servers.place(key.as_bytes()), &commands).await?;
+        let answers =
+            self.servers.look_up(self.servers.destination(key.as_bytes()), &commands).await?;
         let pairs: Vec<(usize, u64)> = redis::from_redis_value(first(answers)?)
             .map_err(|_| StoreError::Garbage("the marks of overrides are no numbers"))?;
         Ok(pairs.into_iter().filter(|(part, _)| *part < PARTS).collect())

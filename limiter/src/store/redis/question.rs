@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 use super::batch::Repeat;
 use super::codec::Encoder;
-use super::parts::{self, Outcome, Part, Wanted};
-use super::promise::Late;
+use super::deadline::LateReply;
+use super::fan_out::{self, Outcome, Part, Wanted};
 use super::server::Call;
 use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
@@ -58,7 +58,7 @@ pub(super) struct Ended {
     /// The store may have counted more than it told.
     pub(super) is_doubtful: bool,
     /// The answer, if it may still come.
-    pub(super) late: Option<Late>,
+    pub(super) late: Option<LateReply>,
 }
 
 impl Calls {
@@ -70,7 +70,7 @@ impl Calls {
         parts: &[Part<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Self {
-        let there = store.time_there(now);
+        let store_now = store.store_time(now);
         let ask = |part: &Part<'_>| {
             // A policy that refuses what cannot be counted may count it twice.
             let fails_closed = |index: &usize| {
@@ -81,8 +81,8 @@ impl Calls {
                 true => Repeat::IfLost,
                 false => Repeat::Never,
             };
-            let encoded = encoder.encode(&part.asked, there);
-            Step::Asked(store.servers.call_by(part.place, encoded, (repeat, deadline)))
+            let encoded = encoder.encode(&part.asked, store_now);
+            Step::Asked(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }
@@ -110,12 +110,13 @@ impl Calls {
                     Poll::Pending => is_over = false,
                     Poll::Ready(answer) => {
                         let was_repeated = call.times_sent() > 1;
-                        let outcome = answer.and_then(|answer| store.heard(part, &answer, now));
+                        let outcome =
+                            answer.and_then(|answer| store.read_reply(part, &answer, now));
                         let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
                         let ended =
                             Ended { outcome, is_doubtful: is_lost || was_repeated, late: None };
                         let over = mem::replace(step, Step::Ended(ended));
-                        step.listen(over);
+                        step.await_late(over);
                     }
                 }
             }
@@ -132,7 +133,7 @@ impl Calls {
 
 impl Step {
     /// Listens for what the call that is `over` may still be answered.
-    fn listen(&mut self, over: Self) {
+    fn await_late(&mut self, over: Self) {
         if let (Self::Ended(ended), Self::Asked(call)) = (self, over)
             && matches!(ended.outcome, Err(StoreError::Timeout))
         {
@@ -148,15 +149,15 @@ impl Drop for Question<'_> {
             let errand = Abandoned {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
-                charges: self.charges.iter().map(Owned::of).collect(),
-                plan: self.plan.map(|(plan, there)| (plan.clone(), there)),
+                charges: self.charges.iter().map(OwnedCharge::of).collect(),
+                plan: self.plan.map(|(plan, store_now)| (plan.clone(), store_now)),
                 now: self.now,
                 calls,
             };
-            self.store.errands.begin(errand.finish());
-        } else if let Some((plan, there)) = self.plan {
-            for (charge, way) in self.charges.iter().zip(plan) {
-                self.store.withdraw(self.encoder, charge, *way, there);
+            self.store.background.begin(errand.finish());
+        } else if let Some((plan, store_now)) = self.plan {
+            for (charge, planned) in self.charges.iter().zip(plan) {
+                self.store.withdraw(self.encoder, charge, *planned, store_now);
             }
         }
     }
@@ -166,14 +167,14 @@ impl Drop for Question<'_> {
 struct Abandoned {
     store: Rc<RedisStore>,
     encoder: Rc<Encoder>,
-    charges: Vec<Owned>,
+    charges: Vec<OwnedCharge>,
     plan: Option<(Plan, Timestamp)>,
     now: Timestamp,
     calls: Calls,
 }
 
 /// A charge that outlives the rules by which it is made.
-pub(super) struct Owned {
+pub(super) struct OwnedCharge {
     key: Key,
     algorithm: Algorithm,
     cost: u64,
@@ -181,7 +182,7 @@ pub(super) struct Owned {
     consistency: Consistency,
 }
 
-impl Owned {
+impl OwnedCharge {
     pub(super) fn of(charge: &Charge<'_>) -> Self {
         let Charge { key, algorithm, cost, binding, consistency } = *charge;
         Self { key, algorithm: algorithm.clone(), cost, binding, consistency }
@@ -196,14 +197,14 @@ impl Owned {
 impl Abandoned {
     async fn finish(self) {
         let Self { store, encoder, charges, plan, now, mut calls } = self;
-        let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(Owned::charge).collect();
+        let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(OwnedCharge::charge).collect();
         let wanted = Wanted::all(&charges, plan.as_ref().map(|(plan, _)| plan));
-        let parts = Part::split(&wanted, |charge| store.place(&encoder, charge));
-        let asked = store.hear(&encoder, &wanted, &parts, &mut calls, now).await;
+        let parts = Part::split(&wanted, |charge| store.destination(&encoder, charge));
+        let asked = store.collect(&encoder, &wanted, &parts, &mut calls, now).await;
         let decided = match &plan {
             None => asked,
-            Some((plan, there)) => {
-                store.combine(&encoder, &charges, (plan, *there), &wanted, Some(asked))
+            Some((plan, store_now)) => {
+                store.combine(&encoder, &charges, (plan, *store_now), &wanted, Some(asked))
             }
         };
         store.release(&charges, &decided);
@@ -213,7 +214,7 @@ impl Abandoned {
 impl RedisStore {
     /// Gives back what a request has in flight that is gone.
     fn release(&self, charges: &[Charge<'_>], decided: &Decided) {
-        if parts::refuses(charges, &decided.answers) {
+        if fan_out::refuses(charges, &decided.answers) {
             return;
         }
         let held = charges.iter().zip(&decided.answers);

@@ -1,5 +1,5 @@
-//! The script that decides in Redis, and the seam between those who know limits
-//! and those who know connections.
+//! The script that decides in Redis. It is the boundary between the code for limits and the
+//! code for connections.
 //!
 //! A batch is one call: `EVALSHA sha count keys… now body…`. The keys are those
 //! of all bodies, in their order; a body tells how many of them are its own.

@@ -195,7 +195,7 @@ impl Seen {
 }
 
 /// Whether a refusal lasts until a time that is known. Of what is in flight
-/// nobody knows when it ends.
+/// it is not known when it ends.
 const fn lasts(algorithm: &Algorithm) -> bool {
     !matches!(algorithm, Algorithm::Concurrency(_))
 }

@@ -1,4 +1,4 @@
-//! Judging without the store.
+//! Decides without the store.
 //!
 //! While the store is away every charge is judged as its consistency settings say. Where nodes
 //! count for themselves, two things decide, and both must have room:
@@ -89,11 +89,11 @@ impl Fallback {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
             }
-            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Nobody },
+            OnFailure::Allow => Answer { verdict: fresh(charge, now), source: Source::Policy },
             OnFailure::Deny => {
                 let retry = Retry::After(RETRY);
                 let verdict = Verdict { admitted: false, retry, ..fresh(charge, now) };
-                Answer { verdict, source: Source::Nobody }
+                Answer { verdict, source: Source::Policy }
             }
         };
         charges.iter().map(answer).collect()
@@ -181,7 +181,7 @@ impl Fallback {
     }
 
     /// A charge that was admitted here at `taken` turns out to be counted by the store.
-    pub(in crate::store) fn counted_there(
+    pub(in crate::store) fn counted_by_store(
         &self,
         charge: &Charge<'_>,
         taken: Timestamp,
@@ -224,7 +224,7 @@ impl Fallback {
         state: Option<&State>,
         now: Timestamp,
     ) {
-        // Nobody knows when that ends which is in flight.
+        // It is not known when units in flight are given back.
         if matches!(algorithm, Algorithm::Concurrency(_)) {
             return;
         }
@@ -291,7 +291,7 @@ impl Fallback {
         self.debts.lock().overdue(debt);
     }
 
-    /// The store has counted a debt, or nobody can know whether it has.
+    /// The store has counted a debt, or it cannot be known whether it has.
     pub(in crate::store) fn settled(&self, debt: Debt) {
         self.debts.lock().settled(debt);
     }

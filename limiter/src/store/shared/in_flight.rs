@@ -1,4 +1,4 @@
-//! What this node holds in flight, and keeps alive in the store.
+//! The units that this node has in flight, and their renewal in the store.
 //!
 //! Units in flight are leased: the store forgets those of a node that has not
 //! been heard of for 15 s, so that a crashed node's share comes back. A node
@@ -6,7 +6,7 @@
 //! store that was emptied has lost.
 //!
 //! Under a limit that many requests use at the same time, units that a request has
-//! ended with are kept for the next one, which then asks nobody. The store counts
+//! ended with are kept for the next one, which then makes no call. The store counts
 //! them all the while, so no limit is exceeded. Near the limit none are kept, and
 //! those that are not needed are given back after a fifth of a second.
 
@@ -40,7 +40,7 @@ type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 /// What one worker holds in flight. It is bounded by the requests that it has
 /// under way.
 #[derive(Debug, Default)]
-pub(in crate::store) struct Held {
+pub(in crate::store) struct InFlight {
     counters: HashMap<Key, Holding, Hashing>,
     renewed: Timestamp,
     /// Whether any of the counters is in doubt.
@@ -83,12 +83,12 @@ pub(in crate::store) struct Renewal {
 /// Charges that the store was asked for, until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(in crate::store) struct Awaited<'h> {
-    held: &'h RefCell<Held>,
+pub(in crate::store) struct Asking<'h> {
+    held: &'h RefCell<InFlight>,
     charges: SmallVec<[(Key, u64); 1]>,
 }
 
-impl Drop for Awaited<'_> {
+impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let mut held = self.held.borrow_mut();
         for (key, units) in &self.charges {
@@ -97,18 +97,18 @@ impl Drop for Awaited<'_> {
     }
 }
 
-impl Held {
+impl InFlight {
     /// The store is asked for these charges.
     pub(in crate::store) fn ask<'h, 'a: 'c, 'c>(
         held: &'h RefCell<Self>,
         charges: impl Iterator<Item = &'c Charge<'a>>,
-    ) -> Awaited<'h> {
+    ) -> Asking<'h> {
         let in_flight = charges.filter(|it| is_in_flight(it));
         let asked = in_flight.map(|charge| {
             held.borrow_mut().holding(charge).asked += charge.cost;
             (charge.key, charge.cost)
         });
-        Awaited { held, charges: asked.collect() }
+        Asking { held, charges: asked.collect() }
     }
 
     /// The store was asked at `now`, and has admitted this charge. After that as

@@ -30,9 +30,9 @@ const PARTS: usize = 64;
 /// How many counters the store is told of at a time.
 const MAX_DELTAS: usize = 64;
 
-/// Which way one charge goes.
+/// How one charge is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Way {
+pub(in crate::store) enum Planned {
     /// The store must be asked.
     Ask(Ask),
     /// It was spent of what was leased, at this time.
@@ -43,12 +43,12 @@ pub(in crate::store) enum Way {
     Known(Verdict),
 }
 
-/// Which way each charge of a request goes, in their order.
-pub(in crate::store) type Plan = SmallVec<[Way; 4]>;
+/// How each charge of a request is decided, in their order.
+pub(in crate::store) type Plan = SmallVec<[Planned; 4]>;
 
-/// What one node decides without the store.
+/// The ledgers by which one node decides without the store.
 #[derive(Debug)]
-pub(in crate::store) struct Here {
+pub(in crate::store) struct LocalLedgers {
     parts: Box<[Part]>,
     /// How far the store's clock is ahead of this node's, in microseconds.
     ahead_us: AtomicI64,
@@ -78,13 +78,13 @@ pub(in crate::store) struct Due {
 
 /// What became of what the store was told.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) enum Told<'s> {
+pub(in crate::store) enum ReportOutcome<'s> {
     /// It counted it, in this state, at this time.
     Counted(Option<&'s State>, Timestamp),
     /// It certainly did not.
-    Never,
+    NotCounted,
     /// That is not known.
-    Perhaps,
+    Unknown,
 }
 
 impl Part {
@@ -110,7 +110,7 @@ impl Part {
     }
 }
 
-impl Here {
+impl LocalLedgers {
     /// What was counted here may wait for `interval`; leases last for `length`.
     pub(in crate::store) fn new(interval: Span, length: LeaseLength) -> Self {
         let most = MAX_KEYS / PARTS;
@@ -139,12 +139,12 @@ impl Here {
     }
 
     /// The store's time, for a worker that has not heard it yet.
-    pub(in crate::store) fn time_there(&self, now: Timestamp) -> Timestamp {
+    pub(in crate::store) fn store_time(&self, now: Timestamp) -> Timestamp {
         let us = now.as_micros().saturating_add_signed(self.ahead_us.load(Ordering::Relaxed));
         Timestamp::from_micros(us)
     }
 
-    /// Which way the charges go on one of so many nodes. What is spent or counted
+    /// Plans the charges on one of so many nodes. What is spent or counted
     /// here is so already. While the store is away (`is_up` is false), nothing is counted
     /// to be told later: the charge goes where `on_store_failure` leads. `now` is the
     /// store's time, as it is wherever it is asked for in here.
@@ -154,29 +154,29 @@ impl Here {
         (nodes, is_up): (u64, bool),
         now: Timestamp,
     ) -> Plan {
-        charges.iter().map(|charge| self.way(charge, (nodes, is_up), now)).collect()
+        charges.iter().map(|charge| self.planned(charge, (nodes, is_up), now)).collect()
     }
 
-    fn way(&self, charge: &Charge<'_>, (nodes, is_up): (u64, bool), now: Timestamp) -> Way {
-        let take = Way::Ask(Ask::Take(charge.cost));
+    fn planned(&self, charge: &Charge<'_>, (nodes, is_up): (u64, bool), now: Timestamp) -> Planned {
+        let take = Planned::Ask(Ask::Take(charge.cost));
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
                 let known = self.part(charge.key).books.lock().bans.judge(charge, now);
-                known.map_or(take, Way::Known)
+                known.map_or(take, Planned::Known)
             }
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
                 match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
-                    Spending::Spent(verdict) => Way::Spent(verdict, now),
-                    Spending::Held(verdict) => Way::Known(verdict),
-                    Spending::Ask(ahead) => Way::Ask(Ask::Lease { cost: charge.cost, ahead }),
+                    Spending::Spent(verdict) => Planned::Spent(verdict, now),
+                    Spending::Refused(verdict) => Planned::Known(verdict),
+                    Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
             (StoreMode::WriteBack, algorithm) if is_up && write_back::Ledger::counts(algorithm) => {
                 let part = self.part(charge.key);
                 match part.with(|books| books.accounts.take(charge, nodes, now)) {
-                    Taken::Counted(verdict) => Way::Counted(verdict, now),
-                    Taken::Refused(verdict) => Way::Known(verdict),
+                    Taken::Counted(verdict) => Planned::Counted(verdict, now),
+                    Taken::Refused(verdict) => Planned::Known(verdict),
                     Taken::Ask => take,
                 }
             }
@@ -189,18 +189,18 @@ impl Here {
     pub(in crate::store) fn withdraw(
         &self,
         charge: &Charge<'_>,
-        way: Way,
+        planned: Planned,
         now: Timestamp,
     ) -> (Option<Answer>, Option<Op>) {
-        let (verdict, op) = match way {
-            Way::Ask(_) => return (None, None),
-            Way::Known(verdict) => (verdict, None),
-            Way::Spent(spent, at) => {
+        let (verdict, op) = match planned {
+            Planned::Ask(_) => return (None, None),
+            Planned::Known(verdict) => (verdict, None),
+            Planned::Spent(spent, at) => {
                 let part = self.part(charge.key);
                 let back = part.with(|books| books.leases.put_back(charge, at, now));
                 (back.unwrap_or(spent), None)
             }
-            Way::Counted(_, at) => {
+            Planned::Counted(_, at) => {
                 self.part(charge.key).with(|books| books.accounts.withdraw(charge, at, now))
             }
         };
@@ -247,7 +247,7 @@ impl Here {
     /// its state was `before`, and it has counted the charge or not. Of a lease that
     /// it would have given, had no other charge stopped the request (`is_stopped`),
     /// nothing is noted. Returns what is to be told instead of the store's verdict.
-    pub(in crate::store) fn asked(
+    pub(in crate::store) fn learn_reply(
         &self,
         charge: &Charge<'_>,
         ask: Ask,
@@ -318,22 +318,22 @@ impl Here {
     /// What became of what the store was told. A delta that is in doubt is
     /// returned: should it be known later what became of it, that is to be told
     /// likewise, and settles the account.
-    pub(in crate::store) fn told(
+    pub(in crate::store) fn reported(
         &self,
         mut delta: Delta,
-        outcome: Told<'_>,
+        outcome: ReportOutcome<'_>,
         now: Timestamp,
     ) -> Option<Delta> {
         self.part(delta.key).with(|Books { accounts, .. }| match outcome {
-            Told::Counted(before, at) => {
+            ReportOutcome::Counted(before, at) => {
                 accounts.answered(delta, before, at);
                 None
             }
-            Told::Never => {
+            ReportOutcome::NotCounted => {
                 accounts.not_sent(delta, now);
                 None
             }
-            Told::Perhaps => {
+            ReportOutcome::Unknown => {
                 accounts.lost(&mut delta, now);
                 Some(delta)
             }
@@ -364,7 +364,7 @@ impl Here {
     }
 }
 
-impl Way {
+impl Planned {
     /// Whether the request is refused for it without asking the store.
     pub(in crate::store) const fn refuses(self) -> bool {
         match self {

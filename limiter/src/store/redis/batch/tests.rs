@@ -4,11 +4,11 @@ use futures_util::FutureExt as _;
 use proptest::prelude::*;
 use smallvec::SmallVec;
 
-use super::super::promise::Awaited;
+use super::super::deadline::PendingReply;
 use super::*;
 
-fn call(body: u64) -> (Call, Awaited) {
-    let (answer, receiver) = Promise::new();
+fn call(body: u64) -> (Call, PendingReply) {
+    let (answer, receiver) = ReplySender::new();
     let encoded = Encoded { keys: SmallVec::new(), body: body.to_string().into() };
     (Call { encoded, group: 0, asking: false, repeat: Repeat::Never, answer }, receiver)
 }
@@ -33,11 +33,11 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
     push(&mut queue, 2);
     push(&mut queue, 3);
     assert!(queue.take().is_none());
-    queue.landed();
+    queue.finished();
     assert_eq!(bodies(&queue.take().expect("one has landed")), ["2", "3"]);
     assert!(!queue.is_idle());
-    queue.landed();
-    queue.landed();
+    queue.finished();
+    queue.finished();
     assert!(queue.is_idle());
 }
 
@@ -49,12 +49,12 @@ fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
     let (sent, of_sent) = call(0);
     queue.push(sent);
     let batch = queue.take().expect("there is room");
-    queue.landed();
+    queue.finished();
     queue.put_back(batch);
     let (waiting, of_waiting) = call(1);
     queue.push(waiting);
     queue.fail_all(&StoreError::Away);
-    let told = |receiver: Awaited| receiver.now_or_never().expect("it is told").unwrap_err();
+    let told = |receiver: PendingReply| receiver.now_or_never().expect("it is told").unwrap_err();
     assert!(told(of_sent).may_have_counted());
     assert_eq!(told(of_waiting), StoreError::Away);
 }
@@ -62,24 +62,24 @@ fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
 #[test]
 fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
     let mut queue = Queue::default();
-    assert!(!queue.begins_to_board(), "nobody waits");
+    assert!(!queue.needs_sender(), "nobody waits");
     let calls: Vec<_> = (0..3).map(call).collect();
     let (calls, _receivers): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
     let begins: Vec<_> = calls
         .into_iter()
         .map(|call| {
             queue.push(call);
-            queue.begins_to_board()
+            queue.needs_sender()
         })
         .collect();
     assert_eq!(begins, [true, false, false]);
     assert_eq!(bodies(&queue.take().expect("there is room")), ["0", "1", "2"]);
-    assert!(!queue.begins_to_board(), "nobody waits");
+    assert!(!queue.needs_sender(), "nobody waits");
     let (fourth, _receiver) = call(3);
     queue.push(fourth);
-    assert!(queue.begins_to_board());
-    queue.leave();
-    assert!(queue.begins_to_board());
+    assert!(queue.needs_sender());
+    queue.release_sender();
+    assert!(queue.needs_sender());
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_call_that_was_put_back_goes_before_those_that_wait_and_is_known_to_be_sent_
     assert!(batch[0].answer.may_be_sent_again());
     let (second, two) = call(2);
     queue.push(second);
-    queue.landed();
+    queue.finished();
     queue.put_back(batch);
     let batch = queue.take().expect("there is room");
     assert_eq!(bodies(&batch), ["1", "2"]);
@@ -166,7 +166,7 @@ proptest! {
                     }
                 }
                 _ if in_flight > 0 => {
-                    queue.landed();
+                    queue.finished();
                     in_flight -= 1;
                 }
                 _ => {}

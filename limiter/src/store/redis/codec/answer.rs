@@ -169,7 +169,7 @@ fn state(
         if (id, head) == sought {
             return read(&mut reader, head, asked.algorithm, at).map(Some);
         }
-        // What somebody else wrote counts as nothing.
+        // A state that cannot be read counts as none.
         if skip(&mut reader, head).is_err() {
             break;
         }

@@ -1,7 +1,6 @@
 //! Carries batches: each goes out, and is waited for until its time is over.
 //!
-//! What comes later is listened for all the same, so that those who asked learn
-//! what was counted: for [`LATE`] at most, or until the connection closes. There
+//! A late reply is still awaited, so that the caller learns what was counted: for [`LATE`] at most, or until the connection closes. There
 //! are [`MAX_LATE`] such batches at most; of others it stays unknown.
 
 use std::pin::pin;
@@ -11,7 +10,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::super::failure::StoreError;
-use super::exchange::{self, Landed};
+use super::exchange::{self, BatchResult};
 use super::{Connection, Shared};
 use crate::store::in_time::in_time;
 
@@ -29,20 +28,20 @@ impl Shared {
         self.pump();
         let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
         match in_time(self.settings.timeout, exchange.as_mut()).await {
-            Some(landed) => self.landed(landed, number),
+            Some(finished) => self.finished(finished, number),
             None => {
-                let late = Landed { verdict: Err(StoreError::Timeout), again: Vec::new() };
-                self.landed(late, number);
+                let late = BatchResult { verdict: Err(StoreError::Timeout), again: Vec::new() };
+                self.finished(late, number);
                 self.listen(exchange).await;
             }
         }
     }
 
     /// A batch has landed: what follows from it, and for those that wait.
-    fn landed(self: &Rc<Self>, Landed { verdict, again }: Landed, number: u64) {
+    fn finished(self: &Rc<Self>, BatchResult { verdict, again }: BatchResult, number: u64) {
         {
             let mut state = self.state.borrow_mut();
-            state.queue.landed();
+            state.queue.finished();
             if state.breaker.admits() {
                 state.queue.put_back(again);
             }
@@ -53,7 +52,7 @@ impl Shared {
 
     /// Waits for the answers of a batch that are late. They tell their callers what
     /// was counted. They say nothing for the server: it was late.
-    async fn listen(&self, exchange: impl Future<Output = Landed>) {
+    async fn listen(&self, exchange: impl Future<Output = BatchResult>) {
         if self.state.borrow().late >= MAX_LATE {
             return;
         }

@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use redis::{Pipeline, Value};
 
-use super::super::batch::{Answer, Call, Repeat};
+use super::super::batch::{Call, Repeat};
+use super::super::deadline::Reply;
 use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
 use super::super::wire::Wire;
@@ -13,7 +14,7 @@ use super::super::wire::Wire;
 type Group = Vec<Call>;
 
 /// What came of a batch.
-pub(super) struct Landed {
+pub(super) struct BatchResult {
     /// What the exchange says against the server. That another node has the slot
     /// does not, nor a failure beside which others were answered.
     pub(super) verdict: Result<(), StoreError>,
@@ -23,7 +24,7 @@ pub(super) struct Landed {
 
 /// Sends a batch and tells its callers. A script that the server does not know
 /// has done nothing: it is loaded, and asked again, once.
-pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> Landed {
+pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> BatchResult {
     #[cfg(test)]
     batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
@@ -35,7 +36,7 @@ pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> L
     if !unknown.is_empty() {
         send(wire, script, unknown, Round::Second, &mut tally).await;
     }
-    tally.landed()
+    tally.finished()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,12 +55,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn landed(self) -> Landed {
+    fn finished(self) -> BatchResult {
         let verdict = match self.error {
             Some(error) if !self.answered => Err(error),
             _ => Ok(()),
         };
-        Landed { verdict, again: self.again }
+        BatchResult { verdict, again: self.again }
     }
 
     fn add(&mut self, error: Option<&StoreError>) {
@@ -120,7 +121,7 @@ async fn send(
                 tally.add(refusal(&answers));
                 for (call, answer) in group.into_iter().zip(answers) {
                     match answer {
-                        Ok(answer) => call.answer.keep(Ok(answer)),
+                        Ok(answer) => call.answer.send(Ok(answer)),
                         Err(error) => call.fail(&error, 1),
                     }
                 }
@@ -160,7 +161,7 @@ fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize
 }
 
 /// A list of `count` strings, some of which may be errors instead.
-fn strings(answer: Value, count: usize) -> Result<Vec<Answer>, StoreError> {
+fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
     let items = match answer {
         Value::Array(items) => items,
         other => {
@@ -180,7 +181,7 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Answer>, StoreError> {
 
 /// What the answers say against the server. What the script meets at one call alone
 /// says nothing against it.
-fn refusal(answers: &[Answer]) -> Option<&StoreError> {
+fn refusal(answers: &[Reply]) -> Option<&StoreError> {
     let is_of_call = |it: &StoreError| matches!(it, StoreError::Refused(Refusal::Other, _));
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| !is_of_call(it))
 }

@@ -6,18 +6,18 @@ mod real;
 
 use std::time::Duration;
 
-use super::super::batch::Answer;
+use super::super::deadline::Reply;
 use super::super::testing::{ECHO, FakeServer, Manner, Process, asked, eventually, run, settings};
 use super::super::testing::{PATIENCE, timed};
 use super::*;
 
 impl Link {
-    fn begin(&self, key: &str, body: &str, repeat: Repeat) -> Awaited {
+    fn begin(&self, key: &str, body: &str, repeat: Repeat) -> PendingReply {
         let deadline = monotonic() + self.shared.settings.timeout;
         self.call(asked(key, body), (repeat, deadline), 0, false)
     }
 
-    async fn ask(&self, key: &str, body: &str) -> Answer {
+    async fn ask(&self, key: &str, body: &str) -> Reply {
         self.begin(key, body, Repeat::Never).await
     }
 }
@@ -30,7 +30,7 @@ async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {
         panic!("these tests have one server");
     };
     let link =
-        Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address), News::default());
+        Link::new(settings(topology, timeout), &ECHO, Target::Fixed(address), OutageLog::default());
     link.settled().await;
     link
 }

@@ -1,4 +1,4 @@
-//! A Redis Cluster: links to each master, and a map of who keeps which slot. All
+//! A Redis Cluster: links to each master, and a map of the node that stores each slot. All
 //! that is asked of one slot goes over the same link.
 //!
 //! The map is read in the background, again whenever a call finds it wrong or
@@ -21,12 +21,12 @@ use tracing::debug;
 
 pub(super) use self::call::ClusterCall;
 use super::super::batch::Repeat;
-use super::super::dial::{self, Door, Target};
+use super::super::connect::{self, Peer, Target};
+use super::super::deadline::PendingReply;
 use super::super::failure::{Refusal, StoreError};
 use super::super::latch::Latch;
 use super::super::link::Link;
-use super::super::news::News;
-use super::super::promise::Awaited;
+use super::super::outage_log::OutageLog;
 use super::super::script::{Encoded, Script};
 use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
@@ -48,7 +48,7 @@ pub(super) struct Cluster {
 struct Shared {
     settings: Rc<RedisSettings>,
     script: &'static Script,
-    news: News,
+    outage_log: OutageLog,
     seeds: Vec<Address>,
     map: RefCell<Map>,
     /// The map may be wrong.
@@ -58,7 +58,7 @@ struct Shared {
     turn: Cell<usize>,
 }
 
-/// Who keeps which slot.
+/// The node of each slot.
 #[derive(Debug)]
 struct Map {
     /// By slot: a place in `nodes`.
@@ -87,14 +87,14 @@ impl Cluster {
         settings: Rc<RedisSettings>,
         script: &'static Script,
         seeds: Vec<Address>,
-        news: News,
+        outage_log: OutageLog,
     ) -> Self {
         let map = Map { slots: vec![None; SLOTS.into()], nodes: Vec::new() };
         let shared = Rc::new(Shared {
             settings,
             script,
             seeds,
-            news,
+            outage_log,
             map: RefCell::new(map),
             stale: Notify::new(),
             settled: Latch::default(),
@@ -198,7 +198,7 @@ impl Shared {
         slot: u16,
         encoded: &Encoded,
         patience: (Repeat, Instant),
-    ) -> Option<(Rc<Node>, Awaited)> {
+    ) -> Option<(Rc<Node>, PendingReply)> {
         let node = self.node_of(slot)?;
         let answer = node.link(slot).call(encoded.clone(), patience, slot, false);
         Some((node, answer))
@@ -247,8 +247,8 @@ impl Shared {
     fn node(&self, address: Address) -> Node {
         let link = |_| {
             let target = Target::Fixed(address.clone());
-            let (settings, news) = (Rc::clone(&self.settings), self.news.clone());
-            Rc::new(Link::new(settings, self.script, target, news))
+            let (settings, outage_log) = (Rc::clone(&self.settings), self.outage_log.clone());
+            Rc::new(Link::new(settings, self.script, target, outage_log))
         };
         let links = (0..self.settings.connections.get()).map(link).collect();
         Node { address, links, replica: None }
@@ -264,8 +264,8 @@ impl Shared {
         }
         node.replica = fastrand::choice(replicas).map(|address| {
             let target = Target::ReplicaAt(address.clone());
-            let (settings, news) = (Rc::clone(&self.settings), self.news.of_replicas());
-            (address.clone(), Rc::new(Link::new(settings, self.script, target, news)))
+            let (settings, outage_log) = (Rc::clone(&self.settings), self.outage_log.of_replicas());
+            (address.clone(), Rc::new(Link::new(settings, self.script, target, outage_log)))
         });
     }
 
@@ -299,7 +299,9 @@ impl Shared {
         }
         let mut error = StoreError::Away;
         for seed in &self.seeds {
-            let asked = timeout(dial::patience(&self.settings), self.ask(seed, &question)).await;
+            let asked =
+                timeout(connect::handshake_timeout(&self.settings), self.ask(seed, &question))
+                    .await;
             match asked.unwrap_or(Err(StoreError::Timeout)) {
                 Ok(ranges) => return Ok(ranges),
                 Err(why) => error = why,
@@ -309,7 +311,7 @@ impl Shared {
     }
 
     async fn ask(&self, seed: &Address, question: &Pipeline) -> Result<Vec<Range>, StoreError> {
-        let mut wire = dial::open(&self.settings, seed, Door::Server).await?;
+        let mut wire = connect::open(&self.settings, seed, Peer::Server).await?;
         let answers = wire.send(question).await?;
         understood(answers, seed)
     }

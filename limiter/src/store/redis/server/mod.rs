@@ -21,12 +21,12 @@ use redis::{Pipeline, Value};
 
 use self::cluster::{Cluster, ClusterCall};
 use self::rendezvous::Rendezvous;
-use super::batch::{Answer, Repeat};
-use super::dial::Target;
+use super::batch::Repeat;
+use super::connect::Target;
+use super::deadline::{LateReply, PendingReply, Reply};
 use super::failure::StoreError;
 use super::link::{Health, Link};
-use super::news::News;
-use super::promise::{Awaited, Late};
+use super::outage_log::OutageLog;
 use super::script::{Encoded, Script};
 use super::settings::{ReadFrom, RedisSettings, Topology};
 use crate::store::breaker::Position;
@@ -34,7 +34,7 @@ use crate::time::monotonic;
 
 /// Where keys are kept together: keys of one place can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u16);
+pub struct Destination(u16);
 
 /// One worker's connections to all servers.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Apart {
         server.saturating_mul(self.connections).saturating_add(connection)
     }
 
-    fn link(&self, place: Place) -> Option<&Rc<Link>> {
+    fn link(&self, place: Destination) -> Option<&Rc<Link>> {
         self.links.get(usize::from(place.0))
     }
 
@@ -96,11 +96,11 @@ impl Apart {
 
 /// A call under way. It is answered within the timeout, or told why not.
 #[derive(Debug)]
-pub struct Call(Way);
+pub struct Call(Route);
 
 #[derive(Debug)]
-enum Way {
-    ToServer(Awaited),
+enum Route {
+    ToServer(PendingReply),
     ToCluster(ClusterCall),
     Nowhere,
 }
@@ -109,26 +109,26 @@ impl Call {
     /// How often it went out: 0 if no server can have seen it.
     pub(super) fn times_sent(&self) -> u8 {
         match &self.0 {
-            Way::ToServer(answer) => answer.times_sent(),
-            Way::ToCluster(answer) => answer.times_sent(),
-            Way::Nowhere => 0,
+            Route::ToServer(answer) => answer.times_sent(),
+            Route::ToCluster(answer) => answer.times_sent(),
+            Route::Nowhere => 0,
         }
     }
 
     /// Gives up a call that was not answered in time, and waits for the answer that
     /// it may still get. None: there will be none.
-    pub(super) fn give_up(self) -> Option<Late> {
+    pub(super) fn give_up(self) -> Option<LateReply> {
         match self.0 {
-            Way::ToServer(answer) => answer.give_up(),
-            Way::ToCluster(answer) => answer.give_up(),
-            Way::Nowhere => None,
+            Route::ToServer(answer) => answer.give_up(),
+            Route::ToCluster(answer) => answer.give_up(),
+            Route::Nowhere => None,
         }
     }
 
     /// The answer, however late it comes; an error when it is known that there
     /// will be none. For what no request waits for. `overdue` is called when the answer
     /// does not come in time.
-    pub(super) async fn at_last(mut self, overdue: impl FnOnce()) -> Answer {
+    pub(super) async fn final_reply(mut self, overdue: impl FnOnce()) -> Reply {
         let answer = (&mut self).await;
         if !matches!(answer, Err(StoreError::Timeout)) {
             return answer;
@@ -142,13 +142,13 @@ impl Call {
 }
 
 impl Future for Call {
-    type Output = Answer;
+    type Output = Reply;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         match &mut self.0 {
-            Way::ToServer(answer) => Pin::new(answer).poll(cx),
-            Way::ToCluster(answer) => Pin::new(answer).poll(cx),
-            Way::Nowhere => Poll::Ready(Err(StoreError::Away)),
+            Route::ToServer(answer) => Pin::new(answer).poll(cx),
+            Route::ToCluster(answer) => Pin::new(answer).poll(cx),
+            Route::Nowhere => Poll::Ready(Err(StoreError::Away)),
         }
     }
 }
@@ -156,11 +156,16 @@ impl Future for Call {
 impl Servers {
     /// Begins to connect, in the background; the servers may be away. Must be
     /// called within a `LocalRuntime`, by which it is used.
-    pub fn connect(settings: &Rc<RedisSettings>, script: &'static Script, news: &News) -> Self {
-        let link = |target| Rc::new(Link::new(Rc::clone(settings), script, target, news.clone()));
+    pub fn connect(
+        settings: &Rc<RedisSettings>,
+        script: &'static Script,
+        outage_log: &OutageLog,
+    ) -> Self {
+        let link =
+            |target| Rc::new(Link::new(Rc::clone(settings), script, target, outage_log.clone()));
         let replica = |target| {
-            let (settings, news) = (Rc::clone(settings), news.of_replicas());
-            Rc::new(Link::new(settings, script, target, news))
+            let (settings, outage_log) = (Rc::clone(settings), outage_log.of_replicas());
+            Rc::new(Link::new(settings, script, target, outage_log))
         };
         let each = settings.connections.get();
         let kind = match &settings.topology {
@@ -180,15 +185,15 @@ impl Servers {
             }
             Topology::Cluster(seeds) => {
                 let (settings, seeds) = (Rc::clone(settings), seeds.clone());
-                Kind::Cluster(Cluster::new(settings, script, seeds, news.clone()))
+                Kind::Cluster(Cluster::new(settings, script, seeds, outage_log.clone()))
             }
         };
         Self { kind, timeout: settings.timeout }
     }
 
     /// Where `key` is kept, and by which connection it is asked for.
-    pub fn place(&self, key: &[u8]) -> Place {
-        Place(match &self.kind {
+    pub fn destination(&self, key: &[u8]) -> Destination {
+        Destination(match &self.kind {
             Kind::Apart(apart) => apart.place(key),
             Kind::Cluster(_) => slots::slot(key),
         })
@@ -197,24 +202,24 @@ impl Servers {
     /// Asks the script at `place`, which is the place of all keys of the call.
     /// The call takes its place in the queue now, before it is awaited: calls to
     /// one place are sent in the order in which they were made. It is not sent
-    /// if nobody waits for it when its turn comes.
-    pub fn call(&self, place: Place, encoded: Encoded, repeat: Repeat) -> Call {
+    /// if no caller waits for it when its turn comes.
+    pub fn call(&self, place: Destination, encoded: Encoded, repeat: Repeat) -> Call {
         self.call_by(place, encoded, (repeat, self.deadline()))
     }
 
     /// The same with an answer by another deadline.
     pub(super) fn call_by(
         &self,
-        place: Place,
+        place: Destination,
         encoded: Encoded,
         patience: (Repeat, Instant),
     ) -> Call {
         Call(match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
-                Some(link) => Way::ToServer(link.call(encoded, patience, 0, false)),
-                None => Way::Nowhere,
+                Some(link) => Route::ToServer(link.call(encoded, patience, 0, false)),
+                None => Route::Nowhere,
             },
-            Kind::Cluster(cluster) => Way::ToCluster(cluster.call(place.0, encoded, patience)),
+            Kind::Cluster(cluster) => Route::ToCluster(cluster.call(place.0, encoded, patience)),
         })
     }
 
@@ -229,7 +234,7 @@ impl Servers {
     /// # Errors
     /// Whatever kept the server from answering, within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let place = self.place(key);
+        let place = self.destination(key);
         match &self.kind {
             Kind::Apart(apart) => match apart.link(place) {
                 Some(link) => link.query(commands).await,
@@ -263,7 +268,7 @@ impl Servers {
     /// Whatever kept the server from answering, within the timeout.
     pub(super) async fn look_up(
         &self,
-        place: Place,
+        place: Destination,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         match &self.kind {
@@ -282,7 +287,7 @@ impl Servers {
     /// Whatever kept the server from answering, within the timeout.
     pub(super) async fn read(
         &self,
-        place: Place,
+        place: Destination,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         let replica = match &self.kind {
@@ -332,7 +337,7 @@ impl Servers {
 
     /// Where the breaker of the server stands that keeps what is at `place`. None
     /// if it is not known which one that is.
-    pub(super) fn position(&self, place: Place) -> Option<Position> {
+    pub(super) fn position(&self, place: Destination) -> Option<Position> {
         match &self.kind {
             Kind::Apart(apart) => apart.link(place).map(|link| link.position()),
             Kind::Cluster(cluster) => cluster.position(place.0),

@@ -8,13 +8,13 @@ use super::*;
 use crate::store::breaker::Position;
 
 impl Servers {
-    async fn ask(&self, key: &str) -> Answer {
-        self.call(self.place(key.as_bytes()), asked(key, "body"), Repeat::Never).await
+    async fn ask(&self, key: &str) -> Reply {
+        self.call(self.destination(key.as_bytes()), asked(key, "body"), Repeat::Never).await
     }
 }
 
 async fn connected(topology: Topology) -> Servers {
-    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
+    let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
     servers.settled().await;
     servers
 }
@@ -64,7 +64,7 @@ fn a_shard_that_is_away_costs_the_others_nothing() {
 fn a_call_goes_to_the_node_that_keeps_its_slot() {
     run(async {
         let ([first, second], servers) = cluster().await;
-        assert_ne!(servers.place(FIRST.as_bytes()), servers.place(SECOND.as_bytes()));
+        assert_ne!(servers.destination(FIRST.as_bytes()), servers.destination(SECOND.as_bytes()));
         assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
         assert_eq!((first.scripts(), second.scripts()), (0, 1));
         assert_eq!(servers.ask(FIRST).await, Ok("body".into()));
@@ -76,7 +76,7 @@ fn a_call_goes_to_the_node_that_keeps_its_slot() {
 fn a_slot_that_has_moved_is_followed_and_remembered() {
     run(async {
         let ([first, second], servers) = cluster().await;
-        let slot = servers.place(SECOND.as_bytes()).0;
+        let slot = servers.destination(SECOND.as_bytes()).0;
         second.behave(Manner::error(&format!("MOVED {slot} {}", first.address())));
         assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
         assert_eq!((first.scripts(), second.scripts()), (1, 1));
@@ -91,7 +91,7 @@ fn a_slot_that_has_moved_is_followed_and_remembered() {
 fn a_slot_that_is_moving_is_asked_for_there_and_stays_here() {
     run(async {
         let ([first, second], servers) = cluster().await;
-        let slot = servers.place(SECOND.as_bytes()).0;
+        let slot = servers.destination(SECOND.as_bytes()).0;
         second.behave(Manner::error(&format!("ASK {slot} {}", first.address())));
         for call in 1..=3 {
             assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
@@ -133,7 +133,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
         node.tell(&[(0, 16_383, &node)]);
         node.sleep(true);
         let topology = Topology::Cluster(vec![node.address()]);
-        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &News::default());
+        let servers = Servers::connect(&settings(topology, PATIENCE), &ECHO, &OutageLog::default());
         let (answer, waited) = timed(servers.ask(FIRST)).await;
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
@@ -174,7 +174,7 @@ fn calls_of_many_slots_at_once_have_their_own_answers() {
                 let servers = Rc::clone(&servers);
                 tokio::task::spawn_local(async move {
                     let (key, body) = (format!("key{}", call % 100), call.to_string());
-                    let place = servers.place(key.as_bytes());
+                    let place = servers.destination(key.as_bytes());
                     servers.call(place, asked(&key, &body), Repeat::Never).await == Ok(body.into())
                 })
             })
@@ -199,9 +199,9 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
     run(async {
         let server = Process::start(&[]);
         let servers =
-            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &News::default());
+            Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &OutageLog::default());
         servers.settled().await;
-        let place = servers.place(b"k");
+        let place = servers.destination(b"k");
         let made: Vec<_> =
             (0..10_u8).map(|_| servers.call(place, asked("k", ""), Repeat::Never)).collect();
         for (call, order) in made.into_iter().zip(1..=10_u8).rev() {
@@ -214,7 +214,7 @@ fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
 async fn with_three(topology: Topology, script: &'static Script) -> Servers {
     let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
     settings.connections = 3.try_into().expect("it is not zero");
-    let servers = Servers::connect(&Rc::new(settings), script, &News::default());
+    let servers = Servers::connect(&Rc::new(settings), script, &OutageLog::default());
     servers.settled().await;
     servers
 }
@@ -225,9 +225,10 @@ fn keys_are_spread_over_connections_and_each_keeps_to_one() {
         let server = FakeServer::start(Manner::Echo).await;
         let servers = with_three(server.topology(), &ECHO).await;
         eventually("all are connected", async || server.connections() == 3).await;
-        let mut places: Vec<Place> =
-            (0..100).map(|key| servers.place(format!("tollgate:{key:x}").as_bytes())).collect();
-        assert_eq!(places[7], servers.place(b"tollgate:7"));
+        let mut places: Vec<Destination> = (0..100)
+            .map(|key| servers.destination(format!("tollgate:{key:x}").as_bytes()))
+            .collect();
+        assert_eq!(places[7], servers.destination(b"tollgate:7"));
         for key in 0..100 {
             assert_eq!(servers.ask(&format!("tollgate:{key:x}")).await, Ok("body".into()));
         }
@@ -235,7 +236,7 @@ fn keys_are_spread_over_connections_and_each_keeps_to_one() {
         assert!(answered.len() == 3 && answered.iter().all(|&it| it > 15), "{answered:?}");
         places.sort_unstable();
         places.dedup();
-        assert_eq!(places, [Place(0), Place(1), Place(2)]);
+        assert_eq!(places, [Destination(0), Destination(1), Destination(2)]);
         // What is asked of each server is asked once.
         assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 1);
     });
@@ -248,7 +249,11 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
         let topology = Topology::Shards(shards.iter().map(Process::address).collect());
         let (one, three) = (connected(topology.clone()).await, with_three(topology, &ECHO).await);
         for key in (0..50).map(|key| format!("key{key}")) {
-            assert_eq!(one.place(key.as_bytes()).0, three.place(key.as_bytes()).0 / 3, "{key}");
+            assert_eq!(
+                one.destination(key.as_bytes()).0,
+                three.destination(key.as_bytes()).0 / 3,
+                "{key}"
+            );
             assert_eq!(three.ask(&key).await, Ok("body".into()));
         }
         assert_eq!(three.query_all(redis::pipe().cmd("PING")).await.len(), 2);
@@ -279,7 +284,7 @@ fn calls_on_one_key_stay_in_their_order_over_several_connections() {
         let made: Vec<_> = (0..300_u16)
             .map(|call| {
                 let key = format!("k{}", call % 30);
-                let place = servers.place(key.as_bytes());
+                let place = servers.destination(key.as_bytes());
                 (call / 30 + 1, servers.call(place, asked(&key, ""), Repeat::Never))
             })
             .collect();

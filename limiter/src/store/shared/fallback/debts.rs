@@ -4,7 +4,7 @@
 //! A debt is a state of its own, so that it fades as what is counted fades: what
 //! counts no more is not told. A debt that is told stays here until it is known
 //! what became of it: the store has counted it, or has certainly not (then it is
-//! told again), or nobody can know (then it is not told again, because to count
+//! told again), or it cannot be known (then it is not told again, because to count
 //! it twice would harm the client).
 //!
 //! There are debts of [`MAX_OWING`] counters at most.

@@ -76,7 +76,7 @@ fn each_charge_is_judged_as_its_terms_say() {
     let ten = fixed(10);
     let charges = [local(1, &ten), charge(2, &ten, OnFailure::Allow)];
     let answers = fallback().judge_all(&charges, NOW);
-    assert_eq!(said(&answers), [(true, Source::Local), (true, Source::Nobody)]);
+    assert_eq!(said(&answers), [(true, Source::Local), (true, Source::Policy)]);
     assert_eq!((answers[0].verdict.remaining, answers[1].verdict.remaining), (9, 10));
 }
 
@@ -85,7 +85,7 @@ fn one_that_refuses_what_nobody_judges_keeps_the_others_from_counting() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = [local(1, &ten), charge(2, &ten, OnFailure::Deny)];
     let answers = fallback.judge_all(&charges, NOW);
-    assert_eq!(said(&answers), [(true, Source::Local), (false, Source::Nobody)]);
+    assert_eq!(said(&answers), [(true, Source::Local), (false, Source::Policy)]);
     assert_eq!(answers[0].verdict.remaining, 10);
     assert_eq!(answers[1].verdict.retry, Retry::After(Span::SECOND));
     assert!(fallback.pay(NOW).is_empty());
@@ -344,7 +344,7 @@ fn what_the_store_turns_out_to_have_counted_leaves_the_share() {
     let charge = local(1, &ten);
     for _ in 0..50 {
         assert!(fallback.judge(&unjudged(&[charge], true), false, 1, NOW)[0].verdict.admitted);
-        fallback.counted_there(&charge, NOW, 1, NOW);
+        fallback.counted_by_store(&charge, NOW, 1, NOW);
     }
     assert!(fallback.pay(NOW).is_empty());
 }

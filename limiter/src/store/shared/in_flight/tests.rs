@@ -15,13 +15,13 @@ fn charge(algorithm: &Algorithm) -> Charge<'_> {
     Charge { key: KEY, algorithm, cost: 2, binding: true, consistency: Consistency::default() }
 }
 
-fn renewals(held: &RefCell<Held>, secs: u64) -> Vec<(u64, u64)> {
+fn renewals(held: &RefCell<InFlight>, secs: u64) -> Vec<(u64, u64)> {
     let at = Timestamp::default().plus(Span::from_secs(100 + secs));
     held.borrow_mut().due(at).into_iter().map(|it| (it.units, it.asked)).collect()
 }
 
 /// The same where nothing is asked for.
-fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
+fn due(held: &RefCell<InFlight>, secs: u64) -> Vec<u64> {
     let held_only = |(units, asked)| {
         assert_eq!(asked, 0);
         units
@@ -31,7 +31,7 @@ fn due(held: &RefCell<Held>, secs: u64) -> Vec<u64> {
 
 #[test]
 fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
-    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     assert_eq!(due(&held, 0), [4]);
@@ -45,20 +45,20 @@ fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
 
 #[test]
 fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
-    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
-    let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+    let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
     assert_eq!(renewals(&held, 0), [(2, 2)], "the store knows whether it has admitted them");
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     drop(awaited);
     assert_eq!(due(&held, 5), [4]);
-    drop(Held::ask(&held, [charge(&algorithm)].iter()));
+    drop(InFlight::ask(&held, [charge(&algorithm)].iter()));
     assert_eq!(due(&held, 10), [4], "who was refused, or went away, holds nothing");
 }
 
 #[test]
 fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
-    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     assert!(due(&held, 0).is_empty());
     held.borrow_mut().doubt(KEY, &algorithm);
     assert_eq!(due(&held, 1), [0]);
@@ -66,7 +66,7 @@ fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
     assert!(held.borrow().counters.is_empty());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().doubt(KEY, &algorithm);
-    let awaited = Held::ask(&held, [charge(&algorithm)].iter());
+    let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
     assert_eq!(renewals(&held, 3), [(2, 2)], "what is asked for is not taken away");
     assert!(renewals(&held, 4).is_empty(), "not again and again");
     drop(awaited);
@@ -76,7 +76,7 @@ fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
 
 #[test]
 fn what_is_released_is_held_no_more() {
-    let (algorithm, held) = (algorithm(), RefCell::<Held>::default());
+    let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let released = held.borrow_mut().release();
     assert_eq!(released.iter().map(|it| (it.key, it.units)).collect::<Vec<_>>(), [(KEY, 0)]);
@@ -93,8 +93,8 @@ fn at(ms: u64) -> Timestamp {
 }
 
 /// So many units that were taken and given back, while `room` units fitted.
-fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> Held {
-    let mut held = Held::default();
+fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> InFlight {
+    let mut held = InFlight::default();
     for _ in 0..charges {
         held.take(&charge(algorithm), room, at(0));
     }
@@ -104,11 +104,11 @@ fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> Held {
     held
 }
 
-fn spends(held: &mut Held, algorithm: &Algorithm, ms: u64) -> bool {
+fn spends(held: &mut InFlight, algorithm: &Algorithm, ms: u64) -> bool {
     held.spend([charge(algorithm)].iter(), at(ms)).is_some()
 }
 
-fn unneeded(held: &mut Held, ms: u64) -> Vec<u64> {
+fn unneeded(held: &mut InFlight, ms: u64) -> Vec<u64> {
     held.unneeded(at(ms)).into_iter().map(|it| it.units).collect()
 }
 
@@ -141,7 +141,7 @@ fn kept_units_that_are_not_needed_are_given_back_at_the_second_look() {
 #[test]
 fn near_the_limit_and_of_small_limits_nothing_is_kept() {
     for (algorithm, room) in [(large(), 49), (algorithm(), 9)] {
-        let mut held = Held::default();
+        let mut held = InFlight::default();
         held.take(&charge(&algorithm), room, at(0));
         assert_eq!(held.give(KEY, 2, at(0)), 2);
         assert!(!spends(&mut held, &algorithm, 1));

@@ -12,8 +12,8 @@ use std::mem;
 use quick_cache::unsync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
+use super::lease::{Lease, Return, Spending};
 use super::length::LeaseLength;
-use super::lot::{Lot, Return, Spending};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 #[derive(Debug)]
 pub struct Ledger {
     length: LeaseLength,
-    lots: Cache<Key, Lot, UnitWeighter, DefaultHashBuilder, Evictions>,
+    leases: Cache<Key, Lease, UnitWeighter, DefaultHashBuilder, Evictions>,
     /// When the leases end. A key stands here once at most, so there are no
     /// more of them than lots.
     ends: BTreeSet<(Timestamp, Key)>,
@@ -37,11 +37,11 @@ pub struct Ledger {
 #[derive(Clone, Debug)]
 struct Evictions;
 
-impl Lifecycle<Key, Lot> for Evictions {
-    type RequestState = Vec<(Key, Lot)>;
+impl Lifecycle<Key, Lease> for Evictions {
+    type RequestState = Vec<(Key, Lease)>;
 
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, lot: Lot) {
-        evicted.push((key, lot));
+    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, lease: Lease) {
+        evicted.push((key, lease));
     }
 }
 
@@ -51,7 +51,7 @@ impl Ledger {
         let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
             length,
-            lots: Cache::with(
+            leases: Cache::with(
                 max_keys,
                 capacity,
                 UnitWeighter,
@@ -74,14 +74,14 @@ impl Ledger {
     /// Spends the units of a charge from what was taken ahead, or says why that
     /// cannot be. `now` is the store's time.
     pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
-        let Some(mut lot) = self.lots.get_mut(&charge.key) else {
+        let Some(mut lease) = self.leases.get_mut(&charge.key) else {
             return Spending::Ask(Ahead::NOTHING);
         };
-        if lot.counts_as(charge.algorithm) {
-            return lot.spend(charge.cost, now);
+        if lease.counts_as(charge.algorithm) {
+            return lease.spend(charge.cost, now);
         }
-        let ended = lot.change(charge.key, charge.algorithm, now);
-        drop(lot);
+        let ended = lease.change(charge.key, charge.algorithm, now);
+        drop(lease);
         self.give_back(ended);
         Spending::Ask(Ahead::NOTHING)
     }
@@ -96,8 +96,8 @@ impl Ledger {
         spent: Timestamp,
         now: Timestamp,
     ) -> Option<Verdict> {
-        let mut lot = self.lots.get_mut(&charge.key)?;
-        Some(lot.put_back(charge.cost, spent, now))
+        let mut lease = self.leases.get_mut(&charge.key)?;
+        Some(lease.put_back(charge.cost, spent, now))
     }
 
     /// Takes note of what the store did at `at`, by its clock, for a charge that
@@ -112,16 +112,16 @@ impl Ledger {
         at: Timestamp,
     ) -> Verdict {
         let key = charge.key;
-        if self.lots.peek(&key).is_none() {
+        if self.leases.peek(&key).is_none() {
             self.make_room_for(charge);
         }
-        let Some(mut lot) = self.lots.peek_mut(&key) else {
+        let Some(mut lease) = self.leases.peek_mut(&key) else {
             return charge.algorithm.apply(before, Op::Take(charge.cost), at).1;
         };
-        let ended_at = lot.until();
-        let (verdict, ended) = lot.answered(charge, ahead, before, at);
-        let ends_at = lot.until();
-        drop(lot);
+        let ended_at = lease.until();
+        let (verdict, ended) = lease.answered(charge, ahead, before, at);
+        let ends_at = lease.until();
+        drop(lease);
         if ends_at != ended_at {
             self.ends.remove(&(ended_at, key));
             self.ends.insert((ends_at, key));
@@ -132,8 +132,8 @@ impl Ledger {
 
     /// Takes note that the store corrects what it has counted under this key.
     pub fn corrected(&mut self, key: Key, op: Op, now: Timestamp) {
-        if let Some(mut lot) = self.lots.peek_mut(&key) {
-            lot.corrected(op, now);
+        if let Some(mut lease) = self.leases.peek_mut(&key) {
+            lease.corrected(op, now);
         }
     }
 
@@ -143,7 +143,7 @@ impl Ledger {
             && end <= now
         {
             self.ends.pop_first();
-            let ended = self.lots.peek_mut(&key).and_then(|mut lot| lot.end(key, now));
+            let ended = self.leases.peek_mut(&key).and_then(|mut lease| lease.end(key, now));
             self.give_back(ended);
         }
         mem::take(&mut self.returns)
@@ -160,7 +160,7 @@ impl Ledger {
     /// Ends all leases, for a node that stops.
     pub fn close(&mut self, now: Timestamp) -> Vec<Return> {
         for (_, key) in mem::take(&mut self.ends) {
-            let ended = self.lots.peek_mut(&key).and_then(|mut lot| lot.end(key, now));
+            let ended = self.leases.peek_mut(&key).and_then(|mut lease| lease.end(key, now));
             self.give_back(ended);
         }
         mem::take(&mut self.returns)
@@ -169,11 +169,11 @@ impl Ledger {
     fn make_room_for(&mut self, charge: &Charge<'_>) {
         let Some(length) = self.length.of(charge.algorithm) else { return };
         let mut evicted = Vec::new();
-        let lot = Lot::new(charge.algorithm, length);
-        self.lots.insert_with_lifecycle(charge.key, lot, &mut evicted);
-        for (key, mut lot) in evicted {
-            self.ends.remove(&(lot.until(), key));
-            let ended = lot.end(key, lot.until());
+        let lease = Lease::new(charge.algorithm, length);
+        self.leases.insert_with_lifecycle(charge.key, lease, &mut evicted);
+        for (key, mut lease) in evicted {
+            self.ends.remove(&(lease.until(), key));
+            let ended = lease.end(key, lease.until());
             self.give_back(ended);
         }
     }

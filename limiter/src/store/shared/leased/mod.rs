@@ -30,13 +30,13 @@
 //! that alone.
 
 mod bans;
+mod lease;
 mod ledger;
 mod length;
-mod lot;
 #[cfg(test)]
 mod tests;
 
 pub use bans::Bans;
+pub use lease::{Return, Spending};
 pub use ledger::Ledger;
 pub use length::LeaseLength;
-pub use lot::{Return, Spending};

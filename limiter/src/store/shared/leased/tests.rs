@@ -51,7 +51,7 @@ impl Central {
     fn request(&mut self, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) -> Verdict {
         self.take_back(node.returns(now), now);
         match node.spend(charge, now) {
-            Spending::Spent(verdict) | Spending::Held(verdict) => verdict,
+            Spending::Spent(verdict) | Spending::Refused(verdict) => verdict,
             Spending::Ask(ahead) => self.lend(node, charge, ahead, now),
         }
     }
@@ -295,7 +295,7 @@ fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
     store.request(&mut node, &charge(1, &low, 1000), START);
     let soon = START.plus(Span::from_millis(20));
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
-    assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Held(_)));
+    assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Refused(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "it was raised");
 
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));

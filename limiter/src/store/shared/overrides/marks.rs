@@ -6,8 +6,8 @@
 //! is another one it asks for again. So a change costs the nodes a question for
 //! a 64th of what they know, and a second without changes nothing.
 //!
-//! Marks rather than messages: who was away for a while learns of all that has
-//! changed, and who changes something need not know who listens.
+//! Marks are used rather than messages: a node that was away for a while reads all changes,
+//! and a node that changes a limit need not know the other nodes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,10 +63,10 @@ impl Marks {
             if part.load(Ordering::Relaxed) != mark {
                 changed_us.store(at.as_micros(), Ordering::Relaxed);
             }
-            // Who sees the mark sees when it changed.
+            // A reader of the mark also reads when it changed.
             part.store(mark, Ordering::Release);
         }
-        // Who sees the time sees the marks.
+        // A reader of the time also reads the marks.
         self.heard_us.store(at.as_micros(), Ordering::Release);
     }
 

@@ -5,7 +5,7 @@
 //! that it has counted it: units that are not sent, that are under way, and that
 //! may have been lost. Each node does so by a state in which no more was free
 //! than the whole limit, so that all nodes together have admitted half a limit at
-//! most. A node that is alone may admit all that is free: nobody else does.
+//! most. A node that is alone may admit all that is free: no other node does.
 
 use std::mem;
 

@@ -157,13 +157,13 @@ impl Ledger {
 
 /// What a charge was told.
 fn told(charged: &Charged, made: &Made, index: usize) -> (Source, Option<What>) {
-    let Some(answer) = made.answers.get(index) else { return (Source::Nobody, None) };
+    let Some(answer) = made.answers.get(index) else { return (Source::Policy, None) };
     let what = match (made.admitted, answer.verdict.admitted) {
         (true, true) => Some(What::Admitted { cost: charged.cost, is_gone: false }),
         (_, false) => Some(What::Refused { cost: charged.cost }),
         (false, true) => None,
     };
-    let counts = !matches!(answer.source, Source::Nobody | Source::Unasked);
+    let counts = !matches!(answer.source, Source::Policy | Source::Unasked);
     (answer.source, what.filter(|_| counts))
 }
 
@@ -225,7 +225,7 @@ fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item
         let is_there = is_told && source == Source::Store;
         let done = is_there.then(|| done(journal, it, what)).flatten();
         let (order, at_us) = done.unwrap_or((it.order, it.at_us));
-        (source != Source::Nobody).then_some(Event {
+        (source != Source::Policy).then_some(Event {
             at_us,
             order,
             request: None,

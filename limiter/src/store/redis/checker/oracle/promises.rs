@@ -72,7 +72,7 @@ pub(super) fn sources(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
                 {
                     "a policy that denies has admitted something while the store is away"
                 }
-                (Source::Nobody, _)
+                (Source::Policy, _)
                     if !answer.verdict.admitted
                         && counted.consistency.on_failure == OnFailure::Allow =>
                 {

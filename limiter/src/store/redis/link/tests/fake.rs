@@ -242,8 +242,12 @@ fn a_server_that_is_away_at_the_start_holds_nobody_up_and_is_used_when_it_comes(
         let Address::Tcp { .. } = server.address() else { panic!("it has a port") };
         let topology = server.topology();
         let Topology::Standalone(address) = topology.clone() else { panic!("it is one server") };
-        let link =
-            Link::new(settings(topology, SHORT), &ECHO, Target::Fixed(address), News::default());
+        let link = Link::new(
+            settings(topology, SHORT),
+            &ECHO,
+            Target::Fixed(address),
+            OutageLog::default(),
+        );
         let (answer, waited) = timed(link.ask("k", "b")).await;
         assert!(matches!(answer, Err(StoreError::NotSent | StoreError::Away)), "{answer:?}");
         assert!(waited < SHORT * 2, "{waited:?}");

@@ -4,7 +4,7 @@ use super::super::carrier::MAX_LATE;
 use super::*;
 
 /// A call that is not answered in time by a server that stands still.
-async fn overdue(link: &Link, server: &Process) -> Awaited {
+async fn overdue(link: &Link, server: &Process) -> PendingReply {
     let mut call = link.begin("k", "b", Repeat::Never);
     server.signal("STOP");
     assert_eq!((&mut call).await, Err(StoreError::Timeout));
@@ -66,7 +66,7 @@ fn a_call_that_was_never_sent_has_no_late_answer() {
             settings(server.topology(), SHORT),
             &ECHO,
             Target::Fixed(server.address()),
-            News::default(),
+            OutageLog::default(),
         );
         let mut call = link.begin("k", "b", Repeat::Never);
         assert_eq!((&mut call).await, Err(StoreError::NotSent));

@@ -193,7 +193,12 @@ fn a_password_lets_us_in_and_a_wrong_one_does_not() {
         let with = |password: &str| {
             let mut settings = (*settings(server.topology(), PATIENCE)).clone();
             settings.password = Some(Password::new(password));
-            Link::new(Rc::new(settings), &ECHO, Target::Fixed(server.address()), News::default())
+            Link::new(
+                Rc::new(settings),
+                &ECHO,
+                Target::Fixed(server.address()),
+                OutageLog::default(),
+            )
         };
         assert_eq!(with("open sesame").ask("k", "b").await, Ok("b".into()));
         let wrong = with("open wheat");

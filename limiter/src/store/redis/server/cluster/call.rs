@@ -13,8 +13,8 @@ use futures_util::future::LocalBoxFuture;
 use super::{Node, Shared};
 use crate::store::in_time::in_time;
 use crate::store::redis::StoreError;
-use crate::store::redis::batch::{Answer, Repeat};
-use crate::store::redis::promise::{Awaited, Late};
+use crate::store::redis::batch::Repeat;
+use crate::store::redis::deadline::{LateReply, PendingReply, Reply};
 use crate::store::redis::script::Encoded;
 use crate::time::monotonic;
 
@@ -30,15 +30,15 @@ pub(in crate::store::redis::server) struct ClusterCall {
 
 enum Step {
     /// This node has been asked.
-    First(Rc<Node>, Awaited),
+    First(Rc<Node>, PendingReply),
     /// Another one is asked, or the map is waited for.
     Further(LocalBoxFuture<'static, Further>),
     /// The answer was given.
-    Over(Option<Late>),
+    Over(Option<LateReply>),
 }
 
 /// What another node says, or that it says nothing and what it may say later.
-type Further = (Answer, Option<Late>);
+type Further = (Reply, Option<LateReply>);
 
 impl fmt::Debug for ClusterCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +93,7 @@ impl ClusterCall {
     }
 
     /// Waits for the answer of the node that was asked last, if it may still come.
-    pub(in crate::store::redis::server) fn give_up(self) -> Option<Late> {
+    pub(in crate::store::redis::server) fn give_up(self) -> Option<LateReply> {
         match self.step {
             Step::First(_, answer) => answer.give_up(),
             Step::Further(_) => None,
@@ -122,9 +122,9 @@ impl ClusterCall {
 }
 
 impl Future for ClusterCall {
-    type Output = Answer;
+    type Output = Reply;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let answer = match &mut self.step {
             Step::First(_, answer) => ready!(Pin::new(answer).poll(cx)),
             Step::Further(answer) => {

@@ -1,19 +1,19 @@
 //! Several nodes on one real server.
 
-use super::super::news::News;
+use super::super::outage_log::OutageLog;
 use super::super::testing::{ECHO, PATIENCE, Process, eventually, run, settings};
 use super::*;
 
-async fn present(server: &Process, buckets: u64) -> (Presence, watch::Receiver<Facts>) {
+async fn present(server: &Process, buckets: u64) -> (Membership, watch::Receiver<ClusterState>) {
     let settings = settings(server.topology(), PATIENCE);
-    let servers = Rc::new(Servers::connect(&settings, &ECHO, &News::default()));
+    let servers = Rc::new(Servers::connect(&settings, &ECHO, &OutageLog::default()));
     servers.settled().await;
-    let (sender, facts) = watch::channel(Facts::unknown(&settings));
-    (Presence::new(servers, &settings, buckets, Secret::random(), sender), facts)
+    let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
+    (Membership::new(servers, &settings, buckets, Secret::random(), sender), cluster_state)
 }
 
-fn secret(facts: &watch::Receiver<Facts>) -> Option<[u8; 16]> {
-    facts.borrow().secret.map(|secret| *secret.expose())
+fn secret(cluster_state: &watch::Receiver<ClusterState>) -> Option<[u8; 16]> {
+    cluster_state.borrow().secret.map(|secret| *secret.expose())
 }
 
 #[test]
@@ -28,9 +28,9 @@ fn nodes_agree_on_what_the_first_of_them_says() {
         first.visit().await.expect("Redis is there");
         assert!(secret(&first_facts).is_some());
         assert_eq!(secret(&first_facts), secret(&second_facts));
-        for facts in [first_facts, second_facts] {
-            assert_eq!(facts.borrow().buckets, Some(16));
-            assert_eq!(facts.borrow().nodes_alive, 2);
+        for cluster_state in [first_facts, second_facts] {
+            assert_eq!(cluster_state.borrow().buckets, Some(16));
+            assert_eq!(cluster_state.borrow().nodes_alive, 2);
         }
     });
 }
@@ -39,9 +39,9 @@ fn nodes_agree_on_what_the_first_of_them_says() {
 fn a_redis_that_has_forgotten_everything_is_told_what_was_agreed_on() {
     run(async {
         let server = Process::start(&[]);
-        let (mut first, facts) = present(&server, 16).await;
+        let (mut first, cluster_state) = present(&server, 16).await;
         first.visit().await.expect("Redis is there");
-        let agreed = secret(&facts);
+        let agreed = secret(&cluster_state);
         server.command(&["FLUSHALL"]);
         first.visit().await.expect("Redis is there");
         let (mut second, second_facts) = present(&server, 64).await;
@@ -55,10 +55,10 @@ fn a_redis_that_has_forgotten_everything_is_told_what_was_agreed_on() {
 fn a_node_that_is_silent_no_longer_counts() {
     run(async {
         let server = Process::start(&[]);
-        let (mut node, facts) = present(&server, 16).await;
+        let (mut node, cluster_state) = present(&server, 16).await;
         server.command(&["HSET", "tollgate:meta:nodes", "gone", "1000000"]);
         node.visit().await.expect("Redis is there");
-        assert_eq!(facts.borrow().nodes_alive, 1);
+        assert_eq!(cluster_state.borrow().nodes_alive, 1);
         assert_eq!(server.command(&["HLEN", "tollgate:meta:nodes"]), "1");
         assert_ne!(server.command(&["TTL", "tollgate:meta:nodes"]), "-1");
     });
@@ -70,13 +70,14 @@ fn a_secret_of_the_owner_is_never_written_down() {
         let server = Process::start(&[]);
         let mut given = (*settings(server.topology(), PATIENCE)).clone();
         given.secret = Some(Secret::from_bytes([7; 16]));
-        let servers = Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO, &News::default()));
+        let servers =
+            Rc::new(Servers::connect(&Rc::new(given.clone()), &ECHO, &OutageLog::default()));
         servers.settled().await;
-        let (sender, facts) = watch::channel(Facts::unknown(&given));
-        let mut node = Presence::new(servers, &given, 16, Secret::random(), sender);
-        assert_eq!(secret(&facts), Some([7; 16]));
+        let (sender, cluster_state) = watch::channel(ClusterState::unknown(&given));
+        let mut node = Membership::new(servers, &given, 16, Secret::random(), sender);
+        assert_eq!(secret(&cluster_state), Some([7; 16]));
         node.visit().await.expect("Redis is there");
-        assert_eq!(secret(&facts), Some([7; 16]));
+        assert_eq!(secret(&cluster_state), Some([7; 16]));
         assert_eq!(server.command(&["EXISTS", "tollgate:meta:secret"]), "0");
     });
 }
@@ -85,25 +86,25 @@ fn a_secret_of_the_owner_is_never_written_down() {
 fn what_makes_no_sense_is_an_error_and_changes_nothing() {
     run(async {
         let server = Process::start(&[]);
-        let (mut node, facts) = present(&server, 16).await;
+        let (mut node, cluster_state) = present(&server, 16).await;
         for (name, value) in [("secret", "x"), ("secret", "+0"), ("buckets", "3"), ("buckets", "")]
         {
             server.command(&["FLUSHALL"]);
             server.command(&["SET", &format!("tollgate:meta:{name}"), value]);
             let visit = node.visit().await;
             assert!(matches!(visit, Err(StoreError::Garbage(_))), "{name} {value}: {visit:?}");
-            assert_eq!(secret(&facts), None);
+            assert_eq!(secret(&cluster_state), None);
         }
     });
 }
 
-async fn on_shards(servers: &[&Process]) -> (Presence, watch::Receiver<Facts>) {
+async fn on_shards(servers: &[&Process]) -> (Membership, watch::Receiver<ClusterState>) {
     let shards = servers.iter().map(|server| server.address()).collect();
     let settings = settings(super::super::settings::Topology::Shards(shards), PATIENCE);
-    let servers = Rc::new(Servers::connect(&settings, &ECHO, &News::default()));
+    let servers = Rc::new(Servers::connect(&settings, &ECHO, &OutageLog::default()));
     servers.settled().await;
-    let (sender, facts) = watch::channel(Facts::unknown(&settings));
-    (Presence::new(servers, &settings, 16, Secret::random(), sender), facts)
+    let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
+    (Membership::new(servers, &settings, 16, Secret::random(), sender), cluster_state)
 }
 
 /// What nodes agree on was kept by one of the shards, so that a node which started
@@ -112,17 +113,17 @@ async fn on_shards(servers: &[&Process]) -> (Presence, watch::Receiver<Facts>) {
 fn a_node_that_starts_while_any_shard_is_away_learns_what_was_agreed_on() {
     run(async {
         let mut shards = [Process::start(&[]), Process::start(&[]), Process::start(&[])];
-        let (mut first, facts) = on_shards(&shards.each_ref()).await;
+        let (mut first, cluster_state) = on_shards(&shards.each_ref()).await;
         first.visit().await.expect("Redis is there");
-        let agreed = secret(&facts);
+        let agreed = secret(&cluster_state);
         assert!(agreed.is_some());
         for away in 0..shards.len() {
             shards[away].kill();
-            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
             node.visit().await.expect("two shards are there");
-            assert_eq!(secret(&facts), agreed, "without shard {away}");
-            assert_eq!(facts.borrow().buckets, Some(16));
-            assert!(facts.borrow().nodes_alive >= 2, "without shard {away}");
+            assert_eq!(secret(&cluster_state), agreed, "without shard {away}");
+            assert_eq!(cluster_state.borrow().buckets, Some(16));
+            assert!(cluster_state.borrow().nodes_alive >= 2, "without shard {away}");
             // It comes back empty, and is told by a node that runs.
             shards[away].restart();
             let (mut node, _facts) = on_shards(&shards.each_ref()).await;
@@ -141,9 +142,9 @@ fn where_shards_differ_one_of_them_holds() {
         }
         let mut agreed = Vec::new();
         for _ in 0..2 {
-            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
             node.visit().await.expect("all are there");
-            agreed.push(secret(&facts));
+            agreed.push(secret(&cluster_state));
             let copies = shards.each_ref().map(|it| it.command(&["GET", "tollgate:meta:secret"]));
             assert_eq!(copies[0], copies[1]);
         }
@@ -159,19 +160,19 @@ fn nodes_that_have_agreed_on_different_shards_agree_when_all_are_there() {
         let mut nodes = Vec::new();
         for away in 0..2 {
             shards[away].kill();
-            let (mut node, facts) = on_shards(&shards.each_ref()).await;
+            let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
             node.visit().await.expect("one shard is there");
             shards[away].restart();
-            nodes.push((node, facts));
+            nodes.push((node, cluster_state));
         }
         assert_ne!(secret(&nodes[0].1), secret(&nodes[1].1));
-        let (mut third, facts) = on_shards(&shards.each_ref()).await;
+        let (mut third, cluster_state) = on_shards(&shards.each_ref()).await;
         third.visit().await.expect("all are there");
         for (node, _) in &mut nodes {
             eventually("it has both", async || node.servers.is_up()).await;
             node.visit().await.expect("all are there");
         }
-        let agreed = secret(&facts);
-        assert!(nodes.iter().all(|(_, facts)| secret(facts) == agreed));
+        let agreed = secret(&cluster_state);
+        assert!(nodes.iter().all(|(_, cluster_state)| secret(cluster_state) == agreed));
     });
 }

@@ -1,5 +1,5 @@
-//! Keeps a link connected, so that no request ever has to: connects, watches
-//! the connection while nobody uses it, and probes a server that is away.
+//! Keeps a link connected, so that no request has to connect: connects, probes an idle
+//! connection, and tries again while the server is away.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tokio::{pin, select};
 
-use super::super::dial::{self, dial};
+use super::super::connect;
 use super::super::failure::StoreError;
 use super::super::wire::Wire;
 use super::{Connection, Shared};
 use crate::store::in_time::in_time;
 use crate::time::monotonic;
 
-/// How often an unused connection is tried, so that one that is only half open
-/// is found out before somebody needs it.
+/// How often an idle connection is probed, so that a half-open connection is found
+/// before a request needs it.
 const IDLE_PROBE: Duration = Duration::from_secs(1);
-/// From one attempt to connect to the next: a server that closes each connection
-/// as soon as it is made must not keep a worker busy.
+/// The shortest time between two attempts to connect. A server that closes each new
+/// connection at once must not keep a worker busy.
 const SHORTEST_ROUND: Duration = Duration::from_millis(10);
 
 impl Shared {
-    pub(super) async fn keep(self: Rc<Self>) {
+    pub(super) async fn stay_connected(self: Rc<Self>) {
         let mut next = monotonic();
         loop {
             self.pause(next).await;
@@ -56,23 +56,20 @@ impl Shared {
         }
     }
 
-    /// Connects. Those who call meanwhile wait for it, but not longer than for
-    /// an answer. A call that comes as late as the timeout may still wait, so the
-    /// server is given up only after twice that time.
+    /// Connects. Calls that are made meanwhile wait for the connection, but no longer than
+    /// for an answer. A call that is made just before the timeout may still wait, so the
+    /// server counts as away only after twice that time.
     async fn connect(&self) -> Result<Wire, StoreError> {
-        let dial = timeout(dial::patience(&self.settings), self.dial());
-        pin!(dial);
+        let handshake = connect::connect(&self.settings, self.script, &self.target);
+        let handshake = timeout(connect::handshake_timeout(&self.settings), handshake);
+        pin!(handshake);
         if self.state.borrow().breaker.admits() {
-            match in_time(self.settings.timeout * 2, &mut dial).await {
+            match in_time(self.settings.timeout * 2, &mut handshake).await {
                 Some(result) => return result.unwrap_or(Err(StoreError::Timeout)),
                 None => self.unreachable(StoreError::Timeout),
             }
         }
-        dial.await.unwrap_or(Err(StoreError::Timeout))
-    }
-
-    async fn dial(&self) -> Result<Wire, StoreError> {
-        dial(&self.settings, self.script, &self.target).await
+        handshake.await.unwrap_or(Err(StoreError::Timeout))
     }
 
     fn connected(&self, wire: Wire) -> Connection {
@@ -92,7 +89,7 @@ impl Shared {
             self.conclude(&mut state, change, Some(error));
         } else {
             state.breaker.probed(false, now);
-            self.news.explain(&self.target.to_string(), &error);
+            self.outage_log.explain(&self.target.to_string(), &error);
         }
     }
 
@@ -124,7 +121,7 @@ impl Shared {
                 let now_answered = self.state.borrow().answered;
                 let idle = self.state.borrow().queue.is_idle() && now_answered == answered;
                 answered = now_answered;
-                if idle && let Err(error) = dial::ping(&mut wire, self.settings.timeout).await {
+                if idle && let Err(error) = connect::ping(&mut wire, self.settings.timeout).await {
                     let why = StoreError::Lost(format!("a probe failed: {error}"));
                     self.judge(Err(why), connection.number);
                 }

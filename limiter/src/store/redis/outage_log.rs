@@ -1,5 +1,5 @@
-//! What the log is told of Redis. Each worker finds out by itself that a server
-//! is away or back; people want to read it once.
+//! Logs the outages of Redis servers. Each worker notices by itself that a server is away or
+//! back; the log has one line for all workers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use tracing::{info, warn};
 
 use super::failure::StoreError;
 
-/// The news of one node, for all of its workers.
+/// The outages that one node sees, for all of its workers.
 #[derive(Clone, Debug, Default)]
-pub struct News {
+pub struct OutageLog {
     outages: Arc<Mutex<HashMap<String, Outage>>>,
     /// Whether they are of servers that are only read, for which others stand in.
     of_replicas: bool,
@@ -23,11 +23,11 @@ struct Outage {
     /// For so many workers.
     workers: usize,
     /// The log says why. That the server does not answer in time is no reason:
-    /// it may be an impatient caller who found out.
+    /// a caller with a short deadline may have noticed it.
     is_explained: bool,
 }
 
-impl News {
+impl OutageLog {
     /// The same of servers that are only read.
     pub(super) fn of_replicas(&self) -> Self {
         Self { of_replicas: true, ..self.clone() }
@@ -60,7 +60,7 @@ impl News {
         true
     }
 
-    /// A worker knows why the server is still away. True if nobody did before.
+    /// A worker knows why the server is still away. True if it is the first that does.
     pub(super) fn explain(&self, server: &str, error: &StoreError) -> bool {
         let mut outages = self.outages.lock();
         let unexplained = outages.get_mut(server).filter(|outage| !outage.is_explained);
@@ -103,25 +103,25 @@ mod tests {
 
     #[test]
     fn of_all_workers_the_first_tells_the_loss_and_the_last_the_return() {
-        let news = News::default();
-        let others = news.clone();
-        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
+        let outage_log = OutageLog::default();
+        let others = outage_log.clone();
+        assert!(outage_log.lost("a:1", Some(&StoreError::Timeout)));
         assert!(!others.lost("a:1", Some(&StoreError::Timeout)));
         assert!(others.lost("b:1", None), "it is another server");
-        assert!(!news.found("a:1"));
+        assert!(!outage_log.found("a:1"));
         assert!(others.found("a:1"));
-        assert!(!news.found("a:1"), "it was not away");
-        assert!(news.lost("a:1", None), "it is another time");
+        assert!(!outage_log.found("a:1"), "it was not away");
+        assert!(outage_log.lost("a:1", None), "it is another time");
     }
 
     #[test]
     fn the_reason_is_told_once_and_lateness_is_none() {
-        let news = News::default();
+        let outage_log = OutageLog::default();
         let reason = StoreError::Away;
-        assert!(!news.explain("a:1", &reason), "it is not away");
-        assert!(news.lost("a:1", Some(&StoreError::Timeout)));
-        assert!(!news.explain("a:1", &StoreError::Timeout));
-        assert!(news.explain("a:1", &reason));
-        assert!(!news.explain("a:1", &reason));
+        assert!(!outage_log.explain("a:1", &reason), "it is not away");
+        assert!(outage_log.lost("a:1", Some(&StoreError::Timeout)));
+        assert!(!outage_log.explain("a:1", &StoreError::Timeout));
+        assert!(outage_log.explain("a:1", &reason));
+        assert!(!outage_log.explain("a:1", &reason));
     }
 }

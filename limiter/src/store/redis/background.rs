@@ -1,32 +1,29 @@
-//! What the store is asked or told while no request waits for it: corrections,
-//! what is held in flight, what was leased and not spent, what was counted here.
+//! Calls to the store for which no request waits: corrections, renewals of units in flight,
+//! returns of unspent leases, and reports of what this node has counted.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use smallvec::SmallVec;
-use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use super::batch::{Answer, Repeat};
+use super::batch::Repeat;
 use super::codec::{Encoder, decode};
+use super::deadline::Reply;
 use super::invalidation::exchange;
-use super::question::Owned;
+use super::question::OwnedCharge;
 use super::server::Call;
-use super::{Place, RedisStore, Shared, StoreError};
+use super::server::Destination;
+use super::store::{RedisStore, Shared};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
-use crate::drain::{self, Drain, Stop};
 use crate::store::Charge;
 use crate::store::breaker::Position;
 use crate::store::shared::fallback::{Debt, Standing};
 use crate::store::shared::in_flight::Renewal;
 use crate::store::shared::leased::Return;
-use crate::store::shared::local_plan::{Due, Told};
+use crate::store::shared::local_plan::{Due, ReportOutcome};
 use crate::store::shared::write_back::Delta;
 use crate::store::shared::{Ahead, Ask, Asked};
 use crate::time::Timestamp;
@@ -37,61 +34,28 @@ const MAX_DEBTS: usize = 64;
 /// than may wait for a server.
 const MAX_LAST: usize = 1024;
 
-/// Errands under way. Nobody waits for them, until the worker ends.
-#[derive(Debug)]
-pub(super) struct Errands(RefCell<Option<(Stop, Drain)>>);
-
-impl Errands {
-    pub(super) fn new() -> Self {
-        Self(RefCell::new(Some(drain::channel())))
-    }
-
-    /// Begins at once, so that what is asked later comes after it, and goes on by
-    /// itself. After the end nothing is begun: the runtime goes, too.
-    pub(super) fn begin(&self, errand: impl Future<Output = ()> + 'static) {
-        let Some((_, drain)) = &*self.0.borrow() else { return };
-        let drain = drain.clone();
-        let mut errand = Box::pin(async move {
-            errand.await;
-            drop(drain);
-        });
-        if errand.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            spawn_local(errand);
-        }
-    }
-
-    /// Waits until all have ended, but no longer than `limit`.
-    async fn end(&self, limit: Duration) {
-        let all = self.0.borrow_mut().take();
-        if let Some((stop, drain)) = all {
-            drop(drain);
-            stop.finish(limit).await;
-        }
-    }
-}
-
 impl RedisStore {
     /// Corrects what the store has counted.
-    pub(super) fn correct_there(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
+    pub(super) fn correct_in_store(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
-            && self.held.borrow_mut().give(charge.key, cost, now) == 0
+            && self.in_flight.borrow_mut().give(charge.key, cost, now) == 0
         {
             return;
         }
-        let (nodes, there) = (self.nodes.get(), self.time_there(now));
-        let Some(op) = self.shared.here.correct(charge, op, nodes, there) else { return };
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        let Some(op) = self.shared.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
                 // It may be banned by that.
                 self.denied.borrow_mut().forget(&charge.key);
-                self.charge_there(&encoder, charge, units, now);
+                self.charge_in_store(&encoder, charge, units, now);
             }
             (Some(encoder), _) => {
-                self.post(&encoder, self.place(&encoder, charge), &[asked], now);
+                self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
-                self.shared.fallback.settle(charge, units, self.nodes.get(), there);
+                self.shared.fallback.settle(charge, units, self.nodes.get(), store_now);
             }
             (None, _) => {}
         }
@@ -99,7 +63,7 @@ impl RedisStore {
 
     /// Has the store count units beyond what it was asked for. If it certainly does
     /// not, they count here, and it is told of them when it is back.
-    pub(super) fn charge_there(
+    pub(super) fn charge_in_store(
         &self,
         encoder: &Encoder,
         charge: &Charge<'_>,
@@ -108,66 +72,66 @@ impl RedisStore {
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
-        let (shared, charge) = (Arc::clone(&self.shared), Owned::of(charge));
-        let (nodes, there) = (self.nodes.get(), self.time_there(now));
-        self.errands.begin(async move {
-            if call.at_last(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
-                shared.fallback.settle(&charge.charge(), units, nodes, there);
+        let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        self.background.begin(async move {
+            if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
+                shared.fallback.settle(&charge.charge(), units, nodes, store_now);
             }
         });
     }
 
-    /// Asks for what nobody waits for.
+    /// Sends a call for which no request waits.
     pub(super) fn post(
         &self,
         encoder: &Encoder,
-        place: Place,
+        destination: Destination,
         asked: &[Asked<'_>],
         now: Timestamp,
     ) {
         if asked.is_empty() {
             return;
         }
-        let (servers, there) = (Rc::clone(&self.servers), self.time_there(now));
-        let encoded = encoder.encode(asked, there);
+        let (servers, store_now) = (Rc::clone(&self.servers), self.store_time(now));
+        let encoded = encoder.encode(asked, store_now);
         let given = asked.iter().filter(|it| it.ask.takes_away());
-        given.clone().for_each(|it| self.take_away(it, there));
+        given.clone().for_each(|it| self.take_away(it, store_now));
         let given: SmallVec<[Key; 2]> = given.map(|it| it.key).collect();
         let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
         let flights: SmallVec<[(Key, Algorithm); 1]> =
             asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
-        let (shared, held) = (Arc::clone(&self.shared), Rc::clone(&self.held));
-        self.errands.begin(async move {
+        let (shared, held) = (Arc::clone(&self.shared), Rc::clone(&self.in_flight));
+        self.background.begin(async move {
             // What fails stays charged: the safe side, and never for long. But units
             // in flight would stay as long as this node takes others, so the store
             // is told what is really held.
-            if servers.call(place, encoded, Repeat::Never).await.is_err() {
+            if servers.call(destination, encoded, Repeat::Never).await.is_err() {
                 let mut held = held.borrow_mut();
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
-            // Not before: whoever hears of it could see the state of before again.
+            // Not earlier: a node that reads the marks could read the old state again.
             given.iter().for_each(|key| shared.invalidations.announce(key));
         });
     }
 
     /// All that is due now.
-    pub(super) fn run_errands(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
-        let unneeded = self.held.borrow_mut().unneeded(now);
+    pub(super) fn run_background(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
+        let unneeded = self.in_flight.borrow_mut().unneeded(now);
         for Renewal { key, algorithm, units, .. } in unneeded {
             let ask = Ask::Give { cost: units, taken: now };
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
-            let place = self.servers.place(&encoder.layout().key(key.principal));
-            self.post(encoder, place, &[asked], now);
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            self.post(encoder, destination, &[asked], now);
         }
-        let renewals = self.held.borrow_mut().due(now);
+        let renewals = self.in_flight.borrow_mut().due(now);
         for Renewal { key, algorithm, units, asked } in renewals {
             let ask = Ask::Renew { units, asked };
             let call = self.call_one(encoder, key, &algorithm, ask, now);
             let store = Rc::clone(self);
-            self.errands.begin(async move {
+            self.background.begin(async move {
                 let asked = [Asked { key, algorithm: &algorithm, ask, binding: false }];
                 let answer = call.await;
-                let mut held = store.held.borrow_mut();
+                let mut held = store.in_flight.borrow_mut();
                 match answer.map(|answer| decode(&asked, &answer)) {
                     Ok(Ok(it)) => held.hear(key, it.findings[0].verdict.remaining, now),
                     Ok(Err(_)) => {}
@@ -175,35 +139,35 @@ impl RedisStore {
                 }
             });
         }
-        let there = self.time_there(now);
-        self.tell(encoder, self.shared.here.due(there), there);
-        self.pay(encoder, now).into_iter().for_each(|debt| self.errands.begin(debt));
+        let store_now = self.store_time(now);
+        self.report_due(encoder, self.shared.local.due(store_now), store_now);
+        self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
     }
 
     /// What tells servers that are back what this node has admitted without them. A
     /// debt is kept until it is known what became of it.
-    fn pay(
+    fn report_debts(
         self: &Rc<Self>,
         encoder: &Encoder,
         now: Timestamp,
     ) -> Vec<impl Future<Output = ()> + 'static> {
-        let there = self.time_there(now);
+        let store_now = self.store_time(now);
         let standing = |key: &Key| {
-            let place = self.servers.place(&encoder.layout().key(key.principal));
-            match self.servers.position(place) {
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
+            match self.servers.position(destination) {
                 Some(Position::Closed) => Standing::Up,
                 Some(Position::HalfOpen) => Standing::Untried,
                 Some(Position::Open) | None => Standing::Away,
             }
         };
-        let debts = self.shared.fallback.owed(MAX_DEBTS, there, standing);
+        let debts = self.shared.fallback.owed(MAX_DEBTS, store_now, standing);
         let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
             let store = Rc::clone(self);
             async move {
-                let answer = call.at_last(|| store.shared.fallback.overdue(&mut debt)).await;
-                store.paid(debt, ask, answer);
+                let reply = call.final_reply(|| store.shared.fallback.overdue(&mut debt)).await;
+                store.debt_reported(debt, ask, reply);
             }
         };
         debts.into_iter().map(tell).collect()
@@ -211,7 +175,7 @@ impl RedisStore {
 
     /// What became of a debt. Where that is not known it is not told again: to be
     /// charged twice would harm the client for longer.
-    fn paid(&self, debt: Debt, ask: Ask, answer: Answer) {
+    fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply) {
         let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
         let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
         let fallback = &self.shared.fallback;
@@ -223,7 +187,7 @@ impl RedisStore {
                 fallback.settled(debt);
             }
             Err(error) if error.may_have_counted() => fallback.settled(debt),
-            Err(_) => fallback.not_counted(debt, self.time_there(self.clock.now())),
+            Err(_) => fallback.not_counted(debt, self.store_time(self.clock.now())),
         }
     }
 
@@ -235,29 +199,29 @@ impl RedisStore {
         ask: Ask,
         now: Timestamp,
     ) -> Call {
-        let place = self.servers.place(&encoder.layout().key(key.principal));
+        let destination = self.servers.destination(&encoder.layout().key(key.principal));
         let asked = [Asked { key, algorithm, ask, binding: false }];
-        self.servers.call(place, encoder.encode(&asked, self.time_there(now)), Repeat::Never)
+        self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
     }
 
     /// Gives back what was leased and not spent, and tells what was counted here.
-    pub(super) fn tell(&self, encoder: &Rc<Encoder>, due: Due, there: Timestamp) {
+    pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
         for Return { key, algorithm, units, taken } in due.returns {
             let ask = Ask::Give { cost: units, taken };
-            let place = self.servers.place(&encoder.layout().key(key.principal));
+            let destination = self.servers.destination(&encoder.layout().key(key.principal));
             let asked = Asked { key, algorithm: &algorithm, ask, binding: false };
-            self.post(encoder, place, &[asked], self.clock.now());
+            self.post(encoder, destination, &[asked], self.clock.now());
         }
         for delta in due.deltas {
-            self.errands.begin(self.telling(encoder, delta, there));
+            self.background.begin(self.report_delta(encoder, delta, store_now));
         }
     }
 
-    fn telling(
+    fn report_delta(
         &self,
         encoder: &Rc<Encoder>,
         delta: Delta,
-        there: Timestamp,
+        store_now: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
         let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
         let encoder = Rc::clone(encoder);
@@ -273,14 +237,14 @@ impl RedisStore {
             };
             let algorithm = delta.algorithm.clone();
             let asked = [Asked { key: delta.key, algorithm: &algorithm, ask, binding: false }];
-            let place = servers.place(&encoder.layout().key(delta.key.principal));
-            let encoded = encoder.encode(&asked, there);
-            let mut call = servers.call(place, encoded, Repeat::Never);
+            let destination = servers.destination(&encoder.layout().key(delta.key.principal));
+            let encoded = encoder.encode(&asked, store_now);
+            let mut call = servers.call(destination, encoded, Repeat::Never);
             let answer = (&mut call).await;
-            let Some(delta) = shared.settle_delta(delta, answer, &asked, there) else { return };
+            let Some(delta) = shared.settle_delta(delta, answer, &asked, store_now) else { return };
             let Some(late) = call.give_up() else { return };
             if let Some(answer) = late.await {
-                drop(shared.settle_delta(delta, answer, &asked, there));
+                drop(shared.settle_delta(delta, answer, &asked, store_now));
             }
         }
     }
@@ -291,11 +255,11 @@ impl RedisStore {
     /// or is not there to hear it.
     pub async fn close(self: &Rc<Self>, now: Timestamp) {
         if let Some(encoder) = self.encoder() {
-            self.tell_the_last(&encoder, now).await;
+            self.report_rest(&encoder, now).await;
         }
         // Each of them waits for its answer no longer than the timeout; in a
         // cluster it may be sent on once.
-        self.errands.end(self.shared.settings.timeout * 2).await;
+        self.background.end(self.shared.settings.timeout * 2).await;
         let Shared { invalidations, settings, .. } = &*self.shared;
         if invalidations.are_due() {
             // Where the store does not hear it, states are not believed for long.
@@ -303,9 +267,9 @@ impl RedisStore {
         }
     }
 
-    async fn tell_the_last(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
-        let there = self.time_there(now);
-        let Due { returns, deltas } = self.shared.here.close(there);
+    async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
+        let store_now = self.store_time(now);
+        let Due { returns, deltas } = self.shared.local.close(store_now);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)
@@ -314,7 +278,7 @@ impl RedisStore {
             join_all(some.iter().map(give)).await;
             some.iter().for_each(|back| self.shared.invalidations.announce(&back.key));
         }
-        let held = self.held.borrow_mut().release();
+        let held = self.in_flight.borrow_mut().release();
         let release = |it: &Renewal| {
             let ask = Ask::Renew { units: it.units, asked: it.asked };
             self.call_one(encoder, it.key, &it.algorithm, ask, now)
@@ -323,7 +287,7 @@ impl RedisStore {
         // An answer that is late is not waited for.
         let patience = self.shared.settings.timeout * 2;
         loop {
-            let debts = self.pay(encoder, now);
+            let debts = self.report_debts(encoder, now);
             if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
                 break;
             }
@@ -331,7 +295,7 @@ impl RedisStore {
         let mut deltas = deltas.into_iter().peekable();
         while deltas.peek().is_some() {
             let some = deltas.by_ref().take(MAX_LAST);
-            join_all(some.map(|delta| self.telling(encoder, delta, there))).await;
+            join_all(some.map(|delta| self.report_delta(encoder, delta, store_now))).await;
         }
     }
 }
@@ -342,23 +306,16 @@ impl Shared {
     fn settle_delta(
         &self,
         delta: Delta,
-        answer: Answer,
+        answer: Reply,
         asked: &[Asked<'_>],
-        there: Timestamp,
+        store_now: Timestamp,
     ) -> Option<Delta> {
         let answered = answer.and_then(|answer| Ok(decode(asked, &answer)?));
         let outcome = match &answered {
-            Ok(it) => Told::Counted(it.before[0].as_ref(), it.at),
-            Err(error) if error.may_have_counted() => Told::Perhaps,
-            Err(_) => Told::Never,
+            Ok(it) => ReportOutcome::Counted(it.before[0].as_ref(), it.at),
+            Err(error) if error.may_have_counted() => ReportOutcome::Unknown,
+            Err(_) => ReportOutcome::NotCounted,
         };
-        self.here.told(delta, outcome, there)
-    }
-}
-
-/// An answer that makes no sense may have been counted all the same.
-impl From<super::codec::Garbage> for StoreError {
-    fn from(_: super::codec::Garbage) -> Self {
-        Self::Garbage("it is none of the script's")
+        self.local.reported(delta, outcome, store_now)
     }
 }

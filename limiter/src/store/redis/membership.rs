@@ -25,34 +25,34 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_millis(200);
 /// After so much silence a node counts as gone.
 const SILENCE_S: u8 = 15;
-const ALIVE: &str = include_str!("presence.lua");
+const ALIVE: &str = include_str!("membership.lua");
 
 /// What all nodes agree on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct ClusterState {
     /// Nodes alive, this one among them.
     pub(super) nodes_alive: u32,
-    /// The secret. None: not known yet, so that nobody may count in Redis.
+    /// The secret. None: not known yet, so that this node must not count in Redis.
     pub(super) secret: Option<Secret>,
-    /// The number of buckets. None: not known yet, so that nobody may count in Redis.
+    /// The number of buckets. None: not known yet, so that this node must not count in Redis.
     pub(super) buckets: Option<u64>,
 }
 
-impl Facts {
+impl ClusterState {
     /// What is known before anything was heard.
     pub(super) const fn unknown(settings: &RedisSettings) -> Self {
         Self { nodes_alive: 1, secret: settings.secret, buckets: None }
     }
 
     /// Whether all is known that must be to count in Redis.
-    pub(super) const fn are_known(&self) -> bool {
+    pub(super) const fn is_known(&self) -> bool {
         self.secret.is_some() && self.buckets.is_some()
     }
 }
 
 /// This process among the nodes.
 #[derive(Debug)]
-pub(super) struct Presence {
+pub(super) struct Membership {
     servers: Rc<Servers>,
     prefix: String,
     /// What this process is called: random, new at every start.
@@ -62,18 +62,18 @@ pub(super) struct Presence {
     /// What Redis is told if it knows none.
     secret: Secret,
     buckets: u64,
-    facts: watch::Sender<Facts>,
+    cluster_state: watch::Sender<ClusterState>,
 }
 
-impl Presence {
-    /// A presence that nobody knows of yet. `buckets` and `secret` are what this
+impl Membership {
+    /// A member of which other nodes do not know yet. `buckets` and `secret` are what this
     /// node would have; what holds is published as `facts`.
     pub(super) fn new(
         servers: Rc<Servers>,
         settings: &RedisSettings,
         buckets: u64,
         secret: Secret,
-        facts: watch::Sender<Facts>,
+        cluster_state: watch::Sender<ClusterState>,
     ) -> Self {
         Self {
             servers,
@@ -82,7 +82,7 @@ impl Presence {
             is_given: settings.secret.is_some(),
             secret: settings.secret.unwrap_or(secret),
             buckets,
-            facts,
+            cluster_state,
         }
     }
 
@@ -108,17 +108,17 @@ impl Presence {
         // First: with the facts known this node counts in Redis, and if Redis
         // then goes away, it must know with how many others it shares a limit.
         let nodes_alive = self.give_sign().await?;
-        self.facts.send_modify(|facts| facts.nodes_alive = nodes_alive);
-        self.agree_on_facts().await?;
+        self.cluster_state.send_modify(|cluster_state| cluster_state.nodes_alive = nodes_alive);
+        self.agree_on_state().await?;
         Ok(())
     }
 
     /// What all nodes agree on, of which this one is the first to say something
-    /// if nobody has: it is published, and the secret returned.
+    /// if no other node has: it is published, and the secret returned.
     ///
     /// # Errors
     /// Whatever kept Redis from answering.
-    pub(super) async fn agree_on_facts(&mut self) -> Result<Secret, StoreError> {
+    pub(super) async fn agree_on_state(&mut self) -> Result<Secret, StoreError> {
         if !self.is_given {
             let secret = self.agree("secret", &hex(*self.secret.expose())).await?;
             self.secret = secret
@@ -137,8 +137,8 @@ impl Presence {
             info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
             self.buckets = buckets;
         }
-        self.facts.send_modify(|facts| {
-            (facts.secret, facts.buckets) = (Some(self.secret), Some(buckets));
+        self.cluster_state.send_modify(|cluster_state| {
+            (cluster_state.secret, cluster_state.buckets) = (Some(self.secret), Some(buckets));
         });
         Ok(self.secret)
     }

@@ -1,11 +1,10 @@
-//! An answer that one call waits for, within one thread, and the time by which
-//! it must have come.
+//! The reply to one call, within one thread, and the deadline of the call.
 //!
 //! A call that was sent may be answered later than that. Its caller is told in
 //! time that it is late, and may wait for the answer by [`Late`]: what the server
 //! has counted is known then.
 //!
-//! A promise that is dropped will never be kept. Of the deadlines of all calls
+//! If the sender is dropped, no reply will come. Of the deadlines of all calls
 //! only the earliest needs a timer: see [`Deadlines`]. A timer for each call would
 //! cost more than the rest of its way through here.
 
@@ -16,21 +15,25 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use super::batch::Answer;
+use bytes::Bytes;
+
 use super::failure::StoreError;
 
-/// Whoever holds it owes an answer.
-#[derive(Debug)]
-pub(super) struct Promise(Rc<Slot>);
+/// The answer to a call, or why there is none.
+pub(super) type Reply = Result<Bytes, StoreError>;
 
-/// Waits for the answer.
+/// Sends the reply. Dropping it means that no reply will come.
 #[derive(Debug)]
-pub(super) struct Awaited(Rc<Slot>);
+pub(super) struct ReplySender(Rc<Slot>);
+
+/// Waits for the reply.
+#[derive(Debug)]
+pub(super) struct PendingReply(Rc<Slot>);
 
 /// Waits for an answer that did not come in time. None: it will never come.
 #[derive(Debug)]
 #[must_use = "it tells what the server has counted"]
-pub(super) struct Late(Awaited);
+pub(super) struct LateReply(PendingReply);
 
 #[derive(Debug)]
 struct Slot {
@@ -41,21 +44,21 @@ struct Slot {
 
 #[derive(Debug)]
 enum State {
-    /// There is no answer yet; whom to wake when there is.
+    /// There is no reply yet. The waker is woken when it comes.
     Open(Option<Waker>),
-    Answered(Answer),
-    /// The time is over; whom to wake when the answer comes all the same.
+    Answered(Reply),
+    /// The deadline has passed. The waker is woken if the reply still comes.
     Overdue(Option<Waker>),
-    /// The answer was taken, or nobody waits for it any more, or it will never come.
+    /// The reply was taken, no caller waits for it any more, or it will never come.
     Over,
 }
 
-impl Promise {
-    /// A promise, and who waits for it.
-    pub(super) fn new() -> (Self, Awaited) {
+impl ReplySender {
+    /// The two ends of one reply.
+    pub(super) fn new() -> (Self, PendingReply) {
         let state = RefCell::new(State::Open(None));
         let slot = Rc::new(Slot { state, times_sent: Cell::new(0) });
-        (Self(Rc::clone(&slot)), Awaited(slot))
+        (Self(Rc::clone(&slot)), PendingReply(slot))
     }
 
     /// Whether the time is over, or no answer is waited for any more: such a call
@@ -65,7 +68,7 @@ impl Promise {
     }
 
     /// The call goes out.
-    pub(super) fn departs(&self) {
+    pub(super) fn mark_sent(&self) {
         self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
     }
 
@@ -80,12 +83,12 @@ impl Promise {
     }
 
     /// Tells the answer.
-    pub(super) fn keep(self, answer: Answer) {
+    pub(super) fn send(self, answer: Reply) {
         settle(&self.0, State::Answered(answer));
     }
 }
 
-impl Drop for Promise {
+impl Drop for ReplySender {
     fn drop(&mut self) {
         let is_open = matches!(*self.0.state.borrow(), State::Open(_));
         settle(&self.0, if is_open { State::Answered(self.0.silence()) } else { State::Over });
@@ -94,7 +97,7 @@ impl Drop for Promise {
 
 impl Slot {
     /// What the caller is told when there is no answer in time.
-    fn silence(&self) -> Answer {
+    fn silence(&self) -> Reply {
         Err(if self.times_sent.get() == 0 { StoreError::NotSent } else { StoreError::Timeout })
     }
 }
@@ -103,7 +106,7 @@ fn is_closed(slot: &Slot) -> bool {
     !matches!(*slot.state.borrow(), State::Open(_))
 }
 
-/// The first answer holds. Who waits is woken.
+/// Stores the first reply, and wakes the caller that waits.
 fn settle(slot: &Slot, next: State) {
     let waker = match &mut *slot.state.borrow_mut() {
         State::Open(waker) | State::Overdue(waker) => waker.take(),
@@ -122,7 +125,7 @@ fn pass(slot: &Slot) {
     }
 }
 
-impl Awaited {
+impl PendingReply {
     /// How often the call went out: 0 if the server cannot have seen it.
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()
@@ -130,15 +133,15 @@ impl Awaited {
 
     /// The time of the call is over, whatever its deadline: if it was not sent, it
     /// will not be. Waits for the answer that it may still get.
-    pub(super) fn give_up(self) -> Option<Late> {
+    pub(super) fn give_up(self) -> Option<LateReply> {
         pass(&self.0);
         let is_expected = !matches!(*self.0.state.borrow(), State::Over);
-        (is_expected && self.times_sent() > 0).then_some(Late(self))
+        (is_expected && self.times_sent() > 0).then_some(LateReply(self))
     }
 
     /// The answer, if there is one already. Otherwise `waker` is kept if there may
     /// be one later, also after the time of the call is over.
-    fn take(&self, waker: Option<&Waker>) -> Option<Answer> {
+    fn take(&self, waker: Option<&Waker>) -> Option<Reply> {
         let mut state = self.0.state.borrow_mut();
         match &mut *state {
             State::Open(kept) | State::Overdue(kept) => {
@@ -159,11 +162,11 @@ impl Awaited {
     }
 }
 
-impl Future for Awaited {
-    type Output = Answer;
+impl Future for PendingReply {
+    type Output = Reply;
 
     /// The answer in time. Later, that there is none.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let is_open = matches!(*self.0.state.borrow(), State::Open(_));
         match self.take(is_open.then_some(cx.waker())) {
             Some(answer) => Poll::Ready(answer),
@@ -173,16 +176,16 @@ impl Future for Awaited {
     }
 }
 
-impl Drop for Awaited {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.0.state.replace(State::Over);
     }
 }
 
-impl Future for Late {
-    type Output = Option<Answer>;
+impl Future for LateReply {
+    type Output = Option<Reply>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Reply>> {
         let is_over = matches!(*self.0.0.state.borrow(), State::Over);
         match self.0.take(Some(cx.waker())) {
             None if !is_over => Poll::Pending,
@@ -199,7 +202,7 @@ pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
 impl Deadlines {
     /// What is awaited is over at `deadline`. Whether this is the earliest of all:
     /// then somebody must look at the time by then.
-    pub(super) fn add(&mut self, deadline: Instant, awaited: &Awaited) -> bool {
+    pub(super) fn add(&mut self, deadline: Instant, awaited: &PendingReply) -> bool {
         // So there are about as many as there are open calls.
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
@@ -233,104 +236,104 @@ mod tests {
     use super::*;
     use crate::time::monotonic;
 
-    const TIMEOUT: Option<Answer> = Some(Err(StoreError::Timeout));
-    const NOT_SENT: Option<Answer> = Some(Err(StoreError::NotSent));
+    const TIMEOUT: Option<Reply> = Some(Err(StoreError::Timeout));
+    const NOT_SENT: Option<Reply> = Some(Err(StoreError::NotSent));
 
-    fn answer(text: &'static str) -> Answer {
+    fn answer(text: &'static str) -> Reply {
         Ok(text.into())
     }
 
     #[test]
     fn the_first_answer_holds_and_wakes_who_waits() {
-        let (promise, mut awaited) = Promise::new();
+        let (sender, mut awaited) = ReplySender::new();
         let mut deadlines = Deadlines::default();
         let now = monotonic();
         deadlines.add(now, &awaited);
         assert_eq!((&mut awaited).now_or_never(), None);
-        promise.keep(answer("yes"));
+        sender.send(answer("yes"));
         assert_eq!(deadlines.pass(now), None);
         assert_eq!(awaited.now_or_never(), Some(answer("yes")));
     }
 
     #[test]
     fn a_promise_that_is_dropped_is_an_answer_that_did_not_come_in_time() {
-        let (promise, awaited) = Promise::new();
-        drop(promise);
+        let (sender, awaited) = ReplySender::new();
+        drop(sender);
         assert_eq!(awaited.now_or_never(), NOT_SENT);
-        let (promise, awaited) = Promise::new();
-        promise.departs();
-        drop(promise);
+        let (sender, awaited) = ReplySender::new();
+        sender.mark_sent();
+        drop(sender);
         assert_eq!(awaited.now_or_never(), TIMEOUT);
     }
 
     /// A call that was sent, and whose time is over.
-    fn overdue() -> (Promise, Awaited) {
-        let (promise, mut awaited) = Promise::new();
+    fn overdue() -> (ReplySender, PendingReply) {
+        let (sender, mut awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        promise.departs();
+        sender.mark_sent();
         deadlines.pass(now);
         assert_eq!((&mut awaited).now_or_never(), TIMEOUT);
-        (promise, awaited)
+        (sender, awaited)
     }
 
     #[test]
     fn an_answer_that_comes_late_is_told_to_those_who_wait_for_it() {
-        let (promise, awaited) = overdue();
+        let (sender, awaited) = overdue();
         let mut late = awaited.give_up().expect("it was sent");
         assert_eq!((&mut late).now_or_never(), None);
-        promise.keep(answer("late"));
+        sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
     }
 
     #[test]
     fn an_answer_that_never_comes_is_not_waited_for() {
-        let (promise, awaited) = overdue();
+        let (sender, awaited) = overdue();
         let mut late = awaited.give_up().expect("it was sent");
         assert_eq!((&mut late).now_or_never(), None);
-        drop(promise);
+        drop(sender);
         assert_eq!(late.now_or_never(), Some(None));
-        let (promise, awaited) = overdue();
-        drop(promise);
+        let (sender, awaited) = overdue();
+        drop(sender);
         assert!(awaited.give_up().is_none());
     }
 
     #[test]
     fn a_call_that_is_given_up_is_not_sent_and_then_has_no_late_answer() {
-        let (promise, awaited) = Promise::new();
+        let (sender, awaited) = ReplySender::new();
         assert!(awaited.give_up().is_none());
-        assert!(promise.is_closed());
-        let (promise, awaited) = Promise::new();
-        promise.departs();
+        assert!(sender.is_closed());
+        let (sender, awaited) = ReplySender::new();
+        sender.mark_sent();
         let late = awaited.give_up().expect("it was sent");
-        assert!(promise.is_closed() && !promise.may_be_sent_again());
-        promise.keep(answer("late"));
+        assert!(sender.is_closed() && !sender.may_be_sent_again());
+        sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
     }
 
     #[test]
     fn an_answer_between_the_end_of_the_time_and_the_next_look_is_in_time() {
-        let (promise, awaited) = Promise::new();
+        let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
-        promise.departs();
+        sender.mark_sent();
         deadlines.pass(now);
-        promise.keep(answer("just now"));
+        sender.send(answer("just now"));
         assert_eq!(awaited.now_or_never(), Some(answer("just now")));
     }
 
     #[test]
     fn a_promise_is_closed_when_nobody_waits_or_when_its_time_is_over() {
-        let (promise, awaited) = Promise::new();
-        assert!(!promise.is_closed());
+        let (sender, awaited) = ReplySender::new();
+        assert!(!sender.is_closed());
         drop(awaited);
-        assert!(promise.is_closed());
+        assert!(sender.is_closed());
 
-        let (promise, awaited) = Promise::new();
+        let (sender, awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         deadlines.add(now, &awaited);
         deadlines.pass(now);
-        assert!(promise.is_closed());
+        assert!(sender.is_closed());
         assert_eq!(awaited.now_or_never(), NOT_SENT);
     }
 
@@ -338,14 +341,14 @@ mod tests {
     fn deadlines_pass_one_by_one_and_only_of_what_is_still_open() {
         let (mut deadlines, start) = (Deadlines::default(), monotonic());
         let at = |ms| start + Duration::from_millis(ms);
-        let mut calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let mut calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let firsts: Vec<_> =
             (0..).zip(&calls).map(|(ms, (_, awaited))| deadlines.add(at(ms), awaited)).collect();
         assert_eq!(firsts, [true, false, false, false]);
         let (second, _awaited) = calls.remove(1);
-        second.keep(answer("in time"));
+        second.send(answer("in time"));
         assert_eq!(deadlines.pass(at(0)), Some(at(2)));
-        let closed: Vec<_> = calls.iter().map(|(promise, _)| promise.is_closed()).collect();
+        let closed: Vec<_> = calls.iter().map(|(sender, _)| sender.is_closed()).collect();
         assert_eq!(closed, [true, false, false]);
         assert_eq!(deadlines.pass(at(3)), None);
     }
@@ -354,7 +357,7 @@ mod tests {
     fn a_call_that_may_wait_less_long_than_others_is_over_before_them() {
         let (mut deadlines, start) = (Deadlines::default(), monotonic());
         let at = |ms| start + Duration::from_millis(ms);
-        let calls: Vec<_> = (0..4).map(|_| Promise::new()).collect();
+        let calls: Vec<_> = (0..4).map(|_| ReplySender::new()).collect();
         let order = [20, 30, 10, 25];
         let firsts: Vec<_> = order
             .into_iter()
@@ -373,9 +376,9 @@ mod tests {
     fn answered_calls_do_not_pile_up() {
         let (mut deadlines, now) = (Deadlines::default(), monotonic());
         for _ in 0..1000 {
-            let (promise, awaited) = Promise::new();
+            let (sender, awaited) = ReplySender::new();
             deadlines.add(now, &awaited);
-            promise.keep(answer("yes"));
+            sender.send(answer("yes"));
         }
         assert_eq!(deadlines.0.len(), 1);
     }

@@ -24,14 +24,14 @@ pub enum Spending {
     /// Its units were taken ahead, and are now spent: the store need not know.
     Spent(Verdict),
     /// The store has just refused the same, and is not asked so soon again.
-    Held(Verdict),
+    Refused(Verdict),
     /// The store must be asked.
     Ask(Ahead),
 }
 
 /// What one node holds of one key.
 #[derive(Debug)]
-pub(super) struct Lot {
+pub(super) struct Lease {
     algorithm: Algorithm,
     length: Span,
     /// Units taken ahead and not spent, when they were taken, and until when
@@ -53,7 +53,7 @@ pub(super) struct Lot {
     held: (u64, Timestamp),
 }
 
-impl Lot {
+impl Lease {
     /// A key that has just been asked for the first time.
     pub(super) fn new(algorithm: &Algorithm, length: Span) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Lot {
         if now < held_until && cost >= held_cost {
             let retry = Retry::After(held_until.since(now));
             let verdict = Verdict { admitted: false, remaining: 0, retry, ..self.verdict(now) };
-            return Spending::Held(verdict);
+            return Spending::Refused(verdict);
         }
         Spending::Ask(self.ask(cost, now))
     }
@@ -117,7 +117,7 @@ impl Lot {
         self.verdict(now)
     }
 
-    /// What a caller is told who spends here: what is left here, and what was
+    /// The verdict on a charge that is spent here: what is left here, and what was
     /// left in the store as far as is known.
     fn verdict(&self, now: Timestamp) -> Verdict {
         let (_, seen) = self.algorithm.apply(self.after.as_ref(), Op::Peek, now);

@@ -1,5 +1,5 @@
-//! Opening one connection: finding the server, being let in, and making sure
-//! that it can decide before anybody is sent there.
+//! Opens one connection: finds the server, authenticates, and checks that the server can
+//! decide before calls are sent there.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::store::in_time::in_time;
 /// The server that a connection leads to.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// It stands at this address.
+    /// The server at this address.
     Fixed(Address),
-    /// The sentinels of the settings know it.
+    /// The master that the sentinels of the settings name.
     Master,
-    /// One of the replicas that the sentinels know, for what is only read.
+    /// A replica that the sentinels name, for reads only.
     Replica,
-    /// A replica of a cluster at this address, for what is only read.
+    /// A replica of a cluster at this address, for reads only.
     ReplicaAt(Address),
 }
 
-/// What a log calls it.
+/// The name of the target in logs.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -39,27 +39,27 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// How long a whole handshake may take. Nobody waits for it, so it is generous:
-/// a far server that is quick enough for decisions must get through.
-pub(super) fn patience(settings: &RedisSettings) -> Duration {
+/// How long a whole handshake may take. No request waits for it, so the limit is generous:
+/// a distant server that is fast enough for decisions must pass.
+pub(super) fn handshake_timeout(settings: &RedisSettings) -> Duration {
     (settings.timeout * 10).max(Duration::from_millis(500))
 }
 
-/// A connection to a master that has the script and answers in time.
+/// Opens a connection to a master that has the script and answers in time.
 ///
 /// # Errors
-/// Says what stood in the way.
-pub(super) async fn dial(
+/// If a step of the handshake fails.
+pub(super) async fn connect(
     settings: &RedisSettings,
     script: &Script,
     target: &Target,
 ) -> Result<Wire, StoreError> {
     let mut wire = match target {
-        Target::Fixed(address) => open(settings, address, Door::Server).await?,
-        Target::Master => open(settings, &master(settings).await?, Door::Server).await?,
-        Target::Replica => return dial_replica(settings, &replica(settings).await?, None).await,
+        Target::Fixed(address) => open(settings, address, Peer::Server).await?,
+        Target::Master => open(settings, &master(settings).await?, Peer::Server).await?,
+        Target::Replica => return connect_replica(settings, &replica(settings).await?, None).await,
         Target::ReplicaAt(address) => {
-            return dial_replica(settings, address, Some(cmd("READONLY"))).await;
+            return connect_replica(settings, address, Some(cmd("READONLY"))).await;
         }
     };
     let mut prepare = pipe();
@@ -67,7 +67,7 @@ pub(super) async fn dial(
     let answers = wire.send(&prepare).await?;
     let [role, loaded] = <[Value; 2]>::try_from(answers)
         .map_err(|_| StoreError::Garbage("not as many answers as commands"))?;
-    // Users may be forbidden to ask for the role; then the first write tells.
+    // A user may not be allowed to ask for the role. Then the first write shows it.
     if let Value::Array(role) = role
         && role.first() == Some(&Value::BulkString(b"slave".to_vec()))
     {
@@ -78,13 +78,13 @@ pub(super) async fn dial(
     Ok(wire)
 }
 
-/// A connection to a replica, which is not asked to decide anything.
-async fn dial_replica(
+/// Opens a connection to a replica, which decides nothing.
+async fn connect_replica(
     settings: &RedisSettings,
     address: &Address,
     prepare: Option<redis::Cmd>,
 ) -> Result<Wire, StoreError> {
-    let mut wire = open(settings, address, Door::Server).await?;
+    let mut wire = open(settings, address, Peer::Server).await?;
     if let Some(prepare) = prepare {
         wire.send_one(&prepare).await?.extract_error()?;
     }
@@ -92,10 +92,10 @@ async fn dial_replica(
     Ok(wire)
 }
 
-/// Whether the server answers as fast as a decision needs it.
+/// Checks that the server answers as fast as a decision needs it.
 ///
 /// # Errors
-/// Says why not.
+/// If it does not answer within `limit`.
 pub(super) async fn ping(wire: &mut Wire, limit: Duration) -> Result<(), StoreError> {
     let command = cmd("PING");
     let answer = in_time(limit, wire.send_one(&command)).await;
@@ -106,38 +106,38 @@ pub(super) async fn ping(wire: &mut Wire, limit: Duration) -> Result<(), StoreEr
     }
 }
 
-/// Whose door we knock at.
+/// The kind of server at the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
-    /// A server that keeps counters: user, password and database are for it.
+pub(super) enum Peer {
+    /// A server that stores counters: it has the user, the password and the database.
     Server,
-    /// A sentinel. It has neither, or the same password.
+    /// A sentinel. It has no password, or the same one.
     Sentinel { with_password: bool },
 }
 
-/// A connection, and nothing asked yet.
+/// Opens a connection on which no command has been sent.
 ///
 /// # Errors
-/// Says what stood in the way.
+/// If a step of the handshake fails.
 pub(super) async fn open(
     settings: &RedisSettings,
     address: &Address,
-    door: Door,
+    peer: Peer,
 ) -> Result<Wire, StoreError> {
     #[cfg(test)]
     if let Some(stream) = super::checker::connect(settings, address).await {
-        return Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await;
+        return Wire::over(stream.map_err(RedisError::from)?, &client(settings, peer)).await;
     }
     let stream = stream::connect(address, settings.tls.as_ref()).await;
-    Wire::over(stream.map_err(RedisError::from)?, &client(settings, door)).await
+    Wire::over(stream.map_err(RedisError::from)?, &client(settings, peer)).await
 }
 
-/// What a connection says of its client.
-fn client(settings: &RedisSettings, door: Door) -> RedisConnectionInfo {
+/// What a connection tells the server about its client.
+fn client(settings: &RedisSettings, peer: Peer) -> RedisConnectionInfo {
     let mut client = RedisConnectionInfo::default()
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name("tollgate", env!("CARGO_PKG_VERSION"));
-    if door != (Door::Sentinel { with_password: false }) {
+    if peer != (Peer::Sentinel { with_password: false }) {
         if let Some(username) = &settings.username {
             client = client.set_username(username);
         }
@@ -145,13 +145,13 @@ fn client(settings: &RedisSettings, door: Door) -> RedisConnectionInfo {
             client = client.set_password(password.expose());
         }
     }
-    if door == Door::Server {
+    if peer == Peer::Server {
         client = client.set_db(settings.database.into());
     }
     client
 }
 
-/// Where the master is, as the first sentinel says that knows it
+/// The address of the master, from the first sentinel that knows it
 /// (Redis' "Guidelines for Redis clients with support for Redis Sentinel").
 async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
     let master = |answer, name: &str| {
@@ -166,13 +166,12 @@ async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
     ask_sentinels(settings, "GET-MASTER-ADDR-BY-NAME", master).await
 }
 
-/// Where one of the replicas is that are well, as the first sentinel says that
-/// knows one.
+/// The address of a healthy replica, from the first sentinel that knows one.
 async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
     let replica = |answer, name: &str| {
         let replicas = redis::from_redis_value::<Vec<HashMap<String, String>>>(answer)
             .map_err(|_| StoreError::Garbage("a sentinel does not answer with replicas"))?;
-        let well: Vec<Address> = replicas.iter().filter_map(replica_that_is_well).collect();
+        let well: Vec<Address> = replicas.iter().filter_map(healthy_replica).collect();
         fastrand::choice(well).ok_or_else(|| {
             let what = format!("the sentinels know no replica of \"{name}\" that is well");
             StoreError::Refused(Refusal::Other, what)
@@ -182,14 +181,14 @@ async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
 }
 
 /// The address of a replica that is up and follows its master.
-fn replica_that_is_well(told: &HashMap<String, String>) -> Option<Address> {
+fn healthy_replica(told: &HashMap<String, String>) -> Option<Address> {
     let is = |field, wanted| told.get(field).is_some_and(|it| it == wanted);
     let port = told.get("port")?.parse().ok()?;
     let host = told.get("ip")?;
     (is("flags", "slave") && is("master-link-status", "ok")).then(|| Address::tcp(host, port))
 }
 
-/// What the first sentinel says that knows it.
+/// The answer of the first sentinel that has one.
 async fn ask_sentinels(
     settings: &RedisSettings,
     question: &str,
@@ -198,9 +197,9 @@ async fn ask_sentinels(
     let Topology::Sentinel { sentinels, master_name } = &settings.topology else {
         unreachable!("only sentinels have a target without an address");
     };
-    // One silent sentinel must leave time to ask the others.
+    // A sentinel that does not answer must leave time for the others.
     let count = u32::try_from(sentinels.len()).unwrap_or(u32::MAX);
-    let limit = patience(settings) / (count + 1);
+    let limit = handshake_timeout(settings) / (count + 1);
     let mut error = StoreError::Away;
     for sentinel in sentinels {
         let asked = timeout(limit, ask_sentinel(settings, sentinel, question, master_name)).await;
@@ -223,8 +222,8 @@ async fn ask_sentinel(
     asked.arg(question).arg(master_name);
     let mut with_password = false;
     loop {
-        let door = Door::Sentinel { with_password };
-        let mut wire = open(settings, sentinel, door).await?;
+        let peer = Peer::Sentinel { with_password };
+        let mut wire = open(settings, sentinel, peer).await?;
         let answer = wire.send_one(&asked).await?;
         match answer.extract_error().map_err(StoreError::from) {
             Err(StoreError::Refused(Refusal::Unauthorised, _)) if !with_password => {
@@ -246,15 +245,12 @@ mod tests {
                 .map(|(field, value)| (field.to_owned(), value.to_owned()))
                 .into()
         };
-        assert_eq!(
-            replica_that_is_well(&told("slave", "ok")),
-            Some(Address::tcp("10.0.0.2", 6380))
-        );
+        assert_eq!(healthy_replica(&told("slave", "ok")), Some(Address::tcp("10.0.0.2", 6380)));
         for (flags, link) in
             [("slave", "err"), ("s_down,slave", "ok"), ("slave,disconnected", "ok")]
         {
-            assert_eq!(replica_that_is_well(&told(flags, link)), None, "{flags} {link}");
+            assert_eq!(healthy_replica(&told(flags, link)), None, "{flags} {link}");
         }
-        assert_eq!(replica_that_is_well(&HashMap::new()), None);
+        assert_eq!(healthy_replica(&HashMap::new()), None);
     }
 }

@@ -9,10 +9,10 @@
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, Finding};
-use super::{Place, StoreError};
+use super::{Destination, StoreError};
 use crate::algorithm::Op;
 use crate::store::shared::fallback::Unjudged;
-use crate::store::shared::local_plan::{Plan, Way};
+use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
 
@@ -39,10 +39,10 @@ impl<'a> Wanted<'a> {
     }
 
     /// What was planned, if the store has a part in it.
-    fn planned((charge, way): (&Charge<'a>, &Way)) -> Option<Self> {
-        match *way {
-            Way::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Way::Spent(..) | Way::Counted(..) | Way::Known(_) => None,
+    fn planned((charge, planned): (&Charge<'a>, &Planned)) -> Option<Self> {
+        match *planned {
+            Planned::Ask(ask) => Some(Self { charge: *charge, ask }),
+            Planned::Spent(..) | Planned::Counted(..) | Planned::Known(_) => None,
         }
     }
 
@@ -55,7 +55,7 @@ impl<'a> Wanted<'a> {
 /// The charges of a request that lie in one place.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
-    pub(super) place: Place,
+    pub(super) destination: Destination,
     /// Which of the request's charges.
     pub(super) indices: SmallVec<[usize; 4]>,
     pub(super) asked: SmallVec<[Asked<'a>; 4]>,
@@ -68,15 +68,19 @@ impl<'a> Part<'a> {
     /// The parts of a request, by where its charges lie.
     pub(super) fn split(
         wanted: &[Wanted<'a>],
-        place: impl Fn(&Charge<'a>) -> Place,
+        destination: impl Fn(&Charge<'a>) -> Destination,
     ) -> SmallVec<[Self; 1]> {
         let mut parts: SmallVec<[Self; 1]> = SmallVec::new();
         for (index, it) in wanted.iter().enumerate() {
-            let place = place(&it.charge);
-            let part = match parts.iter().position(|part| part.place == place) {
+            let destination = destination(&it.charge);
+            let part = match parts.iter().position(|part| part.destination == destination) {
                 Some(known) => &mut parts[known],
                 None => {
-                    parts.push(Self { place, indices: SmallVec::new(), asked: SmallVec::new() });
+                    parts.push(Self {
+                        destination,
+                        indices: SmallVec::new(),
+                        asked: SmallVec::new(),
+                    });
                     parts.last_mut().expect("one was pushed")
                 }
             };

@@ -1,0 +1,327 @@
+//! The decision on a request: the local plan, the calls to the store, and the fallback.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::codec::{Answered, Asked, Encoder, Finding, decode};
+use super::fan_out::{self, Outcome, Part, Wanted};
+use super::question::{Calls, Question};
+use super::server::Destination;
+use super::store::RedisStore;
+use crate::consistency::StoreMode;
+use crate::digest::Key;
+use crate::store::shared::fallback::Unjudged;
+use crate::store::shared::in_flight::{InFlight, is_in_flight};
+use crate::store::shared::local_plan::{Plan, Planned};
+use crate::store::shared::store_clock::StoreClock;
+use crate::store::{Answer, Charge, Decided, Source};
+use crate::time::Timestamp;
+
+impl RedisStore {
+    /// See [`StoreRef::apply_by`](super::StoreRef::apply_by).
+    ///
+    /// The future that asks the server is boxed, so that a decision without a call stays
+    /// small.
+    pub async fn apply(
+        self: &Rc<Self>,
+        charges: &[Charge<'_>],
+        now: Timestamp,
+        deadline: Instant,
+    ) -> Decided {
+        let Some(encoder) = self.encoder() else { return self.judge_without_store(charges, now) };
+        if charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
+            return Box::pin(self.ask_store(&encoder, charges, None, (now, deadline))).await;
+        }
+        let store_now = self.store_time(now);
+        let is_up = self.servers.is_up();
+        let plan = self.shared.local.plan(charges, (self.nodes.get(), is_up), store_now);
+        let stopped =
+            charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
+        let wanted = match stopped {
+            true => SmallVec::new(),
+            false => Wanted::all(charges, Some(&plan)),
+        };
+        let asked = match wanted.is_empty() {
+            true => None,
+            false => {
+                // The store must know what this node has counted before it decides.
+                let is_asked = |planned: &Planned| matches!(planned, Planned::Ask(_));
+                let asked = charges.iter().zip(&plan).filter(|(_, planned)| is_asked(planned));
+                let due = self.shared.local.due_of(asked.map(|(charge, _)| charge), store_now);
+                self.report_due(&encoder, due, store_now);
+                let planned = Some((&plan, store_now));
+                Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
+            }
+        };
+        self.combine(&encoder, charges, (&plan, store_now), &wanted, asked)
+    }
+
+    /// Combines the local plan and the answers of the store into one decision.
+    pub(super) fn combine(
+        &self,
+        encoder: &Rc<Encoder>,
+        charges: &[Charge<'_>],
+        (plan, store_now): (&Plan, Timestamp),
+        wanted: &[Wanted<'_>],
+        asked: Option<Decided>,
+    ) -> Decided {
+        let asking = wanted.iter().map(|it| &it.charge);
+        let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
+        let refused = charges.iter().zip(plan).any(|(it, planned)| it.binding && planned.refuses())
+            || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+        let mut said = said.iter();
+        let answer = |(charge, planned): (&Charge<'_>, &Planned)| {
+            let decided = match refused {
+                true => self.withdraw(encoder, charge, *planned, store_now),
+                false => planned.answer(),
+            };
+            decided.unwrap_or_else(|| {
+                said.next().copied().unwrap_or_else(|| Answer::unasked(charge, store_now))
+            })
+        };
+        let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
+        if !refused {
+            self.shared.local.foresee(charges, &answers, store_now);
+        }
+        self.report_due(encoder, self.shared.local.due_of(charges.iter(), store_now), store_now);
+        Decided { at: asked.map_or(store_now, |asked| asked.at), answers }
+    }
+
+    /// Withdraws the planned charge of a request that is refused or was dropped.
+    pub(super) fn withdraw(
+        &self,
+        encoder: &Encoder,
+        charge: &Charge<'_>,
+        planned: Planned,
+        store_now: Timestamp,
+    ) -> Option<Answer> {
+        let (answer, op) = self.shared.local.withdraw(charge, planned, store_now);
+        if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
+            self.post(encoder, self.destination(encoder, charge), &[asked], self.clock.now());
+        }
+        answer
+    }
+
+    /// Decides while the layout of the keys in Redis is not known.
+    fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
+        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
+            charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
+        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        Decided {
+            at: store_now,
+            answers: self.shared.fallback.judge(&unjudged, false, nodes, store_now),
+        }
+    }
+
+    /// Asks the store for all charges that need it, by the deadline. The answer is all or
+    /// nothing, also over several destinations. If the future is dropped, the calls that
+    /// were sent are still settled.
+    pub(super) async fn ask_store(
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
+        charges: &[Charge<'_>],
+        plan: Option<(&Plan, Timestamp)>,
+        (now, deadline): (Timestamp, Instant),
+    ) -> Decided {
+        let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
+        if let Some(decided) = self.spend_kept(&wanted, now) {
+            return decided;
+        }
+        if let Some(decided) = self.known_refusal(&wanted, now) {
+            return decided;
+        }
+        let parts = Part::split(&wanted, |charge| self.destination(encoder, charge));
+        let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
+        let mut question = Question { store: self, encoder, charges, plan, now, calls };
+        let decided = self.collect(encoder, &wanted, &parts, &mut question.calls, now).await;
+        // The decision is made, so dropping the question must not withdraw the plan.
+        question.plan = None;
+        decided
+    }
+
+    /// Returns the decision when each call has an answer or has failed.
+    pub(super) async fn collect(
+        self: &Rc<Self>,
+        encoder: &Rc<Encoder>,
+        wanted: &[Wanted<'_>],
+        parts: &[Part<'_>],
+        calls: &mut Calls,
+        now: Timestamp,
+    ) -> Decided {
+        let awaited = InFlight::ask(&self.in_flight, wanted.iter().map(|it| &it.charge));
+        let ended = calls.outcomes(self, parts, now).await;
+        let (mut outcomes, mut late) = (SmallVec::<[Outcome; 1]>::new(), SmallVec::<[_; 1]>::new());
+        for (ended, part) in ended.into_iter().zip(parts) {
+            outcomes.push(ended.outcome);
+            if ended.is_doubtful {
+                self.doubt(wanted, part);
+            }
+            late.extend(ended.late.map(|answer| (part, answer)));
+        }
+        let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
+        drop(awaited);
+        for late in late {
+            self.await_late(encoder, wanted, late, &decided, now);
+        }
+        decided
+    }
+
+    pub(super) fn destination(&self, encoder: &Encoder, charge: &Charge<'_>) -> Destination {
+        self.servers.destination(&encoder.layout().key(charge.key.principal))
+    }
+
+    /// Decides by kept units in flight, if they cover all charges.
+    fn spend_kept(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
+        let charges = wanted.iter().map(|it| &it.charge);
+        if !charges.clone().all(is_in_flight) || !self.servers.is_up() {
+            return None;
+        }
+        let verdicts = self.in_flight.borrow_mut().spend(charges, now)?;
+        let answers = verdicts.into_iter().map(Answer::of_store).collect();
+        Some(Decided { at: self.store_time(now), answers })
+    }
+
+    /// The answers of a request that the deny cache refuses.
+    fn known_refusal(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
+        let is_current = |key: &Key, asked| self.shared.invalidations.is_current(key, asked, now);
+        let charges = wanted.iter().map(|it| &it.charge);
+        let answers = self.denied.borrow().refuse_if(charges, now, is_current)?;
+        Some(Decided { at: self.store_time(now), answers })
+    }
+
+    /// Decodes a reply, and updates the estimate of the store's clock.
+    pub(super) fn read_reply(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
+        let answered = decode(&part.asked, answer)?;
+        let clock = StoreClock::new(answered.at, now, self.clock.now());
+        if self.last_clock.replace(Some(clock)).is_none() {
+            self.shared.local.set_clock(now, clock.bounds(now).0);
+        }
+        Ok(answered)
+    }
+
+    /// Marks the units in flight of a part whose reply is unknown: the store may count them.
+    fn doubt(&self, wanted: &[Wanted<'_>], part: &Part<'_>) {
+        let mut held = self.in_flight.borrow_mut();
+        let charges = part.indices.iter().map(|&index| &wanted[index].charge);
+        charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
+    }
+
+    /// Makes one decision of the replies of all parts. The fallback decides the parts
+    /// without a reply.
+    fn settle(
+        &self,
+        encoder: &Encoder,
+        wanted: &[Wanted<'_>],
+        parts: &[Part<'_>],
+        outcomes: &mut [Outcome],
+        now: Timestamp,
+    ) -> Decided {
+        let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
+        let unjudged = fan_out::unjudged(wanted, parts, outcomes);
+        let local = if unjudged.is_empty() {
+            SmallVec::new()
+        } else {
+            let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+            self.shared.fallback.judge(&unjudged, refused, nodes, store_now)
+        };
+        let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);
+        for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
+            let Ok(answered) = outcome else { continue };
+            if refused && !answered.refused {
+                self.post(encoder, part.destination, &part.refund(answered), now);
+                answered.withdraw(&part.asked);
+            } else {
+                self.note_leases(wanted, part, answered);
+            }
+        }
+        let judged = parts.iter().zip(&*outcomes);
+        let judged: SmallVec<[_; 1]> =
+            judged.filter_map(|(it, said)| Some((it, said.as_ref().ok()?))).collect();
+        self.learn(wanted, &judged, refused, now);
+        let answers = fan_out::combine(wanted.len(), parts, outcomes, local);
+        if !refused {
+            self.hold(wanted, &answers, now);
+        }
+        Decided { at: fan_out::decided_at(outcomes, self.store_time(now)), answers }
+    }
+
+    /// Reports to this node's ledgers what was leased, counted or refused. The ledger of
+    /// leases adds the units that it holds to its verdicts.
+    fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
+        let (refused, at) = (answered.refused, answered.at);
+        let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
+        for (((&index, asked), before), finding) in found.zip(&mut answered.findings) {
+            let (charge, admitted) = (&wanted[index].charge, finding.verdict.admitted);
+            let became = (admitted && !refused, admitted && refused);
+            let local = &self.shared.local;
+            if let Some(verdict) = local.learn_reply(charge, asked.ask, before.as_ref(), became, at)
+            {
+                finding.verdict = verdict;
+            }
+        }
+    }
+
+    /// Records the units that are in flight now.
+    fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer], now: Timestamp) {
+        let mut held = self.in_flight.borrow_mut();
+        for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
+            if answer.verdict.admitted && answer.source == Source::Store {
+                held.take(charge, answer.verdict.remaining, now);
+            }
+        }
+    }
+
+    /// Records which clients are over a limit, also for the time when the store is away,
+    /// and updates the states that are known. `judged` are the replies to calls that were
+    /// made at `now` by this node's clock. If `refused` is set, the units that they admit
+    /// are given back.
+    pub(super) fn learn(
+        &self,
+        wanted: &[Wanted<'_>],
+        judged: &[(&Part<'_>, &Answered)],
+        refused: bool,
+        now: Timestamp,
+    ) {
+        let is_over = |(index, found): (&usize, &Finding)| {
+            let needed = wanted[*index].charge.cost.max(1);
+            !found.verdict.admitted || found.verdict.remaining < needed
+        };
+        let fallback = &self.shared.fallback;
+        let mut denied = self.denied.borrow_mut();
+        let is_worth_it = judged.iter().any(|(part, answered)| {
+            let is_known =
+                |it: &Asked<'_>| denied.knows(&it.key) || fallback.may_know(&it.key, answered.at);
+            part.indices.iter().zip(&answered.findings).any(is_over)
+                || part.asked.iter().any(is_known)
+        });
+        if !is_worth_it {
+            return;
+        }
+        let mut found = SmallVec::new();
+        for (part, answered) in judged {
+            let clock = StoreClock::new(answered.at, now, self.clock.now());
+            // Units are given back if another destination refuses.
+            let states = match refused {
+                true => answered.before.clone(),
+                false => answered.after(&part.asked),
+            };
+            for (index, state) in part.indices.iter().zip(states) {
+                let charge = &wanted[*index].charge;
+                let Charge { key, algorithm, cost, .. } = *charge;
+                fallback.learn(key, algorithm, cost, state.as_ref(), answered.at);
+                found.push((charge, state, clock));
+            }
+        }
+        denied.learn_all(found);
+    }
+
+    /// Updates what is known of a counter whose units are given back, or which is reset. `there` is the store's time.
+    pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
+        let Asked { key, algorithm, ask, .. } = *asked;
+        self.denied.borrow_mut().forget(&key);
+        self.shared.fallback.take_away(key, algorithm, ask, store_now);
+    }
+}

@@ -1,0 +1,225 @@
+//! The store of one worker, and what the workers of a node share of it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use super::codec::Encoder;
+use super::invalidation;
+use super::layout::Layout;
+use super::membership::{ClusterState, Membership};
+use super::outage_log::OutageLog;
+use super::script::{SCRIPT, Script};
+use super::server::Servers;
+use super::settings::RedisSettings;
+use super::tasks::BackgroundTasks;
+use crate::digest::SharedSecret;
+use crate::store::shared::DenyCache;
+use crate::store::shared::fallback::Fallback;
+use crate::store::shared::in_flight::InFlight;
+use crate::store::shared::invalidation::Invalidations;
+use crate::store::shared::local_plan::LocalLedgers;
+use crate::store::shared::store_clock::StoreClock;
+use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, Source};
+use crate::time::{Clock, Timestamp};
+
+/// What one worker remembers of clients that are over their limits, in bytes.
+const MAX_DENIED_BYTES: usize = 16 << 20;
+
+/// How long a starting worker waits for its store at least. The time is enough for a store
+/// that is up. Without a store the gateway starts all the same.
+const START_PATIENCE: Duration = Duration::from_millis(500);
+
+/// The script that the servers run.
+fn script() -> &'static Script {
+    #[cfg(test)]
+    if let Some(script) = super::checker::script() {
+        return script;
+    }
+    &SCRIPT
+}
+
+/// What the workers of one node share.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) settings: RedisSettings,
+    pub(super) secret: Arc<SharedSecret>,
+    pub(super) memory: Arc<MemoryStore>,
+    pub(super) fallback: Fallback,
+    /// The settings on which all nodes agree.
+    pub(super) cluster_state: watch::Receiver<ClusterState>,
+    /// The sender, until the worker that reads the cluster state takes it.
+    pub(super) publisher: Mutex<Option<watch::Sender<ClusterState>>>,
+    /// The ledgers by which the node decides without the store.
+    pub(super) local: LocalLedgers,
+    pub(super) outage_log: OutageLog,
+    pub(super) invalidations: Arc<Invalidations>,
+}
+
+impl Shared {
+    /// A store with these settings. While Redis is away, `memory` counts. `secret` is
+    /// replaced by the secret of all nodes as soon as that is known.
+    pub fn new(
+        settings: RedisSettings,
+        memory: Arc<MemoryStore>,
+        secret: Arc<SharedSecret>,
+    ) -> Self {
+        let (sender, cluster_state) = watch::channel(ClusterState::unknown(&settings));
+        let fallback = Fallback::new(Arc::clone(&memory));
+        let local = LocalLedgers::new(settings.interval, settings.lease);
+        let publisher = Mutex::new(Some(sender));
+        Self {
+            settings,
+            secret,
+            memory,
+            fallback,
+            cluster_state,
+            publisher,
+            local,
+            outage_log: OutageLog::default(),
+            invalidations: Arc::default(),
+        }
+    }
+
+    /// See [`SharedStore::losses`](super::SharedStore::losses).
+    pub(in crate::store) fn losses(&self) -> Losses {
+        let [lost_units, forgotten_units] = self.local.losses();
+        Losses { forgiven: self.memory.forgiven(), lost_units, forgotten_units }
+    }
+}
+
+/// One worker's access to the counters.
+#[derive(Debug)]
+pub struct RedisStore {
+    pub(super) shared: Arc<Shared>,
+    pub(super) servers: Rc<Servers>,
+    /// The cluster state; this worker applies changes between requests.
+    pub(super) cluster_state: RefCell<watch::Receiver<ClusterState>>,
+    pub(super) encoder: RefCell<Option<Rc<Encoder>>>,
+    pub(super) nodes: Cell<u64>,
+    pub(super) clock: Clock,
+    pub(super) denied: RefCell<DenyCache>,
+    pub(super) last_clock: Cell<Option<StoreClock>>,
+    pub(super) in_flight: Rc<RefCell<InFlight>>,
+    pub(super) background: BackgroundTasks,
+}
+
+impl RedisStore {
+    /// Opens a worker's connections, in the background of its runtime.
+    pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
+        let settings = Rc::new(shared.settings.clone());
+        let servers = Rc::new(Servers::connect(&settings, script(), &shared.outage_log));
+        if let Some(cluster_state) = shared.publisher.lock().take() {
+            let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
+            let invalidations = Arc::clone(&shared.invalidations);
+            let prefix = settings.prefix.clone();
+            let store_now = Rc::clone(&servers);
+            spawn_local(invalidation::keep(invalidations, store_now, prefix, clock.clone()));
+            let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
+            spawn_local(Membership::new(servers, &settings, buckets, secret, cluster_state).keep());
+        }
+        let mut cluster_state = shared.cluster_state.clone();
+        cluster_state.mark_changed();
+        Self {
+            servers,
+            cluster_state: RefCell::new(cluster_state),
+            encoder: RefCell::new(None),
+            nodes: Cell::new(1),
+            shared: Arc::clone(shared),
+            clock,
+            denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
+            last_clock: Cell::new(None),
+            in_flight: Rc::default(),
+            background: BackgroundTasks::new(),
+        }
+    }
+
+    /// See [`Store::ready`](super::Store::ready).
+    pub async fn ready(&self) {
+        let known = async {
+            self.servers.settled().await;
+            if self.servers.is_connected() {
+                let mut cluster_state = self.cluster_state.borrow().clone();
+                // It fails only if the task that reads the state has ended.
+                let _ = cluster_state.wait_for(ClusterState::is_known).await;
+            }
+        };
+        let _ = timeout(self.shared.settings.timeout.max(START_PATIENCE), known).await;
+        self.apply_cluster_state();
+    }
+
+    /// The earliest time that the store's clock may show.
+    pub(super) fn store_time(&self, now: Timestamp) -> Timestamp {
+        match self.last_clock.get() {
+            Some(clock) => clock.bounds(now).0,
+            None => self.shared.local.store_time(now),
+        }
+    }
+
+    pub(super) fn encoder(&self) -> Option<Rc<Encoder>> {
+        self.encoder.borrow().clone()
+    }
+
+    /// The deadline of a call that is made now.
+    pub fn deadline(&self) -> Instant {
+        self.servers.deadline()
+    }
+
+    /// See [`Store::correct`](super::Store::correct).
+    pub fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
+        for correction in corrections {
+            let Correction { charge, source, op } = correction;
+            match source {
+                Source::Local => {
+                    let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+                    self.shared.local.imposes(charge, *op, store_now);
+                    self.shared.fallback.correct(correction, nodes, store_now);
+                }
+                Source::Policy | Source::Unasked => {}
+                Source::Store => self.correct_in_store(charge, *op, now),
+            }
+        }
+    }
+
+    /// Applies new cluster state. It is called between requests only, because a key must
+    /// not be made with one secret and looked up with another.
+    fn apply_cluster_state(&self) {
+        let mut receiver = self.cluster_state.borrow_mut();
+        if !receiver.has_changed().unwrap_or(false) {
+            return;
+        }
+        let ClusterState { nodes_alive, secret, buckets } = *receiver.borrow_and_update();
+        self.nodes.set(nodes_alive.into());
+        let (Some(secret), Some(buckets)) = (secret, buckets) else { return };
+        self.shared.secret.set(secret);
+        let mut encoder = self.encoder.borrow_mut();
+        if encoder.as_ref().is_none_or(|encoder| encoder.layout().buckets() != buckets) {
+            let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
+            // Each worker has a record of its own for units in flight.
+            *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
+            // The cached states belong to the old layout.
+            self.denied.replace(DenyCache::new(MAX_DENIED_BYTES));
+        }
+    }
+
+    /// Does the periodic work: applies new cluster state, and sends the reports to the
+    /// store that are due.
+    pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
+        self.apply_cluster_state();
+        self.shared.memory.housekeep(now);
+        if let Some(encoder) = self.encoder() {
+            self.run_background(&encoder, now);
+        }
+    }
+
+    /// See [`StoreRef::holding`](super::StoreRef::holding).
+    pub fn holding(&self) -> &HoldingTimes {
+        self.shared.memory.holding()
+    }
+}
