@@ -54,6 +54,7 @@ impl Answer {
 
     /// The answer to a charge for which no store was asked, because another charge
     /// refuses the request.
+    #[cfg(feature = "redis")]
     pub(crate) fn unasked(charge: &Charge<'_>, now: Timestamp) -> Self {
         Self { verdict: fresh(charge, now), source: Source::Unasked }
     }
