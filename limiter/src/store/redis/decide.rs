@@ -21,7 +21,7 @@ use crate::store::{Answer, Charge, Decided, Source};
 use crate::time::Timestamp;
 
 impl RedisStore {
-    /// See [`StoreRef::apply_by`](super::StoreRef::apply_by).
+    /// See [`StoreRef::apply_by`](crate::store::StoreRef::apply_by).
     ///
     /// The future that asks the server is boxed, so that a decision without a call stays
     /// small.

@@ -140,7 +140,7 @@ impl RedisStore {
         }
     }
 
-    /// See [`Store::ready`](super::Store::ready).
+    /// See [`Store::ready`](crate::store::Store::ready).
     pub async fn ready(&self) {
         let known = async {
             self.servers.settled().await;
@@ -171,7 +171,7 @@ impl RedisStore {
         self.servers.deadline()
     }
 
-    /// See [`Store::correct`](super::Store::correct).
+    /// See [`Store::correct`](crate::store::Store::correct).
     pub fn correct(&self, corrections: &[Correction<'_>], now: Timestamp) {
         for correction in corrections {
             let Correction { charge, source, op } = correction;
@@ -218,7 +218,7 @@ impl RedisStore {
         }
     }
 
-    /// See [`StoreRef::holding`](super::StoreRef::holding).
+    /// See [`StoreRef::holding`](crate::store::StoreRef::holding).
     pub fn holding(&self) -> &HoldingTimes {
         self.shared.memory.holding()
     }

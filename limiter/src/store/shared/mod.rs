@@ -1,15 +1,15 @@
 //! What several nodes decide together over any common store, apart from how that
 //! store is reached.
 //!
-//! - [`ask`]: what a store is asked for one counter;
-//! - [`local_plan`]: which charges this node decides itself, by leases ([`leased`]) or by
+//! - `ask`: what a store is asked for one counter;
+//! - `local_plan`: which charges this node decides itself, by leases ([`leased`]) or by
 //!   counting now and reporting later ([`write_back`]);
-//! - [`deny`]: refusals that follow from a state that the store has reported;
-//!   [`invalidation`] tells when such a state is out of date;
-//! - [`fallback`]: decisions while the store is away, and the debts that follow;
-//! - [`in_flight`]: the units that requests of this node hold;
-//! - [`overrides`]: the cached limits of single keys, and when they are read again;
-//! - [`store_clock`]: the bounds of the time in the store.
+//! - `deny`: refusals that follow from a state that the store has reported;
+//!   `invalidation` tells when such a state is out of date;
+//! - `fallback`: decisions while the store is away, and the debts that follow;
+//! - `in_flight`: the units that requests of this node hold;
+//! - `overrides`: the cached limits of single keys, and when they are read again;
+//! - `store_clock`: the bounds of the time in the store.
 //!
 //! Nothing in here performs I/O or knows a wire format. A store such as
 //! [`redis`](super::redis) imports these modules; they import nothing of it.
