@@ -9,22 +9,20 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use quick_cache::unsync::Cache;
-use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
-
 use super::lease::{Lease, Return, Spending};
 use super::length::LeaseLength;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::shared::ask::Ahead;
+use crate::store::shared::table::Table;
 use crate::time::Timestamp;
 
 /// The leases of one node.
 #[derive(Debug)]
 pub struct Ledger {
     length: LeaseLength,
-    leases: Cache<Key, Lease, UnitWeighter, DefaultHashBuilder, Evictions>,
+    leases: Table<Lease>,
     /// When the leases end. A key stands here once at most, so there are no
     /// more of them than lots.
     ends: BTreeSet<(Timestamp, Key)>,
@@ -33,31 +31,12 @@ pub struct Ledger {
     max_keys: usize,
 }
 
-/// Hands over what is evicted: it may hold units.
-#[derive(Clone, Debug)]
-struct Evictions;
-
-impl Lifecycle<Key, Lease> for Evictions {
-    type RequestState = Vec<(Key, Lease)>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, lease: Lease) {
-        evicted.push((key, lease));
-    }
-}
-
 impl Ledger {
     /// A ledger that remembers up to `max_keys` keys, and leases for so long.
     pub fn new(max_keys: usize, length: LeaseLength) -> Self {
-        let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
             length,
-            leases: Cache::with(
-                max_keys,
-                capacity,
-                UnitWeighter,
-                DefaultHashBuilder::default(),
-                Evictions,
-            ),
+            leases: Table::new(max_keys),
             ends: BTreeSet::new(),
             returns: Vec::new(),
             max_keys,
@@ -74,7 +53,7 @@ impl Ledger {
     /// Spends the units of a charge from what was taken ahead, or says why that
     /// cannot be. `now` is the store's time.
     pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
-        let Some(mut lease) = self.leases.get_mut(&charge.key) else {
+        let Some(mut lease) = self.leases.use_mut(&charge.key) else {
             return Spending::Ask(Ahead::NOTHING);
         };
         if lease.counts_as(charge.algorithm) {
@@ -96,7 +75,7 @@ impl Ledger {
         spent: Timestamp,
         now: Timestamp,
     ) -> Option<Verdict> {
-        let mut lease = self.leases.get_mut(&charge.key)?;
+        let mut lease = self.leases.use_mut(&charge.key)?;
         Some(lease.put_back(charge.cost, spent, now))
     }
 
@@ -168,10 +147,8 @@ impl Ledger {
 
     fn make_room_for(&mut self, charge: &Charge<'_>) {
         let Some(length) = self.length.of(charge.algorithm) else { return };
-        let mut evicted = Vec::new();
         let lease = Lease::new(charge.algorithm, length);
-        self.leases.insert_with_lifecycle(charge.key, lease, &mut evicted);
-        for (key, mut lease) in evicted {
+        for (key, mut lease) in self.leases.insert(charge.key, lease) {
             self.ends.remove(&(lease.until(), key));
             let ended = lease.end(key, lease.until());
             self.give_back(ended);

@@ -4,21 +4,19 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use quick_cache::unsync::Cache;
-use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
-
 use super::account::{Account, Taken};
 use super::delta::Delta;
 use super::schedule::Schedule;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::table::Table;
 use crate::time::{Span, Timestamp};
 
 /// What one node has counted by itself.
 #[derive(Debug)]
 pub struct Ledger {
-    accounts: Cache<Key, Account, UnitWeighter, DefaultHashBuilder, Evictions>,
+    accounts: Table<Account>,
     /// When the store is to be told of which key: of each once at most.
     due: Schedule,
     /// What keys owe that have lost their place in the table, the oldest first.
@@ -30,31 +28,12 @@ pub struct Ledger {
     forgotten_units: u64,
 }
 
-/// Hands over what is evicted: it may owe units.
-#[derive(Clone, Debug)]
-struct Evictions;
-
-impl Lifecycle<Key, Account> for Evictions {
-    type RequestState = Vec<(Key, Account)>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, account: Account) {
-        evicted.push((key, account));
-    }
-}
-
 impl Ledger {
     /// A ledger that remembers up to `max_keys` keys, and tells the store of
     /// each after an `interval` at the latest.
     pub fn new(max_keys: usize, interval: Span) -> Self {
-        let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
-            accounts: Cache::with(
-                max_keys,
-                capacity,
-                UnitWeighter,
-                DefaultHashBuilder::default(),
-                Evictions,
-            ),
+            accounts: Table::new(max_keys),
             due: Schedule::default(),
             orphans: VecDeque::new(),
             max_keys,
@@ -83,7 +62,7 @@ impl Ledger {
     /// [withdrawn](Self::withdraw). What the store says when it must be asked is
     /// to be [learnt](Self::learn). `now` is the store's time.
     pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Taken {
-        let Some(mut account) = self.accounts.get_mut(&charge.key) else { return Taken::Ask };
+        let Some(mut account) = self.accounts.use_mut(&charge.key) else { return Taken::Ask };
         let taken = account.take(charge.algorithm, charge.cost, nodes, now);
         let due = match taken {
             Taken::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
@@ -293,9 +272,7 @@ impl Ledger {
     }
 
     fn make_room_for(&mut self, key: Key, algorithm: &Algorithm, now: Timestamp) {
-        let mut evicted = Vec::new();
-        self.accounts.insert_with_lifecycle(key, Account::new(algorithm), &mut evicted);
-        for (key, mut account) in evicted {
+        for (key, mut account) in self.accounts.insert(key, Account::new(algorithm)) {
             self.due.forget(key, &account);
             while account.has_unsent() {
                 self.keep(account.send(key, 0, now));
