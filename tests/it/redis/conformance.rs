@@ -189,7 +189,7 @@ async fn ask_together(store: Rc<Store>, seed: u64) -> Vec<[u64; 2]> {
     for _ in 0..REQUESTS_OF_A_TASK {
         let pair = random.choose_multiple(0..PRINCIPALS, 2);
         let pair = [pair[0], pair[1]];
-        let charges = pair.map(|principal| contended(principal, &algorithm, 1));
+        let charges = pair.map(|principal| charge(principal, &algorithm, 1));
         let decided = store.apply(&charges, Clock::System.now()).await;
         assert!(decided.answers.iter().all(|answer| answer.source == Source::Store));
         if decided.answers.iter().all(|answer| answer.verdict.admitted) {
@@ -207,14 +207,20 @@ fn one_of_the_contended() -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota))
 }
 
-fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge {
-        key: key(principal, 0),
-        algorithm,
-        cost,
-        binding: true,
-        consistency: Consistency::default(),
-    }
+/// A binding charge on the counter of a principal's first policy.
+pub(super) fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    charge_of(principal, 0, algorithm, cost)
+}
+
+/// A binding charge on the counter of one of a principal's policies.
+pub(super) fn charge_of(
+    principal: u64,
+    policy: usize,
+    algorithm: &Algorithm,
+    cost: u64,
+) -> Charge<'_> {
+    let consistency = Consistency::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
 }
 
 #[test]
@@ -240,7 +246,7 @@ fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
             let (fresh, algorithm) = (open(&settings).await, one_of_the_contended());
             for principal in 0..PRINCIPALS {
                 let units = admitted.as_flattened().iter().filter(|it| **it == principal).count();
-                let charge = contended(principal, &algorithm, 0);
+                let charge = charge(principal, &algorithm, 0);
                 let decided = fresh.apply(&[charge], Clock::System.now()).await;
                 let left = decided.answers[0].verdict.remaining;
                 let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);

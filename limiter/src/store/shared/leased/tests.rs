@@ -11,22 +11,15 @@ use super::*;
 use crate::algorithm::tests::cases;
 use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, Op, Quota, Retry, SlidingLog, SlidingWindow, State,
-    SubWindows, TokenBucket, Verdict,
+    TokenBucket, Verdict,
 };
-use crate::consistency::Consistency;
-use crate::digest::{Counter, Key, Principal};
+use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::shared::Ahead;
+use crate::store::shared::testing::{START, after, charge, summable};
 use crate::time::{Span, Timestamp};
 
 const LENGTH: LeaseLength = LeaseLength { share_percent: 2, longest: Span::from_secs(10) };
-const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
-
-fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let key =
-        Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
-}
 
 /// 1,000 units in 10 s: leases of 200 ms.
 fn quota() -> Quota {
@@ -90,12 +83,7 @@ impl Central {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=300_u64, 1_000_000..=1_500_000_u64)
         .prop_map(|(limit, us)| Quota::new(limit, Span::from_micros(us)).unwrap());
-    (quotas, 0..4, 1..=300_u64, 1..=60_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
-        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
-        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
-        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
-    })
+    summable(quotas, 1..=300, 1..=60).prop_filter("no lease", Ledger::leases)
 }
 
 /// What the mode promises: the algorithm itself, and for a bucket what it
@@ -213,11 +201,11 @@ fn a_client_at_its_limit_gets_what_the_limit_gives() {
 fn the_first_request_and_one_after_a_pause_take_nothing_ahead() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (algorithm, lease) = (bucket(), Span::from_millis(200));
-    for now in [START, START.plus(Span::from_millis(900)), START.plus(Span::from_millis(1800))] {
+    for now in [START, after(900), after(1800)] {
         store.request(&mut node, &charge(1, &algorithm, 1), now);
     }
     assert_eq!(store.taken, 3);
-    let soon = START.plus(Span::from_millis(1800)).plus(lease);
+    let soon = after(1800).plus(lease);
     store.request(&mut node, &charge(1, &algorithm, 3), soon);
     assert!(store.taken >= 6);
 }
@@ -227,11 +215,11 @@ fn what_was_not_spent_goes_back_when_the_lease_ends() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     for ms in [0, 1] {
-        let now = START.plus(Span::from_millis(ms));
+        let now = after(ms);
         store.request(&mut node, &charge(1, &algorithm, 1), now);
     }
     assert!(store.taken > 100, "two requests in a millisecond look like many");
-    let end = START.plus(Span::from_millis(201));
+    let end = after(201);
     assert_eq!(node.next_return(), Some(end));
     assert_eq!(node.returns(end.minus(Span::from_micros(1))), []);
     store.take_back(node.returns(end), end);
@@ -259,7 +247,7 @@ fn one_call_that_takes_ahead_is_under_way_at_a_time() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     let charge = charge(1, &algorithm, 1);
-    let later = START.plus(Span::from_millis(50));
+    let later = after(50);
     store.request(&mut node, &charge, START);
     let Spending::Ask(first) = node.spend(&charge, later) else { panic!("nothing is leased") };
     assert!(first.extra > 0);
@@ -279,12 +267,12 @@ fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
     let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
     assert_eq!(refused.retry, Retry::After(Span::from_millis(100)));
     let calls = store.calls;
-    let soon = START.plus(Span::from_millis(60));
+    let soon = after(60);
     let held = store.request(&mut node, &charge(1, &algorithm, 3), soon);
     assert_eq!(held.retry, Retry::After(Span::from_millis(40)));
     assert_eq!(store.calls, calls);
     assert!(store.request(&mut node, &charge(1, &algorithm, 1), soon).admitted);
-    let then = START.plus(Span::from_millis(100));
+    let then = after(100);
     assert!(store.request(&mut node, &charge(1, &algorithm, 2), then).admitted);
 }
 
@@ -293,14 +281,14 @@ fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
     store.request(&mut node, &charge(1, &low, 1000), START);
-    let soon = START.plus(Span::from_millis(20));
+    let soon = after(20);
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
     assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Refused(_)));
     assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "it was raised");
 
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     for ms in [0, 1] {
-        let now = START.plus(Span::from_millis(ms));
+        let now = after(ms);
         store.request(&mut node, &charge(2, &high, 1), now);
     }
     assert!(store.taken > 100, "two requests in a millisecond look like many");
@@ -316,7 +304,7 @@ fn what_another_policy_stopped_is_put_back() {
     let algorithm = bucket();
     let one = charge(1, &algorithm, 1);
     store.request(&mut node, &one, START);
-    let now = START.plus(Span::from_millis(50));
+    let now = after(50);
     let leased = store.request(&mut node, &one, now);
     let Spending::Spent(spent) = node.spend(&one, now) else { panic!("units are left") };
     assert_eq!(spent.remaining, leased.remaining - 1);
@@ -353,7 +341,7 @@ fn keys_that_find_no_room_are_exact() {
     let (mut store, mut node) = (Central::default(), Ledger::new(0, LENGTH));
     let algorithm = bucket();
     for request in 0..100 {
-        let now = START.plus(Span::from_millis(request));
+        let now = after(request);
         assert!(store.request(&mut node, &charge(1, &algorithm, 1), now).admitted);
     }
     assert_eq!((store.calls, store.taken), (100, 100));
@@ -363,14 +351,13 @@ fn keys_that_find_no_room_are_exact() {
 fn what_the_store_corrects_is_told_without_asking_it() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
-    let at = |ms| START.plus(Span::from_millis(ms));
     let charge = charge(1, &algorithm, 10);
     for ms in 0..2 {
-        store.request(&mut node, &charge, at(ms));
+        store.request(&mut node, &charge, after(ms));
     }
     let calls = store.calls;
-    let told = store.request(&mut node, &charge, at(2)).remaining;
-    node.corrected(charge.key, Op::Give { cost: 7, taken: at(1) }, at(3));
-    assert_eq!(store.request(&mut node, &charge, at(3)).remaining, told - 10 + 7);
+    let told = store.request(&mut node, &charge, after(2)).remaining;
+    node.corrected(charge.key, Op::Give { cost: 7, taken: after(1) }, after(3));
+    assert_eq!(store.request(&mut node, &charge, after(3)).remaining, told - 10 + 7);
     assert_eq!(store.calls, calls, "all of it is spent from a lease");
 }

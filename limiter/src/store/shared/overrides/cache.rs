@@ -81,41 +81,33 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::digest::{Counter, Principal};
-
-    fn key(bits: u128) -> Key {
-        Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) }
-    }
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
-    }
+    use crate::store::shared::testing::{after, key};
 
     const LIMIT: Option<Override> = Some(Override::Limited { units: 5, window: None });
 
     #[test]
     fn what_is_known_is_fresh_while_there_is_news_and_its_mark_is_the_same() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), LIMIT, Asked { mark: marks.of(&key(7)), at: at(0) });
-        let found = |marks: &Marks, ms| cache.find(&key(7), marks, at(ms));
+        cache.learn(key(7), LIMIT, Asked { mark: marks.of(&key(7)), at: after(0) });
+        let found = |marks: &Marks, ms| cache.find(&key(7), marks, after(ms));
         assert_eq!(found(&marks, 1499), Found::Fresh);
         assert_eq!(found(&marks, 1500), Found::Stale, "no news");
-        marks.hear([(9, 3)], at(1400));
+        marks.hear([(9, 3)], after(1400));
         assert_eq!(found(&marks, 2899), Found::Fresh, "the news are of another part");
-        marks.hear([(7, 3)], at(1400));
+        marks.hear([(7, 3)], after(1400));
         assert_eq!(found(&marks, 1400), Found::Stale, "it was changed");
         assert_eq!(cache.last_known(&key(7)), LIMIT);
-        assert_eq!(cache.find(&key(8), &marks, at(0)), Found::Stale, "never asked for");
+        assert_eq!(cache.find(&key(8), &marks, after(0)), Found::Stale, "never asked for");
     }
 
     #[test]
     fn nothing_is_believed_for_longer_than_a_minute_or_before_it_was_asked_for() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), None, Asked { mark: 0, at: at(0) });
-        marks.hear([], at(59_000));
-        assert_eq!(cache.find(&key(7), &marks, at(59_999)), Found::Fresh);
-        marks.hear([], at(60_000));
-        assert_eq!(cache.find(&key(7), &marks, at(60_000)), Found::Stale);
+        cache.learn(key(7), None, Asked { mark: 0, at: after(0) });
+        marks.hear([], after(59_000));
+        assert_eq!(cache.find(&key(7), &marks, after(59_999)), Found::Fresh);
+        marks.hear([], after(60_000));
+        assert_eq!(cache.find(&key(7), &marks, after(60_000)), Found::Stale);
         assert_eq!(cache.find(&key(7), &marks, Timestamp::default()), Found::Stale);
     }
 
@@ -129,16 +121,16 @@ mod tests {
             // Asked before the change; polls see it from then on.
             prop_assume!(asked_ms < changed_ms);
             let (marks, mut cache) = (Marks::default(), Cache::new(10));
-            cache.learn(key(7), LIMIT, Asked { mark: 0, at: at(asked_ms) });
+            cache.learn(key(7), LIMIT, Asked { mark: 0, at: after(asked_ms) });
             let mut poll_ms = 0;
             for gap_ms in polls {
                 poll_ms += gap_ms;
                 let mark = u64::from(poll_ms >= changed_ms);
-                marks.hear([(7, mark)], at(poll_ms));
+                marks.hear([(7, mark)], after(poll_ms));
                 for later_ms in [0, 700, 1400, 1999] {
                     let now_ms = poll_ms + later_ms;
                     if now_ms >= changed_ms + 1500 {
-                        prop_assert_eq!(cache.find(&key(7), &marks, at(now_ms)), Found::Stale);
+                        prop_assert_eq!(cache.find(&key(7), &marks, after(now_ms)), Found::Stale);
                     }
                 }
             }
@@ -148,7 +140,7 @@ mod tests {
         fn it_never_remembers_more_than_it_may(keys in prop::collection::vec(0..9999_u128, 0..500)) {
             let mut cache = Cache::new(50);
             for bits in keys {
-                cache.learn(key(bits), LIMIT, Asked { mark: 0, at: at(0) });
+                cache.learn(key(bits), LIMIT, Asked { mark: 0, at: after(0) });
                 prop_assert!(cache.len() <= 50);
             }
         }

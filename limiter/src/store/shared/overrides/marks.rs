@@ -91,24 +91,21 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::{Counter, Principal};
+    use crate::store::shared::testing::{after, key};
 
     #[test]
     fn a_part_settles_five_seconds_after_it_was_heard_to_change() {
-        let key =
-            |bits| Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) };
-        let at = |ms: u64| Timestamp::default().plus(Span::from_millis(1_000_000 + ms));
         let (marks, changed, other) = (Marks::default(), key(7), key(8));
-        assert!(marks.has_settled(&changed, at(0)));
-        marks.hear([(7, 3)], at(0));
-        marks.hear([(7, 3)], at(1000));
-        assert!(marks.has_settled(&other, at(0)));
-        assert!(!marks.has_settled(&changed, at(4999)));
-        assert!(marks.has_settled(&changed, at(5000)));
-        marks.hear([(7, 4)], at(9000));
-        assert!(!marks.has_settled(&changed, at(9000)));
+        assert!(marks.has_settled(&changed, after(0)));
+        marks.hear([(7, 3)], after(0));
+        marks.hear([(7, 3)], after(1000));
+        assert!(marks.has_settled(&other, after(0)));
+        assert!(!marks.has_settled(&changed, after(4999)));
+        assert!(marks.has_settled(&changed, after(5000)));
+        marks.hear([(7, 4)], after(9000));
+        assert!(!marks.has_settled(&changed, after(9000)));
         // What is no longer changed at all was changed, too.
-        marks.hear([], at(20_000));
-        assert!(!marks.has_settled(&changed, at(20_000)));
+        marks.hear([], after(20_000));
+        assert!(!marks.has_settled(&changed, after(20_000)));
     }
 }

@@ -12,28 +12,17 @@ use crate::algorithm::{
     Algorithm, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingWindow, State, TokenBucket,
     Verdict,
 };
-use crate::consistency::Consistency;
-use crate::digest::{Counter, Key, Principal};
+use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::testing::{START, after, charge, summable};
 use crate::time::{Span, Timestamp};
 
-const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 const INTERVAL: Span = Span::SECOND;
 /// As many deltas as there are.
 const ALL: usize = usize::MAX;
 
-fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let key =
-        Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
-}
-
 fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::DAY).unwrap()))
-}
-
-fn after(ms: u64) -> Timestamp {
-    START.plus(Span::from_millis(ms))
 }
 
 /// The store.
@@ -81,8 +70,25 @@ impl Central {
     }
 }
 
-/// A request of one charge, and whether the store was asked. What is due is told
-/// at once.
+/// A request of one charge at one of `nodes` nodes, and whether the store was asked.
+fn decide(
+    store: &mut Central,
+    node: &mut Ledger,
+    charge: &Charge<'_>,
+    nodes: u64,
+    now: Timestamp,
+) -> (Verdict, bool) {
+    match node.take(charge, nodes, now) {
+        Taken::Counted(verdict) | Taken::Refused(verdict) => (verdict, false),
+        Taken::Ask => {
+            let (verdict, before) = store.judge(charge, now);
+            node.learn(charge, before.as_ref(), verdict.admitted, now);
+            (verdict, true)
+        }
+    }
+}
+
+/// The same, and the node sends the reports that are due.
 fn request(
     store: &mut Central,
     node: &mut Ledger,
@@ -90,16 +96,9 @@ fn request(
     nodes: u64,
     now: Timestamp,
 ) -> (Verdict, bool) {
-    let judged = match node.take(charge, nodes, now) {
-        Taken::Counted(verdict) | Taken::Refused(verdict) => (verdict, false),
-        Taken::Ask => {
-            let (verdict, before) = store.judge(charge, now);
-            node.learn(charge, before.as_ref(), verdict.admitted, now);
-            (verdict, true)
-        }
-    };
+    let decided = decide(store, node, charge, nodes, now);
     store.hear(node, now);
-    judged
+    decided
 }
 
 /// A node that knows the key of this charge, of which it has counted nothing.
@@ -108,6 +107,14 @@ fn knowing(store: &mut Central, charge: &Charge<'_>) -> Ledger {
     let nothing = Charge { cost: 0, ..*charge };
     assert!(request(store, &mut node, &nothing, 1, START).1, "an unknown key is asked for");
     node
+}
+
+/// A node that has counted this charge, and its report of it a second later.
+fn reported(store: &mut Central, charge: &Charge<'_>) -> (Ledger, Delta) {
+    let mut node = knowing(store, charge);
+    counted(node.take(charge, 1, START));
+    let report = node.due(after(1000), ALL).pop().expect("an interval is over");
+    (node, report)
 }
 
 fn counted(taken: Taken) -> Verdict {
@@ -204,9 +211,7 @@ fn while_the_store_is_away_deltas_are_merged_and_tried_now_and_then() {
 fn what_the_store_has_not_acknowledged_is_asked_for() {
     let (mut store, algorithm) = (Central::default(), fixed(1000));
     let one = charge(1, &algorithm, 1);
-    let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, START));
-    let delta = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, delta) = reported(&mut store, &one);
     node.not_sent(delta, after(1000));
     assert_eq!(node.take(&one, 1, after(1000)), Taken::Ask);
     assert_eq!(node.due(after(1099), ALL), []);

@@ -10,10 +10,6 @@ fn ban() -> Algorithm {
 
 const IMPOSE: Op = Op::Settle { reserved: 0, actual: 1, taken: START };
 
-fn after(ms: u64) -> Timestamp {
-    START.plus(Span::from_millis(ms))
-}
-
 fn imposed(algorithm: &Algorithm, before: Option<&State>, at: Timestamp) -> Option<State> {
     algorithm.apply(before, IMPOSE, at).0
 }

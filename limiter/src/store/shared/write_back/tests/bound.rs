@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::tests::cases;
-use crate::algorithm::{SlidingLog, SubWindows};
 
 /// A hundred nodes, ten requests in two seconds for one client. Each node took a
 /// key that it did not know as fresh, and a debt was cut off at twice the limit.
@@ -132,13 +131,7 @@ fn fates() -> impl Strategy<Value = Fate> {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=400_u64, 1..=20_u64)
         .prop_map(|(limit, secs)| Quota::new(limit, Span::from_secs(secs)).unwrap());
-    (quotas, 0..5, 1..=400_u64, 1..=10_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
-        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
-        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
-        3 => Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
-        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
-    })
+    summable(quotas, 1..=400, 1..=10)
 }
 
 proptest! {
@@ -173,16 +166,8 @@ proptest! {
             let charge = charge(1, &algorithm, cost);
             let ledger = &mut ledgers[index % count];
             for _ in 0..requests {
-                let is_admitted = match ledger.take(&charge, nodes, now) {
-                    Taken::Counted(_) => true,
-                    Taken::Refused(_) => false,
-                    Taken::Ask => {
-                        let (verdict, before) = store.judge(&charge, now);
-                        ledger.learn(&charge, before.as_ref(), verdict.admitted, now);
-                        verdict.admitted
-                    }
-                };
-                admitted += if is_admitted { cost } else { 0 };
+                let (verdict, _) = decide(&mut store, ledger, &charge, nodes, now);
+                admitted += if verdict.admitted { cost } else { 0 };
                 let (kept, most) = (store.units + never, algorithm.capacity());
                 let parts = if count == 1 { 1 } else { 2 };
                 prop_assert!(parts * (admitted - kept) <= most, "{admitted}, {kept} counted");

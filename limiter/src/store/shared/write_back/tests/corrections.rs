@@ -20,7 +20,9 @@ proptest! {
         let (mut now, mut sum, mut under_way, mut taken) = (START, 0, Vec::new(), Vec::new());
         for (gap_ms, reserved, actual, fate, is_quick) in steps {
             now = now.plus(Span::from_millis(gap_ms));
-            request_of(&mut store, &mut node, &charge(1, &algorithm, reserved), now);
+            let one = charge(1, &algorithm, reserved);
+            let (verdict, _) = decide(&mut store, &mut node, &one, 4, now);
+            prop_assert!(verdict.admitted, "the key is far from its limit");
             sum += reserved;
             taken.push((reserved, now));
             // The store has counted what is sent before it hears of what comes later.
@@ -54,18 +56,6 @@ proptest! {
         }
         let state = store.states.values().next();
         prop_assert_eq!(algorithm.apply(state, Op::Peek, now).1.remaining, 1_000_000 - sum);
-    }
-}
-
-/// A request that is admitted, here or by the store.
-fn request_of(store: &mut Central, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) {
-    match node.take(charge, 4, now) {
-        Taken::Counted(_) => {}
-        Taken::Refused(_) => panic!("it is far from the limit"),
-        Taken::Ask => {
-            let (verdict, before) = store.judge(charge, now);
-            node.learn(charge, before.as_ref(), verdict.admitted, now);
-        }
     }
 }
 

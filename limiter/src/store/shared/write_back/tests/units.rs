@@ -23,15 +23,8 @@ proptest! {
         for (gap_ms, client, cost, fate, most) in steps {
             now = now.plus(Span::from_millis(gap_ms));
             let charge = charge(client, &algorithm, cost);
-            match node.take(&charge, 1, now) {
-                Taken::Counted(_) => admitted += cost,
-                Taken::Refused(_) => {}
-                Taken::Ask => {
-                    let (verdict, before) = store.judge(&charge, now);
-                    node.learn(&charge, before.as_ref(), verdict.admitted, now);
-                    admitted += if verdict.admitted { cost } else { 0 };
-                }
-            }
+            let (verdict, _) = decide(&mut store, &mut node, &charge, 1, now);
+            admitted += if verdict.admitted { cost } else { 0 };
             waiting.extend(node.due(now, most));
             // Answers come in any order.
             let index = usize::try_from(client).unwrap() % waiting.len().max(1);
@@ -86,9 +79,7 @@ fn is_even(number: u64) -> bool {
 fn a_delta_that_may_have_arrived_is_not_sent_again() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
-    let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, START));
-    let mut delta = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, mut delta) = reported(&mut store, &three);
     node.lost(&mut delta, after(1000));
     assert_eq!(node.lost_units(), 3);
     assert_eq!(node.close(after(5000)), []);
@@ -103,9 +94,7 @@ fn a_late_answer_settles_what_was_in_doubt() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let (three, most) = (charge(1, &algorithm, 3), charge(1, &algorithm, 24));
     for has_arrived in [true, false] {
-        let mut node = knowing(&mut store, &three);
-        counted(node.take(&three, 1, START));
-        let mut delta = node.due(after(1000), ALL).pop().expect("it is due");
+        let (mut node, mut delta) = reported(&mut store, &three);
         node.lost(&mut delta, after(1000));
         assert_eq!(node.take(&most, 2, after(1000)), Taken::Ask, "nothing is acknowledged");
         if has_arrived {
@@ -127,9 +116,7 @@ fn a_late_answer_settles_what_was_in_doubt() {
 fn a_node_that_stops_tells_what_came_while_something_was_under_way() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
-    let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, START));
-    let first = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, first) = reported(&mut store, &three);
     counted(node.take(&three, 1, after(1000)));
     node.correct(&three, Op::Settle { reserved: 3, actual: 9, taken: START }, 1, after(1000));
     let rest: Vec<_> = node.close(after(1000)).into_iter().map(|delta| delta.units).collect();
