@@ -19,7 +19,7 @@ use tollgate_limiter::algorithm::{
 };
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Counter, Key, Principal, Secret, SharedSecret};
-use tollgate_limiter::store::redis::{RedisSettings, Shared};
+use tollgate_limiter::store::redis::{NodeState, RedisSettings};
 use tollgate_limiter::store::{
     Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store,
 };
@@ -71,7 +71,7 @@ pub(super) async fn open(settings: &RedisSettings) -> Store {
 /// So many workers of one node.
 pub(super) async fn open_workers<const COUNT: usize>(settings: &RedisSettings) -> [Store; COUNT] {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Arc::new(Shared::new(settings.clone(), memory(), secret));
+    let shared = Arc::new(NodeState::new(settings.clone(), memory(), secret));
     let workers = [(); COUNT].map(|()| SharedStore::Redis(Arc::clone(&shared)).open(Clock::System));
     for worker in &workers {
         worker.ready().await;

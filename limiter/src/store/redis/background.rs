@@ -12,15 +12,15 @@ use super::batch::Repeat;
 use super::codec::{Encoder, decode};
 use super::deadline::Reply;
 use super::invalidation::exchange;
-use super::question::OwnedCharge;
+use super::pending::OwnedCharge;
 use super::server::Call;
 use super::server::Destination;
-use super::store::{RedisStore, Shared};
+use super::store::{NodeState, RedisStore};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::breaker::Position;
-use crate::store::shared::fallback::{Debt, Standing};
+use crate::store::shared::fallback::{Debt, ServerStatus};
 use crate::store::shared::in_flight::Renewal;
 use crate::store::shared::leased::Return;
 use crate::store::shared::local_plan::{Due, ReportOutcome};
@@ -43,7 +43,7 @@ impl RedisStore {
             return;
         }
         let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
-        let Some(op) = self.shared.local.correct(charge, op, nodes, store_now) else { return };
+        let Some(op) = self.node.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
@@ -55,7 +55,7 @@ impl RedisStore {
                 self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
-                self.shared.fallback.settle(charge, units, self.nodes.get(), store_now);
+                self.node.fallback.settle(charge, units, self.nodes.get(), store_now);
             }
             (None, _) => {}
         }
@@ -72,11 +72,11 @@ impl RedisStore {
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
-        let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
+        let (node, charge) = (Arc::clone(&self.node), OwnedCharge::of(charge));
         let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
         self.background.begin(async move {
             if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
-                shared.fallback.settle(&charge.charge(), units, nodes, store_now);
+                node.fallback.settle(&charge.charge(), units, nodes, store_now);
             }
         });
     }
@@ -100,7 +100,7 @@ impl RedisStore {
         let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
         let flights: SmallVec<[(Key, Algorithm); 1]> =
             asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
-        let (shared, held) = (Arc::clone(&self.shared), Rc::clone(&self.in_flight));
+        let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
         self.background.begin(async move {
             // What fails stays charged: the safe side, and never for long. But units
             // in flight would stay as long as this node takes others, so the store
@@ -110,7 +110,7 @@ impl RedisStore {
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
             // Not earlier: a node that reads the marks could read the old state again.
-            given.iter().for_each(|key| shared.invalidations.announce(key));
+            given.iter().for_each(|key| node.invalidations.announce(key));
         });
     }
 
@@ -133,14 +133,14 @@ impl RedisStore {
                 let answer = call.await;
                 let mut held = store.in_flight.borrow_mut();
                 match answer.map(|answer| decode(&asked, &answer)) {
-                    Ok(Ok(it)) => held.hear(key, it.findings[0].verdict.remaining, now),
+                    Ok(Ok(it)) => held.hear(key, it.replies[0].verdict.remaining, now),
                     Ok(Err(_)) => {}
                     Err(_) => held.doubt(key, &algorithm),
                 }
             });
         }
         let store_now = self.store_time(now);
-        self.report_due(encoder, self.shared.local.due(store_now), store_now);
+        self.report_due(encoder, self.node.local.due(store_now), store_now);
         self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
     }
 
@@ -152,21 +152,21 @@ impl RedisStore {
         now: Timestamp,
     ) -> Vec<impl Future<Output = ()> + 'static> {
         let store_now = self.store_time(now);
-        let standing = |key: &Key| {
+        let status = |key: &Key| {
             let destination = self.servers.destination(&encoder.layout().key(key.principal));
             match self.servers.position(destination) {
-                Some(Position::Closed) => Standing::Up,
-                Some(Position::HalfOpen) => Standing::Untried,
-                Some(Position::Open) | None => Standing::Away,
+                Some(Position::Closed) => ServerStatus::Up,
+                Some(Position::HalfOpen) => ServerStatus::Probing,
+                Some(Position::Open) | None => ServerStatus::Down,
             }
         };
-        let debts = self.shared.fallback.owed(MAX_DEBTS, store_now, standing);
+        let debts = self.node.fallback.owed(MAX_DEBTS, store_now, status);
         let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
             let store = Rc::clone(self);
             async move {
-                let reply = call.final_reply(|| store.shared.fallback.overdue(&mut debt)).await;
+                let reply = call.final_reply(|| store.node.fallback.overdue(&mut debt)).await;
                 store.debt_reported(debt, ask, reply);
             }
         };
@@ -178,7 +178,7 @@ impl RedisStore {
     fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply) {
         let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
         let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
-        let fallback = &self.shared.fallback;
+        let fallback = &self.node.fallback;
         match answered {
             Ok(answered) => {
                 let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
@@ -223,7 +223,7 @@ impl RedisStore {
         delta: Delta,
         store_now: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
-        let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
+        let (servers, node) = (Rc::clone(&self.servers), Arc::clone(&self.node));
         let encoder = Rc::clone(encoder);
         async move {
             let ask = match (delta.units, delta.is_settlement) {
@@ -241,10 +241,10 @@ impl RedisStore {
             let encoded = encoder.encode(&asked, store_now);
             let mut call = servers.call(destination, encoded, Repeat::Never);
             let answer = (&mut call).await;
-            let Some(delta) = shared.settle_delta(delta, answer, &asked, store_now) else { return };
+            let Some(delta) = node.settle_delta(delta, answer, &asked, store_now) else { return };
             let Some(late) = call.give_up() else { return };
             if let Some(answer) = late.await {
-                drop(shared.settle_delta(delta, answer, &asked, store_now));
+                drop(node.settle_delta(delta, answer, &asked, store_now));
             }
         }
     }
@@ -259,8 +259,8 @@ impl RedisStore {
         }
         // Each of them waits for its answer no longer than the timeout; in a
         // cluster it may be sent on once.
-        self.background.end(self.shared.settings.timeout * 2).await;
-        let Shared { invalidations, settings, .. } = &*self.shared;
+        self.background.end(self.node.settings.timeout * 2).await;
+        let NodeState { invalidations, settings, .. } = &*self.node;
         if invalidations.are_due() {
             // Where the store does not hear it, states are not believed for long.
             drop(exchange(invalidations, &self.servers, &settings.prefix, &self.clock).await);
@@ -269,14 +269,14 @@ impl RedisStore {
 
     async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let store_now = self.store_time(now);
-        let Due { returns, deltas } = self.shared.local.close(store_now);
+        let Due { returns, deltas } = self.node.local.close(store_now);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)
         };
         for some in returns.chunks(MAX_LAST) {
             join_all(some.iter().map(give)).await;
-            some.iter().for_each(|back| self.shared.invalidations.announce(&back.key));
+            some.iter().for_each(|back| self.node.invalidations.announce(&back.key));
         }
         let held = self.in_flight.borrow_mut().release();
         let release = |it: &Renewal| {
@@ -285,7 +285,7 @@ impl RedisStore {
         };
         join_all(held.iter().map(release)).await;
         // An answer that is late is not waited for.
-        let patience = self.shared.settings.timeout * 2;
+        let patience = self.node.settings.timeout * 2;
         loop {
             let debts = self.report_debts(encoder, now);
             if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
@@ -300,7 +300,7 @@ impl RedisStore {
     }
 }
 
-impl Shared {
+impl NodeState {
     /// Tells the ledger what became of a delta. One that is in doubt is returned: a
     /// late answer may still tell it.
     fn settle_delta(

@@ -5,7 +5,7 @@
 //! [`Algorithm`](crate::algorithm::Algorithm) itself
 //! computes every number a client is told. So Redis and memory cannot disagree
 //! on numbers. Should they ever disagree on yes or no, the answer is refused as
-//! [`Garbage`].
+//! [`InvalidReply`].
 //!
 //! Whatever bytes an answer has, reading it neither panics nor invents a time.
 
@@ -16,8 +16,8 @@ mod fields;
 pub(super) mod tests;
 mod wire;
 
-pub use answer::{Answered, Finding, decode};
+pub use answer::{Answered, CounterReply, decode};
 pub use body::Encoder;
-pub use wire::Garbage;
+pub use wire::InvalidReply;
 
 pub use crate::store::shared::{Ahead, Ask, Asked};

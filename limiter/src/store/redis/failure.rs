@@ -3,7 +3,7 @@
 use redis::{RedisError, ServerErrorKind};
 use thiserror::Error;
 
-use super::codec::Garbage;
+use super::codec::InvalidReply;
 use super::settings::Address;
 
 /// Why a call has no answer.
@@ -30,7 +30,7 @@ pub enum StoreError {
     Refused(Refusal, String),
     /// The answer makes no sense. It may have been counted.
     #[error("the server's answer makes no sense: {0}")]
-    Garbage(&'static str),
+    InvalidReply(&'static str),
 }
 
 /// Why a server says no.
@@ -70,7 +70,7 @@ impl StoreError {
         match self {
             Self::Refused(Refusal::Other, _) => true,
             Self::Away | Self::Overloaded | Self::NotSent | Self::Refused(..) => false,
-            Self::Timeout | Self::Lost(_) | Self::Garbage(_) => true,
+            Self::Timeout | Self::Lost(_) | Self::InvalidReply(_) => true,
         }
     }
 
@@ -81,9 +81,9 @@ impl StoreError {
 }
 
 /// An answer that cannot be read may have been counted all the same.
-impl From<Garbage> for StoreError {
-    fn from(_: Garbage) -> Self {
-        Self::Garbage("it is none of the script's")
+impl From<InvalidReply> for StoreError {
+    fn from(_: InvalidReply) -> Self {
+        Self::InvalidReply("it is none of the script's")
     }
 }
 
@@ -101,7 +101,7 @@ impl From<RedisError> for StoreError {
                 Self::Refused(Refusal::Unauthorised, error.to_string())
             }
             redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
-                Self::Garbage("it does not follow the protocol")
+                Self::InvalidReply("it does not follow the protocol")
             }
             _ => Self::Lost(error.to_string()),
         }

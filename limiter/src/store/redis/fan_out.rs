@@ -8,7 +8,7 @@
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked, Finding};
+use super::codec::{Answered, Ask, Asked, CounterReply};
 use super::{Destination, StoreError};
 use crate::algorithm::Op;
 use crate::store::shared::fallback::Unjudged;
@@ -42,7 +42,7 @@ impl<'a> Wanted<'a> {
     fn planned((charge, planned): (&Charge<'a>, &Planned)) -> Option<Self> {
         match *planned {
             Planned::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Planned::Spent(..) | Planned::Counted(..) | Planned::Known(_) => None,
+            Planned::Spent(..) | Planned::Counted(..) | Planned::Cached(_) => None,
         }
     }
 
@@ -93,8 +93,8 @@ impl<'a> Part<'a> {
     /// What gives back all that an answer says was taken.
     pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
         let taken = answered.at;
-        let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
-        let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
+        let given = self.asked.iter().zip(&answered.replies).filter(|(_, it)| it.verdict.admitted);
+        let give = |(asked, found): (&Asked<'a>, &CounterReply)| match asked.ask {
             Ask::Take(cost) | Ask::Lease { cost, .. } if cost + found.extra > 0 => {
                 let op = Op::Cancel { cost: cost + found.extra, taken };
                 Asked::correction(asked.key, asked.algorithm, op)
@@ -116,8 +116,8 @@ pub(super) fn combine(
     let mut answers: SmallVec<[Option<Answer>; 4]> = SmallVec::from_elem(None, charges);
     for (part, outcome) in parts.iter().zip(outcomes) {
         if let Ok(answered) = outcome {
-            for (&index, finding) in part.indices.iter().zip(&answered.findings) {
-                answers[index] = Some(Answer::of_store(finding.verdict));
+            for (&index, reply) in part.indices.iter().zip(&answered.replies) {
+                answers[index] = Some(Answer::of_store(reply.verdict));
             }
         }
     }

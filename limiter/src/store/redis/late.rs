@@ -18,10 +18,10 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
+use super::codec::{Answered, Ask, Asked, CounterReply, Encoder, decode};
 use super::deadline::LateReply;
 use super::fan_out::{self, Part, Wanted};
-use super::question::OwnedCharge;
+use super::pending::OwnedCharge;
 use super::{Destination, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::store::shared::fallback;
@@ -105,7 +105,7 @@ impl RedisStore {
         part: &Part<'_>,
         answered: Result<Answered, StoreError>,
     ) {
-        let (now, nodes, fallback) = (self.clock.now(), self.nodes.get(), &self.shared.fallback);
+        let (now, nodes, fallback) = (self.clock.now(), self.nodes.get(), &self.node.fallback);
         let store_now = self.store_time(now);
         let answered = match answered {
             Ok(answered) => answered,
@@ -124,7 +124,7 @@ impl RedisStore {
         self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
         for (index, charge) in overdue.counted_locally() {
             // A charge that does not bind may be refused in a request that is not.
-            match !answered.refused && answered.findings[index].verdict.admitted {
+            match !answered.refused && answered.replies[index].verdict.admitted {
                 true => fallback.counted_by_store(&charge, overdue.judged, nodes, store_now),
                 false => self.charge_in_store(encoder, &charge, charge.cost, now),
             }
@@ -135,8 +135,8 @@ impl RedisStore {
 
 /// What gives back that was leased beside the costs: no ledger knows of it.
 fn unspent<'a>(part: &Part<'a>, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
-    let leased = part.asked.iter().zip(&answered.findings).filter(|(_, it)| it.extra > 0);
-    let give = |(asked, found): (&Asked<'a>, &Finding)| {
+    let leased = part.asked.iter().zip(&answered.replies).filter(|(_, it)| it.extra > 0);
+    let give = |(asked, found): (&Asked<'a>, &CounterReply)| {
         let op = Op::Give { cost: found.extra, taken: answered.at };
         Asked::correction(asked.key, asked.algorithm, op)
     };

@@ -9,9 +9,9 @@
 //! calls fail at once.
 //!
 //! A batch that is not answered in time is no longer waited for, but its answers
-//! are read when they come (`carrier`).
+//! are read when they come (`delivery`).
 
-mod carrier;
+mod delivery;
 mod exchange;
 mod reconnect;
 
@@ -22,8 +22,8 @@ use std::time::Instant;
 use super::batch::{Call, Queue, Repeat};
 use super::connect::Target;
 use super::deadline::{Deadlines, PendingReply, ReplySender};
+use super::event::OnceEvent;
 use super::failure::{Refusal, StoreError};
-use super::latch::Latch;
 use super::outage_log::OutageLog;
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
@@ -70,7 +70,7 @@ struct Shared {
     /// Wakes those that wait for a connection when there is one, or none will come soon.
     changed: Notify,
     /// Whether it was ever connected, or known to be away.
-    settled: Latch,
+    settled: OnceEvent,
 }
 
 #[derive(Debug)]
@@ -100,7 +100,7 @@ struct Connection {
 impl State {
     /// The next batch, and on what it goes. On a connection that has closed
     /// nothing goes: its calls wait for the next one, as the keeper makes it.
-    fn departs(&mut self) -> Option<(Connection, Vec<Call>)> {
+    fn next_batch(&mut self) -> Option<(Connection, Vec<Call>)> {
         let open = self.connection.as_ref().filter(|it| !it.wire.is_closed());
         let Some(connection) = open.cloned() else {
             self.queue.release_sender();
@@ -138,7 +138,7 @@ impl Link {
             state: RefCell::new(state),
             lost: Notify::new(),
             changed: Notify::new(),
-            settled: Latch::default(),
+            settled: OnceEvent::default(),
         });
         let reconnect_task = spawn_local(Rc::clone(&shared).stay_connected());
         Self { shared, reconnect_task }
@@ -297,7 +297,7 @@ impl Shared {
         if state.connection.is_some() && state.queue.needs_sender() {
             // It runs after all that the worker has at hand now, and takes with
             // it what they ask.
-            spawn_local(Rc::clone(self).carry());
+            spawn_local(Rc::clone(self).deliver());
         }
     }
 
@@ -355,7 +355,7 @@ impl Shared {
 /// Whether a connection is of no more use.
 fn is_fatal(error: &StoreError) -> bool {
     match error {
-        StoreError::Lost(_) | StoreError::Garbage(_) => true,
+        StoreError::Lost(_) | StoreError::InvalidReply(_) => true,
         // It has become a replica: the sentinels, or a name, lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
         StoreError::Away | StoreError::Overloaded | StoreError::NotSent | StoreError::Timeout => {

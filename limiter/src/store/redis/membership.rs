@@ -125,13 +125,13 @@ impl Membership {
                 .as_deref()
                 .and_then(bytes)
                 .map(Secret::from_bytes)
-                .ok_or(StoreError::Garbage("the secret is not 32 hexadecimal digits"))?;
+                .ok_or(StoreError::InvalidReply("the secret is not 32 hexadecimal digits"))?;
         }
         let buckets = self.agree("buckets", &self.buckets.to_string()).await?;
         let buckets = buckets
             .and_then(|buckets| buckets.parse().ok())
             .filter(|buckets: &u64| buckets.is_power_of_two())
-            .ok_or(StoreError::Garbage("the number of buckets is no power of two"))?;
+            .ok_or(StoreError::InvalidReply("the number of buckets is no power of two"))?;
         if buckets != self.buckets {
             let (key, ours) = (self.key("buckets"), self.buckets);
             info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
@@ -208,7 +208,9 @@ impl Membership {
                     Ok(u32::try_from(alive).unwrap_or(1).max(most.unwrap_or(1)))
                 }
                 (_, Ok(most)) => Ok(most),
-                (Ok(_), Err(_)) => Err(StoreError::Garbage("the number of nodes is no number")),
+                (Ok(_), Err(_)) => {
+                    Err(StoreError::InvalidReply("the number of nodes is no number"))
+                }
                 (Err(error), Err(_)) => Err(error),
             };
         }

@@ -27,7 +27,7 @@ use super::settings::{ReadFrom, RedisSettings};
 use super::store::RedisStore;
 use crate::digest::{Key, Secret};
 use crate::store::shared::overrides::{
-    Marks, Override, PARTS, Said, Unreadable, decode, encode, part,
+    Marks, Override, PARTS, Stored, Unreadable, decode, encode, part,
 };
 use crate::time::Clock;
 
@@ -70,10 +70,10 @@ impl RedisStore {
     pub fn overrides(&self) -> Overrides {
         Overrides {
             servers: Rc::clone(&self.servers),
-            cluster_state: self.shared.cluster_state.clone(),
-            prefix: self.shared.settings.prefix.as_str().into(),
-            timeout: self.shared.settings.timeout,
-            read_from: self.shared.settings.read_from,
+            cluster_state: self.node.cluster_state.clone(),
+            prefix: self.node.settings.prefix.as_str().into(),
+            timeout: self.node.settings.timeout,
+            read_from: self.node.settings.read_from,
         }
     }
 }
@@ -118,7 +118,7 @@ impl Overrides {
 
     /// What is kept of these keys, in their order: one call for each place. Of
     /// keys whose parts have `settled` a replica may tell, where it may at all.
-    pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
+    pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Stored> {
         let mut said = vec![None; keys.len()];
         let mut asked: Vec<(Destination, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -212,13 +212,13 @@ impl Overrides {
         let answers =
             self.servers.look_up(self.servers.destination(key.as_bytes()), &commands).await?;
         let pairs: Vec<(usize, u64)> = redis::from_redis_value(first(answers)?)
-            .map_err(|_| StoreError::Garbage("the marks of overrides are no numbers"))?;
+            .map_err(|_| StoreError::InvalidReply("the marks of overrides are no numbers"))?;
         Ok(pairs.into_iter().filter(|(part, _)| *part < PARTS).collect())
     }
 }
 
 fn first(answers: Vec<Value>) -> Result<Value, StoreError> {
-    let missing = StoreError::Garbage("fewer answers than commands");
+    let missing = StoreError::InvalidReply("fewer answers than commands");
     Ok(answers.into_iter().next().ok_or(missing)?.extract_error()?)
 }
 

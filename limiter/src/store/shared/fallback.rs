@@ -19,7 +19,7 @@
 //! All times are those of the store's clock, as far as this node knows it.
 
 mod debts;
-mod known;
+mod filter;
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use self::debts::Debts;
-pub(in crate::store) use self::debts::{Debt, Standing};
-use self::known::Known;
+pub(in crate::store) use self::debts::{Debt, ServerStatus};
+use self::filter::PrincipalFilter;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::consistency::{Consistency, OnFailure};
@@ -45,7 +45,7 @@ pub(in crate::store) struct Fallback {
     /// What this node has admitted of its shares. Beside it, under keys of their
     /// own, what the store has said last of counters that were used up.
     memory: Arc<MemoryStore>,
-    known: Known,
+    filter: PrincipalFilter,
     debts: Mutex<Debts>,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::store) struct Unjudged<'a> {
 
 impl Fallback {
     pub(in crate::store) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self { memory, known: Known::default(), debts: Mutex::default() }
+        Self { memory, filter: PrincipalFilter::default(), debts: Mutex::default() }
     }
 
     /// Judges charges of which the store has told nothing, on one of `nodes`.
@@ -119,7 +119,7 @@ impl Fallback {
             asked.push(Charge { algorithm, ..*charge });
             is_known.push(self.knows(charge.key, charge.algorithm, now));
             if is_known.last() == Some(&true) {
-                self.known.remember(&charge.key, charge.algorithm, now);
+                self.filter.insert(&charge.key, charge.algorithm, now);
                 asked.push(Charge { key: last_known(charge.key), ..*charge });
             }
         }
@@ -206,7 +206,7 @@ impl Fallback {
     /// Does the same to what is known of a counter alone.
     fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
         if self.knows(key, algorithm, now) {
-            self.known.remember(&key, algorithm, now);
+            self.filter.insert(&key, algorithm, now);
             let (key, consistency) = (last_known(key), Consistency::default());
             let known = Charge { key, algorithm, cost: 0, binding: false, consistency };
             self.memory.correct(&known, op, now);
@@ -231,7 +231,7 @@ impl Fallback {
         let is_used_up = !algorithm.apply(state, Op::Take(cost.max(1)), now).1.admitted;
         match state {
             Some(state) if is_used_up || self.knows(key, algorithm, now) => {
-                self.known.remember(&key, algorithm, now);
+                self.filter.insert(&key, algorithm, now);
                 self.memory.put(last_known(key), algorithm, state.clone(), now);
             }
             Some(_) => {}
@@ -266,7 +266,7 @@ impl Fallback {
     /// Whether it may be known what the store has said last of any counter of this
     /// principal. It takes no lock.
     pub(in crate::store) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
-        self.known.may_be(key, now)
+        self.filter.may_contain(key, now)
     }
 
     /// Whether it is known what the store has said last of a counter.
@@ -274,16 +274,16 @@ impl Fallback {
         self.may_know(&key, now) && self.memory.holds(last_known(key), algorithm, now)
     }
 
-    /// Up to `most` debts of which the store can be told, as `standing` says of
+    /// Up to `most` debts of which the store can be told, as `status` says of
     /// their keys. Of each it must be said what became of it: [`Self::settled`] or
     /// [`Self::not_counted`].
     pub(in crate::store) fn owed(
         &self,
         most: usize,
         now: Timestamp,
-        standing: impl Fn(&Key) -> Standing,
+        status: impl Fn(&Key) -> ServerStatus,
     ) -> Vec<Debt> {
-        self.debts.lock().take(most, now, standing)
+        self.debts.lock().take(most, now, status)
     }
 
     /// The store has not answered a debt in time. It may do so later.

@@ -40,7 +40,7 @@ pub(in crate::store) enum Planned {
     /// It was counted here, at this time, and the store is told later.
     Counted(Verdict, Timestamp),
     /// It is known without asking, and nothing is counted.
-    Known(Verdict),
+    Cached(Verdict),
 }
 
 /// How each charge of a request is decided, in their order.
@@ -163,12 +163,12 @@ impl LocalLedgers {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
                 let known = self.part(charge.key).books.lock().bans.judge(charge, now);
-                known.map_or(take, Planned::Known)
+                known.map_or(take, Planned::Cached)
             }
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
                 match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
                     Spending::Spent(verdict) => Planned::Spent(verdict, now),
-                    Spending::Refused(verdict) => Planned::Known(verdict),
+                    Spending::Refused(verdict) => Planned::Cached(verdict),
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
@@ -176,7 +176,7 @@ impl LocalLedgers {
                 let part = self.part(charge.key);
                 match part.with(|books| books.accounts.take(charge, nodes, now)) {
                     Taken::Counted(verdict) => Planned::Counted(verdict, now),
-                    Taken::Refused(verdict) => Planned::Known(verdict),
+                    Taken::Refused(verdict) => Planned::Cached(verdict),
                     Taken::Ask => take,
                 }
             }
@@ -194,7 +194,7 @@ impl LocalLedgers {
     ) -> (Option<Answer>, Option<Op>) {
         let (verdict, op) = match planned {
             Planned::Ask(_) => return (None, None),
-            Planned::Known(verdict) => (verdict, None),
+            Planned::Cached(verdict) => (verdict, None),
             Planned::Spent(spent, at) => {
                 let part = self.part(charge.key);
                 let back = part.with(|books| books.leases.put_back(charge, at, now));
@@ -369,7 +369,7 @@ impl Planned {
     pub(in crate::store) const fn refuses(self) -> bool {
         match self {
             Self::Ask(_) => false,
-            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Cached(verdict) => {
                 !verdict.admitted
             }
         }
@@ -379,7 +379,7 @@ impl Planned {
     pub(in crate::store) fn answer(self) -> Option<Answer> {
         match self {
             Self::Ask(_) => None,
-            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Cached(verdict) => {
                 Some(Answer::of_store(verdict))
             }
         }

@@ -41,7 +41,7 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
 
 /// Why an answer of the script cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Garbage {
+pub enum InvalidReply {
     /// It ends before all was said.
     #[error("the answer of the script ends too early")]
     Short,
@@ -71,20 +71,20 @@ pub(super) fn put<const WIDTH: usize>(number: u64, to: &mut Vec<u8>) {
 pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
 impl<'b> Reader<'b> {
-    pub(super) fn bytes(&mut self, count: u64) -> Result<&'b [u8], Garbage> {
-        let count = usize::try_from(count).map_err(|_| Garbage::Short)?;
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Garbage::Short)?;
+    pub(super) fn bytes(&mut self, count: u64) -> Result<&'b [u8], InvalidReply> {
+        let count = usize::try_from(count).map_err(|_| InvalidReply::Short)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(InvalidReply::Short)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Garbage> {
+    pub(super) fn byte(&mut self) -> Result<u8, InvalidReply> {
         Ok(self.bytes(1)?[0])
     }
 
     /// A number of so many bytes, the lowest first.
-    pub(super) fn fixed<const WIDTH: usize>(&mut self) -> Result<u64, Garbage> {
-        let (digits, rest) = self.0.split_first_chunk::<WIDTH>().ok_or(Garbage::Short)?;
+    pub(super) fn fixed<const WIDTH: usize>(&mut self) -> Result<u64, InvalidReply> {
+        let (digits, rest) = self.0.split_first_chunk::<WIDTH>().ok_or(InvalidReply::Short)?;
         self.0 = rest;
         let mut bytes = [0; 8];
         bytes[..WIDTH].copy_from_slice(digits);
@@ -92,23 +92,23 @@ impl<'b> Reader<'b> {
     }
 
     /// A time of seven bytes.
-    pub(super) fn time_us(&mut self) -> Result<u64, Garbage> {
+    pub(super) fn time_us(&mut self) -> Result<u64, InvalidReply> {
         match self.fixed::<7>()? {
             time_us @ 1..END_US => Ok(time_us),
-            time_us => Err(Garbage::Time(time_us)),
+            time_us => Err(InvalidReply::Time(time_us)),
         }
     }
 
     /// A number of variable width (LEB128: seven bits a byte, the lowest first).
-    pub(super) fn number(&mut self) -> Result<u64, Garbage> {
+    pub(super) fn number(&mut self) -> Result<u64, InvalidReply> {
         let (mut number, mut place) = (0_u64, 0);
         loop {
             let byte = self.byte()?;
             let digit = u64::from(byte & 0x7f);
-            number |= digit.checked_shl(place).ok_or(Garbage::Number)?;
+            number |= digit.checked_shl(place).ok_or(InvalidReply::Number)?;
             place += 7;
             if number >= 1 << 53 || place > 56 {
-                return Err(Garbage::Number);
+                return Err(InvalidReply::Number);
             }
             if byte & 0x80 == 0 {
                 return Ok(number);
@@ -117,7 +117,7 @@ impl<'b> Reader<'b> {
     }
 
     /// The bytes after their length.
-    pub(super) fn block(&mut self) -> Result<Self, Garbage> {
+    pub(super) fn block(&mut self) -> Result<Self, InvalidReply> {
         let length = self.number()?;
         self.bytes(length).map(Reader)
     }

@@ -108,7 +108,7 @@ async fn send(
                 if group.iter().any(|call| call.asking) {
                     answers.next();
                 }
-                let missing = StoreError::Garbage("fewer answers than commands");
+                let missing = StoreError::InvalidReply("fewer answers than commands");
                 answers.next().ok_or(missing).and_then(|answer| strings(answer, group.len()))
             }
             Err(error) => Err(error.clone()),
@@ -166,15 +166,15 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
         Value::Array(items) => items,
         other => {
             other.extract_error()?;
-            return Err(StoreError::Garbage("it is no list"));
+            return Err(StoreError::InvalidReply("it is no list"));
         }
     };
     if items.len() != count {
-        return Err(StoreError::Garbage("the list is not as long as the batch"));
+        return Err(StoreError::InvalidReply("the list is not as long as the batch"));
     }
     let string = |item: Value| match item.extract_error()? {
         Value::BulkString(bytes) => Ok(Bytes::from(bytes)),
-        _ => Err(StoreError::Garbage("the list does not hold strings")),
+        _ => Err(StoreError::InvalidReply("the list does not hold strings")),
     };
     Ok(items.into_iter().map(string).collect())
 }

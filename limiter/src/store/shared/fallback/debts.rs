@@ -29,12 +29,12 @@ const PARTS_OF_A_LOG: u32 = 60;
 
 /// Whether a counter's server can be told of a debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Standing {
+pub(in crate::store) enum ServerStatus {
     /// It is away.
-    Away,
+    Down,
     /// It is back, and has not answered a decision yet: it is told of one debt, and of
     /// the others when that is answered.
-    Untried,
+    Probing,
     /// It answers.
     Up,
 }
@@ -103,7 +103,7 @@ impl Debts {
         &mut self,
         most: usize,
         now: Timestamp,
-        standing: impl Fn(&Key) -> Standing,
+        status: impl Fn(&Key) -> ServerStatus,
     ) -> Vec<Debt> {
         let mut debts = Vec::new();
         for _ in 0..self.turns.len().min(MAX_LOOKED_AT.max(most)) {
@@ -111,10 +111,10 @@ impl Debts {
                 break;
             }
             let Some(key) = self.turns.pop_front() else { break };
-            let can_be_told = match standing(&key) {
-                Standing::Away => false,
-                Standing::Untried => self.told == self.late,
-                Standing::Up => true,
+            let can_be_told = match status(&key) {
+                ServerStatus::Down => false,
+                ServerStatus::Probing => self.told == self.late,
+                ServerStatus::Up => true,
             };
             if !can_be_told {
                 self.turns.push_back(key);

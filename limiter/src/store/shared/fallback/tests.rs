@@ -50,7 +50,7 @@ impl Fallback {
 
     /// All debts of keys whose servers are up, as the store is told of them.
     fn all_owed(&self, now: Timestamp) -> Vec<Debt> {
-        self.owed(usize::MAX, now, |_| Standing::Up)
+        self.owed(usize::MAX, now, |_| ServerStatus::Up)
     }
 
     /// The same in units, all of which the store counts.
@@ -170,13 +170,13 @@ fn a_server_that_is_back_is_told_of_one_debt_and_of_the_others_when_it_has_answe
     for number in 0..5 {
         fallback.admits(&local(number, &ten), NOW);
     }
-    assert!(fallback.owed(9, NOW, |_| Standing::Away).is_empty());
-    let mut first = fallback.owed(9, NOW, |_| Standing::Untried);
+    assert!(fallback.owed(9, NOW, |_| ServerStatus::Down).is_empty());
+    let mut first = fallback.owed(9, NOW, |_| ServerStatus::Probing);
     assert_eq!(first.len(), 1);
-    assert!(fallback.owed(9, NOW, |_| Standing::Untried).is_empty());
+    assert!(fallback.owed(9, NOW, |_| ServerStatus::Probing).is_empty());
     fallback.not_counted(first.pop().expect("there is one"), NOW);
-    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 3);
-    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 2);
+    assert_eq!(fallback.owed(3, NOW, |_| ServerStatus::Up).len(), 3);
+    assert_eq!(fallback.owed(3, NOW, |_| ServerStatus::Up).len(), 2);
 }
 
 #[test]
@@ -186,8 +186,8 @@ fn one_server_that_is_away_keeps_no_other_from_being_told() {
         fallback.admits(&local(number, &ten), NOW);
     }
     let there = charge(199, &ten, OnFailure::Local).key;
-    let standing = |key: &Key| if *key == there { Standing::Up } else { Standing::Away };
-    let told = fallback.owed(64, NOW, standing);
+    let status = |key: &Key| if *key == there { ServerStatus::Up } else { ServerStatus::Down };
+    let told = fallback.owed(64, NOW, status);
     assert_eq!(told.iter().map(|debt| debt.key).collect::<Vec<_>>(), [there]);
 }
 

@@ -16,29 +16,20 @@ const MAX_AGE: Span = Span::from_secs(60);
 
 /// What is remembered.
 #[derive(Debug)]
-pub(in crate::store) struct Cache(unsync::Cache<Key, Known>);
+pub(in crate::store) struct Cache(unsync::Cache<Key, Entry>);
 
 /// What was said of one key.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Entry {
     said: Option<Override>,
-    asked: Asked,
+    asked: ReadAt,
 }
 
 /// When something was asked for, and the mark of its part by then.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Asked {
+pub(in crate::store) struct ReadAt {
     pub(in crate::store) mark: u64,
     pub(in crate::store) at: Timestamp,
-}
-
-/// What is known of one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Found {
-    /// All that there is.
-    Fresh,
-    /// What it was, or nothing.
-    Stale,
 }
 
 impl Cache {
@@ -47,16 +38,15 @@ impl Cache {
         Self(unsync::Cache::new(max_keys))
     }
 
-    /// Whether what is remembered of a key can be gone by at `now`.
-    pub(in crate::store) fn find(&self, key: &Key, marks: &Marks, now: Timestamp) -> Found {
-        let Some(Known { asked, .. }) = self.0.get(key) else { return Found::Stale };
+    /// Whether the entry of a key is still valid at `now`. It is not if there is none.
+    pub(in crate::store) fn is_fresh(&self, key: &Key, marks: &Marks, now: Timestamp) -> bool {
+        let Some(Entry { asked, .. }) = self.0.get(key) else { return false };
         let news = asked.at.max(marks.heard());
         // A clock that was set back makes all stale that was asked for before.
-        let is_fresh = asked.at <= now
+        asked.at <= now
             && now.since(asked.at) < MAX_AGE
             && now.since(news) < TRUSTED_FOR
-            && marks.of(key) == asked.mark;
-        if is_fresh { Found::Fresh } else { Found::Stale }
+            && marks.of(key) == asked.mark
     }
 
     /// What was last said of a key.
@@ -65,8 +55,8 @@ impl Cache {
     }
 
     /// Remembers what is said of a key.
-    pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: Asked) {
-        self.0.insert(key, Known { said, asked });
+    pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: ReadAt) {
+        self.0.insert(key, Entry { said, asked });
     }
 
     /// How many keys are remembered.
@@ -88,27 +78,27 @@ mod tests {
     #[test]
     fn what_is_known_is_fresh_while_there_is_news_and_its_mark_is_the_same() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), LIMIT, Asked { mark: marks.of(&key(7)), at: after(0) });
-        let found = |marks: &Marks, ms| cache.find(&key(7), marks, after(ms));
-        assert_eq!(found(&marks, 1499), Found::Fresh);
-        assert_eq!(found(&marks, 1500), Found::Stale, "no news");
+        cache.learn(key(7), LIMIT, ReadAt { mark: marks.of(&key(7)), at: after(0) });
+        let is_fresh = |marks: &Marks, ms| cache.is_fresh(&key(7), marks, after(ms));
+        assert!(is_fresh(&marks, 1499));
+        assert!(!is_fresh(&marks, 1500), "the marks were not read");
         marks.hear([(9, 3)], after(1400));
-        assert_eq!(found(&marks, 2899), Found::Fresh, "the news are of another part");
+        assert!(is_fresh(&marks, 2899), "another part was changed");
         marks.hear([(7, 3)], after(1400));
-        assert_eq!(found(&marks, 1400), Found::Stale, "it was changed");
+        assert!(!is_fresh(&marks, 1400), "its part was changed");
         assert_eq!(cache.last_known(&key(7)), LIMIT);
-        assert_eq!(cache.find(&key(8), &marks, after(0)), Found::Stale, "never asked for");
+        assert!(!cache.is_fresh(&key(8), &marks, after(0)), "it was never read");
     }
 
     #[test]
     fn nothing_is_believed_for_longer_than_a_minute_or_before_it_was_asked_for() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), None, Asked { mark: 0, at: after(0) });
+        cache.learn(key(7), None, ReadAt { mark: 0, at: after(0) });
         marks.hear([], after(59_000));
-        assert_eq!(cache.find(&key(7), &marks, after(59_999)), Found::Fresh);
+        assert!(cache.is_fresh(&key(7), &marks, after(59_999)));
         marks.hear([], after(60_000));
-        assert_eq!(cache.find(&key(7), &marks, after(60_000)), Found::Stale);
-        assert_eq!(cache.find(&key(7), &marks, Timestamp::default()), Found::Stale);
+        assert!(!cache.is_fresh(&key(7), &marks, after(60_000)));
+        assert!(!cache.is_fresh(&key(7), &marks, Timestamp::default()));
     }
 
     proptest! {
@@ -118,10 +108,10 @@ mod tests {
             asked_ms in 0..20_000_u64,
             changed_ms in 0..20_000_u64,
         ) {
-            // Asked before the change; polls see it from then on.
+            // Read before the change; polls see it from then on.
             prop_assume!(asked_ms < changed_ms);
             let (marks, mut cache) = (Marks::default(), Cache::new(10));
-            cache.learn(key(7), LIMIT, Asked { mark: 0, at: after(asked_ms) });
+            cache.learn(key(7), LIMIT, ReadAt { mark: 0, at: after(asked_ms) });
             let mut poll_ms = 0;
             for gap_ms in polls {
                 poll_ms += gap_ms;
@@ -130,7 +120,7 @@ mod tests {
                 for later_ms in [0, 700, 1400, 1999] {
                     let now_ms = poll_ms + later_ms;
                     if now_ms >= changed_ms + 1500 {
-                        prop_assert_eq!(cache.find(&key(7), &marks, after(now_ms)), Found::Stale);
+                        prop_assert!(!cache.is_fresh(&key(7), &marks, after(now_ms)));
                     }
                 }
             }
@@ -140,7 +130,7 @@ mod tests {
         fn it_never_remembers_more_than_it_may(keys in prop::collection::vec(0..9999_u128, 0..500)) {
             let mut cache = Cache::new(50);
             for bits in keys {
-                cache.learn(key(bits), LIMIT, Asked { mark: 0, at: after(0) });
+                cache.learn(key(bits), LIMIT, ReadAt { mark: 0, at: after(0) });
                 prop_assert!(cache.len() <= 50);
             }
         }

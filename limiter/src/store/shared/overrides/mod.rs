@@ -6,13 +6,14 @@ mod marks;
 
 use thiserror::Error;
 
-pub(in crate::store) use self::cache::{Asked, Cache, Found};
+pub(in crate::store) use self::cache::{Cache, ReadAt};
 pub(in crate::store) use self::codec::{decode, encode};
 pub(in crate::store) use self::marks::{Marks, PARTS, part};
 pub(in crate::store) use crate::store::override_limit::Override;
 
-/// What is stored for one key; none if the storage does not answer.
-pub(in crate::store) type Said = Option<Option<Override>>;
+/// The override that is stored for one key, if there is one. None if the storage does not
+/// answer.
+pub(in crate::store) type Stored = Option<Option<Override>>;
 
 /// What is stored was not written by this program, or by a newer version of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

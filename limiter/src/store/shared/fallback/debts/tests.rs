@@ -12,7 +12,7 @@ const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::fro
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
 fn owed(debts: &mut Debts, now: Timestamp) -> u64 {
-    let told = debts.take(9, now, |_| Standing::Up);
+    let told = debts.take(9, now, |_| ServerStatus::Up);
     let units = told.iter().map(|debt| debt.units).sum();
     told.into_iter().for_each(|debt| debts.settled(debt));
     units
@@ -50,7 +50,7 @@ fn an_answer_that_is_overdue_does_not_delay_other_debts() {
     let mut debts = Debts::default();
     debts.add(KEY, &window, 1, NOW);
     debts.add(other, &window, 1, NOW);
-    let untried = |debts: &mut Debts| debts.take(9, NOW, |_| Standing::Untried);
+    let untried = |debts: &mut Debts| debts.take(9, NOW, |_| ServerStatus::Probing);
     let mut first = untried(&mut debts);
     assert_eq!(first.len(), 1);
     assert_eq!(untried(&mut debts).len(), 0, "the server is tried with one debt");
@@ -83,7 +83,7 @@ proptest! {
                     debts.add(KEY, &algorithm, units, now);
                 }
                 2 => told += owed(&mut debts, now),
-                _ => for debt in debts.take(9, now, |_| Standing::Up) {
+                _ => for debt in debts.take(9, now, |_| ServerStatus::Up) {
                     debts.not_counted(debt, now);
                 },
             }

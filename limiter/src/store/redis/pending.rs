@@ -29,8 +29,8 @@ use crate::store::shared::local_plan::Plan;
 use crate::store::{Charge, Correction, Decided};
 use crate::time::Timestamp;
 
-/// A question. To drop it is to go away; it goes on if it was sent.
-pub(super) struct Question<'q> {
+/// A pending. To drop it is to go away; it goes on if it was sent.
+pub(super) struct PendingDecision<'q> {
     pub(super) store: &'q Rc<RedisStore>,
     pub(super) encoder: &'q Rc<Encoder>,
     /// All that is charged to the request.
@@ -44,16 +44,16 @@ pub(super) struct Question<'q> {
 
 /// One call for each part.
 #[derive(Default)]
-pub(super) struct Calls(SmallVec<[Step; 1]>);
+pub(super) struct Calls(SmallVec<[PartCall; 1]>);
 
 #[expect(clippy::large_enum_variant, reason = "the decision that holds it has its own place")]
-enum Step {
-    Asked(Call),
-    Ended(Ended),
+enum PartCall {
+    Sent(Call),
+    Done(PartResult),
 }
 
 /// What became of one part.
-pub(super) struct Ended {
+pub(super) struct PartResult {
     pub(super) outcome: Outcome,
     /// The store may have counted more than it told.
     pub(super) is_doubtful: bool,
@@ -82,7 +82,7 @@ impl Calls {
                 false => Repeat::Never,
             };
             let encoded = encoder.encode(&part.asked, store_now);
-            Step::Asked(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
+            PartCall::Sent(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }
@@ -90,8 +90,8 @@ impl Calls {
     /// Whether any server may have seen it.
     fn is_sent(&self) -> bool {
         self.0.iter().any(|step| match step {
-            Step::Asked(call) => call.times_sent() > 0,
-            Step::Ended(_) => true,
+            PartCall::Sent(call) => call.times_sent() > 0,
+            PartCall::Done(_) => true,
         })
     }
 
@@ -101,11 +101,11 @@ impl Calls {
         store: &RedisStore,
         parts: &[Part<'_>],
         now: Timestamp,
-    ) -> SmallVec<[Ended; 1]> {
+    ) -> SmallVec<[PartResult; 1]> {
         poll_fn(|cx| {
             let mut is_over = true;
             for (step, part) in self.0.iter_mut().zip(parts) {
-                let Step::Asked(call) = step else { continue };
+                let PartCall::Sent(call) = step else { continue };
                 match Pin::new(&mut *call).poll(cx) {
                     Poll::Pending => is_over = false,
                     Poll::Ready(answer) => {
@@ -113,9 +113,12 @@ impl Calls {
                         let outcome =
                             answer.and_then(|answer| store.read_reply(part, &answer, now));
                         let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
-                        let ended =
-                            Ended { outcome, is_doubtful: is_lost || was_repeated, late: None };
-                        let over = mem::replace(step, Step::Ended(ended));
+                        let ended = PartResult {
+                            outcome,
+                            is_doubtful: is_lost || was_repeated,
+                            late: None,
+                        };
+                        let over = mem::replace(step, PartCall::Done(ended));
                         step.await_late(over);
                     }
                 }
@@ -124,17 +127,17 @@ impl Calls {
         })
         .await;
         let ended = mem::take(&mut self.0).into_iter().filter_map(|step| match step {
-            Step::Asked(_) => None,
-            Step::Ended(ended) => Some(ended),
+            PartCall::Sent(_) => None,
+            PartCall::Done(ended) => Some(ended),
         });
         ended.collect()
     }
 }
 
-impl Step {
+impl PartCall {
     /// Listens for what the call that is `over` may still be answered.
     fn await_late(&mut self, over: Self) {
-        if let (Self::Ended(ended), Self::Asked(call)) = (self, over)
+        if let (Self::Done(ended), Self::Sent(call)) = (self, over)
             && matches!(ended.outcome, Err(StoreError::Timeout))
         {
             ended.late = call.give_up();
@@ -142,11 +145,11 @@ impl Step {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for PendingDecision<'_> {
     fn drop(&mut self) {
         let calls = mem::take(&mut self.calls);
         if calls.is_sent() {
-            let errand = Abandoned {
+            let abandoned = Abandoned {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
                 charges: self.charges.iter().map(OwnedCharge::of).collect(),
@@ -154,7 +157,7 @@ impl Drop for Question<'_> {
                 now: self.now,
                 calls,
             };
-            self.store.background.begin(errand.finish());
+            self.store.background.begin(abandoned.finish());
         } else if let Some((plan, store_now)) = self.plan {
             for (charge, planned) in self.charges.iter().zip(plan) {
                 self.store.withdraw(self.encoder, charge, *planned, store_now);

@@ -22,8 +22,8 @@ pub(super) const MAX_LATE: usize = 64;
 
 impl Shared {
     /// Carries the next batch, if one may go now.
-    pub(super) async fn carry(self: Rc<Self>) {
-        let Some((connection, batch)) = self.state.borrow_mut().departs() else { return };
+    pub(super) async fn deliver(self: Rc<Self>) {
+        let Some((connection, batch)) = self.state.borrow_mut().next_batch() else { return };
         let Connection { mut wire, number } = connection;
         self.pump();
         let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
@@ -32,7 +32,7 @@ impl Shared {
             None => {
                 let late = BatchResult { verdict: Err(StoreError::Timeout), again: Vec::new() };
                 self.finished(late, number);
-                self.listen(exchange).await;
+                self.await_late_replies(exchange).await;
             }
         }
     }
@@ -52,7 +52,7 @@ impl Shared {
 
     /// Waits for the answers of a batch that are late. They tell their callers what
     /// was counted. They say nothing for the server: it was late.
-    async fn listen(&self, exchange: impl Future<Output = BatchResult>) {
+    async fn await_late_replies(&self, exchange: impl Future<Output = BatchResult>) {
         if self.state.borrow().late >= MAX_LATE {
             return;
         }
