@@ -1,4 +1,4 @@
-//! When the state of a counter is believed, given the marks that this node has read.
+//! When a counter's state may be used, given the marks that this node has read.
 
 use proptest::prelude::*;
 
@@ -6,23 +6,23 @@ use super::*;
 use crate::store::shared::testing::{after, key};
 
 #[test]
-fn a_state_is_believed_while_there_is_news_and_none_of_its_part() {
+fn a_state_is_used_while_marks_are_read_and_its_mark_is_the_same() {
     let heard = Invalidations::default();
     let is_current = |asked_ms, now_ms| heard.is_current(&key(7), after(asked_ms), after(now_ms));
-    assert!(is_current(0, 999) && !is_current(0, 1000), "a second without news");
+    assert!(is_current(0, 999) && !is_current(0, 1000), "one second without reading the marks");
     heard.hear(&[(9, 3)], after(900), after(901));
-    assert!(is_current(0, 2399) && !is_current(0, 2400), "the news are of another part");
+    assert!(is_current(0, 2399) && !is_current(0, 2400), "the mark of another part has changed");
     heard.hear(&[(9, 3), (7, 1)], after(1700), after(1701));
-    assert!(!is_current(1700, 1702), "asked for before the change was heard");
-    assert!(is_current(1702, 3199), "and after it");
+    assert!(!is_current(1700, 1702), "asked before this node read the change");
+    assert!(is_current(1702, 3199), "asked after it");
     heard.hear(&[(9, 3), (7, 1)], after(2500), after(2501));
     assert!(is_current(1702, 3999));
 }
 
 proptest! {
-    /// Asked before the give-back; all that a node hears is heard by then.
+    /// The state is older than the give-back. After two seconds no node uses it.
     #[test]
-    fn a_give_back_is_never_missed_for_two_seconds_where_it_was_written(
+    fn a_give_back_reaches_all_nodes_within_two_seconds(
         looks in prop::collection::vec(1..3000_u64, 0..20),
         asked_ms in 0..20_000_u64,
         written_ms in 0..20_000_u64,

@@ -1,5 +1,5 @@
-//! What one worker remembers of single keys: that they have another limit, or
-//! that they have none. Bounded; reads no clock.
+//! One worker's cache of overrides: for each key an override, or that it has none. The cache
+//! is bounded and reads no clock.
 
 use quick_cache::unsync;
 
@@ -7,25 +7,25 @@ use super::{Marks, Override};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
 
-/// How long something is believed after the last news of changes. Changes are
-/// looked for every second, so that they are known within two.
+/// How long an entry is valid after the marks were last read. They are read every second,
+/// so that changes are known within two seconds.
 const TRUSTED_FOR: Span = Span::from_millis(1500);
-/// How long something is believed in any case: a change of which the news were
-/// lost, as by a fail-over of Redis, is found after this long.
+/// The maximum age of a valid entry. A change whose mark was lost, for example by a
+/// fail-over of Redis, is found after this time.
 const MAX_AGE: Span = Span::from_secs(60);
 
-/// What is remembered.
+/// The cache.
 #[derive(Debug)]
 pub(in crate::store) struct Cache(unsync::Cache<Key, Entry>);
 
-/// What was said of one key.
+/// The entry of one key.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     said: Option<Override>,
     asked: ReadAt,
 }
 
-/// When something was asked for, and the mark of its part by then.
+/// When an override was read, and the mark of its part at that time.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct ReadAt {
     pub(in crate::store) mark: u64,
@@ -33,7 +33,7 @@ pub(in crate::store) struct ReadAt {
 }
 
 impl Cache {
-    /// One that remembers up to `max_keys` keys.
+    /// An empty cache for up to `max_keys` keys.
     pub(in crate::store) fn new(max_keys: usize) -> Self {
         Self(unsync::Cache::new(max_keys))
     }
@@ -42,24 +42,24 @@ impl Cache {
     pub(in crate::store) fn is_fresh(&self, key: &Key, marks: &Marks, now: Timestamp) -> bool {
         let Some(Entry { asked, .. }) = self.0.get(key) else { return false };
         let news = asked.at.max(marks.heard());
-        // A clock that was set back makes all stale that was asked for before.
+        // If the clock was set back, older entries are not valid.
         asked.at <= now
             && now.since(asked.at) < MAX_AGE
             && now.since(news) < TRUSTED_FOR
             && marks.of(key) == asked.mark
     }
 
-    /// What was last said of a key.
+    /// The override of a key, as last read.
     pub(in crate::store) fn last_known(&self, key: &Key) -> Option<Override> {
         self.0.peek(key)?.said
     }
 
-    /// Remembers what is said of a key.
+    /// Stores the override of a key, or that it has none.
     pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: ReadAt) {
         self.0.insert(key, Entry { said, asked });
     }
 
-    /// How many keys are remembered.
+    /// The number of entries.
     #[cfg(test)]
     pub(in crate::store) fn len(&self) -> usize {
         self.0.len()
@@ -76,7 +76,7 @@ mod tests {
     const LIMIT: Option<Override> = Some(Override::Limited { units: 5, window: None });
 
     #[test]
-    fn what_is_known_is_fresh_while_there_is_news_and_its_mark_is_the_same() {
+    fn an_entry_is_valid_while_marks_are_read_and_its_mark_is_the_same() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
         cache.learn(key(7), LIMIT, ReadAt { mark: marks.of(&key(7)), at: after(0) });
         let is_fresh = |marks: &Marks, ms| cache.is_fresh(&key(7), marks, after(ms));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_believed_for_longer_than_a_minute_or_before_it_was_asked_for() {
+    fn no_entry_is_valid_for_longer_than_a_minute_or_before_it_was_read() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
         cache.learn(key(7), None, ReadAt { mark: 0, at: after(0) });
         marks.hear([], after(59_000));
@@ -103,12 +103,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_change_is_never_missed_for_two_seconds(
+        fn a_change_is_known_within_two_seconds(
             polls in prop::collection::vec(1..3000_u64, 0..20),
             asked_ms in 0..20_000_u64,
             changed_ms in 0..20_000_u64,
         ) {
-            // Read before the change; polls see it from then on.
+            // The entry is older than the change. Later polls read the change.
             prop_assume!(asked_ms < changed_ms);
             let (marks, mut cache) = (Marks::default(), Cache::new(10));
             cache.learn(key(7), LIMIT, ReadAt { mark: 0, at: after(asked_ms) });
@@ -127,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn it_never_remembers_more_than_it_may(keys in prop::collection::vec(0..9999_u128, 0..500)) {
+        fn the_cache_stays_within_its_bound(keys in prop::collection::vec(0..9999_u128, 0..500)) {
             let mut cache = Cache::new(50);
             for bits in keys {
                 cache.learn(key(bits), LIMIT, ReadAt { mark: 0, at: after(0) });
