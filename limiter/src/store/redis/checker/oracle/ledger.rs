@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::journal::{Charged, Corrected, Journal, Made, Order, Part, Question};
+use super::super::journal::{Charged, Corrected, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
 use super::super::world::START_US;
 use crate::algorithm::{Algorithm, Op, State};
@@ -238,36 +238,34 @@ fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item
     })
 }
 
-/// The order and the time of the first body after a correction that told the servers of
-/// one like it, and that is not yet in `used`. None if no body did so soon.
+/// The order and the time of the body that told the servers of a correction, and that is
+/// not yet in `used`. None if no body did so soon.
 fn done(
     journal: &Journal,
     corrected: &Corrected,
     what: What,
     used: &mut BTreeSet<(usize, usize)>,
 ) -> Option<(Order, u64)> {
-    let gives = matches!(what, What::Given { .. });
-    let tells = |ask: Ask| match ask {
-        Ask::Charge(_) => !gives,
-        _ => gives && ask.takes_away(),
+    let ask = match what {
+        What::Given { cost, taken } => Ask::Give { cost, taken },
+        What::Charged { units } => Ask::Charge(units),
+        What::Admitted { .. } | What::Refused { .. } => return None,
     };
-    let is_meant = |question: &&Question| {
-        question.request.is_none()
+    let told = |(number, question): (usize, &Question)| {
+        let is_meant = question.request.is_none()
             && question.made_us >= corrected.at_us
-            && question.heard.is_some_and(|(node, _)| node == corrected.node)
-    };
-    let mut told = journal.questions.iter().enumerate().filter(|(_, it)| is_meant(it));
-    let question = told.find_map(|(number, question)| {
+            && question.heard.is_some_and(|(node, _)| node == corrected.node);
+        let (done, done_us) =
+            question.done.filter(|&(_, us)| is_meant && us < corrected.at_us + SOON_US)?;
         let mut parts = question.asked.iter().enumerate();
-        let is_part = |(index, part): &(usize, &Part)| {
-            part.key == corrected.key && tells(part.ask) && !used.contains(&(number, *index))
-        };
-        let (index, _) = parts.find(is_part)?;
-        used.insert((number, index));
-        Some(question)
-    })?;
-    let (done, done_us) = question.done.filter(|&(_, us)| us < corrected.at_us + SOON_US)?;
-    Some(((2 * done + 1, 0), done_us))
+        let (index, _) = parts.find(|(index, part)| {
+            part.key == corrected.key && part.ask == ask && !used.contains(&(number, *index))
+        })?;
+        Some(((number, index), ((2 * done + 1, 0), done_us)))
+    };
+    let (part, done) = journal.questions.iter().enumerate().find_map(told)?;
+    used.insert(part);
+    Some(done)
 }
 
 /// A count that sees events in their order.
