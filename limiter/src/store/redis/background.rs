@@ -28,14 +28,14 @@ use crate::store::shared::write_back::Delta;
 use crate::store::shared::{Ahead, Ask, Asked};
 use crate::time::Timestamp;
 
-/// How many counters a store that is back is told of at a time.
+/// The maximum number of debts that are reported at a time.
 const MAX_DEBTS: usize = 64;
-/// Of how many counters the store is told at a time when a worker ends: fewer
-/// than may wait for a server.
+/// The maximum number of calls at a time when a worker ends. It is below the length of a
+/// server's queue.
 const MAX_LAST: usize = 1024;
 
 impl RedisStore {
-    /// Corrects what the store has counted.
+    /// Corrects a charge that the store has counted.
     pub(super) fn correct_in_store(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
             && self.in_flight.borrow_mut().give(charge.key, cost, now) == 0
@@ -47,7 +47,7 @@ impl RedisStore {
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
-                // It may be banned by that.
+                // The client may be banned by this charge.
                 self.denied.borrow_mut().forget(&charge.key);
                 self.charge_in_store(&encoder, charge, units, now);
             }
@@ -61,8 +61,8 @@ impl RedisStore {
         }
     }
 
-    /// Has the store count units beyond what it was asked for. If it certainly does
-    /// not, they count here, and it is told of them when it is back.
+    /// Charges units in the store, whether they fit or not. If the store certainly does not
+    /// count them, this node counts them and reports them as a debt.
     pub(super) fn charge_in_store(
         &self,
         encoder: &Encoder,
@@ -102,19 +102,20 @@ impl RedisStore {
             asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
         let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
         self.background.begin(async move {
-            // What fails stays charged: the safe side, and never for long. But units
-            // in flight would stay as long as this node takes others, so the store
-            // is told what is really held.
+            // If the call fails, the units stay charged until they expire, which is safe.
+            // Units in flight would not expire while this node renews others, so they are
+            // renewed with the number that is really held.
             if servers.call(destination, encoded, Repeat::Never).await.is_err() {
                 let mut held = held.borrow_mut();
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
-            // Not earlier: a node that reads the marks could read the old state again.
+            // Not before the call has ended: a node that reads the mark earlier could read the
+            // old state again.
             given.iter().for_each(|key| node.invalidations.announce(key));
         });
     }
 
-    /// All that is due now.
+    /// Sends all renewals and reports that are due.
     pub(super) fn run_background(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let unneeded = self.in_flight.borrow_mut().unneeded(now);
         for Renewal { key, algorithm, units, .. } in unneeded {
@@ -144,8 +145,8 @@ impl RedisStore {
         self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
     }
 
-    /// What tells servers that are back what this node has admitted without them. A
-    /// debt is kept until it is known what became of it.
+    /// The tasks that report debts to servers that are back. A debt is kept until its outcome
+    /// is known.
     fn report_debts(
         self: &Rc<Self>,
         encoder: &Encoder,
@@ -173,8 +174,8 @@ impl RedisStore {
         debts.into_iter().map(tell).collect()
     }
 
-    /// What became of a debt. Where that is not known it is not told again: to be
-    /// charged twice would harm the client for longer.
+    /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
+    /// count it twice would harm the client for longer.
     fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply) {
         let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
         let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
@@ -204,7 +205,7 @@ impl RedisStore {
         self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
     }
 
-    /// Gives back what was leased and not spent, and tells what was counted here.
+    /// Returns unspent units of leases, and reports the units that this node has counted.
     pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
         for Return { key, algorithm, units, taken } in due.returns {
             let ask = Ask::Give { cost: units, taken };
@@ -229,7 +230,7 @@ impl RedisStore {
             let ask = match (delta.units, delta.is_settlement) {
                 (0, _) => Ask::Peek,
                 (units, true) => Ask::Charge(units),
-                // As many as fit.
+                // The store counts as many units as fit.
                 (extra, false) => {
                     let ahead = Ahead { extra, reserve: 0, share_1024: 1024 };
                     Ask::Lease { cost: 0, ahead }
@@ -249,20 +250,19 @@ impl RedisStore {
         }
     }
 
-    /// Tells the store all that it should know before this worker ends: what was
-    /// leased and not spent, what was counted here, what was admitted without it,
-    /// and that nothing is in flight any more. Returns when the store has heard it,
-    /// or is not there to hear it.
+    /// Sends all reports before this worker ends: unspent units of leases, units that this
+    /// node has counted, debts, and the release of all units in flight. Returns when the store
+    /// has replied or cannot be reached.
     pub async fn close(self: &Rc<Self>, now: Timestamp) {
         if let Some(encoder) = self.encoder() {
             self.report_rest(&encoder, now).await;
         }
-        // Each of them waits for its answer no longer than the timeout; in a
-        // cluster it may be sent on once.
+        // Each call waits for its reply for one timeout at most. In a cluster it may be
+        // redirected once.
         self.background.end(self.node.settings.timeout * 2).await;
         let NodeState { invalidations, settings, .. } = &*self.node;
         if invalidations.are_due() {
-            // Where the store does not hear it, states are not believed for long.
+            // If the store cannot be reached, old states are used for a limited time only.
             drop(exchange(invalidations, &self.servers, &settings.prefix, &self.clock).await);
         }
     }
@@ -284,7 +284,7 @@ impl RedisStore {
             self.call_one(encoder, it.key, &it.algorithm, ask, now)
         };
         join_all(held.iter().map(release)).await;
-        // An answer that is late is not waited for.
+        // Late replies are not awaited.
         let patience = self.node.settings.timeout * 2;
         loop {
             let debts = self.report_debts(encoder, now);
@@ -301,8 +301,8 @@ impl RedisStore {
 }
 
 impl NodeState {
-    /// Tells the ledger what became of a delta. One that is in doubt is returned: a
-    /// late answer may still tell it.
+    /// Records the outcome of a delta in the ledger. A delta in doubt is returned, because a
+    /// late reply may still tell its outcome.
     fn settle_delta(
         &self,
         delta: Delta,

@@ -318,7 +318,8 @@ impl RedisStore {
         denied.learn_all(found);
     }
 
-    /// Updates what is known of a counter whose units are given back, or which is reset. `there` is the store's time.
+    /// Updates the known state of a counter that is reset, or whose units are given back.
+    /// `store_now` is the store's time.
     pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
         let Asked { key, algorithm, ask, .. } = *asked;
         self.denied.borrow_mut().forget(&key);

@@ -79,7 +79,7 @@ fn marks(answers: Vec<Value>) -> Result<Vec<(usize, u64)>, StoreError> {
     }
     let missing = StoreError::InvalidReply("fewer answers than commands");
     redis::from_redis_value(last.ok_or(missing)?)
-        .map_err(|_| StoreError::InvalidReply("the marks of what was given back are no numbers"))
+        .map_err(|_| StoreError::InvalidReply("the marks of give-backs are not numbers"))
 }
 
 #[cfg(test)]

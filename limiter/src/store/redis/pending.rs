@@ -1,10 +1,9 @@
-//! A question to the store that is under way, in one place or in several.
+//! A decision whose calls to one or several servers are under way.
 //!
-//! What is asked may be counted as soon as it is sent. So a question goes on by
-//! itself when its client goes away: its answers are settled as those of any
-//! other, and then what the request would have in flight is given back. What
-//! windows and buckets have counted stays counted, as of a request whose client
-//! goes away a moment later.
+//! A server may count a call as soon as it is sent. So if the client disconnects, the
+//! decision continues in the background: its replies are processed as usual, and then the
+//! units that the request would hold in flight are given back. Units of windows and buckets
+//! stay counted, as for a client that disconnects a moment later.
 
 use std::future::poll_fn;
 use std::mem;
@@ -29,14 +28,14 @@ use crate::store::shared::local_plan::Plan;
 use crate::store::{Charge, Correction, Decided};
 use crate::time::Timestamp;
 
-/// A pending. To drop it is to go away; it goes on if it was sent.
+/// A pending decision. If it is dropped after a call was sent, it continues in the
+/// background.
 pub(super) struct PendingDecision<'q> {
     pub(super) store: &'q Rc<RedisStore>,
     pub(super) encoder: &'q Rc<Encoder>,
-    /// All that is charged to the request.
+    /// All charges of the request.
     pub(super) charges: &'q [Charge<'q>],
-    /// Which way the charges go, and when that was planned. None: all of them are
-    /// asked for.
+    /// The plan of the charges, and when it was made. None: the store decides all of them.
     pub(super) plan: Option<(&'q Plan, Timestamp)>,
     pub(super) now: Timestamp,
     pub(super) calls: Calls,
@@ -52,17 +51,17 @@ enum PartCall {
     Done(PartResult),
 }
 
-/// What became of one part.
+/// The result of one part.
 pub(super) struct PartResult {
     pub(super) outcome: Outcome,
-    /// The store may have counted more than it told.
+    /// Whether the store may have counted more than it reported.
     pub(super) is_doubtful: bool,
-    /// The answer, if it may still come.
+    /// The late reply, if it may still come.
     pub(super) late: Option<LateReply>,
 }
 
 impl Calls {
-    /// Asks for all parts.
+    /// Sends the calls of all parts.
     pub(super) fn send(
         store: &RedisStore,
         encoder: &Encoder,
@@ -72,7 +71,7 @@ impl Calls {
     ) -> Self {
         let store_now = store.store_time(now);
         let ask = |part: &Part<'_>| {
-            // A policy that refuses what cannot be counted may count it twice.
+            // A policy that fails closed accepts that a repeated call may count twice.
             let fails_closed = |index: &usize| {
                 let Charge { binding, consistency, .. } = &wanted[*index].charge;
                 *binding && consistency.on_failure == OnFailure::Deny
@@ -87,7 +86,7 @@ impl Calls {
         Self(parts.iter().map(ask).collect())
     }
 
-    /// Whether any server may have seen it.
+    /// Whether any server may have received a call.
     fn is_sent(&self) -> bool {
         self.0.iter().any(|step| match step {
             PartCall::Sent(call) => call.times_sent() > 0,
@@ -95,7 +94,7 @@ impl Calls {
         })
     }
 
-    /// What became of the parts.
+    /// Returns the results of all parts when each has one.
     pub(super) async fn outcomes(
         &mut self,
         store: &RedisStore,
@@ -135,7 +134,7 @@ impl Calls {
 }
 
 impl PartCall {
-    /// Listens for what the call that is `over` may still be answered.
+    /// Keeps the late reply of a call that has timed out.
     fn await_late(&mut self, over: Self) {
         if let (Self::Done(ended), Self::Sent(call)) = (self, over)
             && matches!(ended.outcome, Err(StoreError::Timeout))
@@ -166,7 +165,7 @@ impl Drop for PendingDecision<'_> {
     }
 }
 
-/// A question whose client has gone.
+/// A decision whose client has disconnected.
 struct Abandoned {
     store: Rc<RedisStore>,
     encoder: Rc<Encoder>,
@@ -176,7 +175,7 @@ struct Abandoned {
     calls: Calls,
 }
 
-/// A charge that outlives the rules by which it is made.
+/// A charge that owns its algorithm, so that it outlives the policies of its request.
 pub(super) struct OwnedCharge {
     key: Key,
     algorithm: Algorithm,
@@ -215,7 +214,7 @@ impl Abandoned {
 }
 
 impl RedisStore {
-    /// Gives back what a request has in flight that is gone.
+    /// Gives back the units in flight of a request whose client has disconnected.
     fn release(&self, charges: &[Charge<'_>], decided: &Decided) {
         if fan_out::refuses(charges, &decided.answers) {
             return;

@@ -1,4 +1,4 @@
-//! What the script answers: whether it refused, its time, and the fields it found.
+//! Replies of the script: whether it refused, its time, and the fields that it read.
 
 use smallvec::SmallVec;
 
@@ -9,33 +9,33 @@ use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
 use crate::store::shared::{Ask, Asked};
 use crate::time::{Span, Timestamp};
 
-/// What became of one body.
+/// The reply to one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// When, by the clock of the server.
+    /// The time of the decision, by the server's clock.
     pub at: Timestamp,
-    /// Whether it was refused: then it changed nothing.
+    /// Whether the body was refused. Then it changed nothing.
     pub refused: bool,
-    /// One for each that was asked, in their order.
+    /// One for each operation, in their order.
     pub replies: SmallVec<[CounterReply; 4]>,
-    /// The states as they were before, likewise.
+    /// The states before the operations, in their order.
     pub before: SmallVec<[Option<State>; 4]>,
 }
 
-/// What became of one thing that was asked.
+/// The reply to one operation on one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterReply {
-    /// The verdict, as the memory store would give it. What is given back of
-    /// units in flight counts here as if all of them were this node's.
+    /// The verdict, as the memory store would return it. A give-back of units in flight is
+    /// computed as if all units were this node's.
     pub verdict: Verdict,
-    /// The units that were leased beside the cost.
+    /// The units that were leased in addition to the cost.
     pub extra: u64,
 }
 
-/// Reads the answer to what was asked.
+/// Decodes the reply to these operations.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a reply to them.
 pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, InvalidReply> {
     #[cfg(test)]
     if let Some((refused, at, states)) = crate::store::redis::checker::decode(answer) {
@@ -52,7 +52,7 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, InvalidRep
     judge(asked, refused, at, states)
 }
 
-/// What the algorithms say to the states that were found.
+/// Applies the algorithms to the states in the reply.
 fn judge(
     asked: &[Asked<'_>],
     refused: bool,
@@ -67,7 +67,7 @@ fn judge(
         return Err(InvalidReply::Disagrees);
     }
     if refused {
-        // Nothing was consumed, so no verdict may say that it was.
+        // Nothing was consumed, so the verdicts must not subtract the costs.
         for (reply, (asked, state)) in replies.iter_mut().zip(judged()) {
             reply.withdraw(asked, state.as_ref(), at);
         }
@@ -76,15 +76,15 @@ fn judge(
 }
 
 impl Answered {
-    /// The same if all that was taken is given back at once, because the
-    /// request is refused elsewhere.
+    /// Changes the verdicts as if nothing was taken: another destination refuses the request,
+    /// so the units are given back at once.
     pub fn withdraw(&mut self, asked: &[Asked<'_>]) {
         for (reply, (asked, state)) in self.replies.iter_mut().zip(asked.iter().zip(&self.before)) {
             reply.withdraw(asked, state.as_ref(), self.at);
         }
     }
 
-    /// The states as they are now.
+    /// The states after the operations.
     pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
         let after = |(asked, before): (&Asked<'_>, &Option<State>)| match asked.ask {
             Ask::Take(cost) if !self.refused => {
@@ -114,7 +114,7 @@ impl Asked<'_> {
     }
 }
 
-/// What the algorithm says to what was asked.
+/// The verdict of the algorithm on the operation.
 fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply {
     let apply = |op| asked.algorithm.apply(state, op, at).1;
     let verdict = match asked.ask {
@@ -134,8 +134,8 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply
     CounterReply { verdict, extra: 0 }
 }
 
-/// The states that an answer has, in the order of the questions. The rest of it
-/// are the values of the fields, each after its length but the last.
+/// The states in a reply, in the order of the operations. The rest of the reply is the values
+/// of the fields, each after its length except the last.
 fn states(
     mut reader: Reader<'_>,
     asked: &[Asked<'_>],
@@ -167,7 +167,7 @@ fn state(
         if (id, head) == sought {
             return read(&mut reader, head, asked.algorithm, at).map(Some);
         }
-        // A state that cannot be read counts as none.
+        // A state that cannot be read counts as missing.
         if skip(&mut reader, head).is_err() {
             break;
         }
@@ -182,7 +182,7 @@ fn end_us(reader: &mut Reader<'_>, head: u8) -> Result<u64, InvalidReply> {
     Ok(u64::try_from(u128::from(units) << (3 * third)).unwrap_or(u64::MAX))
 }
 
-/// Passes over a state of any kind.
+/// Skips a state of any kind.
 fn skip(reader: &mut Reader<'_>, head: u8) -> Result<(), InvalidReply> {
     let (numbers, has_block) = shape(head >> 4).ok_or(InvalidReply::Short)?;
     end_us(reader, head)?;
@@ -233,12 +233,13 @@ fn read(
     })
 }
 
-/// How many windows end until then.
+/// The number of windows that end until then.
 const fn windows(end: Timestamp, length: Span) -> u64 {
     end.as_micros() / length.as_micros()
 }
 
-/// The last window in which anything counts is this one if it is empty, or the next.
+/// `last` is the last window in which units count: the window of the state if its current
+/// count is 0, otherwise the next one.
 fn sliding(reader: &mut Reader<'_>, last: u64) -> Result<State, InvalidReply> {
     let (current, previous) = (reader.number()?, reader.number()?);
     let window = if current > 0 { last.saturating_sub(1) } else { last };
@@ -251,7 +252,7 @@ fn counts(reader: &mut Reader<'_>, last: u64, buckets: u64) -> Result<State, Inv
     let places = usize::try_from(buckets + 1).map_err(|_| InvalidReply::Number)?;
     let mut counts = vec![0; places].into_boxed_slice();
     let empty = usize::try_from(later).map_err(|_| InvalidReply::Number)?;
-    // The block begins with the latest of them.
+    // The block begins with the newest count.
     for count in counts.iter_mut().rev().skip(empty) {
         if block.is_empty() {
             break;
@@ -278,8 +279,8 @@ fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u
     Ok(u128::from(units) * window_us + u128::from(reader.number()?))
 }
 
-/// The units of all nodes whose word still counts: of their records, or where the
-/// script left these out, as it says.
+/// The units of all nodes whose records have not expired. If the script left out the
+/// records, it reports the sum.
 fn in_flight(reader: &mut Reader<'_>, at: Timestamp) -> Result<State, InvalidReply> {
     let _first_end = reader.number()?;
     let (told, mut records, mut units) = (reader.number()?, reader.block()?, 0_u64);
