@@ -1,13 +1,12 @@
 //! Limits of single keys, in place of their policies' own: kept in Redis or in
 //! a file, for billions of keys, and read through a bounded cache.
 //!
-//! Guarantees: a change is in effect on every node within two seconds. A key
-//! that is known costs no call. A request waits for what is not known for
-//! the timeout at most; if nothing is said until then, or the
-//! backend is away, what was known last holds, and else the policy's own limit.
-//! What is remembered, and what is asked for at a time, is bounded.
+//! Guarantees: a change takes effect on all nodes within two seconds. A known key costs no
+//! call. A request waits for an unknown key for at most the timeout. If there is no reply by
+//! then, or the backend is away, the last known override holds, or else the policy's own
+//! limit. The cache and the number of concurrent lookups are bounded.
 //!
-//! How changes are noticed: see `Marks`.
+//! How nodes find changes: see `Marks`.
 
 mod file;
 
@@ -34,12 +33,13 @@ use super::{Store, redis};
 use crate::digest::Key;
 use crate::time::{Clock, Timestamp, monotonic};
 
-/// What one worker remembers, overridden or not. An entry takes about 100 bytes.
+/// The maximum number of keys in one worker's cache, with or without an override. An entry
+/// takes about 100 bytes.
 const MAX_KNOWN: usize = 100_000;
-/// Keys that one worker asks for at a time, those that wait among them. What is
-/// beyond that has the limit that was known last.
+/// The maximum number of pending lookups of one worker. Further keys have their last known
+/// limit.
 const MAX_WANTED: usize = 4096;
-/// Keys that are asked for together.
+/// The maximum number of keys in one lookup.
 const MAX_BATCH: usize = 256;
 /// How long a request waits for a file: as long as it does for Redis by default.
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -127,18 +127,18 @@ struct Inner {
     timeout: Duration,
     cache: RefCell<Cache>,
     pending: RefCell<PendingLookups>,
-    /// Told whenever answers have come.
+    /// Notified when lookups have ended.
     updated: watch::Sender<()>,
 }
 
-/// Keys that the backend is asked for.
+/// Keys whose lookup is pending.
 #[derive(Debug, Default)]
 struct PendingLookups {
-    /// All of them.
+    /// All pending keys.
     keys: HashSet<Key>,
-    /// Those that are not on their way yet.
+    /// The keys whose lookup has not begun.
     waiting: Vec<(Key, Timestamp)>,
-    /// Whether somebody carries the questions.
+    /// Whether a task is running that looks up the waiting keys.
     is_running: bool,
 }
 
@@ -169,7 +169,7 @@ impl Overrides {
                 let all = async {
                     while inner.is_any_pending(keys) && updated.changed().await.is_ok() {}
                 };
-                // What is not there by then is what it was.
+                // If the time is over, the last known override holds.
                 let left = deadline.map(|it| it.saturating_duration_since(monotonic()));
                 let limit = left.map_or(inner.timeout, |left| left.min(inner.timeout));
                 let _ = in_time(limit, all).await;
@@ -190,8 +190,8 @@ impl Inner {
         keys.iter().any(|key| pending.keys.contains(key))
     }
 
-    /// Has those asked for that are not known. Each is asked for once at a
-    /// time, however many requests wait for it. Whether any is on its way.
+    /// Requests lookups of the keys that are not known. Each key has at most one pending
+    /// lookup, however many requests wait for it. Returns whether any lookup is pending.
     fn request(inner: &Rc<Self>, keys: &[Key], now: Timestamp) -> bool {
         let mut pending = inner.pending.borrow_mut();
         let mut any = false;
@@ -211,9 +211,9 @@ impl Inner {
         any
     }
 
-    /// Carries questions, one batch after the other, until there are no more:
-    /// those that come while one is under way go together with the next. It is
-    /// a task of its own, so that a client who goes away disturbs nobody.
+    /// Runs the lookups, one batch after the other, until none is left. Keys that are
+    /// requested during a lookup are in the next batch. It is a task of its own, so that a
+    /// client that disconnects does not affect other requests.
     async fn run_lookups(self: Rc<Self>) {
         loop {
             let batch: Vec<(Key, Timestamp)> = {
