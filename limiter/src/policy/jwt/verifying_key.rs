@@ -1,10 +1,10 @@
-//! A key that tokens may be signed with.
+//! A key that verifies tokens.
 
 use std::fmt;
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 
-/// One key that tokens may be signed with.
+/// One key that verifies tokens.
 #[derive(Clone)]
 pub struct VerifyingKey {
     /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
@@ -15,7 +15,7 @@ pub struct VerifyingKey {
     pub algorithms: Vec<Algorithm>,
 }
 
-/// Never the key itself.
+/// Does not print the key.
 impl fmt::Debug for VerifyingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifyingKey")
