@@ -1,6 +1,5 @@
 //! A ban: a client that was refused too often gets no request admitted for some time.
 //!
-//! What it counts are bans, not requests. A take asks whether there is a ban: it
 //! The state counts bans, not requests. A take asks whether a ban is active: it is admitted
 //! if none is, and consumes nothing. A charge, as [`Op::Settle`](super::Op::Settle) makes
 //! it, imposes a ban, whatever its units. The first ban lasts D, each further one twice as

@@ -5,13 +5,11 @@
 //! skipped begins an hour later. If the clock goes back over midnight, the current day does
 //! not begin again. Hours are counted from the beginning of the day, so each lasts an hour.
 //! Only the last one is shorter where clocks change by half an hour.
-//! shorter last one where clocks change by half an hour.
 //!
 //! The zone's offsets from 1970 to 2150, about two a year, are computed when the calendar
 //! is created. The bounds of a window are then a binary search and a division: a pure
 //! function of the time, without a cache or a lock. The rules come from the database that
 //! is built into the program and not from the system's, so all nodes use the same rules.
-//! all nodes agree on them.
 
 use std::fmt;
 

@@ -4,7 +4,6 @@
 //! name, some backends use the first and some the last. Some split at a comma or a
 //! semicolon where others do not, and some treat `API_KEY`, `api.key` and `api_key[]` as
 //! `api_key`. A pair that only some backends accept makes the request [`Lack::Ambiguous`].
-//! makes the request [`Lack::Ambiguous`].
 
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@ use tollgate_limiter::store::{Charge, MemoryStore, SharedStore, Source, Store};
 use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, run};
-use crate::support::Place;
+use crate::support::StoreKind;
 
 const FITS: &str = "it is within the bounds";
 
@@ -26,7 +26,7 @@ async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &
 #[test]
 fn a_node_that_is_a_day_ahead_counts_in_the_same_day_as_the_others() {
     run(async {
-        let settings = Place::Standalone.settings().expect("it is Redis");
+        let settings = StoreKind::Standalone.settings().expect("it is Redis");
         let now = Clock::System.now();
         let clocks = [
             Clock::System,

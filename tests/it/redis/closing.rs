@@ -9,7 +9,7 @@ use crate::support::load::{Load, Plan, is_local};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Gateway, eventually};
 
-const DENY: &str = "each: { key: \"header:x-who\", limit: 1M/day, algorithm: fixed_window, \
+const DENY: &str = "each: { key: \"header:x-client\", limit: 1M/day, algorithm: fixed_window, \
                             on_store_failure: deny }";
 
 fn close_all(redis: &Redis) {
@@ -30,7 +30,7 @@ fn no_request_fails_closed_because_redis_has_closed_idle_connections() {
         close_all(&redis);
         let mut clients = [(); 8].map(|()| gateway.client());
         for client in &mut clients {
-            client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
         }
         let statuses = clients.each_mut().map(|client| client.response("GET").status);
         assert_eq!(statuses, [200; 8], "round {round}");
@@ -83,13 +83,13 @@ fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
-    let policy = "each: { key: \"header:x-who\", limit: 1000/day }";
+    let policy = "each: { key: \"header:x-client\", limit: 1000/day }";
     let gateway = node_of(&store, policy, "[each]", 1);
     wait_for_store(&gateway);
     wire.set(Fault::Delay(TIMEOUT / 2));
     let mut client = gateway.client();
     for round in 0..5 {
-        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
         // Redis has been asked, and its answer is on the wire.
         thread::sleep(TIMEOUT / 4);
         gateway.signal("STOP");
@@ -110,7 +110,7 @@ fn what_was_not_sent_on_a_closed_connection_is_judged_and_counted_by_redis() {
     let mut client = gateway.client();
     for asked in 1..=20 {
         close_all(&redis);
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         assert!(!is_local(&response), "request {asked}");
         assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - asked);
     }

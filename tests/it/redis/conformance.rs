@@ -25,12 +25,12 @@ use tollgate_limiter::store::{
 };
 use tollgate_limiter::time::{Clock, Span, Timestamp};
 
-use crate::support::Place;
+use crate::support::StoreKind;
 
 /// Why what these tests choose is never refused.
 const FITS: &str = "it is within the bounds";
 const FEW: &str = "there are few";
-const PLACES: [Place; 3] = [Place::Standalone, Place::Cluster, Place::Sharded];
+const KINDS: [StoreKind; 3] = [StoreKind::Standalone, StoreKind::Cluster, StoreKind::Sharded];
 const PRINCIPALS: u64 = 12;
 const REQUESTS: usize = 1500;
 /// Clocks of several places differ by as much, and what is told about times.
@@ -86,12 +86,12 @@ pub(super) fn run(test: impl Future<Output = ()>) {
 
 /// Some charges, no two of them of one counter.
 fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
-    let places = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
+    let counters = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
     let count = random.usize(1..=4);
-    let chosen = random.choose_multiple(places, count).into_iter();
-    let charge = |place: usize| {
-        let policy = place % policies.len();
-        let principal = u64::try_from(place / policies.len()).expect(FEW);
+    let chosen = random.choose_multiple(counters, count).into_iter();
+    let charge = |counter: usize| {
+        let policy = counter % policies.len();
+        let principal = u64::try_from(counter / policies.len()).expect(FEW);
         let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
         let binding = random.u32(..4) > 0;
         Charge {
@@ -145,9 +145,9 @@ fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correc
     Some(Correction { charge, source: Source::Store, op })
 }
 
-async fn redis_says_what_memory_says(place: Place, seed: u64) {
+async fn redis_agrees_with_memory(kind: StoreKind, seed: u64) {
     let (redis, memory) =
-        (open(&place.settings().expect("it is Redis")).await, Store::Memory(memory()));
+        (open(&kind.settings().expect("it is Redis")).await, Store::Memory(memory()));
     let (mut random, policies, mut taken) = (Rng::with_seed(seed), policies(), Vec::new());
     let (mut admitted, mut several) = (0, 0);
     for request in 0..REQUESTS {
@@ -156,7 +156,7 @@ async fn redis_says_what_memory_says(place: Place, seed: u64) {
         let expected = memory.apply(&charges, found.at).await;
         assert!(
             agree(&found, &expected),
-            "{place:?}, seed {seed}, request {request}: {charges:#?}\n{found:#?}\n{expected:#?}"
+            "{kind:?}, seed {seed}, request {request}: {charges:#?}\n{found:#?}\n{expected:#?}"
         );
         let judged = || charges.iter().zip(&found.answers);
         if judged().all(|(charge, answer)| answer.verdict.admitted || !charge.binding) {
@@ -174,10 +174,10 @@ async fn redis_says_what_memory_says(place: Place, seed: u64) {
 }
 
 #[test]
-fn redis_says_what_memory_says_wherever_the_counters_of_a_request_lie() {
+fn redis_agrees_with_memory_wherever_the_counters_of_a_request_are() {
     run(async {
-        for place in PLACES {
-            redis_says_what_memory_says(place, 1).await;
+        for kind in KINDS {
+            redis_agrees_with_memory(kind, 1).await;
         }
     });
 }
@@ -218,10 +218,10 @@ fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
 }
 
 #[test]
-fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
+fn a_request_is_counted_by_all_counters_or_by_none_under_concurrency() {
     run(async {
-        for place in PLACES {
-            let settings = place.settings().expect("it is Redis");
+        for kind in KINDS {
+            let settings = kind.settings().expect("it is Redis");
             let stores = [Rc::new(open(&settings).await), Rc::new(open(&settings).await)];
             let ask = |seed: u64| {
                 let store = &stores[usize::try_from(seed % 2).expect(FEW)];
@@ -232,7 +232,7 @@ fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
             for task in tasks {
                 admitted.extend(task.await.expect("no task fails"));
             }
-            assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{place:?}: nothing was refused");
+            assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{kind:?}: nothing was refused");
             // What is given back is on its way until here.
             for store in &stores {
                 store.close(Clock::System.now()).await;
@@ -244,7 +244,7 @@ fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
                 let decided = fresh.apply(&[charge], Clock::System.now()).await;
                 let left = decided.answers[0].verdict.remaining;
                 let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);
-                assert_eq!(counted, units, "{place:?}, principal {principal}");
+                assert_eq!(counted, units, "{kind:?}, principal {principal}");
             }
         }
     });

@@ -2,23 +2,23 @@
 //! as in every mode.
 
 use super::{PATIENT, node_of, wait_for_store};
-use crate::support::load::{is_local, who};
+use crate::support::load::{client_field, is_local};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Response, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 
 /// Nodes of one family that count later, after each has met the others.
 fn nodes(redis: &Redis, count: usize, policy: &str) -> Vec<Gateway> {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", mode: write_back, {PATIENT}", redis.url());
     let nodes: Vec<_> = (0..count).map(|_| node_of(&store, &policies, "[each]", 2)).collect();
     nodes.iter().for_each(wait_for_store);
     nodes
 }
 
-fn ask(node: &Gateway, who: &str) -> Response {
-    node.client().get("/", &[who])
+fn ask(node: &Gateway, field: &str) -> Response {
+    node.client().get("/", &[field])
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn without_the_store_nodes_that_count_later_refuse_if_the_policy_wants_it() {
     assert_eq!(ask(&nodes[0], ANN).status, 200);
     redis.kill();
     // A client of whom nothing is known here.
-    assert_eq!(ask(&nodes[0], &who(7)).status, 503);
+    assert_eq!(ask(&nodes[0], &client_field(7)).status, 503);
     // One who is known has what this node may admit before it tells the store.
     let mut admitted = 0;
     eventually("it is refused", || {

@@ -27,14 +27,14 @@ fn longest_wait(policy: &str) -> Duration {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let gateway = node_of(&store, &policies, "[each]", 1);
     wait_for_store(&gateway);
     wire.set(Fault::Delay(ROUND_TRIP));
     let mut client = gateway.client();
     let waits = (0..3).map(|_| {
         let sent = now();
-        client.get("/", &["X-Who: ann"]);
+        client.get("/", &["X-Client: ann"]);
         sent.elapsed()
     });
     waits.max().expect("there are three")

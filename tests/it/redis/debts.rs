@@ -22,7 +22,8 @@ fn debts_outlive_a_store_that_comes_and_goes() {
     let mut admitted = 0;
     for outage in 0..10 {
         cut(&wire, &gateway);
-        admitted += statuses::<20>(&mut client, "X-Who: ann").iter().filter(|s| **s == 200).count();
+        admitted +=
+            statuses::<20>(&mut client, "X-Client: ann").iter().filter(|s| **s == 200).count();
         wire.set(Fault::None);
         thread::sleep(Duration::from_millis(40 * outage));
     }
@@ -30,7 +31,7 @@ fn debts_outlive_a_store_that_comes_and_goes() {
     let mut counted = 0;
     let mut asked = 0;
     eventually("the store knows of almost all", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         asked += 1;
         counted = 1000 - response.number("X-Ratelimit-Remaining");
         thread::sleep(Duration::from_millis(20));
@@ -53,7 +54,7 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     let begin = now();
     let mut admitted = 0;
     while begin.elapsed() < Duration::from_secs(1) {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         assert_eq!((response.status, is_local(&response)), (200, true));
         admitted += 1;
         thread::sleep(Duration::from_millis(20));
@@ -63,7 +64,7 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     memory("0");
     wait_for_store(&gateway);
     eventually("the store has counted all", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         admitted += 1;
         thread::sleep(Duration::from_millis(20));
         !is_local(&response) && response.number("X-Ratelimit-Remaining") == 1000 - admitted
@@ -87,7 +88,7 @@ fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
     });
     let cost = "cost: { reserve: 10, settle: { header: x-tokens } }";
     let policy =
-        format!("key: \"header:x-who\", limit: 100000/day, algorithm: fixed_window, {cost}");
+        format!("key: \"header:x-client\", limit: 100000/day, algorithm: fixed_window, {cost}");
     let top =
         format!("store: {{ redis: {{ url: \"{}\" }} }}\nruntime: {{ workers: 1 }}", wire.url());
     Gateway::limiting_with(&origin, &policy, &top)
@@ -96,7 +97,9 @@ fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
 /// Waits until the gateway judges others by its store, or alone.
 fn wait_for(gateway: &Gateway, alone: bool) {
     let mut client = gateway.client();
-    eventually("the gateway has seen it", || is_local(&client.get("/", &["X-Who: bob"])) == alone);
+    eventually("the gateway has seen it", || {
+        is_local(&client.get("/", &["X-Client: bob"])) == alone
+    });
 }
 
 /// Of the reserved 10 and the 50,000 only the 10 were counted.
@@ -111,7 +114,7 @@ fn settles_what_it_has_cost(begins_alone: bool) {
         wait_for(&gateway, true);
     }
     let mut large = gateway.client();
-    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
     thread::sleep(Duration::from_millis(100));
     wire.set(if begins_alone { Fault::None } else { Fault::Cut });
     wait_for(&gateway, !begins_alone);
@@ -123,7 +126,7 @@ fn settles_what_it_has_cost(begins_alone: bool) {
     wait_for(&gateway, false);
     let mut client = gateway.client();
     eventually("the store knows what it has cost", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         !is_local(&response) && response.number("X-Ratelimit-Remaining") == 50_000 - 10
     });
 }
@@ -144,7 +147,7 @@ fn what_was_admitted_without_the_store_is_owed_to_it() {
     let mut client = gateway.client();
     let mut admitted = 0;
     let mut ask = |client: &mut Client| {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         admitted += u64::from(response.status == 200);
         (response, admitted)
     };
@@ -174,13 +177,13 @@ fn what_a_gateway_has_admitted_alone_and_not_told_is_lost_when_it_crashes() {
     let policy = "limit: 1000/day, algorithm: fixed_window";
     let (redis, wire, gateway) = wired(policy);
     let mut client = gateway.client();
-    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 4]);
+    assert_eq!(statuses(&mut client, "X-Client: ann"), [200; 4]);
     cut(&wire, &gateway);
-    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 6]);
+    assert_eq!(statuses(&mut client, "X-Client: ann"), [200; 6]);
     gateway.signal("KILL");
     wire.set(Fault::None);
     let other = node(&format!("url: \"{}\"", redis.url()), policy);
     wait_for_store(&other);
-    let response = other.client().get("/", &["X-Who: ann"]);
+    let response = other.client().get("/", &["X-Client: ann"]);
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - 4 - 1);
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, Sample};
 use crate::support::redis::Cluster;
-use crate::support::{Gateway, Place, now};
+use crate::support::{Gateway, StoreKind, now};
 
 const GATEWAYS: usize = 4;
 const CONNECTIONS: usize = 64;
@@ -21,7 +21,7 @@ const MANY: usize = 500;
 const FEW: usize = 50;
 const SECOND: Duration = Duration::from_secs(1);
 const POLICIES: &str = "one: { key: global, limit: 1000/minute, buckets: 60 }, \
-                        many: { key: \"header:x-who\", limit: 10/s, buckets: 10 }";
+                        many: { key: \"header:x-client\", limit: 10/s, buckets: 10 }";
 
 fn duration() -> Duration {
     let seconds = asked_secs().map_or(3, |text| text.parse().expect("it is a number"));
@@ -109,7 +109,7 @@ fn holds_ten_a_second(samples: &[Sample], run: Duration) {
 
 #[test]
 fn four_gateways_never_admit_more_than_one_limit() {
-    let stores = [Place::Standalone.redis().expect("it is Redis")];
+    let stores = [StoreKind::Standalone.redis().expect("it is Redis")];
     let one = load(&gateways(&stores, "[one]"), 1, || thread::sleep(duration()));
     assert_eq!(admitted(&one), 1000, "of {} requests", one.len());
     let many = load(&gateways(&stores, "[many]"), many(), || thread::sleep(duration()));
@@ -135,7 +135,7 @@ fn four_gateways_never_admit_more_than_one_limit_while_slots_of_a_cluster_move()
 /// What the tests above would say if gateways did not share their limits.
 #[test]
 fn gateways_that_share_nothing_are_found_out() {
-    let stores = [(); 2].map(|()| Place::Standalone.redis().expect("it is Redis"));
+    let stores = [(); 2].map(|()| StoreKind::Standalone.redis().expect("it is Redis"));
     let many = load(&gateways(&stores, "[many]"), FEW, || thread::sleep(SECOND * 2));
     assert!(most_in_a_window(&many, SECOND) > 10);
 }

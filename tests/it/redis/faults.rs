@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{node_of, wait_for_store};
-use crate::support::load::{Load, Plan, Sample, is_local, percentile, who};
+use crate::support::load::{Load, Plan, Sample, client_field, is_local, percentile};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Sentinels, Wire};
 use crate::support::{Gateway, eventually, now};
 
@@ -68,7 +68,7 @@ impl Trial {
         let alone = alone();
         let store = format!("{store}, timeout: {}ms", timeout.as_millis());
         let counts = format!("limit: {LIMIT}/day, algorithm: fixed_window");
-        let policy = format!("each: {{ key: \"header:x-who\", {counts} }}");
+        let policy = format!("each: {{ key: \"header:x-client\", {counts} }}");
         let gateway = node_of(&store, &policy, "[each]", 1);
         wait_for_store(&gateway);
         let bystander = bystander();
@@ -143,7 +143,7 @@ impl Outcome {
             let doubtful = u64::try_from(doubtful).expect("few");
             let (mut asked, mut counted) = (0, 0);
             eventually("the store judges", || {
-                let response = connection.get("/", &[&who(client)]);
+                let response = connection.get("/", &[&client_field(client)]);
                 // This question is counted, too.
                 asked += 1;
                 counted = LIMIT - response.number("X-Ratelimit-Remaining");

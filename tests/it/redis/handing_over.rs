@@ -9,20 +9,20 @@ use std::thread;
 use std::time::Duration;
 
 use super::{node_of, wait_for_store};
-use crate::support::load::{Load, Plan, Sample, is_local, who};
-use crate::support::{Client, Gateway, Origin, Place, Response, eventually};
+use crate::support::load::{Load, Plan, Sample, client_field, is_local};
+use crate::support::{Client, Gateway, Origin, Response, StoreKind, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 const MODES: [&str; 3] = ["exact", "leased", "write_back"];
 
 /// The fields of `store.redis` of a new family of gateways.
 fn family() -> String {
-    Place::Standalone.redis().expect("it is Redis")
+    StoreKind::Standalone.redis().expect("it is Redis")
 }
 
 /// A node of a family in this mode, with one worker and the policy `each`.
 fn member(family: &str, mode: &str, policy: &str) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let gateway = node_of(&format!("{family}, mode: {mode}"), &policies, "[each]", 1);
     wait_for_store(&gateway);
     gateway
@@ -105,7 +105,7 @@ fn telling() -> Origin {
 /// A gateway in front of an origin, with one worker.
 fn in_front_of(origin: &Origin, family: &str, mode: &str, policy: &str, top: &str) -> Gateway {
     let top = format!("store: {{ redis: {{ {family}, mode: {mode} }} }}\n{top}");
-    Gateway::limiting_with(origin, &format!("key: \"header:x-who\", {policy}"), &top)
+    Gateway::limiting_with(origin, &format!("key: \"header:x-client\", {policy}"), &top)
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_is_cut_off_when_a_gateway_ends_is_in_flight_no_more() {
         let [leaving, staying] = [(); 2]
             .map(|()| in_front_of(&origin, &family, mode, policy, "runtime: { drain: 200ms }"));
         let mut stuck = leaving.client();
-        stuck.send(b"GET /stuck HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+        stuck.send(b"GET /stuck HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
         assert_eq!(stuck.head().status, 200);
         let mut client = staying.client();
         assert_eq!(client.get("/", &[ANN]).status, 429, "{mode}");
@@ -230,8 +230,8 @@ fn nodes_in_every_mode_tell_everybody_apart() {
         let nodes = [(); 2].map(|()| member(&family, mode, "limit: 2/day"));
         let mut clients = nodes.each_ref().map(Gateway::client);
         for client in 0..20 {
-            let who = who(client);
-            assert_eq!(clients[client % 2].get("/", &[&who]).status, 200, "{mode} {client}");
+            let field = client_field(client);
+            assert_eq!(clients[client % 2].get("/", &[&field]).status, 200, "{mode} {client}");
         }
     }
 }

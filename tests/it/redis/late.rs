@@ -226,7 +226,7 @@ fn who_was_admitted_here_and_refused_by_a_late_answer_is_not_banned_for_it() {
 /// Two gateways that have no CPU for moments, again and again.
 fn through_stops(redis: &Redis, policy: &str) -> (usize, usize, Vec<Gateway>) {
     const STOPS: usize = 25;
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", timeout: 100ms", redis.url());
     let gateways: Vec<_> = (0..2).map(|_| node_of(&store, &policies, "[each]", 1)).collect();
     gateways.iter().for_each(wait_for_store);
@@ -259,7 +259,7 @@ fn what_gateways_admit_that_stand_still_for_moments_is_counted_once() {
     let mut client = gateways[0].client();
     let (mut asked, mut counted) = (0, 0);
     eventually("Redis has counted all", || {
-        let response = client.get("/", &["X-Who: client-0"]);
+        let response = client.get("/", &["X-Client: client-0"]);
         asked += 1;
         counted = LIMIT - response.number("X-Ratelimit-Remaining");
         let expected = u64::try_from(admitted).expect("few") + asked;

@@ -17,7 +17,7 @@ use super::waits::poll_once;
 use super::{PATIENT, node_of, wait_for_store};
 use crate::support::load::is_local;
 use crate::support::redis::{Fault, Options, Redis, Wire};
-use crate::support::{Client, Gateway, Place, eventually, now};
+use crate::support::{Client, Gateway, StoreKind, eventually, now};
 
 /// How much later Redis answers.
 const DELAY: Duration = Duration::from_millis(300);
@@ -44,20 +44,20 @@ fn units_of_clients_that_leave_while_redis_is_asked_are_free_as_soon_as_it_answe
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let store = format!("url: \"{}\", {PATIENT}", wire.url());
-    let policy = "each: { key: \"header:x-who\", limit: 3, algorithm: concurrency }";
+    let policy = "each: { key: \"header:x-client\", limit: 3, algorithm: concurrency }";
     let gateway = node_of(&store, policy, "[each]", 1);
     wait_for_store(&gateway);
     wire.set(Fault::Delay(DELAY));
-    let clients: Vec<_> = (0..100).map(|_| asking(&gateway, "X-Who: ann")).collect();
+    let clients: Vec<_> = (0..100).map(|_| asking(&gateway, "X-Client: ann")).collect();
     // Some have been asked for, the others wait for the next batch.
     thread::sleep(DELAY / 3);
     drop(clients);
     wire.set(Fault::None);
-    is_free_soon(&gateway, &["X-Who: ann"]);
+    is_free_soon(&gateway, &["X-Client: ann"]);
     // None of the units is lost: as many as the limit fit at once.
     let mut client = gateway.client();
     eventually("all units are free", || {
-        client.get("/", &["X-Who: ann"]).field("X-Ratelimit-Remaining") == Some("2")
+        client.get("/", &["X-Client: ann"]).field("X-Ratelimit-Remaining") == Some("2")
     });
 }
 
@@ -68,21 +68,21 @@ fn units_on_several_servers_are_free_as_well_when_their_client_leaves() {
     let urls = wires.each_ref().map(|wire| format!("\"{}\"", wire.url())).join(", ");
     let gateway = node_of(
         &format!("shards: [{urls}], {PATIENT}"),
-        "who: { key: \"header:x-who\", limit: 1, algorithm: concurrency }, \
+        "client: { key: \"header:x-client\", limit: 1, algorithm: concurrency }, \
          rate: { key: \"header:x-org\", limit: 1M/day }, \
          org: { key: \"header:x-org\", limit: 1, algorithm: concurrency }",
-        "[who, rate, org]",
+        "[client, rate, org]",
         1,
     );
     wait_for_store(&gateway);
     wires.iter().for_each(|wire| wire.set(Fault::Delay(DELAY)));
-    let names = (0..8).map(|n| [format!("X-Who: {n}"), format!("X-Org: {n}")]);
+    let names = (0..8).map(|n| [format!("X-Client: {n}"), format!("X-Org: {n}")]);
     let clients: Vec<_> = names.clone().map(|it| asking(&gateway, &it.join("\r\n"))).collect();
     thread::sleep(DELAY / 3);
     drop(clients);
     wires.iter().for_each(|wire| wire.set(Fault::None));
-    for [who, org] in names {
-        is_free_soon(&gateway, &[&who, &org]);
+    for [field, org] in names {
+        is_free_soon(&gateway, &[&field, &org]);
     }
 }
 
@@ -92,21 +92,21 @@ fn units_are_free_as_well_when_a_client_leaves_while_a_penalty_is_counted() {
     let wire = Wire::to(redis.port());
     let gateway = node_of(
         &format!("url: \"{}\", {PATIENT}", wire.url()),
-        "each: { key: \"header:x-who\", limit: 1, algorithm: concurrency }, \
-         watched: { key: \"header:x-who\", limit: 1/day, mode: shadow, \
+        "each: { key: \"header:x-client\", limit: 1, algorithm: concurrency }, \
+         watched: { key: \"header:x-client\", limit: 1/day, mode: shadow, \
                     penalty: { after: 3/day, ban: 6h } }",
         "[each, watched]",
         1,
     );
     wait_for_store(&gateway);
-    assert_eq!(gateway.client().get("/", &["X-Who: ann"]).status, 200);
+    assert_eq!(gateway.client().get("/", &["X-Client: ann"]).status, 200);
     wire.set(Fault::Delay(DELAY));
-    let client = asking(&gateway, "X-Who: ann");
+    let client = asking(&gateway, "X-Client: ann");
     // The first answer has come, and the question about the penalty is under way.
     thread::sleep(DELAY * 3 / 2);
     drop(client);
     wire.set(Fault::None);
-    is_free_soon(&gateway, &["X-Who: ann"]);
+    is_free_soon(&gateway, &["X-Client: ann"]);
 }
 
 #[test]
@@ -115,16 +115,16 @@ fn units_of_a_question_that_timed_out_are_free_soon_after_redis_answers_again() 
     let wire = Wire::to(redis.port());
     let gateway = node_of(
         &format!("url: \"{}\", timeout: 200ms", wire.url()),
-        "each: { key: \"header:x-who\", limit: 1, algorithm: concurrency }",
+        "each: { key: \"header:x-client\", limit: 1, algorithm: concurrency }",
         "[each]",
         1,
     );
     wait_for_store(&gateway);
     wire.set(Fault::Delay(Duration::from_millis(500)));
-    assert!(is_local(&gateway.client().get("/", &["X-Who: ann"])));
+    assert!(is_local(&gateway.client().get("/", &["X-Client: ann"])));
     wire.set(Fault::None);
     wait_for_store(&gateway);
-    is_free_soon(&gateway, &["X-Who: ann"]);
+    is_free_soon(&gateway, &["X-Client: ann"]);
 }
 
 /// Wherever the counters lie, and after however many turns of the worker a
@@ -135,9 +135,9 @@ fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
     let one = Algorithm::Concurrency(Concurrency::new(1).expect("it fits"));
     let quota = Quota::new(1_000_000, Span::DAY).expect("it fits");
     let rate = Algorithm::FixedWindow(FixedWindow::new(quota));
-    for place in [Place::Standalone, Place::Cluster, Place::Sharded] {
+    for kind in [StoreKind::Standalone, StoreKind::Cluster, StoreKind::Sharded] {
         run(async {
-            let store = open(&place.settings().expect("it is Redis")).await;
+            let store = open(&kind.settings().expect("it is Redis")).await;
             for (client, turns) in (1..).zip(turns) {
                 let consistency = Consistency::default();
                 let charge =
@@ -150,7 +150,7 @@ fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
                 drop_after(turns, &store, &charges).await;
                 let begin = now();
                 while !taken_and_given(&store, &charges).await {
-                    assert!(begin.elapsed() < SOON, "{place:?}, {turns} turns");
+                    assert!(begin.elapsed() < SOON, "{kind:?}, {turns} turns");
                 }
             }
         });

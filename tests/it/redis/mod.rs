@@ -30,10 +30,10 @@ use crate::support::{Gateway, eventually};
 const PATIENT: &str = "timeout: 2s";
 
 /// A node with one worker whose counters are in the Redis that `store`
-/// describes, such as `url: redis://...`. The policy `each` counts by `X-Who`,
+/// describes, such as `url: redis://...`. The policy `each` counts by `X-Client`,
 /// and has the fields of `policy` besides, such as `limit: 5/s`.
 fn node(store: &str, policy: &str) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     node_of(&format!("{store}, {PATIENT}"), &policies, "[each]", 1)
 }
 

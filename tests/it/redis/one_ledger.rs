@@ -4,15 +4,15 @@
 use std::time::Duration;
 
 use super::{PATIENT, node_of, wait_for_store};
-use crate::support::load::{is_local, who};
+use crate::support::load::{client_field, is_local};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 
 /// A node that leases, with so many workers.
 fn leasing(redis: &Redis, policy: &str, workers: usize) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", mode: leased, {PATIENT}", redis.url());
     let node = node_of(&store, &policies, "[each]", workers);
     wait_for_store(&node);
@@ -35,9 +35,9 @@ fn a_client_on_many_workers_gets_all_of_its_limit() {
     let node = leasing(&redis, "limit: 100/minute", 32);
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| node.client()).collect();
     for client in 0..3 {
-        let who = who(client);
+        let field = client_field(client);
         for turn in 0..100 {
-            let response = clients[turn * 37 % CONNECTIONS].get("/", &[&who]);
+            let response = clients[turn * 37 % CONNECTIONS].get("/", &[&field]);
             assert_eq!((response.status, is_local(&response)), (200, false), "{turn}");
         }
     }
@@ -84,7 +84,7 @@ fn a_ban_is_honoured_at_once_where_it_is_imposed_and_soon_elsewhere() {
 #[test]
 fn another_number_of_buckets_is_gone_by_while_gateways_run() {
     let redis = Redis::start(Options::default());
-    let policies = "each: { key: \"header:x-who\", limit: 2/day }";
+    let policies = "each: { key: \"header:x-client\", limit: 2/day }";
     let store = format!("url: \"{}\", {PATIENT}", redis.url());
     let nodes = [(); 2].map(|()| {
         let node = node_of(&store, policies, "[each]", 1);
@@ -93,7 +93,7 @@ fn another_number_of_buckets_is_gone_by_while_gateways_run() {
     });
     let mut clients = nodes.each_ref().map(Gateway::client);
     let mut ask = |node: usize, client: usize| {
-        let response = clients[node].get("/", &[&who(client)]);
+        let response = clients[node].get("/", &[&client_field(client)]);
         assert!(!is_local(&response));
         response.status
     };

@@ -9,11 +9,11 @@ use tollgate_limiter::store::{Charge, Store};
 use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, open, run};
-use crate::support::Place;
+use crate::support::StoreKind;
 
 const FITS: &str = "it is within the bounds";
 /// In both of these places the counters of a request lie apart.
-const APART: [Place; 2] = [Place::Cluster, Place::Sharded];
+const APART: [StoreKind; 2] = [StoreKind::Cluster, StoreKind::Sharded];
 const CONNECTIONS: u64 = 32;
 const REQUESTS: u64 = 60;
 const BURST: u64 = 1000;
@@ -57,10 +57,10 @@ async fn refused(store: Rc<Store>, connection: u64, all: Algorithm) {
 /// The limit for all is nearly used up, and stays so: what refills is taken. Then
 /// clients come who are refused by limits of their own.
 #[test]
-fn who_is_refused_in_one_place_takes_nothing_from_others_in_another() {
+fn a_request_that_one_store_refuses_consumes_nothing_at_another() {
     run(async {
-        for (place, all) in APART.into_iter().flat_map(|place| for_all().map(|all| (place, all))) {
-            let settings = place.settings().expect("it is Redis");
+        for (kind, all) in APART.into_iter().flat_map(|kind| for_all().map(|all| (kind, all))) {
+            let settings = kind.settings().expect("it is Redis");
             let store = Rc::new(open(&settings).await);
             let clock = Clock::System;
             store.apply(&[charge(ALL, 1, &all, BURST / 2)], clock.now()).await;
@@ -76,7 +76,7 @@ fn who_is_refused_in_one_place_takes_nothing_from_others_in_another() {
             let (left, end) = (remaining(&fresh, &all).await, clock.now());
             let refilled = end.since(start).as_micros() * BURST / Span::SECOND.as_micros();
             let ideal = (before + refilled.saturating_sub(1)).min(BURST);
-            assert!(left >= ideal, "{place:?}, {}: {left} left of {ideal}", all.name());
+            assert!(left >= ideal, "{kind:?}, {}: {left} left of {ideal}", all.name());
         }
     });
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{node, node_of, wait_for_store};
-use crate::support::load::who;
+use crate::support::load::client_field;
 use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
 use crate::support::{Certificates, Gateway, eventually};
 
@@ -17,7 +17,8 @@ fn holds(store: &str) {
     gateways.iter().for_each(wait_for_store);
     let mut clients = gateways.each_ref().map(Gateway::client);
     for client in 0..CLIENTS {
-        let statuses = [0, 1, 0, 1].map(|node| clients[node].get("/", &[&who(client)]).status);
+        let statuses =
+            [0, 1, 0, 1].map(|node| clients[node].get("/", &[&client_field(client)]).status);
         assert_eq!(statuses, [200, 200, 200, 429], "client {client} by {store}");
     }
 }
@@ -110,7 +111,7 @@ fn a_server_behind_tls_that_asks_for_certificates() {
 /// A gateway serves without the store that these fields lead to, and its log says why.
 fn is_no_store(store: &str, why: &str) {
     let gateway = node(store, "limit: 3/day");
-    let response = gateway.client().get("/", &["X-Who: ann"]);
+    let response = gateway.client().get("/", &["X-Client: ann"]);
     assert_eq!((response.status, response.field("X-Ratelimit-Source")), (200, Some("local")));
     eventually("the log says why", || gateway.log().to_lowercase().contains(why));
 }
@@ -162,7 +163,7 @@ fn connections(redis: &Redis) -> usize {
 fn several_connections_to_one_server() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", connections: 3", redis.url());
-    let gateway = node_of(&store, "each: { key: \"header:x-who\", limit: 3/day }", "[each]", 2);
+    let gateway = node_of(&store, "each: { key: \"header:x-client\", limit: 3/day }", "[each]", 2);
     wait_for_store(&gateway);
     eventually("each worker has three", || connections(&redis) == 6);
     drop(gateway);
@@ -176,14 +177,14 @@ fn a_request_whose_counters_go_over_several_connections() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", connections: 5", redis.url());
     let policies =
-        "each: { key: \"header:x-who\", limit: 3/day }, all: { key: global, limit: 30/day }";
+        "each: { key: \"header:x-client\", limit: 3/day }, all: { key: global, limit: 30/day }";
     let gateways = [(); 2].map(|()| node_of(&store, policies, "[each, all]", 1));
     gateways.iter().for_each(wait_for_store);
     let mut clients = gateways.each_ref().map(Gateway::client);
     let mut admitted = 0;
     for round in 0..5 {
         for client in 0..20 {
-            let status = clients[(client + round) % 2].get("/", &[&who(client)]).status;
+            let status = clients[(client + round) % 2].get("/", &[&client_field(client)]).status;
             admitted += usize::from(status == 200);
         }
     }

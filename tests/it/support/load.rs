@@ -17,7 +17,7 @@ pub(crate) struct Plan {
     pub(crate) connections: usize,
     /// The path of all requests.
     pub(crate) path: &'static str,
-    /// The number of clients. They send requests in turn and name themselves in `X-Who`.
+    /// The number of clients. They send requests in turn and name themselves in `X-Client`.
     pub(crate) clients: usize,
     /// How long a connection rests between two requests.
     pub(crate) rest: Duration,
@@ -71,7 +71,7 @@ fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec
     while !stop.load(Ordering::Relaxed) {
         client = (client + 1) % plan.clients;
         let sent = now();
-        let response = connection.get(plan.path, &[&who(client)]);
+        let response = connection.get(plan.path, &[&client_field(client)]);
         samples.push(Sample {
             client,
             sent,
@@ -85,8 +85,8 @@ fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec
 }
 
 /// The field by which a client of [`Plan::clients`] names itself.
-pub(crate) fn who(client: usize) -> String {
-    format!("X-Who: client-{client}")
+pub(crate) fn client_field(client: usize) -> String {
+    format!("X-Client: client-{client}")
 }
 
 /// Whether the gateway says that it has decided without its store.

@@ -13,10 +13,10 @@ mod gateway;
 pub(crate) mod http;
 pub(crate) mod load;
 mod origin;
-mod place;
 pub(crate) mod redis;
 pub(crate) mod reserved;
 mod response;
+mod store_kind;
 mod tls;
 
 pub(crate) use tollgate_limiter::policy::geo_writer as mmdb;
@@ -27,9 +27,9 @@ pub(crate) use client::Client;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use gateway::{Gateway, Program};
 pub(crate) use origin::{Origin, Received};
-pub(crate) use place::{Place, on_every_store};
 pub(crate) use reserved::Reserved;
 pub(crate) use response::Response;
+pub(crate) use store_kind::{StoreKind, on_every_store};
 pub(crate) use tls::{TlsClient, read_certificate};
 
 use std::process::{Child, Command};

@@ -15,8 +15,8 @@ pub(crate) fn cases() -> ProptestConfig {
     }
 }
 
-/// Small quotas, so that a short schedule meets every edge; W/L is rarely a whole number.
-/// All algorithms that count in time.
+/// All algorithms that count in time. Their quotas are small, so that a short schedule meets every
+/// edge; W/L is rarely a whole number.
 pub(crate) fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=12_u64, 1000..=1500_u64)
         .prop_map(|(limit, us)| Quota::new(limit, Span::from_micros(us)).unwrap());

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreKind {
     /// The gateway's own memory.
     Memory,
     /// One Redis server.
@@ -25,7 +25,7 @@ pub(crate) enum Place {
     Sharded,
 }
 
-impl Place {
+impl StoreKind {
     /// A gateway with this configuration, whose counters are in this store and under a prefix of its own.
     pub(crate) fn start(self, yaml: &str) -> Gateway {
         Gateway::start(&format!("{yaml}{}", self.store()))
@@ -85,7 +85,7 @@ fn prefix() -> String {
     format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes tests of functions that take a [`Place`]: one for each place.
+/// Makes tests of functions that take a [`StoreKind`]: one for each kind of store.
 macro_rules! on_every_store {
     ($($test:ident),+ $(,)?) => {
         on_every_store! { @memory Memory: $($test)+ }
@@ -93,12 +93,12 @@ macro_rules! on_every_store {
         on_every_store! { @cluster Cluster: $($test)+ }
         on_every_store! { @sharded Sharded: $($test)+ }
     };
-    (@$module:ident $place:ident: $($test:ident)+) => {
+    (@$module:ident $kind:ident: $($test:ident)+) => {
         mod $module {
             $(
                 #[test]
                 fn $test() {
-                    super::$test($crate::support::Place::$place);
+                    super::$test($crate::support::StoreKind::$kind);
                 }
             )+
         }
