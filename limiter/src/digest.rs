@@ -70,7 +70,7 @@ pub struct Key {
 impl Key {
     /// Both in one number. The lower half is the principal's, so all of its counters are
     /// close to each other in a table.
-    pub const fn bits(self) -> u128 {
+    pub(crate) const fn bits(self) -> u128 {
         self.principal.0 ^ ((self.counter.0 as u128) << 64)
     }
 }
@@ -124,14 +124,14 @@ impl SharedSecret {
 
     /// Replaces the secret. A key that is computed at the same time may belong to neither
     /// secret; no later request uses its counter.
-    pub fn set(&self, Secret(bytes): Secret) {
+    pub(crate) fn set(&self, Secret(bytes): Secret) {
         for (half, chunk) in self.0.iter().zip(bytes.as_chunks().0) {
             half.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
         }
     }
 
     /// The current secret.
-    pub fn get(&self) -> Secret {
+    pub(crate) fn get(&self) -> Secret {
         let mut bytes = [0; 16];
         for (half, chunk) in self.0.iter().zip(bytes.as_chunks_mut().0) {
             *chunk = half.load(Ordering::Relaxed).to_le_bytes();
@@ -167,7 +167,7 @@ impl Digest {
     }
 
     /// Adds a tag that distinguishes kinds of values.
-    pub fn tag(&mut self, tag: u8) {
+    pub(crate) fn tag(&mut self, tag: u8) {
         self.0.write_u8(tag);
     }
 

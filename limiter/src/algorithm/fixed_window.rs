@@ -110,7 +110,7 @@ impl FixedWindow {
     }
 
     /// The number that states use for the window at `time`.
-    pub fn window_at(&self, time: Timestamp) -> u64 {
+    pub(crate) fn window_at(&self, time: Timestamp) -> u64 {
         match &self.calendar {
             None => time.as_micros() / self.window().as_micros(),
             Some(calendar) => {

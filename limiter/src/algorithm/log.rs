@@ -47,7 +47,7 @@ impl Log {
     }
 
     /// The time of the newest entry, if there is one.
-    pub fn newest(&self) -> Option<Timestamp> {
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
         (self.units > 0).then_some(self.newest)
     }
 

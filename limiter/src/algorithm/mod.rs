@@ -192,7 +192,7 @@ impl Algorithm {
 
     /// The time from which on the state is equivalent to a new one, so it may be deleted.
     /// The state of units in flight does not expire.
-    pub fn expires_at(&self, state: &State) -> Timestamp {
+    pub(crate) fn expires_at(&self, state: &State) -> Timestamp {
         on!(self, it => it.expires_at(state))
     }
 
@@ -235,7 +235,7 @@ impl Algorithm {
     ///
     /// # Errors
     /// If the algorithm cannot count this quota, or has no window.
-    pub fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+    pub(crate) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         Ok(match self {
             Self::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(quota)),
             Self::SubWindows(it) => Self::SubWindows(SubWindows::new(quota, it.buckets())?),

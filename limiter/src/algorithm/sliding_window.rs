@@ -86,7 +86,7 @@ impl SlidingWindow {
     }
 
     /// The number that states use for the window at `time`.
-    pub const fn window_at(&self, time: Timestamp) -> u64 {
+    pub(crate) const fn window_at(&self, time: Timestamp) -> u64 {
         time.as_micros().div_ceil(self.length_us())
     }
 

@@ -61,7 +61,7 @@ impl SubWindows {
     }
 
     /// The number of sub-windows of the window.
-    pub const fn buckets(&self) -> u32 {
+    pub(crate) const fn buckets(&self) -> u32 {
         self.buckets
     }
 

@@ -35,7 +35,7 @@ impl<P> Claims<P> {
 impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
     /// The decision without a store: policies with `on_failure: allow` admit the request,
     /// and all others refuse it. Nothing is counted.
-    pub fn unjudged(self, now: Timestamp) -> Decision<P> {
+    pub(crate) fn unjudged(self, now: Timestamp) -> Decision<P> {
         let report = |claim: &Claim<P>| {
             let charge = claim.within();
             let admitted = charge.consistency.on_failure == OnFailure::Allow;

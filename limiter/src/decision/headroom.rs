@@ -16,7 +16,7 @@ pub struct Headroom {
 
 impl Headroom {
     /// Whether the upstream has room by the conditions of `elastic`.
-    pub fn suffices(&self, elastic: &Elastic) -> bool {
+    pub(crate) fn suffices(&self, elastic: &Elastic) -> bool {
         let Elastic { latency_below, in_flight_below_percent, .. } = elastic;
         !self.slowing
             && is_below(self.latency, *latency_below)

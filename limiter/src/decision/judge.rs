@@ -34,7 +34,7 @@ impl<'s> Judge<'s> {
 
     /// Judges by counters in memory, which have no limits of single keys. The future of
     /// such a judgement is ready when it is first polled.
-    pub const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
+    pub(crate) const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
         Self { store: StoreRef::Memory(memory), overrides: None }
     }
 
@@ -43,7 +43,7 @@ impl<'s> Judge<'s> {
     ///
     /// The lease of an admitted request must be [ended](Self::end). If the future
     /// is dropped before it is ready, nothing stays in flight.
-    pub async fn judge<P: Borrow<Arc<Policy>> + Clone>(
+    pub(crate) async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: Claims<P>,
         headroom: Headroom,
@@ -166,7 +166,7 @@ impl<'s> Judge<'s> {
     /// Settles the lease of a request after its response: releases the units in flight,
     /// corrects the cost, and gives back units that must not be counted. A cost that the
     /// ending does not contain stays as it was charged.
-    pub fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+    pub(crate) fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.settle(lease, ending, now);
     }

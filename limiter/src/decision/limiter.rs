@@ -62,7 +62,7 @@ impl RateLimiter {
     }
 
     /// The judge of claims.
-    pub fn judge(&self) -> Judge<'_> {
+    pub(crate) fn judge(&self) -> Judge<'_> {
         let overrides = self.overrides.as_ref().map(|overrides| (overrides, &self.misfits));
         Judge::new(self.store.as_ref(), overrides)
     }

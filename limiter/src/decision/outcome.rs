@@ -122,7 +122,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
     }
 
     /// All reports that the response contains.
-    pub fn told(&self) -> impl Iterator<Item = &Report<P>> {
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Report<P>> {
         self.reports.iter().filter(|report| report.is_told())
     }
 

@@ -21,21 +21,21 @@ pub struct Report<P> {
     /// The policy.
     pub policy: P,
     /// The decision of this policy.
-    pub ruling: Ruling,
+    pub(crate) ruling: Ruling,
     /// The numbers: `limit` and `remaining` are those of the limit that responses name,
     /// even if more is admitted. A refused request consumes nothing, and `remaining` shows
     /// this even if this policy alone would have admitted it.
     pub verdict: Verdict,
     /// The place of the counter.
-    pub source: Source,
+    pub(crate) source: Source,
     /// The units that count against the limit, including those beyond it.
-    pub used: u64,
+    pub(crate) used: u64,
     /// The units that the request costs.
     pub cost: u64,
     /// The window of the limit. Zero if the algorithm has none.
-    pub window: Span,
+    pub(crate) window: Span,
     /// Whether the limit holds for this client alone, in place of the policy's.
-    pub overridden: bool,
+    pub(crate) overridden: bool,
 }
 
 /// The decision of one policy.
@@ -63,14 +63,14 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
     }
 
     /// Whether the policy refuses the request.
-    pub fn refuses(&self) -> bool {
+    pub(crate) fn refuses(&self) -> bool {
         self.mode() == Mode::Enforce
             && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }
 
     /// Whether responses contain the report. A policy in shadow mode enforces no limit, so
     /// responses omit it. A request that was not judged has no numbers.
-    pub fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         let is_known = matches!(self.source, Source::Store | Source::Local);
         is_known && self.mode() == Mode::Enforce
     }

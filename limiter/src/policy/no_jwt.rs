@@ -47,7 +47,7 @@ impl JwtSettings {
 
 impl TokenKeys {
     /// Whether a token can be valid now.
-    pub const fn can_verify(&self) -> bool {
+    pub(crate) const fn can_verify(&self) -> bool {
         match *self {}
     }
 }

@@ -19,7 +19,7 @@ pub struct OverrideLimit {
 
 impl OverrideLimit {
     /// The limit that decides: the soft limit, if there is one.
-    pub fn widest(&self) -> &Algorithm {
+    pub(crate) fn widest(&self) -> &Algorithm {
         self.soft.as_ref().unwrap_or(&self.algorithm)
     }
 }

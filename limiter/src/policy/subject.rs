@@ -127,7 +127,7 @@ pub struct Subject<'r, 'q> {
 
 impl<'r, 'q> Subject<'r, 'q> {
     /// The values of the route's parameters in the request's path.
-    pub fn params(&self) -> Params<'q>
+    pub(crate) fn params(&self) -> Params<'q>
     where
         'r: 'q,
     {

@@ -24,7 +24,7 @@ impl<'a> Params<'a> {
     }
 
     /// No parameters, for requests without a route.
-    pub const fn none() -> Self {
+    pub(crate) const fn none() -> Self {
         Self(None)
     }
 

@@ -254,7 +254,7 @@ impl PathPattern {
     }
 
     /// The pattern without the slash at its end.
-    pub fn without_trailing_slash(&self) -> Self {
+    pub(crate) fn without_trailing_slash(&self) -> Self {
         let mut pattern = self.clone();
         pattern.segments.truncate(self.segments.len() - usize::from(self.ends_in_slash()));
         pattern
@@ -288,7 +288,7 @@ impl PathPattern {
 
 impl Segment {
     /// Converts all letters of the pattern to lower case, for a route that ignores case.
-    pub fn make_lower_case(&mut self) {
+    pub(crate) fn make_lower_case(&mut self) {
         match self {
             Self::Literal(text) | Self::Prefix(text) => text.make_ascii_lowercase(),
             Self::Param(_) => {}

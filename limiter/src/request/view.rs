@@ -111,23 +111,23 @@ impl<'a> RequestView<'a> {
 
     /// The address of the peer on the connection. An IPv4-mapped address is converted to
     /// IPv4.
-    pub const fn peer(&self) -> IpAddr {
+    pub(crate) const fn peer(&self) -> IpAddr {
         self.peer
     }
 
     /// Whether content follows the fields.
-    pub const fn has_content(&self) -> bool {
+    pub(crate) const fn has_content(&self) -> bool {
         self.has_content
     }
 
     /// Whether the peer may name the clients that it forwards for, if its address is
     /// trusted. It may not if a load balancer forwarded the connection without its source.
-    pub const fn may_forward(&self) -> bool {
+    pub(crate) const fn may_forward(&self) -> bool {
         self.may_forward
     }
 
     /// The subject of the peer's certificate.
-    pub const fn tls_subject(&self) -> Option<&'a str> {
+    pub(crate) const fn tls_subject(&self) -> Option<&'a str> {
         self.tls_subject
     }
 }

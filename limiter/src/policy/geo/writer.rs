@@ -75,7 +75,7 @@ impl MmdbWriter {
 
     /// A database of addresses of one version, with records of 24, 28 or 32 bits in its
     /// tree. Version 6 contains the addresses of version 4, too.
-    pub fn with(kind: &'static str, ip_version: u16, record_bits: u16) -> Self {
+    pub(crate) fn with(kind: &'static str, ip_version: u16, record_bits: u16) -> Self {
         let nodes = vec![[Record::Nothing; 2]];
         Self { kind, ip_version, record_bits, nodes, data: Vec::new() }
     }

@@ -8,7 +8,7 @@ use jsonwebtoken::{Algorithm, DecodingKey};
 #[derive(Clone)]
 pub struct VerifyingKey {
     /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
-    pub id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The key.
     pub key: DecodingKey,
     /// The algorithms allowed with it, from the configuration, never from the token.
