@@ -1,5 +1,5 @@
-//! A Redis that is up though its connections close, and a gateway that stands
-//! still: neither is a store that has failed.
+//! A Redis that closes connections, and a gateway whose process is paused. In both cases
+//! the store has not failed.
 
 use std::thread;
 use std::time::Duration;
@@ -70,13 +70,13 @@ fn an_idle_gateway_connects_again_as_soon_as_redis_closes_its_connection() {
         close_all(&redis);
         eventually("it has connected again", || connections() == before);
     }
-    // Unused connections are tried once a second: that would be found out late.
+    // Unused connections are checked once a second, which would be too late.
     assert!(begin.elapsed() < Duration::from_millis(400) * ROUNDS, "{:?}", begin.elapsed());
     drop(gateway);
 }
 
-/// The gateway's process stands still while Redis answers, for longer than a
-/// decision may wait. The answer has come before its time is looked at.
+/// The gateway's process is paused while Redis answers, for longer than a decision may
+/// wait. The answer is read before the timeout is checked.
 #[test]
 fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     const TIMEOUT: Duration = Duration::from_millis(400);
@@ -90,7 +90,7 @@ fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     let mut client = gateway.client();
     for round in 0..5 {
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
-        // Redis has been asked, and its answer is on the wire.
+        // The request has been sent to Redis, and its answer is on the way.
         thread::sleep(TIMEOUT / 4);
         gateway.signal("STOP");
         thread::sleep(TIMEOUT * 2);
@@ -100,10 +100,10 @@ fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     }
 }
 
-/// Under `local` a connection that Redis closes while it is idle is no reason to
-/// judge alone either, nor to count anything twice.
+/// Under `local`, too, a closed idle connection is no reason to judge without the store, or
+/// to count a request twice.
 #[test]
-fn what_was_not_sent_on_a_closed_connection_is_judged_and_counted_by_redis() {
+fn a_request_that_a_closed_connection_did_not_send_is_judged_by_redis() {
     let redis = Redis::start(Options::default());
     let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 1000/day");
     wait_for_store(&gateway);

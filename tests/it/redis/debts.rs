@@ -1,5 +1,5 @@
-//! What Redis is told when it is back: what was admitted meanwhile, and what
-//! responses have cost, once and all of it.
+//! Reports to Redis when it is available again: the units that were admitted meanwhile, and
+//! the costs that responses stated. Each is reported once and completely.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::support::load::is_local;
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Client, Gateway, Origin, eventually, now};
 
-/// The store is back for a moment only, in which it is told of nothing, or breaks
-/// off while it is told.
+/// The store is available for a moment, in which it gets no report, or fails during a
+/// report.
 #[test]
 fn debts_outlive_a_store_that_comes_and_goes() {
     let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
@@ -35,13 +35,15 @@ fn debts_outlive_a_store_that_comes_and_goes() {
         asked += 1;
         counted = 1000 - response.number("X-Ratelimit-Remaining");
         thread::sleep(Duration::from_millis(20));
-        // A debt is lost that is under way when the wire is cut: one outage's in ten.
+        // A debt that is in progress when the wire is cut is lost: that of one outage in
+        // ten.
         !is_local(&response) && counted + 60 >= asked + u64::try_from(admitted).expect("few")
     });
     assert!(counted <= asked + u64::try_from(admitted).expect("few"), "{counted} of {admitted}");
 }
 
-/// Each probe finds such a store back. They were lost when it was told of them.
+/// Regression: each probe finds such a store available, and debts were lost in the report
+/// to it.
 #[test]
 fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     let redis = Redis::start(Options::default());
@@ -59,7 +61,7 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
         admitted += 1;
         thread::sleep(Duration::from_millis(20));
     }
-    // Nobody asks meanwhile: each probe finds the store, and then it is told.
+    // No requests are sent: a probe finds the store, and then the node reports.
     thread::sleep(Duration::from_secs(3));
     memory("0");
     wait_for_store(&gateway);
@@ -71,7 +73,7 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     });
 }
 
-/// A gateway whose responses tell what they have cost, and end when `ends` says so.
+/// A gateway whose responses state their cost, and end when `ends` receives a message.
 fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
     let ends = Arc::clone(ends);
     let origin = Origin::serving(move |stream, read| {
@@ -94,7 +96,7 @@ fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
     Gateway::limiting_with(&origin, &policy, &top)
 }
 
-/// Waits until the gateway judges others by its store, or alone.
+/// Waits until the gateway judges other requests with its store, or without it.
 fn wait_for(gateway: &Gateway, alone: bool) {
     let mut client = gateway.client();
     eventually("the gateway has seen it", || {
@@ -102,7 +104,7 @@ fn wait_for(gateway: &Gateway, alone: bool) {
     });
 }
 
-/// Of the reserved 10 and the 50,000 only the 10 were counted.
+/// Regression: of the reserved 10 units and the cost of 50,000, only the 10 were counted.
 fn settles_what_it_has_cost(begins_alone: bool) {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
@@ -118,7 +120,7 @@ fn settles_what_it_has_cost(begins_alone: bool) {
     thread::sleep(Duration::from_millis(100));
     wire.set(if begins_alone { Fault::None } else { Fault::Cut });
     wait_for(&gateway, !begins_alone);
-    // A debt of what was reserved is told by now.
+    // The debt of the reservation has been reported by now.
     thread::sleep(Duration::from_millis(300));
     ends.store(true, Ordering::Relaxed);
     assert_eq!(large.response("GET").status, 200);
@@ -142,7 +144,7 @@ fn what_a_response_has_cost_is_counted_though_it_began_while_the_store_was_away(
 }
 
 #[test]
-fn what_was_admitted_without_the_store_is_owed_to_it() {
+fn units_that_were_admitted_without_the_store_are_reported_to_it() {
     let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
     let mut client = gateway.client();
     let mut admitted = 0;
@@ -171,7 +173,7 @@ fn what_was_admitted_without_the_store_is_owed_to_it() {
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
 }
 
-/// Nothing else is: Redis has it.
+/// Units that Redis has counted are not lost.
 #[test]
 fn what_a_gateway_has_admitted_alone_and_not_told_is_lost_when_it_crashes() {
     let policy = "limit: 1000/day, algorithm: fixed_window";

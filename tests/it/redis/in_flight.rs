@@ -1,11 +1,11 @@
-//! Units in flight under a limit that many use: what a request has ended with is
-//! used by the next one, and comes back to all nodes soon.
+//! Units in flight under a limit that many requests use: the next request uses the units of
+//! one that has ended, and the units return to all nodes soon.
 
 use super::{node_of, wait_for_store};
 use crate::support::eventually;
 use crate::support::redis::{Options, Redis};
 
-/// How often the script was called.
+/// The number of calls of the script.
 fn calls(redis: &Redis) -> u32 {
     let stats = redis.cli(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
@@ -25,7 +25,8 @@ fn requests_one_after_the_other_ask_for_a_large_limit_once() {
         assert_eq!(client.get("/", &["X-Client: ann"]).status, 200);
     }
     let asked = calls(&redis) - before;
-    // Without it there are two for each request. Some are of pauses of this test.
+    // Without this there are two calls for each request. Some calls come from pauses of
+    // this test.
     assert!((1..100).contains(&asked), "{asked} calls for 200 requests");
     let mut other = gateways[1].client();
     eventually("what was kept is free", || {

@@ -1,5 +1,5 @@
-//! Clients that go away while Redis is asked whether they may be served: nothing
-//! of them stays in flight.
+//! Clients that disconnect while Redis decides on their requests: nothing of these requests
+//! stays in flight.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -19,20 +19,20 @@ use crate::support::load::is_local;
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Client, Gateway, StoreKind, eventually, now};
 
-/// How much later Redis answers.
+/// The delay of the answers of Redis.
 const DELAY: Duration = Duration::from_millis(300);
-/// The store forgets units of a node that is silent for 15 s. What comes back by
-/// that alone comes too late.
+/// The store deletes units of a node that is silent for 15 s. Units that are released only
+/// by this are released too late.
 const SOON: Duration = Duration::from_secs(7);
 
-/// A request that is sent, and not answered yet.
+/// A request that was sent and has no response yet.
 fn asking(gateway: &Gateway, fields: &str) -> Client {
     let mut client = gateway.client();
     client.send(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n\r\n").as_bytes());
     client
 }
 
-/// Waits until a fresh client with these fields is admitted, which must be soon.
+/// Waits until a new client with these fields is admitted, which must happen soon.
 fn is_free_soon(gateway: &Gateway, fields: &[&str]) {
     let begin = now();
     eventually("the units are free", || gateway.client().get("/", fields).status == 200);
@@ -49,12 +49,12 @@ fn units_of_clients_that_leave_while_redis_is_asked_are_free_as_soon_as_it_answe
     wait_for_store(&gateway);
     wire.set(Fault::Delay(DELAY));
     let clients: Vec<_> = (0..100).map(|_| asking(&gateway, "X-Client: ann")).collect();
-    // Some have been asked for, the others wait for the next batch.
+    // Some requests have been sent to Redis, the others wait for the next batch.
     thread::sleep(DELAY / 3);
     drop(clients);
     wire.set(Fault::None);
     is_free_soon(&gateway, &["X-Client: ann"]);
-    // None of the units is lost: as many as the limit fit at once.
+    // No unit is lost: as many requests as the limit are admitted at the same time.
     let mut client = gateway.client();
     eventually("all units are free", || {
         client.get("/", &["X-Client: ann"]).field("X-Ratelimit-Remaining") == Some("2")
@@ -102,7 +102,7 @@ fn units_are_free_as_well_when_a_client_leaves_while_a_penalty_is_counted() {
     assert_eq!(gateway.client().get("/", &["X-Client: ann"]).status, 200);
     wire.set(Fault::Delay(DELAY));
     let client = asking(&gateway, "X-Client: ann");
-    // The first answer has come, and the question about the penalty is under way.
+    // The first answer has arrived, and the request about the penalty is in progress.
     thread::sleep(DELAY * 3 / 2);
     drop(client);
     wire.set(Fault::None);
@@ -127,8 +127,8 @@ fn units_of_a_question_that_timed_out_are_free_soon_after_redis_answers_again() 
     is_free_soon(&gateway, &["X-Client: ann"]);
 }
 
-/// Wherever the counters lie, and after however many turns of the worker a
-/// decision is dropped: the next one finds all units free.
+/// Wherever the counters are, and after whatever number of turns of the worker a decision
+/// is dropped: the next decision finds all units available.
 #[test]
 fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
     let turns = [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 30, 50, 80, 150, 300];
@@ -157,8 +157,8 @@ fn whenever_a_decision_is_dropped_nothing_of_it_stays_in_flight() {
     }
 }
 
-/// Drops a decision after so many turns of the worker. One that ends before is
-/// no longer in flight, either.
+/// Drops a decision after this number of turns of the worker. A decision that is ready
+/// before is no longer in flight, either.
 async fn drop_after(turns: usize, store: &Store, charges: &[Charge<'_>]) {
     let mut decision = pin!(store.apply(charges, Clock::System.now()));
     for _ in 0..turns {
@@ -169,7 +169,7 @@ async fn drop_after(turns: usize, store: &Store, charges: &[Charge<'_>]) {
     }
 }
 
-/// Whether all charges are admitted. Then they are no longer in flight.
+/// Whether all charges are admitted. Their units are released.
 async fn taken_and_given(store: &Store, charges: &[Charge<'_>]) -> bool {
     let decided = store.apply(charges, Clock::System.now()).await;
     let is_admitted = decided.answers.iter().all(|answer| answer.verdict.admitted);

@@ -1,5 +1,5 @@
-//! What clients meet while Redis is away, and when it comes back: each policy
-//! does as it says, and what was admitted meanwhile is not forgotten.
+//! The behaviour while Redis is unavailable, and after it returns: each policy does what it
+//! configures, and units that were admitted meanwhile are not lost.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::support::load::{client_field, is_local};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Wire};
 use crate::support::{Client, Gateway, PATIENCE, StoreKind, eventually, now};
 
-/// Nothing listens there.
+/// No program listens on this port.
 const NOWHERE: &str = "url: \"redis://127.0.0.1:9\"";
 
 pub(super) fn statuses<const COUNT: usize>(client: &mut Client, field: &str) -> [u16; COUNT] {
@@ -25,7 +25,7 @@ pub(super) fn wired(policy: &str) -> (Redis, Wire, Gateway) {
     (redis, wire, gateway)
 }
 
-/// Cuts the wire, and waits until the gateway has seen it.
+/// Cuts the wire, and waits until the gateway has noticed.
 pub(super) fn cut(wire: &Wire, gateway: &Gateway) {
     wire.set(Fault::Cut);
     let mut client = gateway.client();
@@ -67,7 +67,7 @@ fn a_gateway_starts_though_its_store_says_nothing() {
     let gateway = node(&format!("url: \"{}\"", wire.url()), "limit: 3/day");
     let response = gateway.client().get("/", &["X-Client: ann"]);
     assert_eq!((response.status, is_local(&response)), (200, true));
-    // Half a second, and what a busy machine adds. Connecting may take 20 s here.
+    // Half a second, and the additional time of a busy machine. Connecting may take 20 s.
     assert!(start.elapsed() < PATIENCE / 2, "{:?}", start.elapsed());
     wire.set(Fault::None);
     wait_for_store(&gateway);
@@ -85,13 +85,13 @@ fn a_gateway_that_starts_with_its_store_judges_by_it_from_the_first_request() {
     }
 }
 
-/// How many of forty clients the gateway judges by its store.
+/// The number of forty clients that the gateway judges with its store.
 fn judged_by_store(gateway: &Gateway) -> usize {
     let mut client = gateway.client();
     (0..40).filter(|it| !is_local(&client.get("/", &[&client_field(*it)]))).count()
 }
 
-/// It judged none by the other one.
+/// Regression: it judged no request by the other shard.
 #[test]
 fn a_gateway_that_starts_without_one_of_its_shards_judges_by_the_others() {
     for away in 0..2 {
@@ -108,7 +108,8 @@ fn a_gateway_that_starts_without_one_of_its_shards_judges_by_the_others() {
     }
 }
 
-/// All were told that nothing remains, and that they are over the limit.
+/// Regression: all responses stated that nothing remains and that the client is over the
+/// limit.
 #[test]
 fn without_its_store_a_gateway_tells_its_share_of_a_soft_limit() {
     let redis = Redis::start(Options::default());
@@ -175,7 +176,7 @@ fn without_their_store_two_gateways_hold_half_of_a_limit_each() {
         gateway
     });
     redis.kill();
-    // The second has met the first at its start; the first learns of it later.
+    // The second node has learned of the first at its start; the first learns of it later.
     let mut client = gateways[1].client();
     let admitted =
         statuses::<9>(&mut client, "X-Client: ann").iter().filter(|s| **s == 200).count();
@@ -191,7 +192,8 @@ fn what_is_known_to_be_over_its_limit_stays_refused_when_the_store_goes() {
     assert_eq!(statuses(&mut client, "X-Client: ann"), [429; 3]);
 }
 
-/// A second later it was forgotten, and the share of the limit was admitted.
+/// Regression: the refusal was forgotten after a second, and the share of the limit was
+/// admitted.
 #[test]
 fn what_is_known_to_be_over_its_limit_stays_refused_for_as_long_as_the_store_is_away() {
     let redis = Redis::start(Options::default());
@@ -204,7 +206,7 @@ fn what_is_known_to_be_over_its_limit_stays_refused_for_as_long_as_the_store_is_
     assert_eq!(statuses(&mut client, "X-Client: ann"), [200, 200, 200, 429]);
     cut(&wire, &gateway);
     thread::sleep(Duration::from_millis(1200));
-    // Whichever worker a connection comes to.
+    // The result is the same on every worker.
     for _ in 0..12 {
         let refused = gateway.client().get("/", &["X-Client: ann"]);
         assert_eq!((refused.status, is_local(&refused)), (429, true));
@@ -213,7 +215,7 @@ fn what_is_known_to_be_over_its_limit_stays_refused_for_as_long_as_the_store_is_
     assert_eq!((other.status, is_local(&other)), (200, true));
 }
 
-/// Each outage gave the limit once more: 70 of 10 over six of them.
+/// Regression: each outage gave the limit once more: 70 of 10 over six outages.
 #[test]
 fn however_often_the_store_goes_a_client_is_admitted_its_share_once() {
     let (_redis, wire, gateway) = wired("limit: 10/day");
@@ -227,15 +229,15 @@ fn however_often_the_store_goes_a_client_is_admitted_its_share_once() {
         wait_for_store(&gateway);
     }
     assert_eq!(admitted, 10);
-    // Debts are told in the end, however short the store was there.
+    // Debts are finally reported, however short the store is available.
     eventually("the store knows of all", || {
         let response = client.get("/", &["X-Client: ann"]);
         response.status == 429 && !is_local(&response)
     });
 }
 
-/// It began anew when the store was back. Where units are leased it did not hold at
-/// once, because the store had just said that there is none.
+/// Regression: the ban restarted when the store returned. With leases it did not apply at
+/// once, because the store had just reported that there is none.
 #[test]
 fn a_ban_that_is_imposed_without_the_store_holds_at_once_and_is_told_for_what_is_left_of_it() {
     const BAN_S: u64 = 300;
@@ -260,7 +262,7 @@ fn a_ban_that_is_imposed_without_the_store_holds_at_once_and_is_told_for_what_is
         wire.set(Fault::None);
         let mut wait_s = 0;
         eventually("the other gateway knows", || {
-            // Seldom enough that it is not refused for its limit.
+            // The requests are rare, so that the client is not refused for its limit.
             thread::sleep(Duration::from_millis(100));
             wait_s = is_banned(&mut elsewhere).unwrap_or(0);
             wait_s > 0
@@ -279,7 +281,8 @@ fn every_change_is_logged_once() {
     wait_for_store(&gateway);
     let log = gateway.log();
     let warnings = log.lines().filter(|line| line.contains("WARN")).count();
-    // That it is away, and why if that was not known at once; not for each worker.
+    // The store is unavailable, and the reason if it was not known at once. Workers do not
+    // log it separately.
     assert!((1..=2).contains(&warnings), "{log}");
     assert!(!log.contains("ERROR"), "{log}");
 }

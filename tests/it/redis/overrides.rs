@@ -9,11 +9,11 @@ use crate::support::load::client_field;
 use crate::support::redis::{Cluster, Options, Redis, Sentinels};
 use crate::support::{Client, Gateway, eventually};
 
-/// Within so long a change is in effect everywhere.
+/// The time within which a change is in effect on all nodes.
 const IN_EFFECT: Duration = Duration::from_secs(2);
 
-/// So many that each of three servers keeps some, whatever their secret is: none is kept
-/// by one of them once in a million times.
+/// The number of clients is so large that each of three servers stores some, whatever their
+/// secret is. The probability that one stores none is one in a million.
 const CLIENTS: usize = 36;
 
 fn pair(store: &str, policy: &str) -> [Gateway; 2] {
@@ -33,7 +33,7 @@ fn limits(clients: &mut [Client; 2], field: &str) -> [u64; 2] {
     clients.each_mut().map(|client| client.get("/", &[field]).number("X-Ratelimit-Limit"))
 }
 
-/// Two nodes that reach their store so go by what is set for each of many clients.
+/// Two nodes that reach their store in this way apply the overrides of many clients.
 fn holds(store: &str) {
     let gateways = pair(store, "");
     let mut clients = gateways.each_ref().map(Gateway::client);
@@ -101,7 +101,7 @@ fn on_a_master_that_sentinels_know() {
     holds(&format!("url: \"{}\"", sentinels.url()));
 }
 
-/// How often this server was asked for a field of a hash.
+/// The number of reads of a hash field at this server.
 fn lookups(server: &Redis) -> u64 {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hget:calls="));
@@ -109,7 +109,7 @@ fn lookups(server: &Redis) -> u64 {
     calls.map_or(0, |calls| calls.trim().parse().expect("it is a number"))
 }
 
-/// Asks for the limits of clients that were never seen until `is_read` says so.
+/// Requests the limits of new clients until `is_read` returns true.
 fn ask_until(store: &str, what: &str, mut is_read: impl FnMut() -> bool) {
     let gateways = pair(store, "");
     let mut clients = gateways.each_ref().map(Gateway::client);
@@ -128,7 +128,7 @@ fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
     holds(&store);
     let replica = &sentinels.replica;
     ask_until(&store, "the replica is read", || lookups(replica) > 20);
-    // Counters are the master's: replicas are never asked to decide.
+    // Counters are on the master: replicas never decide.
     assert!(!replica.cli(&["INFO", "commandstats"]).contains("cmdstat_evalsha"));
     sentinels.replica.kill();
     let gateways = pair(&store, "");
@@ -141,11 +141,11 @@ fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
 fn read_from_a_replica_that_has_lost_its_master_only_until_that_is_known() {
     let sentinels = Sentinels::start();
     let store = format!("url: \"{}\", read_from: replica", sentinels.url());
-    // It goes on with what it had, and follows nobody.
+    // The replica keeps its data, and follows no master.
     sentinels.replica.cli(&["REPLICAOF", "127.0.0.1", "1"]);
     let gateways = pair(&store, "");
     set(&gateways[0], "ann", "50");
-    // Later than changes are read from the master in any case.
+    // Later than the time at which changes are read from the master in any case.
     thread::sleep(Duration::from_secs(6));
     let other = pair(&store, "");
     let mut clients = other.each_ref().map(Gateway::client);
@@ -208,7 +208,7 @@ fn while_redis_is_away_what_was_known_holds_and_nothing_can_be_set() {
             client.get("/", &["X-Client: ann"]).field("X-Ratelimit-Source") == Some("local")
         })
     });
-    // Its part of the limit, by how many nodes each has heard of.
+    // The node's share of the limit depends on the number of nodes that it knows.
     let parts = limits(&mut clients, "X-Client: ann");
     assert!(parts.iter().all(|part| [50, 100].contains(part)), "{parts:?}");
     let output = gateways[0].overrides(&["set", "each", "ann", "200"]);

@@ -1,4 +1,4 @@
-//! Limits over two gateways on one Redis are those of one gateway.
+//! The limits over two gateways on one Redis equal those of one gateway.
 
 use std::io::Write as _;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::support::load::is_local;
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, Origin, eventually};
 
-/// Two nodes on one Redis, the first of which has created all that they share.
+/// Two nodes on one Redis. The first one has created all shared data.
 fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
     [(); 2].map(|()| {
         let gateway = node(&format!("url: \"{}\"", redis.url()), policy);
@@ -18,8 +18,8 @@ fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
     })
 }
 
-/// It would judge its first requests alone if it did not wait until it is
-/// connected and knows where the counters are.
+/// Without a wait for the connection and the layout of counters, the gateway would judge
+/// its first requests without the store.
 #[test]
 fn a_gateway_asks_its_store_from_the_first_request_on() {
     let redis = Redis::start(Options::default());
@@ -57,7 +57,7 @@ fn what_one_gateway_admits_counts_on_the_other() {
 }
 
 #[test]
-fn whoever_waits_as_long_as_one_gateway_says_passes_on_the_other() {
+fn a_client_that_waits_as_one_gateway_says_is_admitted_by_the_other() {
     let redis = Redis::start(Options::default());
     for algorithm in ["sliding_window", "sliding_log", "fixed_window", "token_bucket"] {
         let gateways = pair(&redis, &format!("limit: 5/s, algorithm: {algorithm}"));
@@ -102,7 +102,7 @@ fn a_gateway_that_starts_again_finds_all_that_was_counted() {
 }
 
 #[test]
-fn nothing_in_redis_shows_who_the_clients_are() {
+fn nothing_in_redis_identifies_the_clients() {
     let redis = Redis::start(Options::default());
     let [first, second] = pair(&redis, "limit: 3/day");
     for gateway in [&first, &second] {
@@ -132,7 +132,7 @@ fn gateways_with_other_prefixes_share_nothing() {
     assert!(keys.lines().all(|key| key.starts_with("one:") || key.starts_with("two:")), "{keys}");
 }
 
-/// Two nodes that let one request at a time go to this origin.
+/// Two nodes that forward one request at a time to this origin.
 fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
     let store = format!("store: {{ redis: {{ url: \"{}\", {PATIENT} }} }}", redis.url());
     [(); 2].map(|()| {
@@ -147,7 +147,7 @@ fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
     })
 }
 
-/// An origin whose answers to a `POST` never end.
+/// An origin whose responses to a `POST` never end.
 fn endless_for_posts() -> Origin {
     Origin::serving(|stream, read| {
         while let Some(request) = read() {
@@ -158,7 +158,8 @@ fn endless_for_posts() -> Origin {
     })
 }
 
-/// A client with a request in flight, as soon as those before it are known to have ended.
+/// A client with a request in flight, as soon as the previous requests are known to have
+/// ended.
 fn in_flight(gateway: &Gateway) -> Client {
     let mut admitted = None;
     eventually("a request is in flight", || {
@@ -196,8 +197,8 @@ fn what_was_in_flight_on_a_gateway_that_crashed_is_free_after_a_while() {
     eventually("a unit is free", || client.get("/", &[]).status == 200);
 }
 
-/// As a master does that is gone before its replica has heard of them. A gateway says
-/// every five seconds what it holds.
+/// The same happens if a master fails before its replica has received the units. A gateway
+/// reports its units every five seconds.
 #[test]
 fn what_is_in_flight_is_told_again_to_a_store_that_has_lost_it() {
     let redis = Redis::start(Options::default());

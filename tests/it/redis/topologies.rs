@@ -1,5 +1,5 @@
-//! Every way to reach Redis that the configuration offers: two gateways share
-//! the limits of many clients by it.
+//! Every way to connect to Redis that the configuration supports. With each, two gateways
+//! share the limits of many clients.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use crate::support::load::client_field;
 use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
 use crate::support::{Certificates, Gateway, eventually};
 
-/// More than there are servers or slots' owners, so that each has some.
+/// More clients than servers or owners of slots, so that each has some.
 const CLIENTS: usize = 60;
 
-/// Two nodes that reach their store so admit three requests of everybody.
+/// Two nodes that reach their store in this way admit three requests of each client.
 fn holds(store: &str) {
     let gateways = [(); 2].map(|()| node(store, "limit: 3/day"));
     gateways.iter().for_each(wait_for_store);
@@ -77,7 +77,7 @@ fn documentation() -> String {
     std::fs::read_to_string("docs/redis.md").expect("tests run in the project")
 }
 
-/// The rules that docs/redis.md tells a user to give to the gateway.
+/// The rules for the gateway's user in docs/redis.md.
 fn acl_of_documentation() -> String {
     let text = documentation();
     let line = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
@@ -88,13 +88,13 @@ fn over_tls(name: &'static str) -> Redis {
     Redis::start(behind_tls(&Arc::new(Certificates::temporary(name))))
 }
 
-/// Servers that show these certificates, and ask for one of theirs.
+/// Servers that present these certificates, and request one of the same authority.
 fn behind_tls(made: &Arc<Certificates>) -> Options {
     Options { tls: Some(Arc::clone(made)), ..Options::default() }
 }
 
-/// The fields that lead to a server which shows certificates of `trusted`'s
-/// authority, with our own of `known`'s if there is one.
+/// The fields for a server whose certificate is signed by the authority of `trusted`. The
+/// gateway presents the certificate of `known`, if there is one.
 fn by_tls(url: &str, trusted: &Certificates, known: Option<&Certificates>) -> String {
     let own = known.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
     let (ca, own) = (trusted.ca(), own.unwrap_or_default());
@@ -108,7 +108,7 @@ fn a_server_behind_tls_that_asks_for_certificates() {
     holds(&by_tls(&redis.url(), made, Some(made)));
 }
 
-/// A gateway serves without the store that these fields lead to, and its log says why.
+/// A gateway serves requests without the store of these fields, and logs the reason.
 fn is_no_store(store: &str, why: &str) {
     let gateway = node(store, "limit: 3/day");
     let response = gateway.client().get("/", &["X-Client: ann"]);
@@ -154,7 +154,7 @@ fn a_unix_socket() {
     assert!(redis.cli(&["INFO", "keyspace"]).contains("db5:"));
 }
 
-/// Connections to a server, without the one that asks.
+/// The number of connections to a server, without the one that asks.
 fn connections(redis: &Redis) -> usize {
     redis.cli(&["CLIENT", "LIST"]).lines().filter(|line| line.contains("addr=")).count() - 1
 }
@@ -170,8 +170,8 @@ fn several_connections_to_one_server() {
     holds(&store);
 }
 
-/// Counters of one request that go different ways to one server are all counted
-/// or, in the end, none, as on several servers.
+/// Counters of one request that use several connections to one server are all counted or,
+/// in the end, none, as on several servers.
 #[test]
 fn a_request_whose_counters_go_over_several_connections() {
     let redis = Redis::start(Options::default());
