@@ -43,7 +43,11 @@ impl Server {
         self.receive(calls.len())
     }
 
+    /// Sends nothing if there are no calls: the client refuses an empty command.
     fn send(&mut self, calls: &[Cmd]) -> anyhow::Result<()> {
+        if calls.is_empty() {
+            return Ok(());
+        }
         let packed: Vec<u8> = calls.iter().flat_map(Cmd::get_packed_command).collect();
         Ok(self.connection.send_packed_command(&packed)?)
     }

@@ -42,7 +42,7 @@ impl RedisStore {
         {
             return;
         }
-        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        let (nodes, store_now) = (self.nodes(), self.store_time(now));
         let Some(op) = self.shared.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
@@ -55,7 +55,7 @@ impl RedisStore {
                 self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
-                self.shared.fallback.settle(charge, units, self.nodes.get(), store_now);
+                self.shared.fallback.settle(charge, units, self.nodes(), store_now);
             }
             (None, _) => {}
         }
@@ -73,7 +73,7 @@ impl RedisStore {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
         let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
-        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        let (nodes, store_now) = (self.nodes(), self.store_time(now));
         self.background.begin(async move {
             if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
                 shared.fallback.settle(&charge.charge(), units, nodes, store_now);

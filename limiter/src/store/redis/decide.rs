@@ -37,7 +37,7 @@ impl RedisStore {
         }
         let store_now = self.store_time(now);
         let is_up = self.servers.is_up();
-        let plan = self.shared.local.plan(charges, (self.nodes.get(), is_up), store_now);
+        let plan = self.shared.local.plan(charges, (self.nodes(), is_up), store_now);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
         let wanted = match stopped {
@@ -109,7 +109,7 @@ impl RedisStore {
     fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         let unjudged: SmallVec<[Unjudged<'_>; 4]> =
             charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
-        let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+        let (nodes, store_now) = (self.nodes(), self.store_time(now));
         Decided {
             at: store_now,
             answers: self.shared.fallback.judge(&unjudged, false, nodes, store_now),
@@ -224,7 +224,7 @@ impl RedisStore {
         let local = if unjudged.is_empty() {
             SmallVec::new()
         } else {
-            let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+            let (nodes, store_now) = (self.nodes(), self.store_time(now));
             self.shared.fallback.judge(&unjudged, refused, nodes, store_now)
         };
         let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);

@@ -105,7 +105,7 @@ impl RedisStore {
         part: &Part<'_>,
         answered: Result<Answered, StoreError>,
     ) {
-        let (now, nodes, fallback) = (self.clock.now(), self.nodes.get(), &self.shared.fallback);
+        let (now, nodes, fallback) = (self.clock.now(), self.nodes(), &self.shared.fallback);
         let store_now = self.store_time(now);
         let answered = match answered {
             Ok(answered) => answered,

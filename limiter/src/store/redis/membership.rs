@@ -6,6 +6,8 @@
 //! While Redis is away, what was known last holds.
 
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::{Pipeline, Value, pipe};
@@ -30,8 +32,6 @@ const ALIVE: &str = include_str!("membership.lua");
 /// What all nodes agree on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterState {
-    /// Nodes alive, this one among them.
-    pub(super) nodes_alive: u32,
     /// The secret. None: not known yet, so that this node must not count in Redis.
     pub(super) secret: Option<Secret>,
     /// The number of buckets. None: not known yet, so that this node must not count in Redis.
@@ -41,12 +41,30 @@ pub(super) struct ClusterState {
 impl ClusterState {
     /// What is known before anything was heard.
     pub(super) const fn unknown(settings: &RedisSettings) -> Self {
-        Self { nodes_alive: 1, secret: settings.secret, buckets: None }
+        Self { secret: settings.secret, buckets: None }
     }
 
     /// Whether all is known that must be to count in Redis.
     pub(super) const fn is_known(&self) -> bool {
         self.secret.is_some() && self.buckets.is_some()
+    }
+}
+
+/// The number of nodes that are alive, this one among them. All workers of a node read
+/// the same number at any time, so that they divide a limit into the same parts.
+#[derive(Debug)]
+pub(super) struct NodeCount(AtomicU32);
+
+impl Default for NodeCount {
+    /// A node that has not reached Redis yet knows only itself.
+    fn default() -> Self {
+        Self(AtomicU32::new(1))
+    }
+}
+
+impl NodeCount {
+    pub(super) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed).into()
     }
 }
 
@@ -62,6 +80,7 @@ pub(super) struct Membership {
     /// What Redis is told if it knows none.
     secret: Secret,
     buckets: u64,
+    nodes_alive: Arc<NodeCount>,
     cluster_state: watch::Sender<ClusterState>,
 }
 
@@ -73,6 +92,7 @@ impl Membership {
         settings: &RedisSettings,
         buckets: u64,
         secret: Secret,
+        nodes_alive: Arc<NodeCount>,
         cluster_state: watch::Sender<ClusterState>,
     ) -> Self {
         Self {
@@ -82,6 +102,7 @@ impl Membership {
             is_given: settings.secret.is_some(),
             secret: settings.secret.unwrap_or(secret),
             buckets,
+            nodes_alive,
             cluster_state,
         }
     }
@@ -108,7 +129,7 @@ impl Membership {
         // First: with the facts known this node counts in Redis, and if Redis
         // then goes away, it must know with how many others it shares a limit.
         let nodes_alive = self.give_sign().await?;
-        self.cluster_state.send_modify(|cluster_state| cluster_state.nodes_alive = nodes_alive);
+        self.nodes_alive.0.store(nodes_alive, Ordering::Relaxed);
         self.agree_on_state().await?;
         Ok(())
     }

@@ -92,8 +92,14 @@ impl Overrides {
         let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
         let proposal = Secret::random();
         servers.settled().await;
-        let mut presence =
-            Membership::new(Rc::clone(&servers), &settings, buckets, proposal, sender);
+        let mut presence = Membership::new(
+            Rc::clone(&servers),
+            &settings,
+            buckets,
+            proposal,
+            Arc::default(),
+            sender,
+        );
         let secret = presence.agree_on_state().await?;
         let prefix = settings.prefix.as_str().into();
         // What a person asks for is the newest.

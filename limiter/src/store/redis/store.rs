@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::codec::Encoder;
 use super::invalidation;
 use super::layout::Layout;
-use super::membership::{ClusterState, Membership};
+use super::membership::{ClusterState, Membership, NodeCount};
 use super::outage_log::OutageLog;
 use super::script::{SCRIPT, Script};
 use super::server::Servers;
@@ -54,6 +54,7 @@ pub struct Shared {
     pub(super) fallback: Fallback,
     /// The settings on which all nodes agree.
     pub(super) cluster_state: watch::Receiver<ClusterState>,
+    pub(super) nodes_alive: Arc<NodeCount>,
     /// The sender, until the worker that reads the cluster state takes it.
     pub(super) publisher: Mutex<Option<watch::Sender<ClusterState>>>,
     /// The ledgers by which the node decides without the store.
@@ -80,6 +81,7 @@ impl Shared {
             memory,
             fallback,
             cluster_state,
+            nodes_alive: Arc::default(),
             publisher,
             local,
             outage_log: OutageLog::default(),
@@ -102,7 +104,6 @@ pub struct RedisStore {
     /// The cluster state; this worker applies changes between requests.
     pub(super) cluster_state: RefCell<watch::Receiver<ClusterState>>,
     pub(super) encoder: RefCell<Option<Rc<Encoder>>>,
-    pub(super) nodes: Cell<u64>,
     pub(super) clock: Clock,
     pub(super) denied: RefCell<DenyCache>,
     pub(super) last_clock: Cell<Option<StoreClock>>,
@@ -122,7 +123,10 @@ impl RedisStore {
             let store_now = Rc::clone(&servers);
             spawn_local(invalidation::keep(invalidations, store_now, prefix, clock.clone()));
             let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
-            spawn_local(Membership::new(servers, &settings, buckets, secret, cluster_state).keep());
+            let nodes_alive = Arc::clone(&shared.nodes_alive);
+            let membership =
+                Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state);
+            spawn_local(membership.keep());
         }
         let mut cluster_state = shared.cluster_state.clone();
         cluster_state.mark_changed();
@@ -130,7 +134,6 @@ impl RedisStore {
             servers,
             cluster_state: RefCell::new(cluster_state),
             encoder: RefCell::new(None),
-            nodes: Cell::new(1),
             shared: Arc::clone(shared),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
@@ -162,6 +165,11 @@ impl RedisStore {
         }
     }
 
+    /// The number of nodes that are alive.
+    pub(super) fn nodes(&self) -> u64 {
+        self.shared.nodes_alive.get()
+    }
+
     pub(super) fn encoder(&self) -> Option<Rc<Encoder>> {
         self.encoder.borrow().clone()
     }
@@ -177,7 +185,7 @@ impl RedisStore {
             let Correction { charge, source, op } = correction;
             match source {
                 Source::Local => {
-                    let (nodes, store_now) = (self.nodes.get(), self.store_time(now));
+                    let (nodes, store_now) = (self.nodes(), self.store_time(now));
                     self.shared.local.imposes(charge, *op, store_now);
                     self.shared.fallback.correct(correction, nodes, store_now);
                 }
@@ -194,8 +202,7 @@ impl RedisStore {
         if !receiver.has_changed().unwrap_or(false) {
             return;
         }
-        let ClusterState { nodes_alive, secret, buckets } = *receiver.borrow_and_update();
-        self.nodes.set(nodes_alive.into());
+        let ClusterState { secret, buckets } = *receiver.borrow_and_update();
         let (Some(secret), Some(buckets)) = (secret, buckets) else { return };
         self.shared.secret.set(secret);
         let mut encoder = self.encoder.borrow_mut();

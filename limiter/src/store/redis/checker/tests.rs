@@ -25,13 +25,17 @@ use crate::consistency::StoreMode;
 const UNMENDED: &[Defect] = &[];
 
 /// Seeds of drawn runs that broke a promise, each until its defect was mended.
-const MENDED: [(u64, &str); 6] = [
+const MENDED: [(u64, &str); 10] = [
     (33_438, "units were given back of which the store had not heard"),
     (411_322, "a debt without an answer delayed all others"),
     (466_567, "the same, with two nodes"),
     (414_376, "write_back counted ahead although the store was known to be away"),
     (428_344, "the store decided before it was told what the node had counted"),
     (493_605, "the same, with a fixed window"),
+    (418_215, "the workers of a node knew different numbers of nodes"),
+    (428_290, "the same, of shards"),
+    (460_357, "the same, of a cluster"),
+    (495_453, "the same, after a crash"),
 ];
 
 /// Runs if nothing says how many.

@@ -1,6 +1,6 @@
 //! The exact count of one counter: what was admitted, by whom, and when.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::journal::{Charged, Corrected, Journal, Made, Order, Question};
 use super::super::scenario::Scenario;
@@ -67,7 +67,7 @@ impl Ledger {
             let Some(index) = index else { continue };
             let charged = &request.charges[index];
             let principals = request.charges.iter().map(|it| it.key.principal);
-            is_scattered |= principals.collect::<std::collections::BTreeSet<_>>().len() > 1;
+            is_scattered |= principals.collect::<BTreeSet<_>>().len() > 1;
             let question = asked.get(&number).map(|&it| &journal.questions[it]);
             let done_us = question.and_then(|it| Some(it.done?.1));
             let done = question.and_then(|it| Some((2 * it.done?.0 + 1, 0)));
@@ -210,6 +210,7 @@ fn stays_counted(journal: &Journal, request: usize) -> bool {
 /// there, and elsewhere at the node.
 fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item = Event> {
     let meant = journal.corrections.iter().filter(move |it| it.key == key);
+    let mut used = BTreeSet::new();
     meant.filter_map(move |it| {
         let what = match it.op {
             Op::Give { cost, taken } => What::Given { cost, taken },
@@ -223,7 +224,7 @@ fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item
         };
         let (node, source) = (it.node, it.source);
         let is_there = is_told && source == Source::Store;
-        let done = is_there.then(|| done(journal, it, what)).flatten();
+        let done = is_there.then(|| done(journal, it, what, &mut used)).flatten();
         let (order, at_us) = done.unwrap_or((it.order, it.at_us));
         (source != Source::Policy).then_some(Event {
             at_us,
@@ -237,24 +238,34 @@ fn corrections(journal: &Journal, key: Key, is_told: bool) -> impl Iterator<Item
     })
 }
 
-/// The place and the time of the first body after a correction that told the servers of
-/// one like it. None if no body did so soon.
-fn done(journal: &Journal, corrected: &Corrected, what: What) -> Option<(Order, u64)> {
-    let gives = matches!(what, What::Given { .. });
-    let tells = |ask: Ask| match ask {
-        Ask::Charge(_) => !gives,
-        _ => gives && ask.takes_away(),
+/// The order and the time of the body that told the servers of a correction, and that is
+/// not yet in `used`. None if no body did so soon.
+fn done(
+    journal: &Journal,
+    corrected: &Corrected,
+    what: What,
+    used: &mut BTreeSet<(usize, usize)>,
+) -> Option<(Order, u64)> {
+    let ask = match what {
+        What::Given { cost, taken } => Ask::Give { cost, taken },
+        What::Charged { units } => Ask::Charge(units),
+        What::Admitted { .. } | What::Refused { .. } => return None,
     };
-    let is_meant = |question: &&Question| {
-        let mut parts = question.asked.iter();
-        question.request.is_none()
+    let told = |(number, question): (usize, &Question)| {
+        let is_meant = question.request.is_none()
             && question.made_us >= corrected.at_us
-            && question.heard.is_some_and(|(node, _)| node == corrected.node)
-            && parts.any(|part| part.key == corrected.key && tells(part.ask))
+            && question.heard.is_some_and(|(node, _)| node == corrected.node);
+        let (done, done_us) =
+            question.done.filter(|&(_, us)| is_meant && us < corrected.at_us + SOON_US)?;
+        let mut parts = question.asked.iter().enumerate();
+        let (index, _) = parts.find(|(index, part)| {
+            part.key == corrected.key && part.ask == ask && !used.contains(&(number, *index))
+        })?;
+        Some(((number, index), ((2 * done + 1, 0), done_us)))
     };
-    let question = journal.questions.iter().find(is_meant)?;
-    let (done, done_us) = question.done.filter(|&(_, us)| us < corrected.at_us + SOON_US)?;
-    Some(((2 * done + 1, 0), done_us))
+    let (part, done) = journal.questions.iter().enumerate().find_map(told)?;
+    used.insert(part);
+    Some(done)
 }
 
 /// A count that sees events in their order.

@@ -237,7 +237,10 @@ pub(super) fn retries(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
         let mode = scenario.counters[it.counter].consistency.mode;
         mode != StoreMode::WriteBack || scenario.nodes == 1
     };
-    let mut probes = journal.probes.iter().filter(is_exact);
+    // A debt counts from the time at which it is paid, and a worker that has not asked since
+    // then does not know of it.
+    let is_paid = |it: &&Probe| !pays(journal, &scenario.counters[it.counter], it.at_us);
+    let mut probes = journal.probes.iter().filter(is_exact).filter(is_paid);
     let probe = probes.find(|probe| !probe.second.admitted)?;
     Some(Broken {
         promise: "who waits as told, and is alone, is admitted",
@@ -247,4 +250,17 @@ pub(super) fn retries(scenario: &Scenario, journal: &Journal) -> Option<Broken> 
             probe.counter, probe.first.retry, probe.second.retry
         ),
     })
+}
+
+/// Whether the servers were told of units that a node had counted before. A state that is
+/// known at the first try is at most a window old, and the second try is at most a window
+/// later, at `at_us`.
+fn pays(journal: &Journal, counted: &Counted, at_us: u64) -> bool {
+    let since_us = at_us.saturating_sub(2 * counted.algorithm.window().as_micros());
+    let mut told = journal
+        .questions
+        .iter()
+        .filter(|it| it.done.is_some_and(|(_, done_us)| (since_us..=at_us).contains(&done_us)));
+    let is_charge = |ask| matches!(ask, Ask::Charge(_));
+    told.any(|it| it.asked.iter().any(|part| part.key == counted.key && is_charge(part.ask)))
 }

@@ -98,8 +98,10 @@ pub(super) fn conserved(
         StoreMode::WriteBack => fits.min(counted.algorithm.capacity()),
         StoreMode::Exact | StoreMode::Leased => fits,
     };
-    // It is not known which part of a debt was dropped, and which was given back.
-    let (given, twice) = (ledger.given(), 2 * counted.algorithm.capacity());
+    // It is not known which part of a debt was dropped, and which was given back. What is
+    // left of a lease is given back, too.
+    let given = ledger.given().max(given_back(journal, counted));
+    let twice = 2 * counted.algorithm.capacity();
     let less = if used + given > twice { less + given } else { less };
     let least = fits.saturating_sub(less);
     let most = used + more;
@@ -112,6 +114,16 @@ pub(super) fn conserved(
             sample.used
         ),
     })
+}
+
+/// Units that the servers were told to give back.
+fn given_back(journal: &Journal, counted: &Counted) -> u64 {
+    let parts = journal.questions.iter().flat_map(|question| &question.asked);
+    let given = |ask| match ask {
+        Ask::Give { cost, .. } | Ask::Cancel { cost, .. } => cost,
+        _ => 0,
+    };
+    parts.filter(|part| part.key == counted.key).map(|part| given(part.ask)).sum()
 }
 
 /// By how many units the servers may count less, and more, than was admitted.
