@@ -14,7 +14,7 @@
 //! - [`Verdict::remaining`] unit operations would be admitted now, one more
 //!   would not (a [`Ban`] alone consumes nothing: either all pass or none does);
 //! - time that goes backwards never admits more than time that does not advance;
-//! - from [`Algorithm::expires_at`] on, a state is equivalent to no state;
+//! - from `Algorithm::expires_at` on, a state is equivalent to no state;
 //! - a state survives a change of the limit: a raised limit takes effect at once, and a
 //!   lowered one resets no counter;
 //! - a settlement may exceed the limit, but at most twice the capacity is counted: debt

@@ -67,7 +67,8 @@ impl RateLimiter {
         Judge::new(self.store.as_ref(), overrides)
     }
 
-    /// Settles a request after its response, see [`Judge::end`].
+    /// Settles a request after its response: releases its units in flight, corrects its cost,
+    /// and gives back units that must not be counted.
     pub fn end(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         self.judge().end(lease, ending, now);
     }
