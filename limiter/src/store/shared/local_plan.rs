@@ -362,6 +362,14 @@ impl LocalLedgers {
 }
 
 impl Planned {
+    /// The operation that the store performs for this charge, if the store decides it.
+    pub(in crate::store) const fn ask(self) -> Option<Ask> {
+        match self {
+            Self::Ask(ask) => Some(ask),
+            Self::Spent(..) | Self::Counted(..) | Self::Cached(_) => None,
+        }
+    }
+
     /// Whether this charge is refused without a call.
     pub(in crate::store) const fn refuses(self) -> bool {
         match self {

@@ -34,13 +34,13 @@ fn fallback() -> Fallback {
     Fallback::new(Arc::new(MemoryStore::new(100)))
 }
 
-fn unjudged<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Unjudged<'a>> {
-    charges.iter().map(|&charge| Unjudged { charge, is_doubtful }).collect()
+fn undecided<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Undecided<'a>> {
+    charges.iter().map(|&charge| Undecided { charge, is_doubtful }).collect()
 }
 
 impl Fallback {
     fn judge_all(&self, charges: &[Charge<'_>], now: Timestamp) -> SmallVec<[Answer; 4]> {
-        self.judge(&unjudged(charges, false), false, 1, now)
+        self.judge(&undecided(charges, false), false, 1, now)
     }
 
     fn admits(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
@@ -93,7 +93,7 @@ fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() 
 #[test]
 fn a_request_that_another_server_refuses_is_not_counted() {
     let (ten, fallback) = (fixed(10), fallback());
-    let charges = unjudged(&[local(1, &ten)], false);
+    let charges = undecided(&[local(1, &ten)], false);
     assert_eq!(fallback.judge(&charges, true, 1, NOW)[0].verdict.remaining, 10);
     assert!(fallback.pay(NOW).is_empty());
 }
@@ -102,7 +102,7 @@ fn a_request_that_another_server_refuses_is_not_counted() {
 fn a_node_admits_its_share_and_at_least_one() {
     let admitted = |limit, nodes| {
         let (algorithm, fallback) = (fixed(limit), fallback());
-        let charges = unjudged(&[local(1, &algorithm)], false);
+        let charges = undecided(&[local(1, &algorithm)], false);
         let is_admitted = |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
         (0..20).take_while(is_admitted).count()
     };
@@ -117,7 +117,7 @@ fn only_units_that_the_store_cannot_have_counted_become_debts() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = [local(1, &ten)];
     for is_doubtful in [true, false, false] {
-        fallback.judge(&unjudged(&charges, is_doubtful), false, 1, NOW);
+        fallback.judge(&undecided(&charges, is_doubtful), false, 1, NOW);
     }
     let owed = fallback.all_owed(NOW);
     assert_eq!(
@@ -343,7 +343,7 @@ fn a_charge_that_the_store_has_counted_is_removed_from_the_share() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
     for _ in 0..50 {
-        assert!(fallback.judge(&unjudged(&[charge], true), false, 1, NOW)[0].verdict.admitted);
+        assert!(fallback.judge(&undecided(&[charge], true), false, 1, NOW)[0].verdict.admitted);
         fallback.counted_by_store(&charge, NOW, 1, NOW);
     }
     assert!(fallback.pay(NOW).is_empty());
