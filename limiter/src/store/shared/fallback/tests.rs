@@ -1,6 +1,6 @@
 //! Each policy follows its settings, known states hold, and each unit is reported once.
 
-use super::debts::MAX_OWING;
+use super::debts::MAX_DEBTS;
 use super::*;
 use crate::algorithm::{Ban, Concurrency, FixedWindow, Quota, TokenBucket};
 use crate::consistency::Consistency;
@@ -363,8 +363,8 @@ fn units_in_flight_on_the_node_are_given_back_on_the_node() {
 
 #[test]
 fn a_flood_of_keys_stays_within_the_bound_of_debts() {
-    let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_OWING))));
-    for number in 0..u64::try_from(MAX_OWING + 10).unwrap() {
+    let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_DEBTS))));
+    for number in 0..u64::try_from(MAX_DEBTS + 10).unwrap() {
         fallback.admits(&local(number, &ten), NOW);
     }
     let mut told = 0;
@@ -374,5 +374,5 @@ fn a_flood_of_keys_stays_within_the_bound_of_debts() {
             some => told += some,
         }
     }
-    assert_eq!(told, MAX_OWING);
+    assert_eq!(told, MAX_DEBTS);
 }
