@@ -46,7 +46,7 @@
 //!   The seed in the table is of further runs, from seed 100000. The limit of that run
 //!   is exceeded by one unit more than the promise allows.
 //! - A refund over several places that gives, where it must cancel, breaks nothing by
-//!   itself in 3000 runs and 5000 more from seed 100000: a client that is known to be
+//!   itself in 3000 runs and 6500 more from seed 100000: a client that is known to be
 //!   refused does not ask again, so few refunds are made. Without that knowledge too,
 //!   `Refunds` breaks the promise. No drawn run of 3000 does.
 //! - A server that refuses a debt is told of it again. Without that, 3000 runs and all
