@@ -11,6 +11,7 @@ mod charge;
 mod holding;
 #[cfg(feature = "redis")]
 mod in_time;
+mod inspect;
 mod losses;
 mod memory;
 mod override_limit;
@@ -32,6 +33,7 @@ pub use self::absent::redis;
 pub(crate) use self::charge::fresh;
 pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
+pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
