@@ -14,6 +14,8 @@ use super::transport::TlsSettings;
 pub struct ListenerSettings {
     /// The address to listen on.
     pub address: ListenAddress,
+    /// The permissions of the file of a Unix socket. None: those that the system gives.
+    pub socket_mode: Option<u32>,
     /// TLS. None: connections are not encrypted.
     pub tls: Option<TlsSettings>,
     /// Connections begin with a header of the PROXY protocol, and only these peers
@@ -127,6 +129,7 @@ impl ListenerSettings {
     pub fn new(address: ListenAddress) -> Self {
         Self {
             address,
+            socket_mode: None,
             tls: None,
             proxy_protocol: None,
             http2: Some(Http2Settings::default()),

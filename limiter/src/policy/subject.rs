@@ -11,8 +11,11 @@ use super::client_ip::client_ip;
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
 use super::jwt::{Claims, Fault, TokenVerifier};
-use super::{ClientSettings, ForwardedHeader, KeyExpr, TokenFault, TokenKeys, UserSource};
-use crate::digest::{Secret, SharedSecret};
+use super::{
+    ClientSettings, ForwardedHeader, KeyExpr, KeyTextError, KeyTexts, TokenFault, TokenKeys,
+    UserSource,
+};
+use crate::digest::{Principal, Secret, SharedSecret};
 use crate::request::{Params, PathMatch, PathPattern, RequestView};
 use crate::time::Timestamp;
 
@@ -52,6 +55,21 @@ impl Clients {
             Some(UserSource::Header(_)) | None => None,
         };
         Self { trusted: CidrSet::new(&settings.trusted_proxies), settings, tokens, secret }
+    }
+
+    /// The principal that policies with the key `key` count under `text`, see
+    /// [`KeyTexts::principal`].
+    ///
+    /// # Errors
+    /// If no request can have this key, or it is not written as it should be.
+    pub fn principal(
+        &self,
+        key: &KeyExpr,
+        text: &str,
+        is_route: &dyn Fn(&str) -> bool,
+    ) -> Result<Principal, KeyTextError> {
+        let texts = KeyTexts { client: &self.settings, secret: self.secret.get(), is_route };
+        texts.principal(key, text)
     }
 
     /// The settings.

@@ -15,6 +15,10 @@ use crate::config::node::TextSpan;
 use crate::config::scalar;
 use crate::server::{Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts};
 
+/// Only the user of the gateway and root may connect.
+const PRIVATE: u32 = 0o600;
+/// Every user may connect, and the number of the user is compared with `uids`.
+const SHARED: u32 = 0o666;
 const MAX_CONNECTIONS: usize = 64;
 const MAX_STREAMS: u32 = 16;
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -86,14 +90,16 @@ pub(super) fn compile(
     let address = raw.address.given()?;
     raw.check_addresses(address, taken, cx);
     raw.check_credentials(*span, address, cx);
+    let uids = raw.uids(cx);
     let mut listener = listener(address.value.0.clone());
+    listener.socket_mode = Some(if uids.is_empty() { PRIVATE } else { SHARED });
     listener.tls = raw.tls.given().and_then(|tls| tls.value.compile(tls.span, cx));
     Some(AdminSettings {
         listener,
         hosts: raw.hosts(cx),
         tokens: tokens.0,
         clients: raw.clients(cx),
-        uids: raw.uids(cx),
+        uids,
         probe,
     })
 }
