@@ -19,7 +19,7 @@ mod service;
 mod settings;
 mod status;
 
-pub(crate) use node::{Node, Phase, Readers, View};
+pub(crate) use node::{Checked, Node, Phase, Readers, View};
 pub(crate) use problem::ConfigProblem;
 pub(crate) use service::{Access, Admin};
 pub(crate) use settings::{

@@ -28,28 +28,37 @@ pub(crate) enum Phase {
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     /// What the gateway does.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// The configuration in use.
-    pub snapshot: Arc<Snapshot>,
+    pub(crate) snapshot: Arc<Snapshot>,
     /// Who may call.
-    pub settings: Arc<AdminSettings>,
+    pub(crate) settings: Arc<AdminSettings>,
     /// The file in use, without secrets. None: the gateway runs without one.
-    pub document: Option<Arc<Value>>,
+    pub(crate) document: Option<Arc<Value>>,
     /// How many configurations have been in use.
-    pub generation: u64,
+    pub(crate) generation: u64,
     /// The time since which this one is.
-    pub loaded: Timestamp,
+    pub(crate) loaded: Timestamp,
     /// Why the last reload failed, and when.
-    pub failure: Option<(Timestamp, String)>,
+    pub(crate) failure: Option<(Timestamp, String)>,
+}
+
+/// What the check of a configuration has found.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    /// Whether it can be used.
+    pub(crate) is_valid: bool,
+    /// Its mistakes and warnings.
+    pub(crate) problems: Vec<ConfigProblem>,
 }
 
 /// Reads what is written as in a configuration.
 #[derive(Clone)]
 pub(crate) struct Readers {
-    /// The mistakes and warnings in the text of a configuration, and whether it can be used.
-    pub check: Arc<dyn Fn(&str) -> (bool, Vec<ConfigProblem>) + Send + Sync>,
+    /// Checks the text of a configuration.
+    pub(crate) check: Arc<dyn Fn(&str) -> Checked + Send + Sync>,
     /// The limit of a single key.
-    pub limit: fn(&str) -> Result<Override, String>,
+    pub(crate) limit: fn(&str) -> Result<Override, String>,
 }
 
 impl fmt::Debug for Readers {
@@ -62,15 +71,15 @@ impl fmt::Debug for Readers {
 #[derive(Debug)]
 pub(crate) struct Node {
     /// The state of the gateway.
-    pub view: watch::Receiver<View>,
+    pub(crate) view: watch::Receiver<View>,
     /// Questions to the store.
-    pub store: mpsc::Sender<StoreCall>,
+    pub(crate) store: mpsc::Sender<StoreCall>,
     /// The file of overrides, if there is one.
-    pub overrides: Option<OverridesFile>,
+    pub(crate) overrides: Option<OverridesFile>,
     /// All metrics.
-    pub metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
     /// Reads configurations.
-    pub readers: Readers,
+    pub(crate) readers: Readers,
 }
 
 impl Node {

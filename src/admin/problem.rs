@@ -71,13 +71,13 @@ impl Problem {
 pub(crate) struct ConfigProblem {
     /// Whether it is only a warning.
     #[serde(skip)]
-    pub is_warning: bool,
+    pub(crate) is_warning: bool,
     /// The line from 1; 0 for the whole file.
-    pub line: u64,
+    pub(crate) line: u64,
     /// The column from 1; 0 for the whole file.
-    pub column: u64,
+    pub(crate) column: u64,
     /// What is wrong.
-    pub message: String,
+    pub(crate) message: String,
     /// What would be right.
-    pub help: String,
+    pub(crate) help: String,
 }

@@ -26,7 +26,7 @@ use super::browser::Own;
 use super::call::{Action, Call};
 use super::credentials::{Actor, Denied, Shown, Token, authenticate};
 use super::keys;
-use super::node::{Node, Phase, View};
+use super::node::{Checked, Node, Phase, View};
 use super::policies;
 use super::problem::Problem;
 use super::status::{self, Status};
@@ -253,7 +253,7 @@ impl Admin {
             checked
         });
         let failed = |_| Problem::unavailable("the configuration could not be checked");
-        let (is_valid, problems) = checked.await.map_err(failed)?;
+        let Checked { is_valid, problems } = checked.await.map_err(failed)?;
         let (warnings, errors): (Vec<_>, Vec<_>) =
             problems.into_iter().partition(|problem| problem.is_warning);
         if is_valid {

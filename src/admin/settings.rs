@@ -9,25 +9,25 @@ use crate::server::{ListenAddress, ListenerSettings};
 
 /// The admin listener, and what its clients may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdminSettings {
+pub(crate) struct AdminSettings {
     /// Where it listens, with its bounds.
-    pub listener: ListenerSettings,
+    pub(crate) listener: ListenerSettings,
     /// Names that requests may have in `Host`, in lower case, besides the loopback and the
     /// address of the listener.
-    pub hosts: Vec<String>,
+    pub(crate) hosts: Vec<String>,
     /// The tokens, each with a name of its own.
-    pub tokens: Vec<TokenSettings>,
+    pub(crate) tokens: Vec<TokenSettings>,
     /// The clients with certificates.
-    pub clients: Vec<ClientSettings>,
+    pub(crate) clients: Vec<ClientSettings>,
     /// The users whose processes may use a Unix socket, besides root and the gateway's own.
-    pub uids: Vec<u32>,
+    pub(crate) uids: Vec<u32>,
     /// A second listener, for health checks without a token.
-    pub probe: Option<ProbeSettings>,
+    pub(crate) probe: Option<ProbeSettings>,
 }
 
 /// What a credential allows. Each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
+pub(crate) enum Role {
     /// To read the metrics.
     Metrics,
     /// To read everything.
@@ -38,7 +38,7 @@ pub enum Role {
 
 impl Role {
     /// Its name in the configuration.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Metrics => "metrics",
             Self::Read => "read",
@@ -49,42 +49,42 @@ impl Role {
 
 /// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenSettings {
+pub(crate) struct TokenSettings {
     /// The name by which the audit log knows its owner.
-    pub name: String,
+    pub(crate) name: String,
     /// What it allows.
-    pub role: Role,
+    pub(crate) role: Role,
     /// The digest by which it is compared.
-    pub digest: TokenDigest,
+    pub(crate) digest: TokenDigest,
     /// The time from which on it is not valid.
-    pub expires: Option<Timestamp>,
+    pub(crate) expires: Option<Timestamp>,
 }
 
 /// A client with a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientSettings {
+pub(crate) struct ClientSettings {
     /// The subject of its certificate.
-    pub subject: String,
+    pub(crate) subject: String,
     /// What it may do.
-    pub role: Role,
+    pub(crate) role: Role,
 }
 
 /// The listener for health checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeSettings {
+pub(crate) struct ProbeSettings {
     /// Where it listens.
-    pub address: ListenAddress,
+    pub(crate) address: ListenAddress,
     /// Whether it also serves the metrics.
-    pub metrics: bool,
+    pub(crate) metrics: bool,
 }
 
 /// The digest of a token (SHA-256). The token itself is not kept.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TokenDigest([u8; 32]);
+pub(crate) struct TokenDigest([u8; 32]);
 
 impl TokenDigest {
     /// The digest of `token`.
-    pub fn of(token: &[u8]) -> Self {
+    pub(crate) fn of(token: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest(&SHA256, token).as_ref());
         Self(bytes)

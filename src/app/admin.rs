@@ -19,7 +19,7 @@ use super::error::RunError;
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
-    Access, Admin, AdminSettings, ConfigProblem, Node, Phase, ProbeSettings, Readers, View,
+    Access, Admin, AdminSettings, Checked, ConfigProblem, Node, Phase, ProbeSettings, Readers, View,
 };
 use crate::config::{Config, KeyLimit, Report};
 use crate::engine::StoreCall;
@@ -233,8 +233,8 @@ fn readers(file: &Path) -> Readers {
     let check = move |text: &str| {
         let env = |variable: &str| std::env::var(variable).ok();
         match Config::parse(text, &name, &env) {
-            Ok(compiled) => (true, problems(&compiled.warnings)),
-            Err(report) => (false, problems(&report)),
+            Ok(compiled) => Checked { is_valid: true, problems: problems(&compiled.warnings) },
+            Err(report) => Checked { is_valid: false, problems: problems(&report) },
         }
     };
     Readers { check: Arc::new(check), limit: read_limit }

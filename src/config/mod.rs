@@ -46,9 +46,9 @@ pub struct Compiled {
     pub warnings: Report,
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
     /// The file as JSON: with `${...}` as they are written, and without secrets.
-    pub document: serde_json::Value,
+    pub(crate) document: serde_json::Value,
 }
 
 /// Why a file cannot be loaded.
@@ -86,7 +86,7 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
-pub fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
+pub(crate) fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();

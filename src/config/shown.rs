@@ -34,7 +34,7 @@ enum Secrecy {
 fn value(node: &Node, secrecy: Secrecy) -> Json {
     match &node.value {
         Value::Null | Value::Unresolved => Json::Null,
-        Value::Bool(_) | Value::Number(_) if secrecy == Secrecy::All => Json::from(MASK),
+        Value::Number(_) if secrecy == Secrecy::All => Json::from(MASK),
         Value::Bool(value) => Json::from(*value),
         Value::Number(text) => text.parse::<u64>().map_or_else(|_| Json::from(&**text), Json::from),
         Value::Text(text) => {
@@ -50,25 +50,19 @@ fn value(node: &Node, secrecy: Secrecy) -> Json {
             let mut map = Map::new();
             for entry in entries {
                 let name = entry.name();
-                let secrecy = match secrecy {
+                let secrecy = match (secrecy, &entry.value.value) {
+                    (Secrecy::All, _) => Secrecy::All,
                     _ if SECRET_FIELDS.contains(&name) => Secrecy::All,
-                    Secrecy::All | Secrecy::OfMap => Secrecy::All,
-                    Secrecy::None if FIELD_MAPS.contains(&name) => Secrecy::OfMap,
-                    Secrecy::None => Secrecy::None,
+                    // A section may have the name of such a map; its lists are not secret.
+                    (Secrecy::OfMap, Value::List(_) | Value::Map(_)) => Secrecy::None,
+                    (Secrecy::OfMap, _) => Secrecy::All,
+                    (Secrecy::None, Value::Map(_)) if FIELD_MAPS.contains(&name) => Secrecy::OfMap,
+                    (Secrecy::None, _) => Secrecy::None,
                 };
-                map.insert(name.to_owned(), value(&entry.value, secrecy_of(secrecy, &entry.value)));
+                map.insert(name.to_owned(), value(&entry.value, secrecy));
             }
             Json::Object(map)
         }
-    }
-}
-
-/// `headers` is also the name of lists and of a section, whose values are not secret.
-fn secrecy_of(secrecy: Secrecy, node: &Node) -> Secrecy {
-    match (secrecy, &node.value) {
-        (Secrecy::OfMap, Value::Map(_)) => Secrecy::OfMap,
-        (Secrecy::OfMap, _) => Secrecy::None,
-        (other, _) => other,
     }
 }
 

@@ -109,8 +109,8 @@ mod tests {
     fn libraries_log_only_errors_unless_the_environment_asks_for_more() {
         let written =
             |level, variable: Option<&str>| filter(level, variable.map(str::to_owned)).to_string();
-        assert_eq!(written(LevelFilter::DEBUG, None), "audit=debug,tollgate=debug,error");
-        assert_eq!(written(LevelFilter::OFF, None), "audit=off,tollgate=off,off");
+        assert_eq!(written(LevelFilter::DEBUG, None), "tollgate=debug,audit=debug,error");
+        assert_eq!(written(LevelFilter::OFF, None), "tollgate=off,audit=off,off");
         assert_eq!(written(LevelFilter::INFO, Some("h2=debug")), "h2=debug");
     }
 }

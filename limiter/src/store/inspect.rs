@@ -1,8 +1,8 @@
 //! What operators ask a store: what it has counted for one key, and to forget that.
 
 #[cfg(feature = "redis")]
-use super::fresh;
-use super::{Charge, Source, Store};
+use super::charge::fresh;
+use super::charge::{Charge, Source};
 use crate::algorithm::{Algorithm, Verdict};
 use crate::consistency::Consistency;
 use crate::digest::Key;
@@ -56,51 +56,6 @@ impl Inspected {
     }
 }
 
-impl Store {
-    /// What a request of one unit would be told by each of these counters, which are all of
-    /// one principal. Nothing is counted. While the store is not available, it is what this
-    /// node would decide alone.
-    pub async fn inspect(&self, counters: &[Inspected], now: Timestamp) -> Inspection {
-        match self {
-            Self::Memory(memory) => {
-                let look = |it: &Inspected| memory.look(&it.charge(), now);
-                let verdicts = counters.iter().map(look).collect();
-                Inspection { at: now, source: Source::Store, verdicts }
-            }
-            Self::Redis(redis) => redis.inspect(counters, now).await,
-        }
-    }
-
-    /// Forgets these counters, which are all of one principal. Other nodes notice this within
-    /// two seconds.
-    ///
-    /// # Errors
-    /// If the store is not available.
-    pub async fn reset(
-        &self,
-        counters: &[Inspected],
-        now: Timestamp,
-    ) -> Result<(), StoreUnavailable> {
-        match self {
-            Self::Memory(memory) => {
-                for Inspected { key, algorithm } in counters {
-                    memory.take_out(*key, algorithm, now);
-                }
-                Ok(())
-            }
-            Self::Redis(redis) => redis.reset(counters, now).await,
-        }
-    }
-
-    /// Whether the store can be used. None for a store of one node, which always can.
-    pub fn standing(&self) -> Option<Standing> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Redis(redis) => Some(redis.standing()),
-        }
-    }
-}
-
 /// What counters say that were never used.
 #[cfg(feature = "redis")]
 pub(super) fn unused(counters: &[Inspected], now: Timestamp) -> Vec<Verdict> {
@@ -114,7 +69,7 @@ mod tests {
     use super::*;
     use crate::algorithm::{FixedWindow, Quota};
     use crate::digest::{Counter, Principal};
-    use crate::store::MemoryStore;
+    use crate::store::{MemoryStore, Store};
     use crate::time::Span;
 
     #[tokio::test]

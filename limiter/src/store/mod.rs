@@ -46,7 +46,7 @@ pub enum SharedStore {
     /// All of it.
     Memory(Arc<MemoryStore>),
     /// What is counted while Redis is away.
-    Redis(Arc<redis::Shared>),
+    Redis(Arc<redis::NodeState>),
 }
 
 impl SharedStore {
@@ -117,6 +117,51 @@ impl Store {
         match self {
             Self::Memory(memory) => memory.housekeep(now),
             Self::Redis(redis) => redis.housekeep(now),
+        }
+    }
+}
+
+impl Store {
+    /// What a request of one unit would be told by each of these counters, which are all of
+    /// one principal. Nothing is counted. While the store is not available, it is what this
+    /// node would decide alone.
+    pub async fn inspect(&self, counters: &[Inspected], now: Timestamp) -> Inspection {
+        match self {
+            Self::Memory(memory) => {
+                let look = |it: &Inspected| memory.look(&it.charge(), now);
+                let verdicts = counters.iter().map(look).collect();
+                Inspection { at: now, source: Source::Store, verdicts }
+            }
+            Self::Redis(redis) => redis.inspect(counters, now).await,
+        }
+    }
+
+    /// Forgets these counters, which are all of one principal. Other nodes notice this within
+    /// two seconds.
+    ///
+    /// # Errors
+    /// If the store is not available.
+    pub async fn reset(
+        &self,
+        counters: &[Inspected],
+        now: Timestamp,
+    ) -> Result<(), StoreUnavailable> {
+        match self {
+            Self::Memory(memory) => {
+                for Inspected { key, algorithm } in counters {
+                    memory.take_out(*key, algorithm, now);
+                }
+                Ok(())
+            }
+            Self::Redis(redis) => redis.reset(counters, now).await,
+        }
+    }
+
+    /// Whether the store can be used. None for a store of one node, which always can.
+    pub fn standing(&self) -> Option<Standing> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(redis) => Some(redis.standing()),
         }
     }
 }

@@ -166,7 +166,9 @@ impl RawAdmin {
                 cx.error(span, message, advice);
             }
             let advice = "leave them out, or listen on unix:/path";
-            self.uids.span().map(|at| cx.error(at, "\"uids\" have no effect over TCP", advice));
+            if let Some(at) = self.uids.span() {
+                cx.error(at, "\"uids\" have no effect over TCP", advice);
+            }
             let has_ca = self.tls.value().is_some_and(RawListenerTls::verifies_clients);
             if let Some(at) = self.clients.span().filter(|_| !self.tls.is_broken() && !has_ca) {
                 let advice = "add tls: { certificates: [...], client_ca: ca.pem }";
@@ -182,8 +184,10 @@ impl RawAdmin {
             ("tls", self.tls.span()),
         ];
         for (name, span) in spans {
-            let message = format!("\"{name}\" has no effect over a Unix socket");
-            span.map(|span| cx.error(span, &message, advice));
+            if let Some(span) = span {
+                let message = format!("\"{name}\" has no effect over a Unix socket");
+                cx.error(span, &message, advice);
+            }
         }
     }
 

@@ -78,7 +78,8 @@ fn a_foreign_host_origin_or_site_changes_nothing() {
     let named = client.send_to("Host: Gateway.Example:9901", "DELETE", path, &[], "");
     assert_eq!(named.status, 200, "{}", named.text());
     let own_origin = format!("Origin: http://{}", client.address);
-    let response = client.send("GET", "/v1/status", &[&own_origin, "Sec-Fetch-Site: same-origin"], "");
+    let response =
+        client.send("GET", "/v1/status", &[&own_origin, "Sec-Fetch-Site: same-origin"], "");
     assert_eq!(response.status, 200);
     assert_eq!(statuses(&gateway, "ann", 1), [200]);
 }
@@ -157,7 +158,8 @@ fn tokens_change_by_a_reload() {
     assert_eq!(AdminClient::new(&gateway, READ).get("/v1/status").status, 401);
     assert!(!gateway.log().contains("needs a restart"), "{}", gateway.log());
     // A token that has expired is none.
-    let expired = section("").replace(&format!("token: {READ}"), &format!("token: {READ}, expires: 2020-01-01"));
+    let expired = section("")
+        .replace(&format!("token: {READ}"), &format!("token: {READ}, expires: 2020-01-01"));
     gateway.reload(&super::yaml("", "").replace(&section(""), &expired));
     assert_eq!(AdminClient::new(&gateway, READ).get("/v1/status").status, 401);
     assert_eq!(AdminClient::new(&gateway, OPERATE).get("/v1/status").status, 200);

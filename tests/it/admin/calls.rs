@@ -32,7 +32,8 @@ fn policies_are_listed_as_they_are_defined() {
     let gateway = gateway("", "");
     let client = AdminClient::new(&gateway, READ);
     let all = client.get("/v1/policies").json();
-    let names: Vec<_> = all["items"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+    let names: Vec<_> =
+        all["items"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
     assert_eq!(names, ["each", "open"]);
     let each = client.get("/v1/policies/each").json();
     assert_eq!(each, all["items"][0]);
@@ -76,7 +77,8 @@ fn a_configuration_is_checked_and_nothing_changes() {
     assert!(unknown["message"].as_str().is_some_and(|it| it.contains("\"route\" is not a field")));
     assert!(unknown["help"].as_str().is_some_and(|it| it.contains("routes")));
     let as_json = r#"{"listeners":[{"address":"0.0.0.0:1"}],"routes":[{"path":"/*","respond":{"body":"x"}}]}"#;
-    let good = client.send("POST", "/v1/config/check", &["Content-Type: application/json"], as_json);
+    let good =
+        client.send("POST", "/v1/config/check", &["Content-Type: application/json"], as_json);
     assert_eq!(good.status, 200, "{}", good.text());
     assert_eq!(client.get("/v1/config").json()["generation"], 1);
 }
@@ -108,11 +110,15 @@ fn the_status_says_what_is_wrong_and_since_when() {
     gateway.rewrite("nonsense: 1\n");
     eventually("the reload has failed", || {
         let status = client.get("/v1/status").json();
-        status["reasons"].as_array().is_some_and(|it| it.iter().any(|it| it["code"] == "reload_failed"))
+        status["reasons"]
+            .as_array()
+            .is_some_and(|it| it.iter().any(|it| it["code"] == "reload_failed"))
     });
     gateway.reload(&good);
     eventually("it is well again", || client.get("/v1/status").json()["state"] == "ok");
-    assert_eq!(client.get("/v1/config").json()["generation"], 3);
+    // The credential that has waited may have made too many calls.
+    let operator = AdminClient::new(&gateway, OPERATE);
+    assert_eq!(operator.get("/v1/config").json()["generation"], 3);
 }
 
 #[test]

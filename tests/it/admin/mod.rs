@@ -105,14 +105,20 @@ const CALLS: [(&str, &str, &str, &str); 15] = [
     ("GET", "/v1/policies/each/keys/ann", "", ""),
     ("DELETE", "/v1/policies/each/keys/ann", "", ""),
     ("GET", "/v1/policies/each/overrides/ann", "", ""),
-    ("PUT", "/v1/policies/each/overrides/ann", "Content-Type: application/json", "{\"limit\":\"5\"}"),
+    (
+        "PUT",
+        "/v1/policies/each/overrides/ann",
+        "Content-Type: application/json",
+        "{\"limit\":\"5\"}",
+    ),
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/audit", "", ""),
 ];
 
 /// The calls that must be refused without a credential.
-fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)> {
+fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
+{
     let calls = CALLS.into_iter().filter(|(_, path, ..)| !path.ends_with('z'));
     calls.map(|(method, path, field, body)| {
         (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)

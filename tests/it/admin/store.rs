@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{AdminClient, OPERATE, READ, gateway, section, statuses};
-use crate::support::{Gateway, Place, eventually, on_every_store};
+use crate::support::{Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store! { a_key_is_shown_and_reset }
 
-fn a_key_is_shown_and_reset(place: Place) {
-    let redis = place.redis().map(|redis| format!("store: {{ redis: {{ {redis} }} }}"));
+fn a_key_is_shown_and_reset(store: StoreKind) {
+    let redis = store.redis().map(|redis| format!("store: {{ redis: {{ {redis} }} }}"));
     let gateway = gateway(&redis.unwrap_or_default(), "");
     let (reader, operator) =
         (AdminClient::new(&gateway, READ), AdminClient::new(&gateway, OPERATE));
@@ -19,7 +19,7 @@ fn a_key_is_shown_and_reset(place: Place) {
         assert_eq!((&key["used"], &key["remaining"]), (&json!(1), &json!(2)), "{key}");
         assert_eq!((&key["limit"], &key["limit_from"]), (&json!(3), &json!("policy")));
         assert_eq!((&key["source"], &key["retry_after_ms"]), (&json!("store"), &json!(null)));
-        let scope = if place == Place::Memory { "node" } else { "cluster" };
+        let scope = if store == StoreKind::Memory { "node" } else { "cluster" };
         assert_eq!(key["scope"], scope);
     }
     assert_eq!(statuses(&gateway, "ann", 3), [200, 200, 429]);
@@ -107,6 +107,6 @@ fn overrides_go_round_in_a_file() {
 
 #[test]
 fn overrides_go_round_in_redis() {
-    let redis = Place::Standalone.redis().expect("it has one");
+    let redis = StoreKind::Standalone.redis().expect("it has one");
     overrides_go_round(&format!("store: {{ redis: {{ {redis} }} }}"));
 }

@@ -19,7 +19,7 @@ impl RedisStore {
         if let Some(encoder) = self.encoder()
             && let Ok(answered) = self.ask_all(&encoder, counters, Ask::Peek, now).await
         {
-            let verdicts = answered.findings.iter().map(|it| it.verdict).collect();
+            let verdicts = answered.replies.iter().map(|it| it.verdict).collect();
             return Inspection { at: answered.at, source: Source::Store, verdicts };
         }
         let charges = counters.iter().map(Inspected::charge);
@@ -27,7 +27,7 @@ impl RedisStore {
             charges.map(|charge| Unjudged { charge, is_doubtful: false }).collect();
         let (nodes, at) = (self.nodes(), self.store_time(now));
         // What is refused anyway is looked at only.
-        let answers = self.shared.fallback.judge(&unjudged, true, nodes, at);
+        let answers = self.node.fallback.judge(&unjudged, true, nodes, at);
         let mut verdicts: Vec<_> = answers.iter().map(|Answer { verdict, .. }| *verdict).collect();
         verdicts.extend(unused(&counters[verdicts.len()..], at));
         Inspection { at, source: Source::Local, verdicts }
@@ -50,7 +50,7 @@ impl RedisStore {
             let asked = Asked { key: *key, algorithm, ask: Ask::Reset, binding: false };
             self.take_away(&asked, store_now);
             // Not earlier: a node that reads the marks could read the old state again.
-            self.shared.invalidations.announce(key);
+            self.node.invalidations.announce(key);
         }
         answer.map(drop).map_err(unavailable)
     }
