@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::error::RunError;
 use super::key_set::{self, Fetched};
+use super::observed::Observed;
 use super::open_files;
 use super::process_state::ProcessState;
 use super::systemd::InheritedSockets;
@@ -24,7 +25,7 @@ use crate::server::{
     BindError, Capacity, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::AccessLog;
+use crate::telemetry::{AccessLog, Metrics};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -45,6 +46,8 @@ pub(super) struct Supervisor {
     capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
     drain_limit: Duration,
+    metrics: Metrics,
+    observed: Arc<Observed>,
 }
 
 /// How the workers ended.
@@ -74,9 +77,15 @@ impl Supervisor {
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let state = ProcessState::new(&config, echo)?;
+        let (metrics, max_keys) =
+            (Metrics::new(config.telemetry.max_series), config.store.max_keys);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = std::mem::take(&mut config.listeners);
         let max_clients = open_files::for_clients(open_files::raise(), workers);
+        let drain_limit = config.runtime.drain;
+        let geo_files = std::mem::take(&mut config.geo_files);
+        let snapshot = Arc::new(state.snapshot(config, &[]));
+        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot));
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -84,10 +93,12 @@ impl Supervisor {
             warned_of: 0,
             capacity: Capacity::new(max_clients),
             workers: Vec::with_capacity(workers),
-            drain_limit: config.runtime.drain,
-            geo_files: std::mem::take(&mut config.geo_files),
+            drain_limit,
+            geo_files,
             keys,
-            snapshot: Arc::new(state.snapshot(config, &[])),
+            snapshot,
+            metrics,
+            observed: Arc::new(observed),
             inherited,
             state,
         };
@@ -97,6 +108,8 @@ impl Supervisor {
             }
         }
         let opened = supervisor.open(listeners.iter(), workers)?;
+        supervisor.observe_listeners();
+        supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
         supervisor.warn_of_files();
         join!(start_upstreams(&supervisor.snapshot.upstreams), first_keys.ended());
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
@@ -108,6 +121,8 @@ impl Supervisor {
                 store: supervisor.state.store.clone(),
                 overrides: supervisor.state.overrides.clone(),
                 log: log.map(AccessLog::worker),
+                index,
+                metrics: supervisor.metrics.worker(),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };
@@ -146,6 +161,8 @@ impl Supervisor {
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);
+        self.observed.renew(Arc::clone(&self.snapshot));
+        self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;
         Ok(())
@@ -254,6 +271,26 @@ impl Supervisor {
             stays
         });
         closed
+    }
+
+    /// Shows the present listeners in the metrics.
+    fn observe_listeners(&self) {
+        let listeners = self
+            .listeners
+            .iter()
+            .map(|(_, handle)| (handle.settings().address.to_string(), handle.open_connections()));
+        self.observed.set_listeners(listeners.collect());
+    }
+
+    /// Shows in the metrics how a reload has ended.
+    pub(super) fn reloaded(&self, is_successful: bool) {
+        self.observed.reloaded(is_successful);
+    }
+
+    /// The metrics of the process.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no listener serves metrics yet"))]
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Whether a rule verifies tokens.

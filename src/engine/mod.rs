@@ -16,14 +16,21 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
+use crate::telemetry::{DecisionTimer, WorkerMetrics};
 
 pub(crate) use settlement::Settlement;
 
 /// One worker's limiter and the clock that it goes by.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    limiter: Rc<RateLimiter>,
+    deciding: Rc<Deciding>,
     clock: Clock,
+}
+
+#[derive(Debug)]
+struct Deciding {
+    limiter: RateLimiter,
+    timer: DecisionTimer,
 }
 
 /// The decision on a request, and what else its view says.
@@ -54,9 +61,10 @@ pub(crate) enum Undecidable {
 }
 
 impl Engine {
-    /// Decides by this limiter.
-    pub(crate) fn new(limiter: RateLimiter, clock: Clock) -> Self {
-        Self { limiter: Rc::new(limiter), clock }
+    /// Decides by this limiter, and measures how long decisions take.
+    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &WorkerMetrics) -> Self {
+        let timer = DecisionTimer::new(metrics, limiter.store());
+        Self { deciding: Rc::new(Deciding { limiter, timer }), clock }
     }
 
     /// The clock that decisions go by.
@@ -87,23 +95,25 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let decision = self.limiter.decide(&route.policies, &subject, headroom, now).await;
+        let Deciding { limiter, timer } = &*self.deciding;
+        let decision = limiter.decide(&route.policies, &subject, headroom, now);
+        let decision = timer.measure(decision).await;
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
     /// Settles what a request owes, by how it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
-        self.limiter.end(lease, ending, self.clock.now());
+        self.deciding.limiter.end(lease, ending, self.clock.now());
     }
 
     /// Does the upkeep of the store, whether requests come or not.
     pub(crate) fn housekeep(&self) {
-        self.limiter.housekeep(self.clock.now());
+        self.deciding.limiter.housekeep(self.clock.now());
     }
 
     /// Ends this worker's part, when its last request has been answered.
     pub(crate) async fn close(&self) {
-        self.limiter.close(self.clock.now()).await;
+        self.deciding.limiter.close(self.clock.now()).await;
     }
 }

@@ -32,7 +32,6 @@ pub(crate) struct UpstreamShared {
 }
 
 /// The health of an endpoint.
-#[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointHealth {
     /// Its address.
@@ -42,7 +41,6 @@ pub(crate) struct EndpointHealth {
 }
 
 /// Whether an endpoint may get requests.
-#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointState {
     /// It gets its whole share.
@@ -92,7 +90,6 @@ impl UpstreamShared {
     }
 
     /// The health of its endpoints.
-    #[cfg(test)]
     pub(crate) fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();
         let state = |endpoint: &EndpointShared| {
@@ -114,6 +111,11 @@ impl UpstreamShared {
             state: state(endpoint),
         });
         health.collect()
+    }
+
+    /// Requests in flight; none if it has no `max_in_flight`, because they are not counted.
+    pub(crate) fn in_flight(&self) -> Option<usize> {
+        self.settings.max_in_flight.map(|_| self.in_flight.load(Ordering::Relaxed))
     }
 
     /// Requests in flight in percent of `max_in_flight`, rounded up.

@@ -1,17 +1,22 @@
-//! What the gateway reports about itself: the process log, and a record of every
-//! request for the access log.
+//! What the gateway reports about itself: the process log, a record of every request for
+//! the access log, and metrics.
 //!
 //! Writing never blocks a worker: a full buffer drops lines and counts them.
 
 mod access_log;
 mod line_limit;
 mod log;
+mod metrics;
 mod record;
 mod settings;
 mod sinks;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
+pub(crate) use metrics::{
+    Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
+    Source, UpstreamMetrics, WorkerMetrics, families,
+};
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
 pub(crate) use sinks::{Recording, Sinks};

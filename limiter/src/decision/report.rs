@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
-use crate::policy::{Mode, Policy};
+use crate::policy::{LimitChoice, Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
 
@@ -34,6 +34,8 @@ pub struct Report<P> {
     pub cost: u64,
     /// The window of the limit; zero where time does not matter.
     pub window: Span,
+    /// Which of the policy's limits holds for the client, unless it is overridden.
+    pub choice: LimitChoice,
     /// Whether the limit is one of this client alone, in place of the policy's.
     pub overridden: bool,
 }
