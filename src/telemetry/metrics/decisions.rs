@@ -174,7 +174,8 @@ impl DecisionMetrics {
 
     /// Measures the delay of a request, which is that of the policy with the longest one.
     fn measure_delay(&self, decision: &Decision<&Arc<Policy>>) {
-        if let Some(report) = decision.told().max_by_key(|report| report.verdict.delay) {
+        let delaying = decision.reports.iter().filter(|it| it.policy.mode == Mode::Enforce);
+        if let Some(report) = delaying.max_by_key(|report| report.verdict.delay) {
             let mut waits = self.waits.borrow_mut();
             let histogram = waits.get((address(report.policy), 1), || {
                 self.worker.histogram(&HELD, &[&report.policy.name])
