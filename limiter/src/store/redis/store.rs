@@ -89,6 +89,16 @@ impl NodeState {
         }
     }
 
+    /// See [`SharedStore::memory`](super::SharedStore::memory).
+    pub(in crate::store) fn memory(&self) -> &Arc<MemoryStore> {
+        &self.memory
+    }
+
+    /// See [`SharedStore::nodes`](super::SharedStore::nodes).
+    pub(in crate::store) fn nodes(&self) -> u64 {
+        self.nodes_alive.get()
+    }
+
     /// See [`SharedStore::losses`](super::SharedStore::losses).
     pub(in crate::store) fn losses(&self) -> Losses {
         let [lost_units, forgotten_units] = self.local.losses();
