@@ -8,6 +8,7 @@ pub mod redis {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
     use crate::time::{Clock, Timestamp};
 
@@ -62,6 +63,26 @@ pub mod redis {
 
         pub(in crate::store) fn housekeep(self: &Rc<Self>, _now: Timestamp) {
             match **self {}
+        }
+
+        pub(in crate::store) async fn inspect(
+            &self,
+            _: &[Inspected],
+            _now: Timestamp,
+        ) -> Inspection {
+            match *self {}
+        }
+
+        pub(in crate::store) async fn reset(
+            &self,
+            _counters: &[Inspected],
+            _now: Timestamp,
+        ) -> Result<(), StoreUnavailable> {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn standing(&self) -> Standing {
+            match *self {}
         }
 
         pub(in crate::store) const fn holding(&self) -> &HoldingTimes {

@@ -11,6 +11,7 @@ mod charge;
 mod holding;
 #[cfg(feature = "redis")]
 mod in_time;
+mod inspect;
 mod losses;
 mod memory;
 mod override_limit;
@@ -32,6 +33,7 @@ pub use self::absent::redis;
 pub(crate) use self::charge::fresh;
 pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
+pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
@@ -115,6 +117,51 @@ impl Store {
         match self {
             Self::Memory(memory) => memory.housekeep(now),
             Self::Redis(redis) => redis.housekeep(now),
+        }
+    }
+}
+
+impl Store {
+    /// What a request of one unit would be told by each of these counters, which are all of
+    /// one principal. Nothing is counted. While the store is not available, it is what this
+    /// node would decide alone.
+    pub async fn inspect(&self, counters: &[Inspected], now: Timestamp) -> Inspection {
+        match self {
+            Self::Memory(memory) => {
+                let look = |it: &Inspected| memory.look(&it.charge(), now);
+                let verdicts = counters.iter().map(look).collect();
+                Inspection { at: now, source: Source::Store, verdicts }
+            }
+            Self::Redis(redis) => redis.inspect(counters, now).await,
+        }
+    }
+
+    /// Forgets these counters, which are all of one principal. Other nodes notice this within
+    /// two seconds.
+    ///
+    /// # Errors
+    /// If the store is not available.
+    pub async fn reset(
+        &self,
+        counters: &[Inspected],
+        now: Timestamp,
+    ) -> Result<(), StoreUnavailable> {
+        match self {
+            Self::Memory(memory) => {
+                for Inspected { key, algorithm } in counters {
+                    memory.take_out(*key, algorithm, now);
+                }
+                Ok(())
+            }
+            Self::Redis(redis) => redis.reset(counters, now).await,
+        }
+    }
+
+    /// Whether the store can be used. None for a store of one node, which always can.
+    pub fn standing(&self) -> Option<Standing> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(redis) => Some(redis.standing()),
         }
     }
 }

@@ -37,6 +37,7 @@ mod failure;
 mod fan_out;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod fuzzing;
+mod inspect;
 mod invalidation;
 mod late;
 pub mod layout;
