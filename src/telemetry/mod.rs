@@ -9,6 +9,8 @@ mod log;
 mod record;
 mod settings;
 mod sinks;
+#[allow(dead_code)]
+mod top;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;

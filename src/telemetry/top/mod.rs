@@ -1,0 +1,2 @@
+//! The heaviest clients of each policy.
+mod sketch;
