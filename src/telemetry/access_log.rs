@@ -9,9 +9,10 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
+
+use tollgate_limiter::policy::MaskedAddress;
 
 use super::record::{Name, PolicyRecord, Record};
 use super::settings::{AccessLogSettings, Format, Output};
@@ -173,7 +174,7 @@ impl<'a> Line<'a> {
         let Record { time, client, bytes, duration_us, outcome, .. } = record;
         write!(line, "{{\"time\":\"{time}\",\"request_id\":")?;
         write_json_text(line, request_id(record))?;
-        write!(line, ",\"client\":\"{}\",\"method\":", Masked(*client))?;
+        write!(line, ",\"client\":\"{}\",\"method\":", MaskedAddress(*client))?;
         write_json_text(line, record.method.as_str())?;
         line.write_str(",\"path\":")?;
         write_json_text(line, record.path())?;
@@ -203,7 +204,7 @@ impl<'a> Line<'a> {
     fn write_text(&self, line: &mut String) -> std::fmt::Result {
         let Self { record, status, .. } = self;
         let Record { time, client, method, bytes, duration_us, outcome, .. } = record;
-        write!(line, "{time} {} {method} ", Masked(*client))?;
+        write!(line, "{time} {} {method} ", MaskedAddress(*client))?;
         write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
         if let Some(route) = self.route {
@@ -248,27 +249,10 @@ fn write_json_text(line: &mut String, text: &str) -> std::fmt::Result {
     Ok(())
 }
 
-/// An address without the part that identifies a person: 24 bits of an IPv4 address, or
-/// 48 bits of an IPv6 address.
-struct Masked(IpAddr);
-
-impl std::fmt::Display for Masked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            IpAddr::V4(address) => {
-                let [a, b, c, _] = address.octets();
-                write!(f, "{a}.{b}.{c}.0/24")
-            }
-            IpAddr::V6(address) => {
-                let [a, b, c, ..] = address.segments();
-                write!(f, "{a:x}:{b:x}:{c:x}::/48")
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use http::{HeaderValue, Method, Request, StatusCode};
     use tollgate_limiter::time::Timestamp;
 
@@ -331,12 +315,6 @@ mod tests {
             "2026-11-21T07:28:46.123Z 203.0.113.0/24 GET \"/a\\\"b\\\\c\\u000a\" 429 12B 34us refused \
              route=\"orders\" policy=\"per-client\" remaining=0 shadow_refused_by=\"candidate\" id=id-1\n"
         );
-    }
-
-    #[test]
-    fn an_address_of_version_6_is_masked_too() {
-        let address: IpAddr = "2001:db8:1:2::3".parse().expect("an address");
-        assert_eq!(Masked(address).to_string(), "2001:db8:1::/48");
     }
 
     #[test]

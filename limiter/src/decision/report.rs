@@ -8,6 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
+use crate::digest::Principal;
 use crate::policy::{Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
@@ -20,6 +21,8 @@ pub type Reports<P> = SmallVec<[Report<P>; 4]>;
 pub struct Report<P> {
     /// The policy.
     pub policy: P,
+    /// The client whose counter it is.
+    pub client: Principal,
     /// Its own decision.
     pub ruling: Ruling,
     /// The numbers: `limit` and `remaining` are those of the limit that the
