@@ -13,7 +13,7 @@ use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::TelemetrySettings;
+use crate::telemetry::{TelemetrySettings, TopHistory};
 
 use super::error::RunError;
 
@@ -22,6 +22,8 @@ use super::error::RunError;
 pub(super) struct ProcessState {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
+    /// The heaviest clients of the last minutes.
+    pub(super) top: Arc<TopHistory>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -49,7 +51,7 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let store = shared_store(&config.store, &secret);
-        Ok(Self { store, overrides, secret, echo, settings })
+        Ok(Self { store, overrides, top: Arc::default(), secret, echo, settings })
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in

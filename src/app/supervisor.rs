@@ -108,6 +108,7 @@ impl Supervisor {
                 store: supervisor.state.store.clone(),
                 overrides: supervisor.state.overrides.clone(),
                 log: log.map(AccessLog::worker),
+                top: Arc::clone(&supervisor.state.top),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };

@@ -16,11 +16,12 @@ use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
+use crate::engine::Engine;
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Sinks, WorkerLog};
+use crate::telemetry::{Sinks, TopHistory, WorkerLog, WorkerTop};
 
 /// The longest time for which a line of the access log is buffered, and the longest delay
 /// in closing an idle connection to an upstream.
@@ -39,6 +40,7 @@ pub(super) struct Worker {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
+    pub(super) top: Arc<TopHistory>,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
 }
@@ -74,7 +76,8 @@ impl Worker {
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log };
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks);
+        let engine = Engine::new(limiter, Clock::System).counting(WorkerTop::new(&self.top));
+        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut listeners = Listeners::new(&gateway);
         listeners.open(self.listeners);

@@ -16,14 +16,16 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
+use crate::telemetry::WorkerTop;
 
 pub(crate) use settlement::Settlement;
 
-/// One worker's limiter and the clock that it goes by.
+/// One worker's limiter, the clock that it goes by, and its list of heavy clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     limiter: Rc<RateLimiter>,
     clock: Clock,
+    top: Option<Rc<WorkerTop>>,
 }
 
 /// The decision on a request, and what else its view says.
@@ -56,7 +58,12 @@ pub(crate) enum Undecidable {
 impl Engine {
     /// Decides by this limiter.
     pub(crate) fn new(limiter: RateLimiter, clock: Clock) -> Self {
-        Self { limiter: Rc::new(limiter), clock }
+        Self { limiter: Rc::new(limiter), clock, top: None }
+    }
+
+    /// The same, which counts the requests of clients for `top`.
+    pub(crate) fn counting(self, top: WorkerTop) -> Self {
+        Self { top: Some(Rc::new(top)), ..self }
     }
 
     /// The clock that decisions go by.
@@ -88,6 +95,9 @@ impl Engine {
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
         let decision = self.limiter.decide(&route.policies, &subject, headroom, now).await;
+        if let Some(top) = &self.top {
+            top.observe(&decision, &subject, wall);
+        }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
@@ -100,6 +110,9 @@ impl Engine {
     /// Does the upkeep of the store, whether requests come or not.
     pub(crate) fn housekeep(&self) {
         self.limiter.housekeep(self.clock.now());
+        if let Some(top) = &self.top {
+            top.turn(self.clock.wall());
+        }
     }
 
     /// Ends this worker's part, when its last request has been answered.

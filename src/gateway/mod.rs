@@ -15,9 +15,9 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Headroom, Outcome, RateLimiter};
+use tollgate_limiter::decision::{Headroom, Outcome};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_limiter::time::Timestamp;
 
 use crate::engine::{Engine, Judgement, Undecidable};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
@@ -63,14 +63,8 @@ struct Client {
 
 impl Gateway {
     /// A gateway for one worker, whose requests are recorded for `sinks`.
-    pub(crate) fn new(
-        snapshot: Arc<Snapshot>,
-        limiter: RateLimiter,
-        proxy: Proxy,
-        clock: Clock,
-        sinks: Sinks,
-    ) -> Self {
-        let (engine, sinks) = (Engine::new(limiter, clock), Rc::new(sinks));
+    pub(crate) fn new(snapshot: Arc<Snapshot>, engine: Engine, proxy: Proxy, sinks: Sinks) -> Self {
+        let sinks = Rc::new(sinks);
         let filters = Filters::new(&snapshot);
         Self { snapshot, filters, engine, proxy, queue: Rc::default(), sinks }
     }

@@ -9,7 +9,6 @@ mod log;
 mod record;
 mod settings;
 mod sinks;
-#[allow(dead_code)]
 mod top;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
@@ -17,3 +16,4 @@ pub(crate) use log::init;
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
 pub(crate) use sinks::{Recording, Sinks};
+pub(crate) use top::{TopHistory, WorkerTop};
