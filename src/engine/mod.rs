@@ -20,7 +20,7 @@ use crate::telemetry::WorkerTop;
 
 pub(crate) use settlement::Settlement;
 
-/// One worker's limiter, the clock that it goes by, and its list of heavy clients.
+/// One worker's limiter, its clock, and its list of heavy clients.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     limiter: Rc<RateLimiter>,
@@ -28,17 +28,17 @@ pub(crate) struct Engine {
     top: Option<Rc<WorkerTop>>,
 }
 
-/// The decision on a request, and what else its view says.
+/// The decision on a request, and further results from its view.
 #[derive(Debug)]
 pub(crate) struct Judgement<'r> {
     /// The route's index.
-    pub route: usize,
+    pub(crate) route: usize,
     /// The client's address.
-    pub client_ip: IpAddr,
-    /// The key by which its upstream chooses an endpoint, if it does so by one.
+    pub(crate) client_ip: IpAddr,
+    /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
-    /// What its policies say.
-    pub decision: Decision<&'r Arc<Policy>>,
+    /// The decision of its policies.
+    pub(crate) decision: Decision<&'r Arc<Policy>>,
 }
 
 /// Why a request has no decision.
@@ -47,7 +47,7 @@ pub(crate) enum Undecidable {
     /// No route matches.
     #[error("no route matches")]
     NoRoute,
-    /// The request can be read in two ways.
+    /// Backends may interpret the request in two ways.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
     /// A field has a name that some backends take for the name of another field.
@@ -66,17 +66,17 @@ impl Engine {
         Self { top: Some(Rc::new(top)), ..self }
     }
 
-    /// The clock that decisions go by.
+    /// The clock of decisions.
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Finds the route of a request under `rules`, and lets its policies judge it.
-    /// Tokens expire by `wall`, the wall clock's time. `headroom` tells what the
-    /// upstream of a route has to spare.
+    /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
+    /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
+    /// route's upstream.
     ///
     /// # Errors
-    /// If no route matches, or if the request can be read in two ways.
+    /// If no route matches, or backends may interpret the request in two ways.
     pub(crate) async fn judge<'r>(
         &self,
         rules: &'r Rules,
@@ -102,12 +102,12 @@ impl Engine {
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
-    /// Settles what a request owes, by how it has ended.
+    /// Settles a request after it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
         self.limiter.end(lease, ending, self.clock.now());
     }
 
-    /// Does the upkeep of the store, whether requests come or not.
+    /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
         self.limiter.housekeep(self.clock.now());
         if let Some(top) = &self.top {
@@ -115,7 +115,7 @@ impl Engine {
         }
     }
 
-    /// Ends this worker's part, when its last request has been answered.
+    /// Closes this worker's part of the store, after its last response.
     pub(crate) async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }
