@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::store::redis::Shared;
+use tollgate_limiter::store::redis::NodeState;
 use tollgate_limiter::store::{Charge, MemoryStore, SharedStore, Source, Store};
 use tollgate_limiter::time::{Clock, Span};
 
@@ -17,7 +17,7 @@ const FITS: &str = "it is within the bounds";
 /// A node with this clock, which shares its counters with others.
 async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &Clock) -> Store {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Shared::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
+    let shared = NodeState::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
     let store = SharedStore::Redis(Arc::new(shared)).open(clock.clone());
     store.ready().await;
     store

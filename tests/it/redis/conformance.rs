@@ -19,7 +19,7 @@ use tollgate_limiter::algorithm::{
 };
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Counter, Key, Principal, Secret, SharedSecret};
-use tollgate_limiter::store::redis::{RedisSettings, Shared};
+use tollgate_limiter::store::redis::{NodeState, RedisSettings};
 use tollgate_limiter::store::{
     Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store,
 };
@@ -72,7 +72,7 @@ pub(super) async fn open(settings: &RedisSettings) -> Store {
 /// This number of workers of one node.
 pub(super) async fn open_workers<const COUNT: usize>(settings: &RedisSettings) -> [Store; COUNT] {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Arc::new(Shared::new(settings.clone(), memory(), secret));
+    let shared = Arc::new(NodeState::new(settings.clone(), memory(), secret));
     let workers = [(); COUNT].map(|()| SharedStore::Redis(Arc::clone(&shared)).open(Clock::System));
     for worker in &workers {
         worker.ready().await;
@@ -190,7 +190,7 @@ async fn ask_together(store: Rc<Store>, seed: u64) -> Vec<[u64; 2]> {
     for _ in 0..REQUESTS_OF_A_TASK {
         let pair = random.choose_multiple(0..PRINCIPALS, 2);
         let pair = [pair[0], pair[1]];
-        let charges = pair.map(|principal| contended(principal, &algorithm, 1));
+        let charges = pair.map(|principal| charge(principal, &algorithm, 1));
         let decided = store.apply(&charges, Clock::System.now()).await;
         assert!(decided.answers.iter().all(|answer| answer.source == Source::Store));
         if decided.answers.iter().all(|answer| answer.verdict.admitted) {
@@ -208,14 +208,20 @@ fn one_of_the_contended() -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota))
 }
 
-fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge {
-        key: key(principal, 0),
-        algorithm,
-        cost,
-        binding: true,
-        consistency: Consistency::default(),
-    }
+/// A binding charge on the counter of a principal's first policy.
+pub(super) fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    charge_of(principal, 0, algorithm, cost)
+}
+
+/// A binding charge on the counter of one of a principal's policies.
+pub(super) fn charge_of(
+    principal: u64,
+    policy: usize,
+    algorithm: &Algorithm,
+    cost: u64,
+) -> Charge<'_> {
+    let consistency = Consistency::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
 }
 
 #[test]
@@ -241,7 +247,7 @@ fn a_request_is_counted_by_all_counters_or_by_none_under_concurrency() {
             let (fresh, algorithm) = (open(&settings).await, one_of_the_contended());
             for principal in 0..PRINCIPALS {
                 let units = admitted.as_flattened().iter().filter(|it| **it == principal).count();
-                let charge = contended(principal, &algorithm, 0);
+                let charge = charge(principal, &algorithm, 0);
                 let decided = fresh.apply(&[charge], Clock::System.now()).await;
                 let left = decided.answers[0].verdict.remaining;
                 let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);

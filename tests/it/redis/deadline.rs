@@ -6,13 +6,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::Source;
 use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::redis::layout::Layout;
-use tollgate_limiter::store::{Charge, Source};
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
+use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};
 use crate::support::now;
 use crate::support::redis::{Fault, Options, Redis, Wire};
@@ -63,16 +62,7 @@ fn one_request_at_which_the_script_fails_leaves_the_others_their_answers() {
         let store = open(&settings).await;
         let quota = Quota::new(100, Span::DAY).expect("it is a quota");
         let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
-        let charge = |principal: u64, cost: u64| {
-            let consistency = Consistency::default();
-            Charge {
-                key: key(principal, 0),
-                algorithm: &algorithm,
-                cost,
-                binding: true,
-                consistency,
-            }
-        };
+        let charge = |principal: u64, cost: u64| charge(principal, &algorithm, cost);
         // A value of another type is stored under the last key.
         let layout = Layout::new(&settings.prefix, settings.expected_clients);
         let taken = layout.key(key(CLIENTS - 1, 0).principal);

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Op, Quota};
-use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::{Charge, Correction, Source, Store};
 use tollgate_limiter::time::{Clock, Span, Timestamp};
 
-use super::conformance::{key, open, open_workers, run};
+use super::conformance::{charge_of, open, open_workers, run};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 
 const FITS: &str = "it is within the bounds";
@@ -46,11 +45,6 @@ fn day(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::DAY).expect(FITS)))
 }
 
-fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let consistency = Consistency::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
-}
-
 async fn is_admitted(store: &Store, charges: &[Charge<'_>]) -> bool {
     let decided = store.apply(charges, Clock::System.now()).await;
     decided.answers.iter().all(|it| it.verdict.admitted)
@@ -62,7 +56,7 @@ fn clients_over_their_own_limits_do_not_ask_though_their_counters_lie_in_several
         let shards = shards();
         let store = open(&settings(&shards)).await;
         let (own, all) = (day(1), day(1_000_000));
-        let of = |client| [charge(client, 0, &own, 1), charge(ALL, 1, &all, 1)];
+        let of = |client| [charge_of(client, 0, &own, 1), charge_of(ALL, 1, &all, 1)];
         for client in 0..CLIENTS {
             assert!(is_admitted(&store, &of(client)).await);
             assert!(!is_admitted(&store, &of(client)).await);
@@ -116,9 +110,9 @@ fn a_refund_by_another_node_is_known_within_two_seconds() {
         let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
         let policy = day(2);
         for client in 0..3 {
-            let two = charge(client, 0, &policy, 2);
+            let two = charge_of(client, 0, &policy, 2);
             let decided = there.apply(&[two], Clock::System.now()).await;
-            let one = charge(client, 0, &policy, 1);
+            let one = charge_of(client, 0, &policy, 1);
             assert!(!is_admitted(&here, &[one]).await);
             sleep(Duration::from_secs(3)).await;
             assert!(is_known(&here, &shards, one).await, "it is asked for each time");
@@ -145,7 +139,7 @@ fn units_that_were_given_back_before_an_outage_are_available_in_it() {
             let [here, beside] = open_workers(&settings).await;
             let there = open(&settings).await;
             let policy = day(10);
-            let [four, six, one] = [4, 6, 1].map(|cost| charge(1, 0, &policy, cost));
+            let [four, six, one] = [4, 6, 1].map(|cost| charge_of(1, 0, &policy, cost));
             let giver = if gives_itself { &beside } else { &there };
             let decided = giver.apply(&[four], Clock::System.now()).await;
             assert!(is_admitted(&here, &[six]).await && !is_admitted(&here, &[one]).await);
@@ -181,9 +175,9 @@ fn a_refund_at_the_end_of_a_node_is_known_too() {
         let shards = shards();
         let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
         let policy = day(2);
-        let two = charge(1, 0, &policy, 2);
+        let two = charge_of(1, 0, &policy, 2);
         let decided = there.apply(&[two], Clock::System.now()).await;
-        let one = charge(1, 0, &policy, 1);
+        let one = charge_of(1, 0, &policy, 1);
         assert!(!is_admitted(&here, &[one]).await);
         give_back(&there, two, decided.at);
         there.close(Clock::System.now()).await;

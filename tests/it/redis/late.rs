@@ -11,7 +11,7 @@ use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::{Charge, Decided, Source, Store};
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
+use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, is_local};
 use crate::support::redis::{Fault, Options, Redis, Wire};
@@ -23,16 +23,6 @@ const LATE: Fault = Fault::Late(Duration::from_millis(26), 8);
 
 fn quota(limit: u64, window: Span) -> Quota {
     Quota::new(limit, window).expect("it is a quota")
-}
-
-fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge {
-        key: key(principal, 0),
-        algorithm,
-        cost,
-        binding: true,
-        consistency: Consistency::default(),
-    }
 }
 
 async fn on(wire: &Wire) -> Store {

@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use tokio::task::spawn_local;
 use tollgate_limiter::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::store::{Charge, Store};
+use tollgate_limiter::store::Store;
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
+use super::conformance::{charge_of, open, run};
 use crate::support::StoreKind;
 
 const FITS: &str = "it is within the bounds";
@@ -32,13 +31,8 @@ fn for_all() -> [Algorithm; 2] {
     ]
 }
 
-fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let consistency = Consistency::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
-}
-
 async fn remaining(store: &Store, all: &Algorithm) -> u64 {
-    let decided = store.apply(&[charge(ALL, 1, all, 0)], Clock::System.now()).await;
+    let decided = store.apply(&[charge_of(ALL, 1, all, 0)], Clock::System.now()).await;
     decided.answers[0].verdict.remaining
 }
 
@@ -48,7 +42,7 @@ async fn refused(store: Rc<Store>, connection: u64, all: Algorithm) {
     let own = sliding(1);
     for request in 0..REQUESTS {
         let client = connection * REQUESTS + request;
-        let charges = [charge(client, 0, &own, 2), charge(ALL, 1, &all, 1)];
+        let charges = [charge_of(client, 0, &own, 2), charge_of(ALL, 1, &all, 1)];
         let decided = store.apply(&charges, Clock::System.now()).await;
         assert!(!decided.answers[0].verdict.admitted, "it costs more than its limit");
     }
@@ -63,7 +57,7 @@ fn a_request_that_one_store_refuses_consumes_nothing_at_another() {
             let settings = kind.settings().expect("it is Redis");
             let store = Rc::new(open(&settings).await);
             let clock = Clock::System;
-            store.apply(&[charge(ALL, 1, &all, BURST / 2)], clock.now()).await;
+            store.apply(&[charge_of(ALL, 1, &all, BURST / 2)], clock.now()).await;
             let (before, start) = (remaining(&store, &all).await, clock.now());
             let ask = |connection| spawn_local(refused(Rc::clone(&store), connection, all.clone()));
             let tasks: Vec<_> = (0..CONNECTIONS).map(ask).collect();
