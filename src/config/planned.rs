@@ -8,7 +8,7 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
         "configuration" => &["admin", "check"],
         "telemetry" => &["traces"],
-        "access_log" => &["sample"],
+        "access_log" => &["names"],
         _ => &[],
     };
     planned.contains(&field)

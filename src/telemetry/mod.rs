@@ -10,10 +10,14 @@ mod record;
 mod settings;
 mod sinks;
 mod top;
+mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
-pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
+pub(crate) use settings::{
+    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+};
 pub(crate) use sinks::{Recording, Sinks};
 pub(crate) use top::{TopHistory, WorkerTop};
+pub(crate) use writer::Reopener;
