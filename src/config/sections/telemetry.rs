@@ -46,6 +46,7 @@ struct RawAccessLog {
     #[schemars(example = &"access.log")]
     path: Field<OutputPath>,
     /// The format of the lines. Default: json.
+    #[schemars(example = &"json")]
     format: Field<Word<LineFormat>>,
     /// The share of requests that are written, of those that are neither refused nor failed
     /// (5xx) nor slow (1 s). All others are always written. Default: 100%.
