@@ -23,6 +23,7 @@ pub(super) enum Action {
     SetOverride,
     UnsetOverride,
     Upstreams,
+    Top,
     Audit,
 }
 
@@ -46,7 +47,7 @@ const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 15] = [
+pub(super) const CALLS: [CallSpec; 16] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -80,6 +81,10 @@ pub(super) const CALLS: [CallSpec; 15] = [
         Some(Role::Operate),
     ),
     CallSpec { query: PAGE, ..call(Action::Upstreams, "GET", "/v1/upstreams", Some(Role::Read)) },
+    CallSpec {
+        query: &["policy", "minutes", "limit"],
+        ..call(Action::Top, "GET", "/v1/top", Some(Role::Read))
+    },
     CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
 ];
 

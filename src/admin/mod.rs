@@ -18,6 +18,7 @@ mod problem;
 mod service;
 mod settings;
 mod status;
+mod top;
 
 pub(crate) use node::{Checked, Node, Phase, Readers, View};
 pub(crate) use problem::ConfigProblem;

@@ -13,7 +13,7 @@ use super::AdminSettings;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::snapshot::Snapshot;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub(crate) struct Node {
     pub(crate) overrides: Option<OverridesFile>,
     /// All metrics.
     pub(crate) metrics: Arc<Metrics>,
+    /// The heaviest clients of each policy.
+    pub(crate) top: Arc<TopHistory>,
     /// Reads configurations.
     pub(crate) readers: Readers,
 }

@@ -30,6 +30,7 @@ use super::node::{Checked, Node, Phase, View};
 use super::policies;
 use super::problem::Problem;
 use super::status::{self, Status};
+use super::top;
 use crate::engine::StoreCall;
 use crate::server::{ClientBody, Peer};
 
@@ -230,6 +231,7 @@ impl Admin {
             Action::Override => keys::show_override(node, view, call).await,
             Action::SetOverride => keys::set_override(node, view, call, &read(body).await?).await,
             Action::UnsetOverride => keys::unset_override(node, view, call).await,
+            Action::Top => top::show(&node.top, self.clock.wall(), call).await,
             Action::Upstreams => Answer::page(status::upstreams(view), call),
             Action::Audit => {
                 let entries = self.audit.entries().into_iter();

@@ -92,6 +92,7 @@ impl BoundAdmin {
             store,
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
+            top: supervisor.top(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));

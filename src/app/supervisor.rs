@@ -26,7 +26,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AccessLog, Metrics};
+use crate::telemetry::{AccessLog, Metrics, TopHistory};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -311,6 +311,11 @@ impl Supervisor {
     /// Shows in the metrics how a reload has ended.
     pub(super) fn reloaded(&self, is_successful: bool) {
         self.observed.reloaded(is_successful);
+    }
+
+    /// The heaviest clients of the last minutes.
+    pub(super) fn top(&self) -> Arc<TopHistory> {
+        Arc::clone(&self.state.top)
     }
 
     /// The metrics of the process.

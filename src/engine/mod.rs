@@ -120,7 +120,7 @@ impl Engine {
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
         self.deciding.limiter.housekeep(self.clock.now());
-        self.deciding.top.turn(self.clock.wall());
+        self.deciding.top.housekeep(self.clock.wall());
     }
 
     /// Closes this worker's part of the store, after its last response.

@@ -24,5 +24,5 @@ pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };
 pub(crate) use sinks::{Recording, Sinks};
-pub(crate) use top::{TopHistory, WorkerTop};
+pub(crate) use top::{TopHistory, TopList, WorkerTop};
 pub(crate) use writer::Reopener;

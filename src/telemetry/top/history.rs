@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use parking_lot::Mutex;
 use tollgate_limiter::digest::{Principal, PrincipalId};
+use tollgate_limiter::time::{Span, Timestamp};
 
 use super::sketch::{ENTRIES, Entry, Sketch, merge};
-use super::{Sketches, Text};
+use super::{Counted, Sketches, Text};
 
 /// Minutes that are kept.
 const MINUTES: usize = 10;
@@ -14,13 +17,24 @@ const MINUTES: usize = 10;
 /// among the clients that the lists promise, but for rare streams.
 const MAX_ENTRIES: usize = 4 * ENTRIES;
 
+/// How long workers show the minute in progress after it was read.
+const READ_FOR: Span = Span::from_secs(15);
+
 /// The lists of one process.
 #[derive(Debug, Default)]
-pub(crate) struct TopHistory(Mutex<Minutes>);
+pub(crate) struct TopHistory {
+    minutes: Mutex<Minutes>,
+    /// Until when workers show the minute in progress, in microseconds.
+    read_until_us: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct Minutes {
     workers: usize,
+    /// Workers that there have been.
+    joined: usize,
+    /// What workers have shown of the minute in progress.
+    shown: BTreeMap<usize, Counted>,
     /// What has arrived of each minute.
     minutes: BTreeMap<u64, HashMap<Box<str>, Arrived>>,
 }
@@ -68,18 +82,40 @@ pub(crate) struct Listed {
 }
 
 impl TopHistory {
-    pub(super) fn join(&self) {
-        self.0.lock().workers += 1;
+    /// Adds a worker, and returns its number.
+    pub(super) fn join(&self) -> usize {
+        let mut state = self.minutes.lock();
+        state.workers += 1;
+        state.joined += 1;
+        state.joined
     }
 
     pub(super) fn leave(&self) {
-        self.0.lock().workers -= 1;
+        self.minutes.lock().workers -= 1;
+    }
+
+    /// Whether the minute in progress is read.
+    pub(super) fn is_read(&self, now: Timestamp) -> bool {
+        now.as_micros() < self.read_until_us.load(Ordering::Relaxed)
+    }
+
+    /// Shows what a worker has counted of the minute in progress.
+    pub(super) fn show(&self, worker: usize, policies: Counted) {
+        self.minutes.lock().shown.insert(worker, policies);
+    }
+
+    /// Has workers show the minute in progress for the next 15 s. Returns whether they did
+    /// so already.
+    pub(crate) fn read(&self, now: Timestamp) -> bool {
+        let until_us = now.plus(READ_FOR).as_micros();
+        self.read_until_us.swap(until_us, Ordering::Relaxed) > now.as_micros()
     }
 
     /// Adds what one worker has counted in a minute.
-    pub(super) fn add(&self, minute: u64, policies: HashMap<Box<str>, Sketches>) {
-        let mut state = self.0.lock();
-        let Minutes { workers, minutes } = &mut *state;
+    pub(super) fn add(&self, worker: usize, minute: u64, policies: Counted) {
+        let mut state = self.minutes.lock();
+        let Minutes { workers, minutes, shown, .. } = &mut *state;
+        shown.remove(&worker);
         for (policy, sketches) in policies {
             let arrived = minutes.entry(minute).or_default();
             match arrived.entry(policy).or_insert_with(|| Arrived::Some(Vec::new())) {
@@ -104,17 +140,24 @@ impl TopHistory {
 
     /// The names of the policies that have judged requests in the last ten minutes.
     pub(crate) fn policies(&self) -> Vec<Box<str>> {
-        let state = self.0.lock();
-        let mut names: Vec<_> = state.minutes.values().flat_map(HashMap::keys).cloned().collect();
+        let state = self.minutes.lock();
+        let shown = state.shown.values().flat_map(HashMap::keys);
+        let names = state.minutes.values().flat_map(HashMap::keys).chain(shown);
+        let mut names: Vec<_> = names.cloned().collect();
         names.sort();
         names.dedup();
         names
     }
 
-    /// The heaviest clients of a policy in the last `minutes` complete minutes, `most` of
-    /// them.
+    /// The heaviest clients of a policy in the last `minutes` complete minutes, or in the
+    /// minute in progress if that is 0: `most` of them.
     pub(crate) fn top(&self, policy: &str, minutes: usize, most: usize) -> TopList {
-        let state = self.0.lock();
+        let state = self.minutes.lock();
+        if minutes == 0 {
+            let shown: Vec<_> = state.shown.values().filter_map(|it| it.get(policy)).collect();
+            let admitted = merged(shown.iter().map(|it| &it.admitted));
+            return list(admitted, merged(shown.iter().map(|it| &it.refused)), most);
+        }
         let (mut admitted, mut refused) = (Merged::default(), Merged::default());
         for policies in state.minutes.values().rev().take(minutes) {
             if let Some(arrived) = policies.get(policy) {
@@ -209,7 +252,7 @@ impl Merged {
 mod tests {
     use super::*;
 
-    fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> HashMap<Box<str>, Sketches> {
+    fn sketches(admitted: &[(u128, u64)], refused: &[(u128, u64)]) -> Counted {
         let mut sketches = Sketches::default();
         for (stream, counts) in
             [(&mut sketches.admitted, admitted), (&mut sketches.refused, refused)]
@@ -231,9 +274,9 @@ mod tests {
         let history = TopHistory::default();
         history.join();
         history.join();
-        history.add(5, sketches(&[(1, 10), (2, 3)], &[(2, 8)]));
-        history.add(5, sketches(&[(1, 1)], &[]));
-        history.add(6, sketches(&[(3, 2)], &[]));
+        history.add(0, 5, sketches(&[(1, 10), (2, 3)], &[(2, 8)]));
+        history.add(0, 5, sketches(&[(1, 1)], &[]));
+        history.add(0, 6, sketches(&[(3, 2)], &[]));
         let of = |name: &str, requests, refused| (name.to_owned(), requests, refused);
         assert_eq!(shown(&history, 1), [of("client 3", 2, 0)]);
         let expected = [of("client 1", 11, 0), of("client 2", 11, 8), of("client 3", 2, 0)];
@@ -247,28 +290,45 @@ mod tests {
     }
 
     #[test]
+    fn the_minute_in_progress_is_shown_while_it_is_read() {
+        let history = TopHistory::default();
+        let (worker, now) = (history.join(), Timestamp::from_micros(1_000_000));
+        assert!(!history.is_read(now) && !history.read(now));
+        assert!(history.is_read(now) && history.read(now));
+        assert!(!history.is_read(now.plus(Span::from_secs(15))));
+        history.show(worker, sketches(&[(1, 2)], &[]));
+        history.show(worker, sketches(&[(1, 3)], &[(1, 1)]));
+        assert_eq!(shown(&history, 0), [("client 1".to_owned(), 4, 1)]);
+        history.add(worker, 7, sketches(&[(1, 5)], &[]));
+        assert_eq!(shown(&history, 0), []);
+        assert_eq!(shown(&history, 1), [("client 1".to_owned(), 5, 0)]);
+    }
+
+    #[test]
     fn ten_minutes_are_kept_and_a_late_worker_is_heard() {
         let history = TopHistory::default();
         history.join();
         for minute in 0..30 {
-            history.add(minute, sketches(&[(minute.into(), 1)], &[]));
+            history.add(0, minute, sketches(&[(minute.into(), 1)], &[]));
         }
         assert_eq!(shown(&history, 100).len(), MINUTES);
-        history.add(25, sketches(&[(25, 4)], &[]));
+        history.add(0, 25, sketches(&[(25, 4)], &[]));
         assert!(shown(&history, 10).contains(&("client 25".to_owned(), 5, 0)));
     }
 
     #[test]
     fn lists_are_bounded_whatever_comes() {
         let history = TopHistory::default();
-        (0..8).for_each(|_| history.join());
+        for _ in 0..8 {
+            history.join();
+        }
         for minute in 0..12 {
             for worker in 0..8_u128 {
                 let keys: Vec<_> = (0..400).map(|key| (worker * 1000 + key, 1)).collect();
-                history.add(minute, sketches(&keys, &keys));
+                history.add(0, minute, sketches(&keys, &keys));
             }
         }
-        let state = history.0.lock();
+        let state = history.minutes.lock();
         for arrived in state.minutes.values().flat_map(HashMap::values) {
             let (admitted, refused) = arrived.lists();
             assert!(matches!(arrived, Arrived::All { .. }), "a whole minute keeps no sketches");

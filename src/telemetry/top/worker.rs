@@ -1,15 +1,16 @@
 //! One worker's part of the lists: what it has counted in the minute that is in progress.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_limiter::decision::{Decision, Outcome};
 use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::time::Timestamp;
 
-use super::{Sketches, TopHistory};
+use super::{Counted, TopHistory};
 
+/// Between two looks at the minute in progress, in microseconds.
+const SHOWN_EVERY_US: u64 = 1_000_000;
 /// Microseconds of a minute.
 const MINUTE_US: u64 = 60_000_000;
 
@@ -17,16 +18,25 @@ const MINUTE_US: u64 = 60_000_000;
 #[derive(Debug)]
 pub(crate) struct WorkerTop {
     history: Arc<TopHistory>,
+    /// The number of this worker.
+    worker: usize,
     /// The minute that is counted, since the epoch.
     minute: Cell<u64>,
-    policies: RefCell<HashMap<Box<str>, Sketches>>,
+    /// When the minute in progress was last shown, in microseconds.
+    shown_us: Cell<u64>,
+    policies: RefCell<Counted>,
 }
 
 impl WorkerTop {
     /// A worker that hands its counts over to `history`.
     pub(crate) fn new(history: &Arc<TopHistory>) -> Self {
-        history.join();
-        Self { history: Arc::clone(history), minute: Cell::new(0), policies: RefCell::default() }
+        Self {
+            worker: history.join(),
+            history: Arc::clone(history),
+            minute: Cell::new(0),
+            shown_us: Cell::new(0),
+            policies: RefCell::default(),
+        }
     }
 
     /// Counts the request of `subject` under all policies that have judged it. `now` is the
@@ -51,19 +61,29 @@ impl WorkerTop {
         }
     }
 
-    /// Hands over what was counted if another minute has begun. Must be called regularly.
-    pub(crate) fn turn(&self, now: Timestamp) {
+    /// Hands over what was counted if another minute has begun, and shows the minute in
+    /// progress if the lists are read. Must be called regularly.
+    pub(crate) fn housekeep(&self, now: Timestamp) {
+        self.turn(now);
+        let now_us = now.as_micros();
+        if now_us.abs_diff(self.shown_us.get()) >= SHOWN_EVERY_US && self.history.is_read(now) {
+            self.shown_us.set(now_us);
+            self.history.show(self.worker, self.policies.borrow().clone());
+        }
+    }
+
+    fn turn(&self, now: Timestamp) {
         let minute = now.as_micros() / MINUTE_US;
         let counted = self.minute.replace(minute);
         if counted != minute {
-            self.history.add(counted, std::mem::take(&mut self.policies.borrow_mut()));
+            self.history.add(self.worker, counted, self.policies.take());
         }
     }
 }
 
 impl Drop for WorkerTop {
     fn drop(&mut self) {
-        self.history.add(self.minute.get(), self.policies.take());
+        self.history.add(self.worker, self.minute.get(), self.policies.take());
         self.history.leave();
     }
 }

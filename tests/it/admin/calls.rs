@@ -142,3 +142,35 @@ fn changes_are_recorded_with_their_actor_and_without_the_key() {
     eventually("the log has them", || gateway.log().contains("a call that changes something"));
     assert!(!gateway.log().contains("somebody-known"), "{}", gateway.log());
 }
+
+#[test]
+fn the_heaviest_clients_are_listed_without_their_keys() {
+    let gateway = gateway("", "");
+    let admin = AdminClient::new(&gateway, READ);
+    let mut client = gateway.client();
+    for (name, requests) in [("ann-secret", 5), ("bob-secret", 2)] {
+        for _ in 0..requests {
+            client.get("/", &[&format!("X-Who: {name}")]);
+        }
+    }
+    // The requests may lie in two minutes.
+    let mut seen = String::new();
+    eventually("all clients are listed", || {
+        let lists = [0, 1].map(|minutes| {
+            let target = format!("/v1/top?policy=each&minutes={minutes}&limit=5");
+            admin.get(&target).json()["policies"][0].clone()
+        });
+        seen = json!(lists).to_string();
+        let sum = |name: &str| lists.iter().filter_map(|list| list[name].as_u64()).sum::<u64>();
+        sum("requests") == 7 && sum("refused") == 2
+    });
+    assert!(seen.contains("\"text\":\"header x-who an…\""), "{seen}");
+    assert!(!seen.contains("secret"), "{seen}");
+    let all = admin.get("/v1/top").json();
+    let names: Vec<_> =
+        all["policies"].as_array().expect("a list").iter().map(|it| &it["policy"]).collect();
+    assert_eq!(names, ["each", "open"]);
+    for target in ["/v1/top?minutes=11", "/v1/top?limit=0", "/v1/top?limit=129", "/v1/top?q=1"] {
+        assert_eq!(admin.get(target).status, 400, "{target}");
+    }
+}

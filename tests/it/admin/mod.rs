@@ -93,7 +93,7 @@ impl AdminClient {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 15] = [
+const CALLS: [(&str, &str, &str, &str); 16] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -113,6 +113,7 @@ const CALLS: [(&str, &str, &str, &str); 15] = [
     ),
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
+    ("GET", "/v1/top", "", ""),
     ("GET", "/v1/audit", "", ""),
 ];
 
