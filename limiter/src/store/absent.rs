@@ -1,7 +1,7 @@
-//! Stands in for what the features `redis` and `overrides` bring where they are off:
-//! types without values, so that no store can be of them.
+//! Replacements for the contents of the features `redis` and `overrides` if they are off:
+//! types without values, so that no such store can exist.
 
-/// What the feature `redis` brings.
+/// Replaces the contents of the feature `redis`.
 #[cfg(not(feature = "redis"))]
 pub mod redis {
     use std::rc::Rc;
@@ -12,11 +12,11 @@ pub mod redis {
     use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
     use crate::time::{Clock, Timestamp};
 
-    /// What the workers of a node share of Redis: needs the feature `redis`.
+    /// The state that the workers of a node share. It needs the feature `redis`.
     #[derive(Debug)]
     pub enum NodeState {}
 
-    /// Counters in Redis: needs the feature `redis`.
+    /// Counters in Redis. It needs the feature `redis`.
     #[derive(Debug)]
     pub enum RedisStore {}
 
@@ -91,7 +91,7 @@ pub mod redis {
     }
 }
 
-/// What the feature `overrides` brings.
+/// Replaces the contents of the feature `overrides`.
 #[cfg(not(feature = "overrides"))]
 pub mod overrides {
     use std::time::Instant;
@@ -102,12 +102,12 @@ pub mod overrides {
     pub use crate::store::override_limit::Override;
     use crate::time::Timestamp;
 
-    /// Limits of single keys: needs the feature `overrides`.
+    /// Limits of single keys. It needs the feature `overrides`.
     #[derive(Debug)]
     pub enum Overrides {}
 
     impl Overrides {
-        /// What holds for these keys in place of their policies' limits.
+        /// The limits that replace those of the policies for these keys.
         #[allow(clippy::unused_async, reason = "as with the feature")]
         pub async fn look_up(
             &self,

@@ -1,7 +1,7 @@
-//! Where the states of counters live, and the one operation on them: judge
-//! several charges together and keep all of their next states, or none.
+//! The stores of counters. A store has one operation: it judges several charges together, and
+//! stores all of their next states, or none.
 //!
-//! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
+//! A store knows keys, algorithms and costs. It knows neither policies nor HTTP.
 
 #[cfg(not(all(feature = "redis", feature = "overrides")))]
 mod absent;
@@ -40,17 +40,17 @@ use self::redis::RedisStore;
 
 use crate::time::{Clock, Timestamp};
 
-/// What the workers of a node share of a store.
+/// The part of a store that the workers of a node share.
 #[derive(Clone, Debug)]
 pub enum SharedStore {
-    /// All of it.
+    /// The whole store.
     Memory(Arc<MemoryStore>),
-    /// What is counted while Redis is away.
+    /// The state of this node for a store in Redis, and its counters while Redis is away.
     Redis(Arc<redis::NodeState>),
 }
 
 impl SharedStore {
-    /// The store of the worker in whose runtime this is called.
+    /// The store of one worker. It must be called in the worker's runtime.
     pub fn open(&self, clock: Clock) -> Store {
         match self {
             Self::Memory(memory) => Store::Memory(Arc::clone(memory)),
@@ -58,7 +58,7 @@ impl SharedStore {
         }
     }
 
-    /// What this node has lost count of.
+    /// The units and states that this node has lost.
     pub fn losses(&self) -> Losses {
         match self {
             Self::Memory(memory) => Losses { forgiven: memory.forgiven(), ..Losses::default() },
@@ -67,18 +67,18 @@ impl SharedStore {
     }
 }
 
-/// Where states live: one worker's way there.
+/// The store of one worker.
 #[derive(Debug)]
 pub enum Store {
-    /// In this process.
+    /// Counters in this process.
     Memory(Arc<MemoryStore>),
-    /// In Redis.
+    /// Counters in Redis.
     Redis(Rc<RedisStore>),
 }
 
 impl Store {
-    /// Returns when the store can judge, or when that must not be waited for any
-    /// longer. The caller may wait for this, but need not.
+    /// Returns when the store can decide, or when the caller must not wait any longer. The
+    /// caller may decide without this wait.
     pub async fn ready(&self) {
         match self {
             Self::Memory(_) => {}
@@ -86,7 +86,7 @@ impl Store {
         }
     }
 
-    /// What judges charges.
+    /// The store, borrowed for decisions.
     pub fn as_ref(&self) -> StoreRef<'_> {
         match self {
             Self::Memory(memory) => StoreRef::Memory(memory),
@@ -104,7 +104,7 @@ impl Store {
         self.as_ref().correct(corrections, now);
     }
 
-    /// Ends this worker's part: what others should know of it is told.
+    /// Ends this worker's part: sends its last reports to the store.
     pub async fn close(&self, now: Timestamp) {
         match self {
             Self::Memory(_) => {}
@@ -112,7 +112,7 @@ impl Store {
         }
     }
 
-    /// What must be done now and then, whether requests come or not.
+    /// Regular housekeeping, with or without requests.
     pub fn housekeep(&self, now: Timestamp) {
         match self {
             Self::Memory(memory) => memory.housekeep(now),
@@ -166,28 +166,28 @@ impl Store {
     }
 }
 
-/// What judges charges: a store, borrowed.
+/// A borrowed store, for decisions.
 #[derive(Clone, Copy, Debug)]
 pub enum StoreRef<'s> {
-    /// In this process.
+    /// Counters in this process.
     Memory(&'s MemoryStore),
-    /// In Redis.
+    /// Counters in Redis.
     Redis(&'s Rc<RedisStore>),
 }
 
 impl<'s> StoreRef<'s> {
-    /// Judges all charges in one atomic step. If every binding one is
-    /// admitted, all that are admitted are counted. Otherwise nothing is, and
-    /// the verdicts of those that were admitted tell what remains without them.
+    /// Judges all charges in one atomic step. If all binding charges are admitted, all admitted
+    /// charges are counted. Otherwise none is counted, and the verdicts of the admitted ones say
+    /// what remains without them.
     ///
-    /// Where the future is dropped before that, what was in flight is given back
-    /// as soon as it is known; what was counted otherwise stays counted.
+    /// If the future is dropped earlier, units in flight are given back as soon as the reply is
+    /// known. Other counted units stay counted.
     pub async fn apply(self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         self.apply_by(charges, now, self.deadline()).await
     }
 
-    /// By when an answer to what is asked now must have come: what belongs to one
-    /// request has one deadline. None: nothing is waited for.
+    /// The deadline for answers to calls that are made now. All calls of one request have the
+    /// same deadline. None: the store makes no calls.
     pub fn deadline(self) -> Option<Instant> {
         match self {
             Self::Memory(_) => None,
@@ -195,8 +195,7 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// The same as [`apply`](Self::apply), without waiting for longer than until
-    /// the deadline, which is the store's own.
+    /// The same as [`apply`](Self::apply), with this deadline. None: the store's own deadline.
     pub async fn apply_by(
         self,
         charges: &[Charge<'_>],
@@ -215,8 +214,8 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// Corrects what was counted before. It is never refused, and no request waits
-    /// for it; what this worker asks later comes after it.
+    /// Corrects earlier charges. A correction is never refused, and no request waits for it.
+    /// Later calls of this worker arrive after it.
     pub fn correct(self, corrections: &[Correction<'_>], now: Timestamp) {
         match self {
             Self::Memory(memory) => {
@@ -228,7 +227,7 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// How long units in flight are held on this node.
+    /// How long this node holds units in flight.
     pub fn holding(self) -> &'s HoldingTimes {
         match self {
             Self::Memory(memory) => memory.holding(),

@@ -9,7 +9,7 @@ use super::codec::{Answered, Ask, Asked, Encoder, decode};
 use super::failure::StoreError;
 use super::store::RedisStore;
 use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable, unused};
-use crate::store::shared::fallback::Unjudged;
+use crate::store::shared::fallback::Undecided;
 use crate::store::{Answer, Source};
 use crate::time::Timestamp;
 
@@ -23,11 +23,11 @@ impl RedisStore {
             return Inspection { at: answered.at, source: Source::Store, verdicts };
         }
         let charges = counters.iter().map(Inspected::charge);
-        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
-            charges.map(|charge| Unjudged { charge, is_doubtful: false }).collect();
+        let undecided: SmallVec<[Undecided<'_>; 4]> =
+            charges.map(|charge| Undecided { charge, is_doubtful: false }).collect();
         let (nodes, at) = (self.nodes(), self.store_time(now));
         // What is refused anyway is looked at only.
-        let answers = self.node.fallback.judge(&unjudged, true, nodes, at);
+        let answers = self.node.fallback.judge(&undecided, true, nodes, at);
         let mut verdicts: Vec<_> = answers.iter().map(|Answer { verdict, .. }| *verdict).collect();
         verdicts.extend(unused(&counters[verdicts.len()..], at));
         Inspection { at, source: Source::Local, verdicts }
