@@ -64,7 +64,7 @@ fn the_file_is_shown_without_its_secrets() {
 #[test]
 fn a_configuration_is_checked_and_nothing_changes() {
     let gateway = gateway("", "");
-    let client = AdminClient::new(&gateway, READ);
+    let client = AdminClient::new(&gateway, OPERATE);
     let yaml_type = ["Content-Type: application/yaml"];
     let good = client.send("POST", "/v1/config/check", &yaml_type, &yaml("", ""));
     assert_eq!((good.status, good.json()), (200, json!({ "valid": true, "warnings": [] })));

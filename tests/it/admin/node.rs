@@ -28,6 +28,29 @@ fn the_node_is_healthy_and_ready_while_redis_is_away() {
 }
 
 #[test]
+fn a_limit_of_a_single_key_is_unknown_while_redis_is_away() {
+    let mut redis = Redis::start(Options::default());
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    let yaml = super::yaml(&store, "").replace("limit: 3/day", "limit: 3/day, overrides: true");
+    let gateway = Gateway::start(&yaml);
+    let client = AdminClient::new(&gateway, OPERATE);
+    let fields = ["Content-Type: application/json"];
+    let path = "/v1/policies/each/overrides/ann";
+    assert_eq!(client.send("PUT", path, &fields, "{\"limit\": \"unlimited\"}").status, 200);
+    assert_eq!(client.get("/v1/policies/each/keys/ann").json()["limit"], "unlimited");
+    redis.kill();
+    let key = client.get("/v1/policies/each/keys/ann");
+    assert_eq!(key.status, 200, "{}", key.text());
+    let key = key.json();
+    assert_eq!((&key["override"], &key["source"]), (&"unknown".into(), &"local".into()), "{key}");
+    assert_eq!(client.get(path).status, 503);
+    assert_eq!(client.send("PUT", path, &fields, "{\"limit\": \"5\"}").status, 503);
+    assert_eq!(client.send("DELETE", path, &[], "").status, 503);
+    let audit = client.get("/v1/audit").json();
+    assert_eq!(audit["items"][0]["status"], 503, "{audit}");
+}
+
+#[test]
 fn a_node_that_drains_is_alive_and_not_ready() {
     let origin = Origin::answering(|_| {
         thread::sleep(Duration::from_secs(3));
