@@ -146,7 +146,8 @@ fn a_unix_socket_admits_the_own_user_without_a_token() {
     let output = curl.output().expect("curl is installed");
     let body: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(body["state"], "ok");
-    assert!(gateway.log().contains(&format!("curl --unix-socket {}", socket.display())));
+    let command = format!("curl --unix-socket {}", socket.display());
+    eventually("the log has the command", || gateway.log().contains(&command));
 }
 
 #[test]
