@@ -58,7 +58,7 @@ impl AuditLog {
         let (policy, key_id) = (change.policy.as_deref(), change.key_id.as_deref());
         info!(
             target: "audit", %actor, %peer, %call, status, policy, key_id,
-            before = %change.before, after = %change.after, "a call that changes something"
+            before = %change.before, after = %change.after, "audit: a call that changes something"
         );
         self.keep(entry);
     }
@@ -66,7 +66,7 @@ impl AuditLog {
     /// Records a failed login.
     pub(super) fn failed_login(&self, entry: Entry) {
         let Entry { peer, call, .. } = &entry;
-        warn!(target: "audit", %peer, %call, "a login failed: the token is not valid");
+        warn!(target: "audit", %peer, %call, "audit: a login failed: the token is not valid");
         self.keep(entry);
     }
 

@@ -25,6 +25,8 @@ struct Subject {
     principal: Principal,
     /// The limit of this key alone.
     own: Option<Override>,
+    /// Whether that could not be read.
+    is_own_unknown: bool,
 }
 
 /// The limit that holds for a key, and where it comes from.
@@ -46,6 +48,9 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
     let subject = Subject::of(node, view, call).await?;
     let limit = subject.limit(call.parameter("plan"))?;
     let mut body = subject.about();
+    if subject.is_own_unknown {
+        body["override"] = json!("unknown");
+    }
     body["scope"] = json!(scope(node).await?);
     let Some(limit) = limit else {
         body["limit"] = json!("unlimited");
@@ -78,7 +83,7 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
 
 /// Forgets the counters of a key.
 pub(super) async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
-    let subject = Subject::of(node, view, call).await?;
+    let subject = Subject::of(node, view, call).await?.knowing_own()?;
     let Some(limit) = subject.limit(None)? else {
         return Err(Problem::conflict("this key has no limit, so nothing is counted"));
     };
@@ -178,9 +183,12 @@ impl Subject {
             .rules
             .principal(&policy.key, call.value(1))
             .map_err(|error| Problem::bad_request(error.to_string()))?;
-        let mut subject = Self { policy, principal, own: None };
+        let mut subject = Self { policy, principal, own: None, is_own_unknown: false };
         if let Some(key) = subject.override_key() {
-            subject.own = stored_override(node, key).await?;
+            match stored_override(node, key).await {
+                Ok(own) => subject.own = own,
+                Err(_) => subject.is_own_unknown = true,
+            }
         }
         Ok(subject)
     }
@@ -190,7 +198,15 @@ impl Subject {
         if named.overrides.is_none() {
             return Err(not_overridable(&named.name));
         }
-        Self::of(node, view, call).await
+        Self::of(node, view, call).await?.knowing_own()
+    }
+
+    /// The subject, if the limit of its key alone could be read.
+    fn knowing_own(self) -> Result<Self, Problem> {
+        if self.is_own_unknown {
+            return Err(Problem::unavailable("the limits of single keys cannot be read now"));
+        }
+        Ok(self)
     }
 
     fn override_key(&self) -> Option<Key> {

@@ -100,6 +100,9 @@ impl Node {
     ) -> Result<T, Problem> {
         let (reply, answer) = oneshot::channel();
         let away = || Problem::unavailable("no worker answers now; try again");
+        if self.view.borrow().phase == Phase::Draining {
+            return Err(Problem::unavailable("this node finishes its last requests; ask another"));
+        }
         self.store.try_send(call(reply)).map_err(|_| away())?;
         answer.await.map_err(|_| away())
     }

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use tokio::task::{spawn_blocking, spawn_local};
 use tokio::time::{sleep, timeout};
 use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Clock, Timestamp};
@@ -123,24 +123,38 @@ impl Admin {
     }
 
     /// The life of a call: find it, admit its caller, perform it, and record what it changes.
-    async fn handle(&self, client: &Client, request: Request<ClientBody>) -> Response<Full<Bytes>> {
+    async fn handle(
+        self: &Rc<Self>,
+        client: &Rc<Client>,
+        request: Request<ClientBody>,
+    ) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let view = self.node.view();
         let (call, actor) = match self.admit(client, &view, &head) {
             Ok(admitted) => admitted,
             Err(problem) => return problem.into_response(),
         };
-        let answered = match timeout(CALL, self.perform(&view, &call, body)).await {
-            Ok(answered) => answered,
-            Err(_) => Err(Problem::unavailable("the call took too long; it may still be done")),
+        let answered = match call.is_change() {
+            false => self.answer(&view, &call, body).await,
+            true => {
+                // A task of its own: a client that disconnects leaves no change unrecorded.
+                let (admin, client) = (Rc::clone(self), Rc::clone(client));
+                let change = spawn_local(async move {
+                    let answered = admin.answer(&view, &call, body).await;
+                    admin.record(&client, &call, actor, &answered);
+                    answered
+                });
+                let failed = |_| Err(Problem::unavailable("the call failed; see the log"));
+                change.await.unwrap_or_else(failed)
+            }
         };
-        if call.is_change() {
-            self.record(client, &call, actor, &answered);
-        }
-        match answered {
-            Ok(answer) => answer.into_response(),
-            Err(problem) => problem.into_response(),
-        }
+        answered.map_or_else(Problem::into_response, Answer::into_response)
+    }
+
+    /// Performs a call within its time.
+    async fn answer(&self, view: &View, call: &Call, body: ClientBody) -> Result<Answer, Problem> {
+        let late = |_| Err(Problem::unavailable("the call took too long; it may still be done"));
+        timeout(CALL, self.perform(view, call, body)).await.unwrap_or_else(late)
     }
 
     /// The call, if its caller may make it, and the caller.

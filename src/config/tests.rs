@@ -1,6 +1,7 @@
 //! What the configuration guarantees as a whole; single mistakes have golden
 //! files in `tests/config`.
 
+mod admin;
 mod geo;
 mod policies;
 mod routes;

@@ -55,7 +55,7 @@ words! {
         "metrics" => Role::Metrics,
         /// To read everything.
         "read" => Role::Read,
-        /// To read everything and to make changes.
+        /// To read everything, to check configurations, and to make changes.
         "operate" => Role::Operate,
     }
 }

@@ -64,7 +64,7 @@ fn the_file_is_shown_without_its_secrets() {
 #[test]
 fn a_configuration_is_checked_and_nothing_changes() {
     let gateway = gateway("", "");
-    let client = AdminClient::new(&gateway, READ);
+    let client = AdminClient::new(&gateway, OPERATE);
     let yaml_type = ["Content-Type: application/yaml"];
     let good = client.send("POST", "/v1/config/check", &yaml_type, &yaml("", ""));
     assert_eq!((good.status, good.json()), (200, json!({ "valid": true, "warnings": [] })));
@@ -172,5 +172,34 @@ fn the_heaviest_clients_are_listed_without_their_keys() {
     assert_eq!(names, ["each", "open"]);
     for target in ["/v1/top?minutes=11", "/v1/top?limit=0", "/v1/top?limit=129", "/v1/top?q=1"] {
         assert_eq!(admin.get(target).status, 400, "{target}");
+    }
+}
+
+#[test]
+fn every_command_of_the_documentation_works() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("overrides.redb");
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         store: {{ overrides: {{ path: {file:?} }} }}\n\
+         policies: {{ per-client: {{ key: ip, limit: 100/minute, overrides: true }} }}\n\
+         routes: [{{ path: \"/*\", policies: [per-client], respond: {{ body: ok }} }}]\n{}",
+        super::section("")
+    ));
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/admin.md");
+    let page = std::fs::read_to_string(page).expect("the page is part of the project");
+    let commands: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("$ curl ")).collect();
+    assert!(commands.len() >= super::CALLS.len(), "{commands:?}");
+    for command in commands {
+        let output = Command::new("sh")
+            .args(["-c", &format!("curl --silent --show-error --fail-with-body {command}")])
+            .current_dir(gateway.file().parent().expect("it is in a directory"))
+            .env("ADMIN", format!("http://{}", gateway.addresses()[1]))
+            .env("AUTH", format!("Authorization: Bearer {OPERATE}"))
+            .output()
+            .expect("sh is there");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{command}: {said}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{AdminClient, OPERATE, READ, gateway, section};
 use crate::support::redis::{Options, Redis};
-use crate::support::{Gateway, Origin, eventually};
+use crate::support::{Client, Gateway, Origin, eventually};
 
 #[test]
 fn the_node_is_healthy_and_ready_while_redis_is_away() {
@@ -25,6 +25,54 @@ fn the_node_is_healthy_and_ready_while_redis_is_away() {
     assert_eq!((key.status, &key.json()["source"]), (200, &"local".into()), "{}", key.text());
     let reset = client.send("DELETE", "/v1/policies/each/keys/ann", &[], "");
     assert_eq!(reset.status, 503, "{}", reset.text());
+}
+
+#[test]
+fn a_change_is_recorded_even_if_its_client_disconnects() {
+    let redis = Redis::start(Options::default());
+    let store = format!("store: {{ redis: {{ url: \"{}\", timeout: 2s }} }}", redis.url());
+    let gateway = gateway(&store, "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    let path = "/v1/policies/each/keys/ann";
+    eventually("Redis is used", || client.get(path).json()["source"] == "store");
+    redis.stop();
+    let mut hasty = Client::connect(client.address);
+    let head = format!(
+        "DELETE {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {OPERATE}\r\n\r\n"
+    );
+    hasty.send(head.as_bytes());
+    thread::sleep(Duration::from_millis(300));
+    drop(hasty);
+    let viewer = AdminClient::new(&gateway, READ);
+    eventually("it is recorded", || {
+        thread::sleep(Duration::from_millis(50));
+        let audit = viewer.get("/v1/audit").json();
+        audit["items"][0]["call"] == "DELETE /v1/policies/{policy}/keys/{key}"
+    });
+    redis.cont();
+}
+
+#[test]
+fn a_limit_of_a_single_key_is_unknown_while_redis_is_away() {
+    let mut redis = Redis::start(Options::default());
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url());
+    let yaml = super::yaml(&store, "").replace("limit: 3/day", "limit: 3/day, overrides: true");
+    let gateway = Gateway::start(&yaml);
+    let client = AdminClient::new(&gateway, OPERATE);
+    let fields = ["Content-Type: application/json"];
+    let path = "/v1/policies/each/overrides/ann";
+    assert_eq!(client.send("PUT", path, &fields, "{\"limit\": \"unlimited\"}").status, 200);
+    assert_eq!(client.get("/v1/policies/each/keys/ann").json()["limit"], "unlimited");
+    redis.kill();
+    let key = client.get("/v1/policies/each/keys/ann");
+    assert_eq!(key.status, 200, "{}", key.text());
+    let key = key.json();
+    assert_eq!((&key["override"], &key["source"]), (&"unknown".into(), &"local".into()), "{key}");
+    assert_eq!(client.get(path).status, 503);
+    assert_eq!(client.send("PUT", path, &fields, "{\"limit\": \"5\"}").status, 503);
+    assert_eq!(client.send("DELETE", path, &[], "").status, 503);
+    let audit = client.get("/v1/audit").json();
+    assert_eq!(audit["items"][0]["status"], 503, "{audit}");
 }
 
 #[test]
@@ -80,6 +128,7 @@ fn the_probe_tells_health_without_a_token_and_nothing_else() {
 fn the_first_lines_say_what_listens_where_and_what_to_try() {
     let gateway = gateway("", "");
     let address = gateway.addresses()[1];
+    eventually("the line is written", || gateway.log().contains(" serves "));
     let log = gateway.log();
     let line = log.lines().find(|line| line.contains(" serves ")).expect("there is such a line");
     assert!(line.contains(&gateway.address().to_string()), "{line}");
