@@ -16,7 +16,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, WorkerMetrics};
+use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics};
 
 pub(crate) use settlement::Settlement;
 
@@ -31,6 +31,7 @@ pub(crate) struct Engine {
 struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
+    metrics: StoreMetrics,
 }
 
 /// The decision on a request, and further results from its view.
@@ -62,9 +63,10 @@ pub(crate) enum Undecidable {
 
 impl Engine {
     /// Decides by this limiter, and measures how long decisions take.
-    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &WorkerMetrics) -> Self {
+    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &Rc<WorkerMetrics>) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        Self { deciding: Rc::new(Deciding { limiter, timer }), clock }
+        let metrics = StoreMetrics::new(metrics);
+        Self { deciding: Rc::new(Deciding { limiter, timer, metrics }), clock }
     }
 
     /// The clock of decisions.
@@ -95,7 +97,7 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let Deciding { limiter, timer } = &*self.deciding;
+        let Deciding { limiter, timer, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
         let decision = timer.measure(decision).await;
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
@@ -109,7 +111,9 @@ impl Engine {
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
-        self.deciding.limiter.housekeep(self.clock.now());
+        let Deciding { limiter, metrics, .. } = &*self.deciding;
+        limiter.housekeep(self.clock.now());
+        metrics.observe(limiter.store());
     }
 
     /// Closes this worker's part of the store, after its last response.

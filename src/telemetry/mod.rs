@@ -15,7 +15,7 @@ pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
 pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
-    Source, UpstreamMetrics, WorkerMetrics, families,
+    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};

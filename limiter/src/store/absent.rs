@@ -8,7 +8,9 @@ pub mod redis {
     use std::sync::Arc;
     use std::time::Instant;
 
-    use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
+    use crate::store::{
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState,
+    };
     use crate::time::{Clock, Timestamp};
 
     /// What the workers of a node share of Redis: needs the feature `redis`.
@@ -20,6 +22,14 @@ pub mod redis {
     pub enum RedisStore {}
 
     impl NodeState {
+        pub(in crate::store) const fn memory(&self) -> &Arc<MemoryStore> {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn nodes(&self) -> u64 {
+            match *self {}
+        }
+
         pub(in crate::store) const fn losses(&self) -> Losses {
             match *self {}
         }
@@ -29,6 +39,10 @@ pub mod redis {
     impl RedisStore {
         pub(in crate::store) fn open(node: &Arc<NodeState>, _clock: Clock) -> Self {
             match **node {}
+        }
+
+        pub(in crate::store) const fn server_states(&self) -> Vec<ServerState> {
+            match *self {}
         }
 
         pub(in crate::store) async fn ready(&self) {

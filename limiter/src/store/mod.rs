@@ -90,6 +90,19 @@ pub enum Store {
     Redis(Rc<RedisStore>),
 }
 
+/// A server of the store, as one worker sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerState {
+    /// Its address.
+    pub server: String,
+    /// Whether the worker does not ask it, because it has failed repeatedly.
+    pub is_breaker_open: bool,
+    /// Batches of calls with a reply, over the present connections.
+    pub answered: u64,
+    /// Batches of calls that failed, over the present connections.
+    pub failed: u64,
+}
+
 impl Store {
     /// Returns when the store can judge, or when that must not be waited for any
     /// longer. The caller may wait for this, but need not.
@@ -97,6 +110,14 @@ impl Store {
         match self {
             Self::Memory(_) => {}
             Self::Redis(redis) => redis.ready().await,
+        }
+    }
+
+    /// The servers of the store, as this worker sees them.
+    pub fn servers(&self) -> Vec<ServerState> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(redis) => redis.server_states(),
         }
     }
 

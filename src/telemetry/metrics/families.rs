@@ -144,6 +144,14 @@ families! {
         "Keys that were forgotten for want of room before they had expired. Each of them had used \
          a part of its limit, so in_debt is true.",
     );
+    BREAKER_OPEN = Family::gauge(
+        "tollgate_breaker_open", &["server"], "workers",
+        "Workers that do not ask a server of the store, because it has failed repeatedly.",
+    ).on_event();
+    STORE_CALLS = Family::counter(
+        "tollgate_store_calls_total", &["server", "result"], "batches",
+        "Batches of calls to a server of the store. result: answered or failed.",
+    ).on_event();
     NODES = Family::gauge(
         "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
     ).on_event();
