@@ -85,7 +85,8 @@ impl Supervisor {
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let snapshot = Arc::new(state.snapshot(config, &[]));
-        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot));
+        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot))
+            .with_log(log.map(AccessLog::lost_lines));
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -275,10 +276,8 @@ impl Supervisor {
 
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
-        let listeners = self
-            .listeners
-            .iter()
-            .map(|(_, handle)| (handle.settings().address.to_string(), handle.open_connections()));
+        let listeners =
+            self.listeners.iter().map(|(_, handle)| (handle.settings(), handle.open_connections()));
         self.observed.set_listeners(listeners.collect());
     }
 

@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use super::lost_lines::LostLines;
 use super::record::{Name, PolicyRecord, Record};
 use super::settings::{AccessLogSettings, Format, Output};
 
@@ -27,6 +28,7 @@ pub(crate) struct AccessLog {
     queue: SyncSender<Vec<u8>>,
     format: Format,
     writer: JoinHandle<()>,
+    lost: LostLines,
 }
 
 impl AccessLog {
@@ -43,10 +45,12 @@ impl AccessLog {
             }
         };
         let (queue, batches) = sync_channel(QUEUE_BATCHES);
+        let lost = LostLines::default();
+        let counted = lost.clone();
         let writer = thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write_all(output, &batches))?;
-        Ok(Self { queue, format: settings.format, writer })
+            .spawn(move || write_all(output, &batches, &counted))?;
+        Ok(Self { queue, format: settings.format, writer, lost })
     }
 
     /// The part of one worker.
@@ -57,7 +61,13 @@ impl AccessLog {
             batch: RefCell::default(),
             lines: Cell::new(0),
             dropped: Cell::new(0),
+            lost: self.lost.clone(),
         }
+    }
+
+    /// Counts the lines that are lost.
+    pub(crate) fn lost_lines(&self) -> LostLines {
+        self.lost.clone()
     }
 
     /// Writes the remaining batches. All [`WorkerLog`]s must have been dropped.
@@ -70,10 +80,15 @@ impl AccessLog {
 
 /// Writes all batches. If the output fails, as with a closed pipe or a full disk, lines
 /// are lost, and the failure is logged once.
-fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>) {
+fn write_all(mut output: Box<dyn Write + Send>, batches: &Receiver<Vec<u8>>, lost: &LostLines) {
     let mut failing = false;
     for batch in batches {
-        match output.write_all(&batch).and_then(|()| output.flush()) {
+        let written = output.write_all(&batch).and_then(|()| output.flush());
+        if written.is_err() {
+            let lines = memchr::memchr_iter(b'\n', &batch).count();
+            lost.add(u64::try_from(lines).unwrap_or(u64::MAX));
+        }
+        match written {
             Ok(()) => failing = false,
             Err(error) if !failing => {
                 failing = true;
@@ -94,6 +109,7 @@ pub(crate) struct WorkerLog {
     lines: Cell<u64>,
     /// Lines that were lost since the last batch that was passed on.
     dropped: Cell<u64>,
+    lost: LostLines,
 }
 
 impl WorkerLog {
@@ -133,6 +149,7 @@ impl WorkerLog {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.dropped.set(dropped + lines);
+                self.lost.add(lines);
             }
         }
     }
@@ -348,6 +365,7 @@ mod tests {
             batch: RefCell::default(),
             lines: Cell::new(0),
             dropped: Cell::new(0),
+            lost: LostLines::default(),
         };
         for _ in 0..3 {
             worker.write(&record());
@@ -359,5 +377,18 @@ mod tests {
         worker.flush();
         let second = String::from_utf8(batches.recv().expect("a batch")).expect("UTF-8");
         assert!(second.ends_with("{\"dropped_lines\":2}\n"), "{second}");
+        assert_eq!(worker.lost.count(), 2);
+    }
+
+    #[test]
+    fn lines_that_an_output_refuses_are_counted() {
+        let (queue, batches) = sync_channel(2);
+        for batch in ["a\nb\n", "c\n"] {
+            queue.send(batch.into()).expect("it has room");
+        }
+        drop(queue);
+        let lost = LostLines::default();
+        write_all(Box::new(io::Cursor::new([0; 0])), &batches, &lost); // it has no room
+        assert_eq!(lost.count(), 3);
     }
 }

@@ -6,6 +6,7 @@
 mod access_log;
 mod line_limit;
 mod log;
+mod lost_lines;
 mod metrics;
 mod record;
 mod settings;
@@ -13,6 +14,7 @@ mod sinks;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
+pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
     Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,

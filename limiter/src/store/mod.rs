@@ -18,6 +18,7 @@ mod override_limit;
 pub mod overrides;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod server_state;
 #[cfg(feature = "redis")]
 pub mod shared;
 
@@ -35,6 +36,7 @@ pub use self::holding::HoldingTimes;
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
+pub use self::server_state::ServerState;
 
 use crate::time::{Clock, Timestamp};
 
@@ -88,19 +90,6 @@ pub enum Store {
     Memory(Arc<MemoryStore>),
     /// In Redis.
     Redis(Rc<RedisStore>),
-}
-
-/// A server of the store, as one worker sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerState {
-    /// Its address.
-    pub server: String,
-    /// Whether the worker does not ask it, because it has failed repeatedly.
-    pub is_breaker_open: bool,
-    /// Batches of calls with a reply, over the present connections.
-    pub answered: u64,
-    /// Batches of calls that failed, over the present connections.
-    pub failed: u64,
 }
 
 impl Store {

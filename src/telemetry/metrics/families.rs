@@ -190,6 +190,14 @@ families! {
         "tollgate_config_last_reload_successful", &[], "",
         "1 if the last reload was successful or there was none, otherwise 0.",
     );
+    CERTIFICATE_EXPIRY = Family::gauge(
+        "tollgate_certificate_expiry_timestamp_seconds", &["name"], "seconds",
+        "When the certificate of a listener expires, in seconds since 1970. name: its first name.",
+    ).on_event();
+    LOG_LINES_DROPPED = Family::counter(
+        "tollgate_log_lines_dropped_total", &["log"], "lines",
+        "Lines of a log that were lost, because its output was too slow or failed.",
+    ).on_event();
     WORKER_BUSY = Family::seconds(
         "tollgate_worker_busy_seconds_total", &["worker"], "Processor time of a worker.",
     );
