@@ -120,7 +120,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
     let socket = directory.path().join("gateway.sock");
     with_gateway(config(&socket), |mut supervisor| async {
         let requests = load(&socket).await;
-        let text = ended(supervisor.metrics()).await;
+        let text = ended(&supervisor.metrics()).await;
         if let Some(path) = std::env::var_os("TOLLGATE_METRICS_SAMPLE") {
             std::fs::write(path, &text).expect("a file that can be written");
         }
@@ -134,7 +134,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         }
         supervisor.reload(config(&socket), None).await.expect("it can be applied");
         assert_eq!(ask(&socket, "GET /echo + x-key: a").await, 429);
-        let text = ended(supervisor.metrics()).await;
+        let text = ended(&supervisor.metrics()).await;
         let count: f64 = text
             .lines()
             .filter(|line| line.starts_with("http_server_request_duration_seconds_count"))
@@ -173,7 +173,7 @@ fn a_store_that_is_away_is_seen() {
             let labels = format!("policy=\"{policy}\",source=\"{source}\"");
             format!("tollgate_decisions_by_source_total{{{labels}}}")
         };
-        let text = ended(supervisor.metrics()).await;
+        let text = ended(&supervisor.metrics()).await;
         assert_values(&text, &[(&source("open", "none"), 3.0), (&source("local", "local"), 3.0)]);
         let failed = "tollgate_decisions_total{outcome=\"failed_open\",plan=\"\",policy=\"open\"}";
         assert_values(&text, &[(failed, 3.0), ("tollgate_nodes", 1.0)]);

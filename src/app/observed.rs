@@ -10,6 +10,7 @@ use tollgate_limiter::policy::{Mode, Plan, Policy};
 use tollgate_limiter::store::SharedStore;
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
+use super::process_state::ProcessState;
 use crate::platform::process_usage;
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{ListenerSettings, OpenConnections};
@@ -40,15 +41,20 @@ struct Current {
 
 impl Observed {
     /// The state at the start.
-    pub(super) fn new(store: SharedStore, max_keys: usize, snapshot: Arc<Snapshot>) -> Self {
-        let current =
-            Current { snapshot, listeners: Vec::new(), generation: 1, is_reload_successful: true };
-        Self { store, max_keys, keys: Mutex::default(), log: None, current: Mutex::new(current) }
-    }
-
-    /// The same with the lines that the access log has lost.
-    pub(super) fn with_log(self, log: Option<LostLines>) -> Self {
-        Self { log, ..self }
+    pub(super) fn new(
+        state: &ProcessState,
+        snapshot: &Arc<Snapshot>,
+        log: Option<LostLines>,
+    ) -> Self {
+        let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
+        let current = Current { snapshot, listeners, generation: 1, is_reload_successful: true };
+        Self {
+            store: state.store.clone(),
+            max_keys: state.max_keys(),
+            keys: Mutex::default(),
+            log,
+            current: Mutex::new(current),
+        }
     }
 
     /// The listeners are these now.

@@ -10,6 +10,7 @@ use tokio::join;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{Drain, Stop};
+use tollgate_limiter::store::overrides::OverridesFile;
 use tracing::{info, warn};
 
 use super::error::RunError;
@@ -22,7 +23,7 @@ use super::worker::{Command, ListenerId, Reload, Worker};
 use crate::config::{Config, GeoFile};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
-    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
+    BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
 use crate::telemetry::{AccessLog, Metrics};
@@ -39,6 +40,8 @@ pub(super) struct Supervisor {
     keys: Option<Fetched>,
     listeners: Vec<(ListenerId, ListenerHandle)>,
     next_listener: u64,
+    /// The actual addresses of the listeners that were opened.
+    opened: Vec<ListenAddress>,
     /// How many connections of clients the limit on open files allows.
     max_clients: usize,
     /// The largest sum of `max_connections` that the log has reported as too large.
@@ -46,7 +49,7 @@ pub(super) struct Supervisor {
     capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
     drain_limit: Duration,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     observed: Arc<Observed>,
 }
 
@@ -77,19 +80,19 @@ impl Supervisor {
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let state = ProcessState::new(&config, echo)?;
-        let (metrics, max_keys) =
-            (Metrics::new(config.telemetry.max_series), config.store.max_keys);
+        let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = std::mem::take(&mut config.listeners);
         let max_clients = open_files::for_clients(open_files::raise(), workers);
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let snapshot = Arc::new(state.snapshot(config, &[]));
-        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot))
-            .with_log(log.map(AccessLog::lost_lines));
+        let log_lost = log.map(AccessLog::lost_lines);
+        let observed = Observed::new(&state, &snapshot, log_lost);
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
+            opened: Vec::new(),
             max_clients,
             warned_of: 0,
             capacity: Capacity::new(max_clients),
@@ -98,7 +101,7 @@ impl Supervisor {
             geo_files,
             keys,
             snapshot,
-            metrics,
+            metrics: Arc::new(metrics),
             observed: Arc::new(observed),
             inherited,
             state,
@@ -124,6 +127,7 @@ impl Supervisor {
                 log: log.map(AccessLog::worker),
                 index,
                 metrics: supervisor.metrics.worker(),
+                top: Arc::clone(&supervisor.state.top),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };
@@ -235,6 +239,7 @@ impl Supervisor {
         let mut opened = Vec::with_capacity(bound.len());
         for (listeners, handle) in bound {
             info!(address = %listeners[0].address(), workers, "listening");
+            self.opened.push(listeners[0].address().clone());
             let id = ListenerId(self.next_listener);
             self.next_listener += 1;
             self.listeners.push((id, handle));
@@ -274,6 +279,26 @@ impl Supervisor {
         closed
     }
 
+    /// The configuration in use.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// The actual addresses of the listeners that were opened at the start.
+    pub(super) fn addresses(&self) -> &[ListenAddress] {
+        &self.opened
+    }
+
+    /// The way to each worker.
+    pub(super) fn workers(&self) -> Vec<mpsc::UnboundedSender<Command>> {
+        self.workers.iter().map(|(worker, _)| worker.clone()).collect()
+    }
+
+    /// The file of the overrides, if they are in one.
+    pub(super) fn overrides_file(&self) -> Option<OverridesFile> {
+        self.state.overrides_file.clone()
+    }
+
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
         let listeners =
@@ -287,9 +312,8 @@ impl Supervisor {
     }
 
     /// The metrics of the process.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no listener serves metrics yet"))]
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
+    pub(super) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Whether a rule verifies tokens.

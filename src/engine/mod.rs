@@ -5,6 +5,7 @@
 //! decision. It decides nothing itself.
 
 mod settlement;
+mod store_call;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -16,9 +17,10 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics};
+use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerTop};
 
 pub(crate) use settlement::Settlement;
+pub(crate) use store_call::StoreCall;
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
@@ -32,6 +34,7 @@ struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
     metrics: StoreMetrics,
+    top: WorkerTop,
 }
 
 /// The decision on a request, and further results from its view.
@@ -62,11 +65,17 @@ pub(crate) enum Undecidable {
 }
 
 impl Engine {
-    /// Decides by this limiter, and measures how long decisions take.
-    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &Rc<WorkerMetrics>) -> Self {
+    /// Decides by this limiter, measures how long decisions take, and counts the requests of
+    /// clients for `top`.
+    pub(crate) fn new(
+        limiter: RateLimiter,
+        clock: Clock,
+        metrics: &Rc<WorkerMetrics>,
+        top: WorkerTop,
+    ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
         let metrics = StoreMetrics::new(metrics);
-        Self { deciding: Rc::new(Deciding { limiter, timer, metrics }), clock }
+        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top }), clock }
     }
 
     /// The clock of decisions.
@@ -97,9 +106,10 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let Deciding { limiter, timer, .. } = &*self.deciding;
+        let Deciding { limiter, timer, top, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
         let decision = timer.measure(decision).await;
+        top.observe(&decision, &subject, wall);
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
@@ -111,9 +121,10 @@ impl Engine {
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
-        let Deciding { limiter, metrics, .. } = &*self.deciding;
+        let Deciding { limiter, metrics, top, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
         metrics.observe(limiter.store());
+        top.turn(self.clock.wall());
     }
 
     /// Closes this worker's part of the store, after its last response.

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tollgate_limiter::time::{Span, monotonic};
@@ -50,7 +50,7 @@ pub(crate) enum EndpointState {
     /// Checks have failed, and it gets no requests.
     Down,
     /// Requests have failed, and it gets no requests for this long.
-    Ejected(std::time::Duration),
+    Ejected(Duration),
 }
 
 impl UpstreamShared {
@@ -99,7 +99,7 @@ impl UpstreamShared {
             match share {
                 _ if health.is_down() => EndpointState::Down,
                 (0, _) => {
-                    EndpointState::Ejected(std::time::Duration::from_micros(from_us - now_us))
+                    EndpointState::Ejected(Duration::from_micros(from_us.saturating_sub(now_us)))
                 }
                 (100, _) => EndpointState::InService,
                 _ => EndpointState::Starting,
@@ -113,7 +113,7 @@ impl UpstreamShared {
         health.collect()
     }
 
-    /// Requests in flight; none if it has no `max_in_flight`, because they are not counted.
+    /// Requests in flight; none are counted if the upstream has no `max_in_flight`.
     pub(crate) fn in_flight(&self) -> Option<usize> {
         self.settings.max_in_flight.map(|_| self.in_flight.load(Ordering::Relaxed))
     }

@@ -87,7 +87,6 @@ impl Metrics {
     }
 
     /// All metrics as text, in Prometheus' format 0.0.4.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no listener serves metrics yet"))]
     pub(crate) fn render(&self) -> String {
         let families = self.registry.gather();
         TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {

@@ -31,7 +31,7 @@ use crate::store::shared::store_clock::StoreClock;
 use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source};
 use crate::time::{Clock, Timestamp};
 
-/// What one worker remembers of clients that are over their limits, in bytes.
+/// The maximum size of one worker's deny cache, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
 
 /// How long a starting worker waits for its store at least. The time is enough for a store
@@ -47,7 +47,7 @@ fn script() -> &'static Script {
     &SCRIPT
 }
 
-/// What the workers of one node share.
+/// The state that the workers of one node share.
 #[derive(Debug)]
 pub struct NodeState {
     pub(super) settings: RedisSettings,

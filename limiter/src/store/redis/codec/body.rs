@@ -1,8 +1,8 @@
-//! Bodies, as the script reads them.
+//! The format of bodies for the script.
 //!
-//! A body is the number of its keys, then for each of them the field, the number
-//! of its charges, and the charges. A charge is the counter's id, the head of its state, the
-//! code of the operation, whether it binds, its units, the parameters of its kind, and the
+//! A body is the number of its keys, followed by the field, the number of charges, and the
+//! charges of each key. A charge is the id of the counter, the head of its state, the code of
+//! the operation, whether it binds, its units, the parameters of the kind of counter, and the
 //! parameters of the operation. The widths of the numbers are defined in this file and in the
 //! `read` of each kind in the script.
 
@@ -96,7 +96,7 @@ impl Encoder {
             }
             Ask::Renew { asked, .. } => put::<6>(asked.min(MOST_UNITS), body),
             Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {
-                put::<7>(place(asked.algorithm, taken), body)
+                put::<7>(position(asked.algorithm, taken), body)
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ pub(super) fn head(algorithm: &Algorithm) -> u8 {
         _ => algorithm.window(),
     };
     let third = window.as_micros().max(1).ilog2() / 3;
-    kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("15 at most")
+    kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("it is at most 15")
 }
 
 /// The head in a body. A long log is returned as a short log with the same content.
@@ -213,7 +213,7 @@ pub(super) fn step_us(window: &FixedWindow, algorithm: &Algorithm) -> u64 {
 
 /// The position at which a state counts units taken at `time`: the number or the end of the
 /// window, or the time itself.
-fn place(algorithm: &Algorithm, time: Timestamp) -> u64 {
+fn position(algorithm: &Algorithm, time: Timestamp) -> u64 {
     let time_us = time.as_micros().min(END_US);
     match algorithm {
         Algorithm::SlidingWindow(it) => it.window_at(Timestamp::from_micros(time_us)),

@@ -29,7 +29,7 @@ const MAX_DOUBTS: usize = 4;
 
 /// How an account decides a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// This node counts it, and reports it to the store later.
     Counted(Verdict),
     /// It is refused, because of the units that the store has counted and this node owes.
@@ -111,20 +111,20 @@ impl Account {
         cost: u64,
         nodes: u64,
         now: Timestamp,
-    ) -> Taken {
+    ) -> TakeOutcome {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
             // The estimate may count the report under way twice.
             let is_certain = !self.is_under_way() || !self.is_heard_since;
-            return if is_certain { Taken::Refused(verdict) } else { Taken::Ask };
+            return if is_certain { TakeOutcome::Refused(verdict) } else { TakeOutcome::Ask };
         }
-        self.goes_by(algorithm);
+        self.set_algorithm(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
-            return Taken::Ask;
+            return TakeOutcome::Ask;
         }
         self.estimate = next;
         self.owe(cost, now);
-        Taken::Counted(verdict)
+        TakeOutcome::Counted(verdict)
     }
 
     /// Whether the cost fits into this node's part.
@@ -156,7 +156,7 @@ impl Account {
         remaining.saturating_add(self.owed()).min(self.algorithm.capacity())
     }
 
-    fn goes_by(&mut self, algorithm: &Algorithm) {
+    fn set_algorithm(&mut self, algorithm: &Algorithm) {
         if self.algorithm != *algorithm {
             self.algorithm = algorithm.clone();
         }
@@ -177,7 +177,7 @@ impl Account {
     /// Counts units that a response cost beyond its reservation, whether they fit or not.
     /// Returns the units above the bound, which are dropped.
     pub(super) fn settle(&mut self, algorithm: &Algorithm, units: u64, now: Timestamp) -> u64 {
-        self.goes_by(algorithm);
+        self.set_algorithm(algorithm);
         self.charge(units, now);
         let all = self.settled.saturating_add(units);
         // The store counts no more either.
@@ -258,7 +258,7 @@ impl Account {
 
     /// Ends the wait for the outcome of this delta: it is neither under way nor in doubt any
     /// more. Returns whether the account was waiting for it.
-    pub(super) fn recalls(&mut self, delta: &Delta) -> bool {
+    pub(super) fn end_wait(&mut self, delta: &Delta) -> bool {
         if self.under_way.is_some_and(|it| it.number == delta.number) {
             self.under_way = None;
             return true;
