@@ -36,7 +36,11 @@ fn config(socket: &Path) -> Config {
          \x20 - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n",
         socket.display()
     );
-    Config::parse(&text, "gateway.yaml", &|_| None).expect("it has no mistakes").config
+    parse(&text)
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse(text, "gateway.yaml", &|_| None).expect("it has no mistakes").config
 }
 
 /// The status of the response to a request, which is read to its end.
@@ -80,7 +84,7 @@ async fn ended(metrics: &Metrics) -> String {
 
 /// Runs a gateway, does `during` with it, and stops it.
 fn with_gateway<F: Future<Output = Supervisor>>(
-    socket: &Path,
+    config: Config,
     during: impl FnOnce(Supervisor) -> F,
 ) {
     let runtime = local_runtime().expect("a runtime");
@@ -88,7 +92,7 @@ fn with_gateway<F: Future<Output = Supervisor>>(
         let (stop, drain) = drain::channel();
         let (_echo_stop, echo) = start_echo().expect("it listens");
         let inherited = InheritedSockets::take();
-        let started = Supervisor::start(config(socket), inherited, echo, None, &drain).await;
+        let started = Supervisor::start(config, inherited, echo, None, &drain).await;
         drop(drain);
         let supervisor = during(started.expect("it starts")).await;
         assert_eq!(supervisor.stop(stop).await, Shutdown::Complete);
@@ -114,7 +118,7 @@ async fn load(socket: &Path) -> u32 {
 fn the_counts_of_a_scripted_load_are_exact() {
     let directory = tempfile::tempdir().expect("a directory");
     let socket = directory.path().join("gateway.sock");
-    with_gateway(&socket, |mut supervisor| async {
+    with_gateway(config(&socket), |mut supervisor| async {
         let requests = load(&socket).await;
         let text = ended(&supervisor.metrics()).await;
         if let Some(path) = std::env::var_os("TOLLGATE_METRICS_SAMPLE") {
@@ -142,6 +146,46 @@ fn the_counts_of_a_scripted_load_are_exact() {
         supervisor.reloaded(false);
         let text = supervisor.metrics().render();
         assert_values(&text, &[("tollgate_config_last_reload_successful", 0.0)]);
+        supervisor
+    });
+}
+
+#[test]
+fn a_store_that_is_away_is_seen() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("gateway.sock");
+    let text = format!(
+        "listeners: [{{ address: \"unix:{}\" }}]\n\
+         runtime: {{ workers: 2 }}\n\
+         telemetry: {{ access_log: false }}\n\
+         store: {{ redis: {{ url: \"redis://127.0.0.1:1\" }} }}\n\
+         policies:\n\
+         \x20 open: {{ key: global, limit: 9/day, on_store_failure: allow }}\n\
+         \x20 local: {{ key: global, limit: 9/day, on_store_failure: local }}\n\
+         routes: [{{ path: /*, policies: [open, local], respond: {{ body: ok }} }}]\n",
+        socket.display()
+    );
+    with_gateway(parse(&text), |supervisor| async {
+        for _ in 0..3 {
+            assert_eq!(ask(&socket, "GET /").await, 200);
+        }
+        let source = |policy: &str, source: &str| {
+            let labels = format!("policy=\"{policy}\",source=\"{source}\"");
+            format!("tollgate_decisions_by_source_total{{{labels}}}")
+        };
+        let text = ended(&supervisor.metrics()).await;
+        assert_values(&text, &[(&source("open", "none"), 3.0), (&source("local", "local"), 3.0)]);
+        let failed = "tollgate_decisions_total{outcome=\"failed_open\",plan=\"\",policy=\"open\"}";
+        assert_values(&text, &[(failed, 3.0), ("tollgate_nodes", 1.0)]);
+        assert_eq!(value(&text, &source("local", "store")), None, "{text}");
+        let open = "tollgate_breaker_open{server=\"127.0.0.1:1\"}";
+        let is_seen = async {
+            while value(&supervisor.metrics().render(), open) != Some(2.0) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let is_seen = timeout(PATIENCE, is_seen).await.is_ok();
+        assert!(is_seen, "the breakers of both workers open:\n{}", supervisor.metrics().render());
         supervisor
     });
 }

@@ -10,11 +10,12 @@ use tollgate_limiter::policy::{Mode, Plan, Policy};
 use tollgate_limiter::store::SharedStore;
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
+use super::process_state::ProcessState;
 use crate::platform::process_usage;
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
-use crate::server::OpenConnections;
+use crate::server::{ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Samples, Source, families};
+use crate::telemetry::{LostLines, Samples, Source, families};
 
 /// For how long the number of keys is remembered: counting them looks at the whole store.
 const KEYS_REMEMBERED: Duration = Duration::from_secs(10);
@@ -24,6 +25,7 @@ pub(super) struct Observed {
     store: SharedStore,
     max_keys: usize,
     keys: Mutex<Option<(Instant, usize)>>,
+    log: Option<LostLines>,
     current: Mutex<Current>,
 }
 
@@ -31,22 +33,32 @@ pub(super) struct Observed {
 #[derive(Clone)]
 struct Current {
     snapshot: Arc<Snapshot>,
-    /// The address of each listener, and its connections.
-    listeners: Vec<(String, OpenConnections)>,
+    /// All listeners with their connections.
+    listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
 }
 
 impl Observed {
     /// The state at the start.
-    pub(super) fn new(store: SharedStore, max_keys: usize, snapshot: Arc<Snapshot>) -> Self {
-        let current =
-            Current { snapshot, listeners: Vec::new(), generation: 1, is_reload_successful: true };
-        Self { store, max_keys, keys: Mutex::default(), current: Mutex::new(current) }
+    pub(super) fn new(
+        state: &ProcessState,
+        snapshot: &Arc<Snapshot>,
+        log: Option<LostLines>,
+    ) -> Self {
+        let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
+        let current = Current { snapshot, listeners, generation: 1, is_reload_successful: true };
+        Self {
+            store: state.store.clone(),
+            max_keys: state.max_keys(),
+            keys: Mutex::default(),
+            log,
+            current: Mutex::new(current),
+        }
     }
 
     /// The listeners are these now.
-    pub(super) fn set_listeners(&self, listeners: Vec<(String, OpenConnections)>) {
+    pub(super) fn set_listeners(&self, listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>) {
         self.current.lock().listeners = listeners;
     }
 
@@ -93,18 +105,39 @@ impl Source for Observed {
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         // Several listeners may have port 0, which stands for any.
-        let mut connections = BTreeMap::<&str, usize>::new();
-        for (address, open) in &current.listeners {
-            *connections.entry(address).or_default() += open.count();
+        let mut connections = BTreeMap::<String, usize>::new();
+        for (settings, open) in &current.listeners {
+            *connections.entry(settings.address.to_string()).or_default() += open.count();
         }
         for (address, open) in connections {
-            samples.set_whole(&families::CONNECTIONS, &[address], whole(open));
+            samples.set_whole(&families::CONNECTIONS, &[&address], whole(open));
+        }
+        collect_certificates(&current.listeners, samples);
+        if let Some(log) = &self.log {
+            samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
         let Snapshot { rules, routes, upstreams, .. } = &*current.snapshot;
         for route in (0..routes.len()).map(|index| rules.route(index)) {
             route.policies.iter().for_each(|policy| collect_policy(policy, samples));
         }
         upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+    }
+}
+
+/// If several certificates have one name, the first to expire is shown.
+fn collect_certificates(
+    listeners: &[(Arc<ListenerSettings>, OpenConnections)],
+    samples: &mut Samples,
+) {
+    let mut expiries = BTreeMap::<&str, u64>::new();
+    let certificates =
+        listeners.iter().filter_map(|it| it.0.tls.as_ref()).flat_map(|tls| &tls.certificates);
+    for certificate in certificates {
+        let expiry = expiries.entry(certificate.name()).or_insert(u64::MAX);
+        *expiry = certificate.expires_s().min(*expiry);
+    }
+    for (name, expires_s) in expiries {
+        samples.set_whole(&families::CERTIFICATE_EXPIRY, &[name], expires_s);
     }
 }
 

@@ -90,6 +90,11 @@ impl ProcessState {
         }
     }
 
+    /// The most keys that the memory of this node keeps.
+    pub(super) fn max_keys(&self) -> usize {
+        self.settings.store.max_keys
+    }
+
     /// The names of the changes in `config` that need a restart.
     pub(super) fn needs_restart(&self, config: &Config) -> Vec<&'static str> {
         let RestartSettings { store, workers, telemetry } = &self.settings;

@@ -80,15 +80,15 @@ impl Supervisor {
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let state = ProcessState::new(&config, echo)?;
-        let (metrics, max_keys) =
-            (Metrics::new(config.telemetry.max_series), config.store.max_keys);
+        let metrics = Metrics::new(config.telemetry.max_series);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = std::mem::take(&mut config.listeners);
         let max_clients = open_files::for_clients(open_files::raise(), workers);
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let snapshot = Arc::new(state.snapshot(config, &[]));
-        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot));
+        let log_lost = log.map(AccessLog::lost_lines);
+        let observed = Observed::new(&state, &snapshot, log_lost);
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -301,10 +301,8 @@ impl Supervisor {
 
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
-        let listeners = self
-            .listeners
-            .iter()
-            .map(|(_, handle)| (handle.settings().address.to_string(), handle.open_connections()));
+        let listeners =
+            self.listeners.iter().map(|(_, handle)| (handle.settings(), handle.open_connections()));
         self.observed.set_listeners(listeners.collect());
     }
 

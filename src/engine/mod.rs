@@ -17,7 +17,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, WorkerMetrics, WorkerTop};
+use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerTop};
 
 pub(crate) use settlement::Settlement;
 pub(crate) use store_call::StoreCall;
@@ -33,6 +33,7 @@ pub(crate) struct Engine {
 struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
+    metrics: StoreMetrics,
     top: WorkerTop,
 }
 
@@ -69,11 +70,12 @@ impl Engine {
     pub(crate) fn new(
         limiter: RateLimiter,
         clock: Clock,
-        metrics: &WorkerMetrics,
+        metrics: &Rc<WorkerMetrics>,
         top: WorkerTop,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        Self { deciding: Rc::new(Deciding { limiter, timer, top }), clock }
+        let metrics = StoreMetrics::new(metrics);
+        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top }), clock }
     }
 
     /// The clock of decisions.
@@ -104,7 +106,7 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let Deciding { limiter, timer, top } = &*self.deciding;
+        let Deciding { limiter, timer, top, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
         let decision = timer.measure(decision).await;
         top.observe(&decision, &subject, wall);
@@ -119,8 +121,10 @@ impl Engine {
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
-        self.deciding.limiter.housekeep(self.clock.now());
-        self.deciding.top.housekeep(self.clock.wall());
+        let Deciding { limiter, metrics, top, .. } = &*self.deciding;
+        limiter.housekeep(self.clock.now());
+        metrics.observe(limiter.store());
+        top.housekeep(self.clock.wall());
     }
 
     /// Closes this worker's part of the store, after its last response.

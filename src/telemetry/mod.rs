@@ -6,6 +6,7 @@
 mod access_log;
 mod line_limit;
 mod log;
+mod lost_lines;
 mod metrics;
 mod record;
 mod settings;
@@ -15,9 +16,10 @@ mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
+pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
-    Source, UpstreamMetrics, WorkerMetrics, families,
+    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{

@@ -9,7 +9,9 @@ pub mod redis {
     use std::time::Instant;
 
     use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
-    use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
+    use crate::store::{
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState,
+    };
     use crate::time::{Clock, Timestamp};
 
     /// The state that the workers of a node share. It needs the feature `redis`.
@@ -21,6 +23,14 @@ pub mod redis {
     pub enum RedisStore {}
 
     impl NodeState {
+        pub(in crate::store) const fn memory(&self) -> &Arc<MemoryStore> {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn nodes(&self) -> u64 {
+            match *self {}
+        }
+
         pub(in crate::store) const fn losses(&self) -> Losses {
             match *self {}
         }
@@ -30,6 +40,10 @@ pub mod redis {
     impl RedisStore {
         pub(in crate::store) fn open(node: &Arc<NodeState>, _clock: Clock) -> Self {
             match **node {}
+        }
+
+        pub(in crate::store) const fn server_states(&self) -> Vec<ServerState> {
+            match *self {}
         }
 
         pub(in crate::store) async fn ready(&self) {

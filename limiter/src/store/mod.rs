@@ -19,6 +19,7 @@ mod override_limit;
 pub mod overrides;
 #[cfg(feature = "redis")]
 pub mod redis;
+mod server_state;
 #[cfg(feature = "redis")]
 pub mod shared;
 
@@ -37,6 +38,7 @@ pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
+pub use self::server_state::ServerState;
 
 use crate::time::{Clock, Timestamp};
 
@@ -99,6 +101,14 @@ impl Store {
         match self {
             Self::Memory(_) => {}
             Self::Redis(redis) => redis.ready().await,
+        }
+    }
+
+    /// The servers of the store, as this worker sees them.
+    pub fn servers(&self) -> Vec<ServerState> {
+        match self {
+            Self::Memory(_) => Vec::new(),
+            Self::Redis(redis) => redis.server_states(),
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Certificate {
     certified: Arc<CertifiedKey>,
     key: Arc<PrivateKeyDer<'static>>,
     names: Vec<String>,
+    /// When it expires, in seconds since 1970.
+    expires_s: u64,
 }
 
 /// Why something cannot be used for TLS.
@@ -76,11 +78,28 @@ impl Certificate {
         let chain = certificates(chain)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
         let names = chain.first().map_or_else(Vec::new, names);
+        let expires_s = chain.first().and_then(expiry).unwrap_or_default();
         let provider = aws_lc_rs::default_provider();
         let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider)
             .map_err(|error| TlsError::Mismatch(error.to_string()))?;
-        Ok(Self { certified: Arc::new(certified), key: Arc::new(key), names })
+        Ok(Self { certified: Arc::new(certified), key: Arc::new(key), names, expires_s })
     }
+
+    /// The first of its names; empty if it has none.
+    pub(crate) fn name(&self) -> &str {
+        self.names.first().map_or("", String::as_str)
+    }
+
+    /// When it expires, in seconds since 1970.
+    pub(crate) fn expires_s(&self) -> u64 {
+        self.expires_s
+    }
+}
+
+/// When a certificate expires, in seconds since 1970.
+fn expiry(certificate: &CertificateDer<'_>) -> Option<u64> {
+    let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
+    u64::try_from(certificate.validity().not_after.timestamp()).ok()
 }
 
 /// All certificates in a PEM text.
@@ -230,6 +249,13 @@ mod tests {
         assert_eq!(found("y.x.b.example"), None, "a star stands for one label");
         assert_eq!(found("other"), None);
         assert!(Arc::ptr_eq(by_name.default.as_ref().unwrap(), &certificates[0].certified));
+    }
+
+    #[test]
+    fn a_certificate_has_its_first_name_and_its_expiry() {
+        let certificate = certificate(&["a.test", "b.test"]);
+        // The default of the library that makes it: 4096-01-01.
+        assert_eq!((certificate.name(), certificate.expires_s()), ("a.test", 67_090_118_400));
     }
 
     #[test]

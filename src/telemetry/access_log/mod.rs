@@ -11,6 +11,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::io;
 
+use super::lost_lines::LostLines;
 use super::record::Record;
 use super::settings::{AccessLogSettings, LineFormat};
 use super::writer::{LogQueue, LogWriter, Reopener};
@@ -26,6 +27,7 @@ const SLOW_US: u64 = 1_000_000;
 pub(crate) struct AccessLog {
     writer: LogWriter,
     settings: AccessLogSettings,
+    lost: LostLines,
 }
 
 impl AccessLog {
@@ -35,12 +37,17 @@ impl AccessLog {
     /// If the file cannot be opened for appending, or the thread cannot be started.
     pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
         let writer = LogWriter::start("access-log", &settings.output)?;
-        Ok(Self { writer, settings: settings.clone() })
+        Ok(Self { writer, settings: settings.clone(), lost: LostLines::default() })
     }
 
     /// The part of one worker.
     pub(crate) fn worker(&self) -> WorkerLog {
-        WorkerLog::new(self.writer.queue(), self.settings.clone())
+        WorkerLog::new(self.writer.queue(), self.settings.clone(), self.lost.clone())
+    }
+
+    /// Counts the lines that are dropped because the queue is full.
+    pub(crate) fn lost_lines(&self) -> LostLines {
+        self.lost.clone()
     }
 
     /// What has its file opened again.
@@ -70,12 +77,14 @@ pub(crate) struct WorkerLog {
     lines: Cell<u64>,
     /// Lines that were lost since the last batch that was passed on.
     dropped: Cell<u64>,
+    /// The same of all workers since the start.
+    lost: LostLines,
 }
 
 impl WorkerLog {
-    fn new(queue: LogQueue, settings: AccessLogSettings) -> Self {
+    fn new(queue: LogQueue, settings: AccessLogSettings, lost: LostLines) -> Self {
         let (batch, lines, dropped) = (RefCell::default(), Cell::new(0), Cell::new(0));
-        Self { queue, settings, batch, lines, dropped }
+        Self { queue, settings, batch, lines, dropped, lost }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
@@ -126,6 +135,7 @@ impl WorkerLog {
         }
         if !self.queue.send(batch.into_bytes()) {
             self.dropped.set(dropped + lines);
+            self.lost.add(lines);
         }
     }
 }

@@ -79,7 +79,7 @@ fn a_line_of_text_is_one_line() {
 #[test]
 fn a_full_queue_drops_lines_and_says_how_many() {
     let (queue, batches) = LogQueue::unread(1);
-    let worker = WorkerLog::new(queue, in_format(LineFormat::Json));
+    let worker = WorkerLog::new(queue, in_format(LineFormat::Json), LostLines::default());
     for _ in 0..3 {
         worker.write(&record());
         worker.flush();

@@ -144,6 +144,14 @@ families! {
         "Keys that were forgotten for want of room before they had expired. Each of them had used \
          a part of its limit, so in_debt is true.",
     );
+    BREAKER_OPEN = Family::gauge(
+        "tollgate_breaker_open", &["server"], "workers",
+        "Workers that do not ask a server of the store, because it has failed repeatedly.",
+    ).on_event();
+    STORE_CALLS = Family::counter(
+        "tollgate_store_calls_total", &["server", "result"], "batches",
+        "Batches of calls to a server of the store. result: answered or failed.",
+    ).on_event();
     NODES = Family::gauge(
         "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
     ).on_event();
@@ -182,6 +190,14 @@ families! {
         "tollgate_config_last_reload_successful", &[], "",
         "1 if the last reload was successful or there was none, otherwise 0.",
     );
+    CERTIFICATE_EXPIRY = Family::gauge(
+        "tollgate_certificate_expiry_timestamp_seconds", &["name"], "seconds",
+        "When the certificate of a listener expires, in seconds since 1970. name: its first name.",
+    ).on_event();
+    LOG_LINES_DROPPED = Family::counter(
+        "tollgate_log_lines_dropped_total", &["log"], "lines",
+        "Lines of a log that were dropped, because its output was too slow.",
+    ).on_event();
     WORKER_BUSY = Family::seconds(
         "tollgate_worker_busy_seconds_total", &["worker"], "Processor time of a worker.",
     );

@@ -14,6 +14,7 @@ pub(crate) mod families;
 mod family;
 mod requests;
 mod sample;
+mod store;
 mod upstream;
 mod worker;
 
@@ -28,6 +29,7 @@ pub(crate) use cell::{Counter, Histogram};
 pub(crate) use decisions::DecisionTimer;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
+pub(crate) use store::StoreMetrics;
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;
 

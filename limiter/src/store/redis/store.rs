@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::codec::Encoder;
 use super::invalidation;
 use super::layout::Layout;
+use super::link::Health;
 use super::membership::{ClusterState, Membership, NodeCount};
 use super::outage_log::OutageLog;
 use super::script::{SCRIPT, Script};
@@ -20,13 +21,14 @@ use super::server::Servers;
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
 use crate::digest::SharedSecret;
+use crate::store::breaker::Position;
 use crate::store::shared::DenyCache;
 use crate::store::shared::fallback::Fallback;
 use crate::store::shared::in_flight::InFlight;
 use crate::store::shared::invalidation::Invalidations;
 use crate::store::shared::local_plan::LocalLedgers;
 use crate::store::shared::store_clock::StoreClock;
-use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, Source};
+use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source};
 use crate::time::{Clock, Timestamp};
 
 /// The maximum size of one worker's deny cache, in bytes.
@@ -233,6 +235,24 @@ impl RedisStore {
         if let Some(encoder) = self.encoder() {
             self.run_background(&encoder, now);
         }
+    }
+
+    /// See [`Store::servers`](crate::store::Store::servers).
+    pub(in crate::store) fn server_states(&self) -> Vec<ServerState> {
+        let mut states: Vec<ServerState> = Vec::new();
+        // There may be several connections to one server.
+        for Health { server, position, answered, failed, .. } in self.servers.health() {
+            let is_breaker_open = position == Position::Open;
+            match states.iter_mut().find(|state| state.server == server) {
+                Some(state) => {
+                    state.is_breaker_open |= is_breaker_open;
+                    state.answered += answered;
+                    state.failed += failed;
+                }
+                None => states.push(ServerState { server, is_breaker_open, answered, failed }),
+            }
+        }
+        states
     }
 
     /// See [`StoreRef::holding`](crate::store::StoreRef::holding).
