@@ -1,8 +1,8 @@
-//! Fuzz targets: each is given bytes that a client or an upstream could send, and
-//! panics if something does not hold that must hold whatever they are.
+//! Fuzz targets. Each one takes bytes that a client or an upstream could send, and panics
+//! if an invariant does not hold.
 //!
-//! `fuzz/` runs them guided by coverage, see docs/abuse.md. The tests here run them
-//! over the corpus in `fuzz/corpus` and over inputs that are made of it.
+//! `fuzz/` runs them guided by coverage, see docs/abuse.md. The tests here run them over
+//! the corpus in `fuzz/corpus` and over inputs derived from it.
 
 pub use crate::config::fuzzing::config;
 pub use crate::message::fuzzing::{hops, meters, targets};

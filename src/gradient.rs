@@ -1,28 +1,27 @@
-//! Whether an upstream is slowing down: its latency of late against its latency
-//! over a long time.
+//! Detects whether an upstream is slowing down: compares its recent latency with its
+//! latency over a long time.
 //!
-//! An upstream that is given more than it can do lets requests wait, so its
-//! latency grows before anything fails. What latency is normal differs from one
-//! upstream to the next, and so is not set but learnt (after the "Gradient2"
-//! limit of Netflix's concurrency-limits, which compares averages instead of
-//! probing for a minimum, because probing is itself an interruption).
+//! If an upstream gets more requests than it can process, requests wait, so its latency
+//! grows before any request fails. The normal latency differs between upstreams, so it is
+//! measured and not configured. The method is that of the "Gradient2" limit of Netflix's
+//! concurrency-limits, which compares averages instead of probing for a minimum, because
+//! probing interrupts the traffic.
 //!
-//! Integers only, a few nanoseconds a latency, and as large after a year as at
-//! the start.
+//! It uses integers only, takes a few nanoseconds per latency, and has a constant size.
 
 use tollgate_limiter::time::Span;
 
-/// About how many latencies the long average is over.
+/// The approximate number of latencies in the long average.
 const LONG: u64 = 600;
-/// About how many latencies the short one is over: enough that a single slow
-/// answer is not a slow upstream.
+/// The approximate number of latencies in the short average. It is large enough that a
+/// single slow response does not count as a slow upstream.
 const SHORT: u64 = 20;
-/// The short average may be so many percent of the long one before the upstream
-/// counts as slowing.
+/// If the short average exceeds this percentage of the long one, the upstream counts as
+/// slowing down.
 const TOLERATED_PERCENT: u64 = 150;
-/// The least that the gradient says.
+/// The smallest gradient.
 const LEAST_PERCENT: u64 = 50;
-/// No latency counts as longer than this.
+/// Longer latencies count as this latency.
 const LONGEST: Span = Span::from_secs(3600);
 
 /// A short and a long average of an upstream's latencies.
@@ -33,50 +32,50 @@ pub(crate) struct LatencyGradient {
 }
 
 impl LatencyGradient {
-    /// Learns one latency.
+    /// Adds one latency.
     pub(crate) fn observe(&mut self, latency: Span) {
         let us = latency.min(LONGEST).as_micros();
         self.short.observe(us, SHORT);
         self.long.observe(us, LONG);
         if self.long.parts > 2 * self.short.parts {
-            // A bad time is over. Without this it would be taken for the normal
-            // one for long, and the next bad time not be seen.
+            // A slow period has ended. Otherwise its latency would count as normal for a
+            // long time, and the next slow period would not be detected.
             self.long.parts -= self.long.parts / 20;
         }
     }
 
-    /// The latency of late; none before the first.
+    /// The recent latency. None before the first one.
     pub(crate) fn latency(&self) -> Option<Span> {
         (self.short.observed > 0).then(|| Span::from_micros(self.short.parts / Average::PARTS))
     }
 
-    /// How much of its load the upstream bears: 100 while it is not slowing,
-    /// down to 50 if it takes three times as long as it used to.
+    /// The share of its load that the upstream can process, in percent: 100 while it is not
+    /// slowing down, and down to 50 if it takes three times as long as before.
     pub(crate) fn percent(&self) -> u64 {
         let tolerated = self.long.parts.saturating_mul(TOLERATED_PERCENT);
         tolerated.checked_div(self.short.parts).unwrap_or(100).clamp(LEAST_PERCENT, 100)
     }
 
-    /// Whether the upstream takes longer of late than it used to.
+    /// Whether the recent latency exceeds the normal one.
     pub(crate) fn is_slowing(&self) -> bool {
         self.percent() < 100
     }
 }
 
-/// An average in which each value counts less than the one after it.
+/// An average in which older values have smaller weights.
 #[derive(Clone, Debug, Default)]
 struct Average {
     /// Microseconds times [`Self::PARTS`].
     parts: u64,
-    /// How many values there were, up to as many as it is over.
+    /// The number of values, up to the length of the average.
     observed: u64,
 }
 
 impl Average {
-    /// So fine that a step that is rounded away makes no difference.
+    /// The resolution. It is so fine that rounding makes no difference.
     const PARTS: u64 = 1024;
 
-    /// Until there are `over` values it is their plain average.
+    /// The plain average, until there are `over` values.
     fn observe(&mut self, us: u64, over: u64) {
         self.observed = over.min(self.observed + 1);
         let parts = us * Self::PARTS;
@@ -101,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_an_upstream_that_has_not_answered() {
+    fn an_upstream_without_a_response_has_no_latency() {
         let gradient = LatencyGradient::default();
         assert_eq!((gradient.latency(), gradient.percent()), (None, 100));
         assert!(!gradient.is_slowing());
     }
 
     #[test]
-    fn an_upstream_that_takes_twice_as_long_is_slowing_until_that_is_normal() {
+    fn an_upstream_that_takes_twice_as_long_is_slowing_until_this_is_normal() {
         let mut gradient = LatencyGradient::default();
         observe(&mut gradient, 100, 600);
         assert!(!gradient.is_slowing());
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_slow_answer_is_no_slow_upstream() {
+    fn a_single_slow_response_does_not_count_as_a_slow_upstream() {
         let mut gradient = LatencyGradient::default();
         observe(&mut gradient, 100, 600);
         observe(&mut gradient, 800, 1);
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_bad_time_the_next_one_is_seen_soon() {
+    fn after_a_slow_period_the_next_one_is_detected_soon() {
         let mut gradient = LatencyGradient::default();
         observe(&mut gradient, 100, 600);
         observe(&mut gradient, 5000, 2000);

@@ -16,48 +16,48 @@ use crate::routes::Rules;
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// The routes with their policies.
-    pub rules: Rules,
+    pub(crate) rules: Rules,
     /// How the requests of each route are handled, by the route's index.
-    pub routes: Vec<Handling>,
+    pub(crate) routes: Vec<Handling>,
     /// The upstreams by their index.
-    pub upstreams: Vec<Arc<UpstreamShared>>,
-    /// Writes the fields that tell clients their limits.
+    pub(crate) upstreams: Vec<Arc<UpstreamShared>>,
+    /// Writes the fields that inform clients about their limits.
     pub headers: HeaderWriter,
     /// Whether the gateway's own responses are problem+json or plain text.
-    pub problem_json: bool,
+    pub(crate) problem_json: bool,
 }
 
 /// How the requests of one route are handled.
 #[derive(Clone, Debug)]
-pub struct Handling {
-    /// What is done with admitted requests.
-    pub action: Action,
-    /// How long a request may take.
-    pub timeouts: RouteTimeouts,
+pub(crate) struct Handling {
+    /// The action for admitted requests.
+    pub(crate) action: Action,
+    /// The time limit of a request.
+    pub(crate) timeouts: RouteTimeouts,
     /// When a request is retried. None: once, if its method is idempotent.
-    pub retries: Option<RetrySettings>,
+    pub(crate) retries: Option<RetrySettings>,
     /// The largest request body in bytes. None: no bound.
-    pub max_body_bytes: Option<u64>,
+    pub(crate) max_body_bytes: Option<u64>,
     /// The changes of messages. Boxed, because most routes change nothing.
-    pub changes: Option<Box<Changes>>,
+    pub(crate) changes: Option<Box<Changes>>,
 }
 
 /// The changes that a route makes in messages.
 #[derive(Clone, Debug, Default)]
-pub struct Changes {
+pub(crate) struct Changes {
     /// Changes of the request's target.
-    pub rewrite: Rewrite,
+    pub(crate) rewrite: Rewrite,
     /// Changes of the request's fields for the upstream. They can also replace the fields
     /// with which the gateway tells the upstream about the client.
-    pub request: FieldEdits,
+    pub(crate) request: FieldEdits,
     /// Changes of the response's fields. The fields about limits and the request's id are
     /// written later, so they cannot be removed.
-    pub response: FieldEdits,
+    pub(crate) response: FieldEdits,
 }
 
-/// What is done with an admitted request.
+/// The action for an admitted request.
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     /// It is forwarded to the upstream with this index.
     Forward(usize),
     /// It gets a fixed response.
@@ -68,18 +68,18 @@ pub enum Action {
 
 /// A response that never changes.
 #[derive(Clone, Debug)]
-pub struct FixedResponse {
+pub(crate) struct FixedResponse {
     /// Its status.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// `Content-Type` of the body.
-    pub content_type: HeaderValue,
+    pub(crate) content_type: HeaderValue,
     /// The body.
-    pub body: Bytes,
+    pub(crate) body: Bytes,
 }
 
 impl FixedResponse {
     /// The response.
-    pub fn response(&self) -> Response<Bytes> {
+    pub(crate) fn response(&self) -> Response<Bytes> {
         let mut response = Response::new(self.body.clone());
         *response.status_mut() = self.status;
         response.headers_mut().insert(CONTENT_TYPE, self.content_type.clone());

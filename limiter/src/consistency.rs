@@ -1,26 +1,26 @@
-//! How a store of several nodes keeps the counters of a policy: exact or fast, and the
-//! behaviour while the store is unavailable. A store of one node is always exact and
-//! always available.
+//! The consistency of a policy's counters in a store that several nodes share: exact or
+//! fast, and the behaviour while the store is unavailable. A store of a single node is
+//! always exact and always available.
 
 /// The settings of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consistency {
-    /// How exact its counters are.
+    /// The exactness of its counters.
     pub mode: StoreMode,
     /// The treatment of its requests while the store is unavailable.
     pub on_failure: OnFailure,
 }
 
-/// How exact a policy's counters are on several nodes.
+/// The exactness of a policy's counters on several nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreMode {
-    /// Every admitted request is counted before it goes on.
+    /// Every admitted request is counted before it is forwarded.
     #[default]
     Exact,
-    /// Nodes lease units in small numbers and spend them without asking the store. At
-    /// most 2 % more than the limit is admitted in any window.
+    /// Nodes lease units in small numbers and consume them without a request to the store.
+    /// At most 2 % more than the limit is admitted in any window.
     Leased,
-    /// Each node counts for itself and sends its counts to the store regularly: for
+    /// Each node counts separately and sends its counts to the store regularly. This is for
     /// limits that may be approximate.
     WriteBack,
 }
@@ -28,7 +28,7 @@ pub enum StoreMode {
 /// The treatment of a policy's requests while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Every node counts for itself, up to its share of the limit.
+    /// Every node counts separately, up to its share of the limit.
     #[default]
     Local,
     /// They are admitted and not counted.

@@ -1,5 +1,5 @@
 //! Keys of counters. They are keyed digests: secrets, addresses and names of clients are
-//! never stored, and a client cannot choose a place in a table.
+//! never stored, and a client cannot choose its position in a table.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -13,12 +13,13 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 pub struct Principal(u128);
 
 impl Principal {
-    /// A principal from its digest, whose bits must all be as good as random.
+    /// A principal from its digest. All bits of the digest must be uniformly distributed.
     pub const fn from_bits(bits: u128) -> Self {
         Self(bits)
     }
 
-    /// Its digest; uniformly distributed, so any of its bits can place it in a table.
+    /// The digest of the principal. It is uniformly distributed, so any of its bits can be
+    /// a position in a table.
     pub const fn bits(self) -> u128 {
         self.0
     }
@@ -40,19 +41,19 @@ impl Counter {
         self.0
     }
 
-    /// By what Redis tells it from the principal's other counters: three bytes,
-    /// since they stand in every state. The configuration makes sure that no two
-    /// counters have the same.
+    /// The part that distinguishes the counter from the principal's other counters in
+    /// Redis. It has three bytes, because every state contains it. The configuration
+    /// ensures that no two counters have the same part.
     pub const fn stored(self) -> u32 {
         let [low, middle, high, ..] = self.0.to_le_bytes();
         u32::from_le_bytes([low, middle, high, 0])
     }
 
-    /// The counter that was given these values.
+    /// The counter with these values.
     pub fn of(add: impl FnOnce(&mut Digest)) -> Self {
         let mut digest = Digest(SipHasher13::new());
         add(&mut digest);
-        // The lower half of a digest is as good as random.
+        // The lower half of a digest is uniformly distributed.
         Self(u64::try_from(digest.finish() & u128::from(u64::MAX)).expect("64 bits fit"))
     }
 }
@@ -67,9 +68,9 @@ pub struct Key {
 }
 
 impl Key {
-    /// Both in one number, in which the lower half is the principal's: all of
-    /// its counters can be found near each other.
-    pub const fn bits(self) -> u128 {
+    /// Both in one number. The lower half is the principal's, so all of its counters are
+    /// close to each other in a table.
+    pub(crate) const fn bits(self) -> u128 {
         self.principal.0 ^ ((self.counter.0 as u128) << 64)
     }
 }
@@ -79,20 +80,21 @@ impl Key {
 pub struct Secret([u8; 16]);
 
 impl Secret {
-    /// A secret given by its owner.
+    /// A secret that the operator has chosen.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// The secret itself, for the store in which all nodes keep it.
+    /// The bytes of the secret, for the store that shares it among the nodes.
     pub const fn expose(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// A new secret from the system's random numbers, for counters that die with the process.
+    /// A new secret from the system's random numbers, for counters that end with the
+    /// process.
     pub fn random() -> Self {
-        // `RandomState` is seeded by the system once a thread and counts up
-        // from there; hashing with it whitens the count.
+        // The system seeds `RandomState` once per thread, and each new state increments the
+        // seed. Hashing with it gives independent bits.
         use std::hash::{BuildHasher as _, RandomState};
         let mut bytes = [0; 16];
         for (half, chunk) in (0_u64..).zip(bytes.chunks_exact_mut(8)) {
@@ -107,8 +109,8 @@ impl Secret {
     }
 }
 
-/// A secret that can be replaced while it is used. Nodes that share counters learn it from
-/// the store, which may be late.
+/// A secret that can be replaced while it is used. Nodes that share counters read it from
+/// the store, which may happen after the start.
 #[derive(Default)]
 pub struct SharedSecret([AtomicU64; 2]);
 
@@ -120,16 +122,16 @@ impl SharedSecret {
         shared
     }
 
-    /// Replaces the secret. Keys made at that very moment may be those of
-    /// neither: no later request counts under them.
-    pub fn set(&self, Secret(bytes): Secret) {
+    /// Replaces the secret. A key that is computed at the same time may belong to neither
+    /// secret; no later request uses its counter.
+    pub(crate) fn set(&self, Secret(bytes): Secret) {
         for (half, chunk) in self.0.iter().zip(bytes.as_chunks().0) {
             half.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
         }
     }
 
-    /// The secret as it is now.
-    pub fn get(&self) -> Secret {
+    /// The current secret.
+    pub(crate) fn get(&self) -> Secret {
         let mut bytes = [0; 16];
         for (half, chunk) in self.0.iter().zip(bytes.as_chunks_mut().0) {
             *chunk = half.load(Ordering::Relaxed).to_le_bytes();
@@ -138,38 +140,38 @@ impl SharedSecret {
     }
 }
 
-/// Never the secret itself.
+/// Does not print the secret.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(..)")
     }
 }
 
-/// Never the secret itself.
+/// Does not print the secret.
 impl fmt::Debug for SharedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SharedSecret(..)")
     }
 }
 
-/// A digest that is being computed (SipHash-1-3 with 128 bits out; J.-P. Aumasson and D. J.
-/// Bernstein, "SipHash: a fast short-input PRF").
+/// A digest under construction (SipHash-1-3 with 128 bits of output; J.-P. Aumasson and D.
+/// J. Bernstein, "SipHash: a fast short-input PRF").
 #[derive(Clone, Copy, Debug)]
 pub struct Digest(SipHasher13);
 
 impl Digest {
-    /// Adds one value, whatever its length: `("ab", "c")` differs from `("a", "bc")`.
+    /// Adds one value together with its length: `("ab", "c")` differs from `("a", "bc")`.
     pub fn value(&mut self, bytes: &[u8]) {
         self.0.write_usize(bytes.len());
         self.0.write(bytes);
     }
 
-    /// Adds a tag, to tell kinds of values apart.
-    pub fn tag(&mut self, tag: u8) {
+    /// Adds a tag that distinguishes kinds of values.
+    pub(crate) fn tag(&mut self, tag: u8) {
         self.0.write_u8(tag);
     }
 
-    /// The digest of everything added.
+    /// The digest of all added values.
     pub fn finish(&self) -> u128 {
         self.0.finish128().as_u128()
     }
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_of_a_principal_are_apart_and_found_together() {
+    fn counters_of_a_principal_differ_and_are_close_in_a_table() {
         let key = |principal, counter| Key {
             principal: Principal::from_bits(principal),
             counter: Counter::from_bits(counter),
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shared_secret_is_the_one_set_last() {
+    fn a_shared_secret_has_the_last_value() {
         let digest = |secret: Secret| secret.digest().finish();
         let [early, late] = [1, 2].map(|byte| Secret::from_bytes([byte; 16]));
         let shared = SharedSecret::new(early);

@@ -21,7 +21,7 @@ enum Phase {
     Working,
     /// Requests in progress are finished.
     Stopping,
-    /// The time is over. What has not ended is aborted.
+    /// The time limit has passed. Unfinished work is aborted.
     Over,
 }
 
@@ -56,7 +56,7 @@ impl Drain {
         let _ = self.0.wait_for(|phase| *phase != Phase::Working).await;
     }
 
-    /// Returns when the time for the stop is over.
+    /// Returns when the time limit of the stop has passed.
     pub async fn over(&mut self) {
         let _ = self.0.wait_for(|phase| *phase == Phase::Over).await;
     }

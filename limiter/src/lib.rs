@@ -1,4 +1,4 @@
-//! Rate limits that are true: algorithms, policies, stores, and decisions over them.
+//! Rate limits: algorithms, policies, stores, and decisions over them.
 //!
 //! This crate contains the decisions of Tollgate. It uses the types of [`http`], and it
 //! does not use connections, configuration files or a command line.
@@ -7,7 +7,7 @@
 //!
 //! A module may use those below it and none beside it:
 //!
-//! | layer | modules | what they are |
+//! | layer | modules | purpose |
 //! |---|---|---|
 //! | 0 | [`time`] | integer time and clocks |
 //! | 1, pure | [`request`], [`digest`], [`algorithm`], [`consistency`], [`meter`]; [`drain`] | a request as policies see it; keys; how requests are counted, and how exactly on many nodes; what a response says it cost; stopping |

@@ -1,7 +1,8 @@
-//! The view of a request that rules use. It borrows the request.
+//! The view of a request that policies and routes use. It borrows the request.
 //!
-//! Only a request with one meaning has a view. What a backend might read differently (two
-//! hosts, dot segments, an invalid escape) is refused here, before any rule uses it.
+//! Only a request with one meaning has a view. A request that backends might interpret
+//! differently (two hosts, dot segments, an invalid escape) is refused here, before a
+//! policy or route uses it.
 
 mod ambiguity;
 mod disguise;

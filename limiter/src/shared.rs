@@ -1,9 +1,9 @@
 //! Decisions from any thread, for services on a multi-threaded runtime.
 //!
-//! With counters in memory the calling thread makes the decision without waiting. A
-//! store that needs a connection runs on threads of its own, its lanes: each has a
-//! single-threaded runtime, and requests with the same key take the same lane. So
-//! the store's code is the same as in a gateway whose workers share nothing.
+//! With counters in memory, the calling thread makes the decision without waiting. A store
+//! that needs a connection runs on separate threads, its lanes. Each lane has a
+//! single-threaded runtime, and requests with the same key use the same lane. So the
+//! store's code is the same as in a gateway whose workers share no data.
 //!
 //! The requests that wait for a lane are bounded. For requests beyond the bound the store
 //! counts as unavailable: policies with `on_failure` [`Allow`](crate::consistency::OnFailure::Allow) admit
@@ -22,25 +22,25 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 
 pub use self::check::Check;
-use self::counters::{Counters, Place, lane_of};
+use self::counters::{Counters, Storage, lane_of};
 use self::lane::Lane;
 use crate::decision::{Claims, Ending, Headroom, Judge, Lease};
 use crate::policy::Policy;
 use crate::store::{MemoryStore, SharedStore};
 use crate::time::Clock;
 
-/// Decides for all threads of a process. A clone is the same limiter.
+/// Decides for all threads of a process. Clones share their counters.
 #[derive(Clone, Debug)]
 pub struct SharedLimiter(Arc<Counters>);
 
 impl SharedLimiter {
-    /// Decides by counters in memory, on the thread that asks.
+    /// Decides by counters in memory, on the calling thread.
     pub fn in_memory(memory: Arc<MemoryStore>, clock: Clock) -> Self {
-        Self(Arc::new(Counters { clock, place: Place::Memory(memory) }))
+        Self(Arc::new(Counters { clock, storage: Storage::Memory(memory) }))
     }
 
-    /// Decides by `store` on `lanes` threads, of which each has at most `bound`
-    /// decisions under way.
+    /// Decides by `store` on `lanes` threads. Each has at most `bound` decisions in
+    /// progress.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -52,21 +52,22 @@ impl SharedLimiter {
     ) -> io::Result<Self> {
         let lanes: io::Result<Box<[Lane]>> =
             (0..lanes.get()).map(|n| Lane::start(n, store.clone(), bound, clock.clone())).collect();
-        Ok(Self(Arc::new(Counters { clock, place: Place::Lanes(lanes?) })))
+        Ok(Self(Arc::new(Counters { clock, storage: Storage::Lanes(lanes?) })))
     }
 
-    /// Judges the claims of one request. Its lease must be [ended](Self::end). Where
-    /// the answer is dropped before it is taken, nothing stays in flight.
+    /// Judges the claims of one request. Its lease must be [ended](Self::end). If the
+    /// answer is dropped before it is received, nothing stays in flight.
     pub fn check(&self, claims: Claims<Arc<Policy>>, headroom: Headroom) -> Check {
         let counters = &self.0;
         let now = counters.clock.now();
-        match &counters.place {
-            Place::Memory(memory) => {
+        match &counters.storage {
+            Storage::Memory(memory) => {
                 let judgement = Judge::in_memory(memory).judge(claims, headroom, now);
-                let decision = judgement.now_or_never().expect("memory is never waited for");
+                let decision =
+                    judgement.now_or_never().expect("a judgement in memory is ready at once");
                 Check::ready(counters, decision)
             }
-            Place::Lanes(lanes) => {
+            Storage::Lanes(lanes) => {
                 let lane = lane_of(claims.spread(), lanes);
                 match lane.judge(claims.clone(), headroom, now) {
                     Some(coming) => Check::coming(counters, coming, claims, now),
@@ -76,7 +77,7 @@ impl SharedLimiter {
         }
     }
 
-    /// Settles what an admitted request owes, by how it has ended.
+    /// Settles an admitted request after it has ended.
     pub fn end(&self, lease: Lease, ending: &Ending<'_>) {
         self.0.end(lease, ending);
     }

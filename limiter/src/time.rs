@@ -1,15 +1,14 @@
-//! Time as the limiter sees it: integer microseconds.
+//! Time in integer microseconds.
 //!
-//! Every decision is a function of a [`Timestamp`] that the caller passes in, so
-//! this is the one module that may read a clock (`clippy.toml` bans it in all
-//! others). Integers, because sums of floats drift and Redis agrees with us
-//! only on numbers below 2^53.
+//! Every decision is a function of a [`Timestamp`] that the caller passes. So this is the
+//! only module that may read a clock (`clippy.toml` bans it in all others). Times are
+//! integers, because sums of floats lose precision, and Redis represents only integers
+//! below 2^53 exactly.
 //!
-//! There are three clocks, and each has its use:
+//! There are three clocks:
 //!
 //! - [`Clock`] for times that are stored and compared later: counters, leases, caches.
-//!   It runs evenly and follows the wall clock slowly, see
-//!   `follower`.
+//!   It runs evenly and follows the wall clock slowly, see `follower`.
 //! - `wall` for times that other machines write or people read: the expiry of a token,
 //!   the time in a log. It is never stored, so a wrong time does no harm after it is
 //!   corrected.

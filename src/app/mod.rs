@@ -38,9 +38,9 @@ pub(crate) use runtime::local_runtime;
 #[derive(Debug)]
 pub(crate) struct ConfigFiles {
     /// The file that was loaded.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
-    pub others: Vec<PathBuf>,
+    pub(crate) others: Vec<PathBuf>,
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_limiter::decision::HeaderWriter;
 use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::store::overrides::{OverridesFile, SharedOverrides};
-use tollgate_limiter::store::redis::Shared;
+use tollgate_limiter::store::redis::NodeState;
 use tollgate_limiter::store::{MemoryStore, SharedStore};
 
 use crate::config::{Config, StoreSettings};
@@ -122,6 +122,8 @@ fn shared_store(settings: &StoreSettings, secret: &Arc<SharedSecret>) -> SharedS
     let memory = Arc::new(MemoryStore::new(settings.max_keys));
     match settings.redis.clone() {
         None => SharedStore::Memory(memory),
-        Some(redis) => SharedStore::Redis(Arc::new(Shared::new(redis, memory, Arc::clone(secret)))),
+        Some(redis) => {
+            SharedStore::Redis(Arc::new(NodeState::new(redis, memory, Arc::clone(secret))))
+        }
     }
 }

@@ -25,7 +25,7 @@ pub struct FileStamp {
 
 impl FileStamp {
     /// The stamp of the file behind all links. None if it cannot be read.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
         fs::metadata(path).ok().map(|file| Self::new(&file))
     }
 
@@ -45,7 +45,7 @@ pub struct GeoFile {
     path: PathBuf,
     stamp: FileStamp,
     /// The database.
-    pub database: Arc<GeoDatabase>,
+    pub(crate) database: Arc<GeoDatabase>,
 }
 
 impl GeoFile {

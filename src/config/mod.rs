@@ -45,7 +45,7 @@ pub struct Compiled {
     pub warnings: Report,
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
-    pub files: Vec<PathBuf>,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Why a file cannot be loaded.
@@ -83,7 +83,7 @@ pub fn load(path: &Path) -> Result<Compiled, LoadError> {
 ///
 /// # Errors
 /// If the file cannot be read or has mistakes.
-pub fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
+pub(crate) fn load_again(path: &Path, databases: &[GeoFile]) -> Result<Compiled, LoadError> {
     let unreadable = |error| LoadError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();

@@ -26,29 +26,29 @@ use crate::telemetry::TelemetrySettings;
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The listeners, at least one.
-    pub listeners: Vec<ListenerSettings>,
+    pub(crate) listeners: Vec<ListenerSettings>,
     /// How clients are identified.
-    pub client: ClientSettings,
+    pub(crate) client: ClientSettings,
     /// The files of the databases in `client`.
-    pub geo_files: Vec<GeoFile>,
+    pub(crate) geo_files: Vec<GeoFile>,
     /// Where the keys for tokens are fetched from, if they are fetched.
-    pub key_source: Option<KeySource>,
+    pub(crate) key_source: Option<KeySource>,
     /// Where the counters are kept.
-    pub store: StoreSettings,
+    pub(crate) store: StoreSettings,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
     /// All routes, in the order of the file. The first match applies.
-    pub routes: Vec<Route>,
+    pub(crate) routes: Vec<Route>,
     /// All upstreams, in the order of the file.
-    pub upstreams: Vec<UpstreamSettings>,
+    pub(crate) upstreams: Vec<UpstreamSettings>,
     /// The header fields that tell clients about their limits.
     pub headers: HeaderSettings,
     /// Whether the gateway's own errors are problem+json (RFC 9457) or plain text.
-    pub problem_json: bool,
+    pub(crate) problem_json: bool,
     /// Logs.
-    pub telemetry: TelemetrySettings,
+    pub(crate) telemetry: TelemetrySettings,
     /// The process.
-    pub runtime: RuntimeSettings,
+    pub(crate) runtime: RuntimeSettings,
 }
 
 impl Config {
@@ -57,7 +57,7 @@ impl Config {
     ///
     /// # Errors
     /// If `to` needs TLS, and the system has no list of trusted authorities.
-    pub fn single(
+    pub(crate) fn single(
         listen: ListenAddress,
         to: Target,
         Rate(quota): Rate,
@@ -133,24 +133,24 @@ pub(super) fn default_client() -> ClientSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
     /// The document with the set.
-    pub document: DocumentSource,
+    pub(crate) document: DocumentSource,
     /// The algorithms of the keys that are used. Other keys are ignored.
-    pub algorithms: Vec<jsonwebtoken::Algorithm>,
+    pub(crate) algorithms: Vec<jsonwebtoken::Algorithm>,
     /// The longest time between two attempts to fetch it.
-    pub refresh: Duration,
+    pub(crate) refresh: Duration,
     /// The URL in a form that logs may show.
-    pub shown: String,
+    pub(crate) shown: String,
 }
 
 /// A route: which requests it matches, and how it handles them.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// Which requests it matches, and which policies apply to them.
-    pub rule: routes::Route,
+    pub(crate) rule: routes::Route,
     /// How it handles them.
-    pub handling: Handling,
+    pub(crate) handling: Handling,
     /// Which requests it matches, as written in the file.
-    pub written: Written,
+    pub(crate) written: Written,
 }
 
 /// What a route matches, as written in the file, because the value of a `${...}` may be secret.
@@ -166,11 +166,11 @@ pub struct Written {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreSettings {
     /// How many keys are kept in the memory of this process.
-    pub max_keys: usize,
+    pub(crate) max_keys: usize,
     /// The servers that all nodes share. None if there is only one node.
-    pub redis: Option<RedisSettings>,
+    pub(crate) redis: Option<RedisSettings>,
     /// The file for the limits of single keys, if there is no Redis.
-    pub overrides: Option<PathBuf>,
+    pub(crate) overrides: Option<PathBuf>,
 }
 
 impl Default for StoreSettings {
@@ -183,9 +183,9 @@ impl Default for StoreSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuntimeSettings {
     /// The number of worker threads. None means one for each core.
-    pub workers: Option<usize>,
+    pub(crate) workers: Option<usize>,
     /// How long requests in progress may take after the signal to stop.
-    pub drain: Duration,
+    pub(crate) drain: Duration,
 }
 
 impl Default for RuntimeSettings {

@@ -19,24 +19,24 @@ use crate::routes::{Rules, Unmatched};
 
 pub(crate) use settlement::Settlement;
 
-/// One worker's limiter and the clock that it goes by.
+/// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
     limiter: Rc<RateLimiter>,
     clock: Clock,
 }
 
-/// The decision on a request, and what else its view says.
+/// The decision on a request, and further results from its view.
 #[derive(Debug)]
 pub(crate) struct Judgement<'r> {
     /// The route's index.
-    pub route: usize,
+    pub(crate) route: usize,
     /// The client's address.
-    pub client_ip: IpAddr,
-    /// The key by which its upstream chooses an endpoint, if it does so by one.
+    pub(crate) client_ip: IpAddr,
+    /// The key by which its upstream chooses an endpoint, if it uses one.
     pub affinity: Option<u64>,
-    /// What its policies say.
-    pub decision: Decision<&'r Arc<Policy>>,
+    /// The decision of its policies.
+    pub(crate) decision: Decision<&'r Arc<Policy>>,
 }
 
 /// Why a request has no decision.
@@ -45,7 +45,7 @@ pub(crate) enum Undecidable {
     /// No route matches.
     #[error("no route matches")]
     NoRoute,
-    /// The request can be read in two ways.
+    /// Backends may interpret the request in two ways.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
     /// A field has a name that some backends take for the name of another field.
@@ -59,17 +59,17 @@ impl Engine {
         Self { limiter: Rc::new(limiter), clock }
     }
 
-    /// The clock that decisions go by.
+    /// The clock of decisions.
     pub(crate) const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Finds the route of a request under `rules`, and lets its policies judge it.
-    /// Tokens expire by `wall`, the wall clock's time. `headroom` tells what the
-    /// upstream of a route has to spare.
+    /// Finds the route of a request under `rules`, and lets its policies judge it. Tokens
+    /// expire by `wall`, the wall clock's time. `headroom` returns the headroom of a
+    /// route's upstream.
     ///
     /// # Errors
-    /// If no route matches, or if the request can be read in two ways.
+    /// If no route matches, or backends may interpret the request in two ways.
     pub(crate) async fn judge<'r>(
         &self,
         rules: &'r Rules,
@@ -92,17 +92,17 @@ impl Engine {
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
-    /// Settles what a request owes, by how it has ended.
+    /// Settles a request after it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
         self.limiter.end(lease, ending, self.clock.now());
     }
 
-    /// Does the upkeep of the store, whether requests come or not.
+    /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
         self.limiter.housekeep(self.clock.now());
     }
 
-    /// Ends this worker's part, when its last request has been answered.
+    /// Closes this worker's part of the store, after its last response.
     pub(crate) async fn close(&self) {
         self.limiter.close(self.clock.now()).await;
     }

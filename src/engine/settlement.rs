@@ -1,5 +1,5 @@
-//! What an admitted request owes its counters until its response has ended, and
-//! what its response says it cost.
+//! The settlement of an admitted request after its response, by the cost that the response
+//! states.
 
 use std::fmt;
 
@@ -11,20 +11,19 @@ use tollgate_limiter::meter::{Meter, MeterSpec};
 
 use super::Engine;
 
-/// What an admitted request owes its counters. It is settled when this is
-/// dropped, which happens however the request ends: also when its client goes
-/// before there is any answer.
+/// The open settlement of an admitted request. Dropping it settles the request. This
+/// happens however the request ends, also if its client disconnects before a response.
 pub(crate) struct Settlement {
     engine: Engine,
     lease: Lease,
-    /// Tells how many bytes of the request's body have come.
+    /// Returns the number of received bytes of the request's body.
     received: Option<Box<dyn Fn() -> u64>>,
     status: Option<StatusCode>,
     meters: SmallVec<[Meter; 1]>,
 }
 
 impl Settlement {
-    /// What `lease` says is owed; most requests owe nothing.
+    /// The settlement of `lease`. Most requests need none.
     pub(crate) fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
         (!lease.is_empty()).then(|| {
             Box::new(Self {
@@ -37,9 +36,9 @@ impl Settlement {
         })
     }
 
-    /// The request goes to an upstream with these fields; `received` tells how many
-    /// bytes of its body have come. What a meter must read in the response must
-    /// not come compressed.
+    /// Prepares a request with these fields for the upstream. `received` returns the number
+    /// of received bytes of its body. If a meter must read the response, the response must
+    /// not be compressed.
     pub(crate) fn forwarded(
         &mut self,
         headers: &mut HeaderMap,
@@ -52,14 +51,14 @@ impl Settlement {
         }
     }
 
-    /// There is a response, whose body comes next.
+    /// Records the head of the response. Its body follows.
     pub(crate) fn answered<B>(&mut self, response: &Response<B>) {
         self.status = Some(response.status());
         let headers = response.headers();
         self.meters = self.lease.meters().map(|spec| Meter::new(spec, headers)).collect();
     }
 
-    /// A piece of the response's body goes out.
+    /// Meters a piece of the response's body.
     pub(crate) fn observe(&mut self, bytes: &[u8]) {
         self.meters.iter_mut().for_each(|meter| meter.observe(bytes));
     }

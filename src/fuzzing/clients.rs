@@ -1,4 +1,4 @@
-//! Fuzz targets of what a request says about its client.
+//! Fuzz targets for the parts of a request that identify its client.
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -38,7 +38,7 @@ fn client(forwarded_header: ForwardedHeader) -> ClientSettings {
     }
 }
 
-/// One of each kind, and several together.
+/// Keys of each kind, and combinations of several keys.
 fn every_key() -> Vec<KeyExpr> {
     let words = [
         "ip",
@@ -59,7 +59,7 @@ fn every_key() -> Vec<KeyExpr> {
     keys
 }
 
-/// What a request is counted by: its cookies, its query, its API key, its token.
+/// The values by which a request is counted: its cookies, query, API key and token.
 pub fn keys(input: &[u8]) {
     let Some((&flags, rest)) = input.split_first() else { return };
     let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
@@ -88,22 +88,25 @@ pub fn keys(input: &[u8]) {
     let denying = find(&headers, MissingKey::Deny);
     let counting = find(&headers, MissingKey::Ip);
     for (denied, counted) in denying.iter().zip(&counting) {
-        assert!(!matches!(counted, KeyFor::Denied), "what is counted by address is not denied");
+        assert!(
+            !matches!(counted, KeyFor::Denied),
+            "a request that is counted by address is not denied"
+        );
         let is_ambiguous = |key: &KeyFor| matches!(key, KeyFor::Ambiguous);
         assert_eq!(is_ambiguous(denied), is_ambiguous(counted), "ambiguous is not missing");
         if let KeyFor::Key(_) = denied {
-            assert_eq!(denied, counted, "a key depends on what is done without one");
+            assert_eq!(denied, counted, "the treatment of a missing key changes a key");
         }
     }
     headers.append("x-unrelated", HeaderValue::from_static("1"));
     assert_eq!(find(&headers, MissingKey::Deny), denying, "another field changes a key");
 }
 
-/// What proxies say of a client, and what backends are told of it.
+/// The forwarding fields of proxies, and the fields that backends receive.
 pub fn forwarding(input: &[u8]) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.headers = fields(input);
-    // Others are refused before anything is forwarded.
+    // Other requests are refused before they are forwarded.
     if RequestView::of(&head, PROXY).is_err() {
         return;
     }
@@ -117,14 +120,18 @@ pub fn forwarding(input: &[u8]) {
         (ForwardedHeader::XForwardedFor, "x-forwarded-for", "198.51.100.1"),
         (ForwardedHeader::Forwarded, "forwarded", "for=198.51.100.1"),
     ] {
-        assert_eq!(find(&headers, STRANGER, &header), STRANGER, "a stranger is believed");
+        assert_eq!(
+            find(&headers, STRANGER, &header),
+            STRANGER,
+            "a field of an untrusted peer is used"
+        );
         find(&headers, PROXY, &header);
         let mut more = headers.clone();
         let last = more.get_all(name).iter().next_back().cloned();
         let last = last.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
         let line = [last, b", ", element.as_bytes()].concat();
         more.append(name, HeaderValue::from_bytes(&line).expect("made of values"));
-        assert_eq!(find(&more, PROXY, &header), own, "what stands to the left changes the client");
+        assert_eq!(find(&more, PROXY, &header), own, "a value to the left changes the client");
     }
     let peer = (own, 4711).into();
     let forwarding = Forwarding::new(peer, ([10, 0, 0, 9], 443).into(), true);
@@ -134,7 +141,7 @@ pub fn forwarding(input: &[u8]) {
         Via::write(&mut told, Version::HTTP_11);
         let mut lines = told.get_all("x-forwarded-for").iter();
         assert_eq!(lines.next_back().map(HeaderValue::as_bytes), Some(&b"198.51.100.1"[..]));
-        assert!(is_trusted || lines.next().is_none(), "a stranger's word is passed on");
+        assert!(is_trusted || lines.next().is_none(), "a field of an untrusted peer is forwarded");
         assert_eq!(find(&told, PROXY, &ForwardedHeader::XForwardedFor), own);
         assert_eq!(find(&told, PROXY, &ForwardedHeader::Forwarded), own);
     }

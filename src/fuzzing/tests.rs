@@ -1,4 +1,4 @@
-//! Every target over its corpus, and over what chance makes of it.
+//! Runs every target over its corpus, and over random variations of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
-/// Inputs of each target that are made of its corpus.
+/// The number of inputs that are derived from the corpus of each target.
 const CASES: u32 = 500;
 
-/// What any of the targets looks out for.
+/// Bytes with a meaning for at least one target.
 const WORDS: &[&str] = &[
     "\r\n",
     "\n",
@@ -42,7 +42,7 @@ const WORDS: &[&str] = &[
     "${",
 ];
 
-/// The files of a target's corpus, each with what it holds.
+/// The files of a target's corpus with their contents.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let entries = fs::read_dir(directory).expect("every target has a corpus");
@@ -57,7 +57,7 @@ fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// A change of an input.
+/// A random change of an input.
 #[derive(Clone, Debug)]
 enum Change {
     Byte(Index, u8),
@@ -103,7 +103,7 @@ fn changed(mut input: Vec<u8>, changes: &[Change], others: &[(PathBuf, Vec<u8>)]
     input
 }
 
-/// Runs a target over its corpus, and over what chance makes of it.
+/// Runs a target over its corpus, and over random variations of it.
 fn run(name: &str, target: fn(&[u8])) {
     let files = corpus(name);
     for (path, input) in &files {
@@ -126,7 +126,7 @@ fn run(name: &str, target: fn(&[u8])) {
     }
 }
 
-/// A test for each target, which has its name.
+/// Creates a test for each target, with the target's name.
 macro_rules! targets {
     ($($target:ident)*) => {
         const TARGETS: &[&str] = &[$(stringify!($target)),*];

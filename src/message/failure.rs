@@ -10,7 +10,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed};
 
 /// The side that has caused a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     /// The client or its request.
     Client,
     /// The gateway.
@@ -21,7 +21,7 @@ pub enum Blame {
 
 impl Blame {
     /// The value of `source` in a response.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Client => "client",
             Self::Gateway => "gateway",
@@ -32,7 +32,7 @@ impl Blame {
 
 /// Why a request got no response from its upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The request has no clear meaning, or more than one.
     #[error(transparent)]
     Ambiguous(#[from] Ambiguity),
@@ -117,7 +117,7 @@ pub enum Failure {
 
 impl Failure {
     /// The status of the response.
-    pub const fn status(self) -> StatusCode {
+    pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::Malformed(malformed) => status_of(malformed),
             Self::Ambiguous(_) | Self::BodyBroken | Self::Unsendable => StatusCode::BAD_REQUEST,
@@ -146,7 +146,7 @@ impl Failure {
     }
 
     /// The side that has caused it.
-    pub const fn blame(self) -> Blame {
+    pub(crate) const fn blame(self) -> Blame {
         match self {
             Self::Malformed(_)
             | Self::Ambiguous(_)
@@ -180,7 +180,7 @@ impl Failure {
 
     /// Whether the client's connection must end: its further bytes cannot be trusted, or
     /// the client is still sending a body that will not be read.
-    pub const fn ends_connection(self) -> bool {
+    pub(crate) const fn ends_connection(self) -> bool {
         matches!(
             self,
             Self::Malformed(_)
@@ -196,7 +196,7 @@ impl Failure {
     }
 
     /// One word for logs and metrics.
-    pub const fn reason(self) -> &'static str {
+    pub(crate) const fn reason(self) -> &'static str {
         match self {
             Self::Malformed(_) => "malformed",
             Self::Ambiguous(_) => "ambiguous",

@@ -41,16 +41,16 @@ const IN_HOST: &AsciiSet = &IN_SEGMENT.remove(b'[').remove(b']').remove(b':');
 
 /// A redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redirect {
+pub(crate) struct Redirect {
     /// Its status: 301, 302, 303, 307 or 308.
-    pub status: StatusCode,
+    pub(crate) status: StatusCode,
     /// The template of its `Location`.
-    pub to: Location,
+    pub(crate) to: Location,
 }
 
 /// The template of a `Location`: text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location(Vec<Piece>);
+pub(crate) struct Location(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
@@ -67,12 +67,12 @@ enum Piece {
 
 /// Why a text is not a valid template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LocationError {
+pub(crate) enum LocationError {
     /// `orders`, `ftp://x`, `//example.com`
     #[error("a redirect leads to a path, or to http:// or https:// and a host")]
     Start,
     /// `https://{path}`, `https://{tenant}.example.com`
-    #[error("only `{{host}}` may be filled in where the host stands")]
+    #[error("only `{{host}}` may be filled in as the host")]
     InHost,
     /// `https:///orders`
     #[error("the host is missing")]
@@ -81,19 +81,21 @@ pub enum LocationError {
     #[error("`{{path}}` begins with a slash itself")]
     DoubleSlash,
     /// `/a?{query}`, `{query}/a`
-    #[error("`{{query}}` brings its own question mark, and stands at the end")]
+    #[error("`{{query}}` includes its question mark, and must be at the end")]
     QueryPlace,
     /// `/a b`
-    #[error("the character {0:?} never stands in an address as it is: write it percent-encoded")]
+    #[error("the character {0:?} never occurs in an address unescaped: write it percent-encoded")]
     Character(char),
     /// `/{`, `/}`
-    #[error("a brace stands for nothing: write `{{path}}`, `{{query}}`, `{{host}}` or a parameter")]
+    #[error(
+        "a brace has no meaning here: write `{{path}}`, `{{query}}`, `{{host}}` or a parameter"
+    )]
     Brace,
 }
 
 impl Location {
     /// The names of the path parameters that it uses.
-    pub fn param_names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn param_names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(&**name),
             Piece::Text(_) | Piece::Host | Piece::Path | Piece::Query => None,
@@ -142,7 +144,7 @@ impl Redirect {
     ///
     /// # Errors
     /// If the template contains `{host}` and the request names no host.
-    pub fn response<'a>(
+    pub(crate) fn response<'a>(
         &self,
         request: &RequestView<'_>,
         target: &str,

@@ -15,14 +15,14 @@ pub(crate) struct Refusal<'a> {
     /// The names of all policies that refused, the binding one first.
     pub policies: &'a [&'a str],
     /// The limit of the binding policy.
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// The units that remain of it.
-    pub remaining: u64,
+    pub(crate) remaining: u64,
     /// How long the client should wait; none if waiting does not help.
-    pub wait: Option<Span>,
+    pub(crate) wait: Option<Span>,
     /// The response that the binding policy configures. It is not used for gRPC calls:
     /// their clients read only gRPC messages.
-    pub template: Option<&'a Template>,
+    pub(crate) template: Option<&'a Template>,
 }
 
 /// The response to a refusal, from a template. Braces around other text than a placeholder

@@ -29,24 +29,24 @@ const MAX_ADDRESSES: usize = 4;
 
 /// A document and its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentSource {
+pub(crate) struct DocumentSource {
     /// The server: `http` or `https`.
-    pub target: Target,
+    pub(crate) target: Target,
     /// The TLS settings of an `https` server.
-    pub tls: Option<TlsSettings>,
+    pub(crate) tls: Option<TlsSettings>,
     /// The path on the server.
     pub path: PathAndQuery,
     /// The value of `Accept`.
-    pub accept: HeaderValue,
+    pub(crate) accept: HeaderValue,
 }
 
 /// A document that was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Document {
     /// Its content.
-    pub bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Its freshness lifetime (RFC 9111, section 4.2), if the server states one.
-    pub fresh_for: Option<Duration>,
+    pub(crate) fresh_for: Option<Duration>,
 }
 
 /// Why a document could not be fetched.

@@ -12,35 +12,35 @@ use super::tls::TlsSettings;
 
 /// A group of endpoints that provide the same service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpstreamSettings {
+pub(crate) struct UpstreamSettings {
     /// Its name.
     pub name: String,
     /// At least one.
-    pub endpoints: Vec<EndpointSettings>,
+    pub(crate) endpoints: Vec<EndpointSettings>,
     /// How an endpoint is chosen.
-    pub balance: Balance,
+    pub(crate) balance: Balance,
     /// The time in which a connection must be open, including TLS.
-    pub connect_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
     /// Idle connections that each worker keeps to each endpoint.
-    pub max_idle: usize,
+    pub(crate) max_idle: usize,
     /// How long an idle connection is kept.
-    pub idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// Requests in flight at once, over all workers. Further requests get 503. None: no
     /// bound.
-    pub max_in_flight: Option<usize>,
+    pub(crate) max_in_flight: Option<usize>,
     /// TLS settings. Endpoints of `https` are not used without them.
-    pub tls: Option<TlsSettings>,
+    pub(crate) tls: Option<TlsSettings>,
     /// Active health checks. None: there are none.
-    pub check: Option<CheckSettings>,
+    pub(crate) check: Option<CheckSettings>,
     /// Ejection of endpoints at which requests fail. None: never.
-    pub eject: Option<EjectSettings>,
+    pub(crate) eject: Option<EjectSettings>,
     /// The time until an endpoint that is back in service has its whole share again.
-    pub slow_start: Duration,
+    pub(crate) slow_start: Duration,
 }
 
 impl UpstreamSettings {
     /// Endpoints by least requests, with defaults for all other settings.
-    pub fn new(name: &str, endpoints: Vec<EndpointSettings>) -> Self {
+    pub(crate) fn new(name: &str, endpoints: Vec<EndpointSettings>) -> Self {
         Self {
             name: name.to_owned(),
             endpoints,
@@ -59,22 +59,22 @@ impl UpstreamSettings {
 
 /// Active health checks: a GET whose response must have a status from 200 to 399.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CheckSettings {
+pub(crate) struct CheckSettings {
     /// The path that is requested.
     pub path: PathAndQuery,
     /// The time from one check to the next.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// How long one check may take.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// Successful checks in a row after which an endpoint is back in service.
-    pub rise: u32,
+    pub(crate) rise: u32,
     /// Failed checks in a row after which an endpoint is out of service.
-    pub fall: u32,
+    pub(crate) fall: u32,
 }
 
 impl CheckSettings {
     /// Checks of `path` with defaults for all other settings.
-    pub fn new(path: PathAndQuery) -> Self {
+    pub(crate) fn new(path: PathAndQuery) -> Self {
         let (interval, timeout) = (Duration::from_secs(5), Duration::from_secs(1));
         Self { path, interval, timeout, rise: 2, fall: 3 }
     }
@@ -83,13 +83,13 @@ impl CheckSettings {
 /// Ejection of endpoints at which requests fail: the endpoint cannot be connected to,
 /// breaks off, is too slow, or responds with 502, 503 or 504.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EjectSettings {
+pub(crate) struct EjectSettings {
     /// Failures in a row, over all workers, after which an endpoint is ejected.
-    pub consecutive_errors: u32,
+    pub(crate) consecutive_errors: u32,
     /// For how long; up to eight times as long if ejections follow each other soon.
-    pub period: Duration,
+    pub(crate) period: Duration,
     /// The most endpoints that are ejected at once, in percent of all.
-    pub max_percent: u8,
+    pub(crate) max_percent: u8,
 }
 
 impl Default for EjectSettings {
@@ -100,11 +100,11 @@ impl Default for EjectSettings {
 
 /// One endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointSettings {
+pub(crate) struct EndpointSettings {
     /// Its address and protocol.
-    pub target: Target,
+    pub(crate) target: Target,
     /// Its share of the traffic relative to the others, at least 1.
-    pub weight: u32,
+    pub(crate) weight: u32,
 }
 
 /// The address and protocol of an endpoint.
@@ -125,7 +125,7 @@ pub enum Target {
 
 /// How one of several endpoints is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Balance {
+pub(crate) enum Balance {
     /// Of two random endpoints, the one with fewer requests in flight.
     #[default]
     LeastRequests,
@@ -140,13 +140,13 @@ pub enum Balance {
 
 /// How long one request may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteTimeouts {
+pub(crate) struct RouteTimeouts {
     /// From the request's last byte to the response's head.
-    pub response: Duration,
+    pub(crate) response: Duration,
     /// Between two frames of the response's body.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// From admission to the last byte of the response. None: no bound.
-    pub request: Option<Duration>,
+    pub(crate) request: Option<Duration>,
 }
 
 impl Default for RouteTimeouts {
@@ -157,15 +157,15 @@ impl Default for RouteTimeouts {
 
 /// When a request is sent again that got no response, or one with a certain status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetrySettings {
+pub(crate) struct RetrySettings {
     /// The most retries of one request.
-    pub attempts: u32,
+    pub(crate) attempts: u32,
     /// The causes for a retry.
-    pub on: Vec<RetryCause>,
+    pub(crate) on: Vec<RetryCause>,
     /// The methods of requests that may be retried, which may be processed twice.
     pub methods: Vec<Method>,
     /// The most retries of each worker, in percent of the requests that may be retried.
-    pub budget_percent: u8,
+    pub(crate) budget_percent: u8,
 }
 
 impl Default for RetrySettings {
@@ -182,7 +182,7 @@ impl Default for RetrySettings {
 
 /// A cause for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RetryCause {
+pub(crate) enum RetryCause {
     /// No connection to an endpoint could be opened.
     Connect,
     /// The connection ended before a response came.
@@ -197,7 +197,7 @@ pub enum RetryCause {
 
 impl RetryCause {
     /// The cause that a response with this status is, if it is one.
-    pub fn of_status(status: StatusCode) -> Option<Self> {
+    pub(crate) fn of_status(status: StatusCode) -> Option<Self> {
         match status {
             StatusCode::BAD_GATEWAY => Some(Self::BadGateway),
             StatusCode::SERVICE_UNAVAILABLE => Some(Self::Unavailable),
@@ -211,11 +211,11 @@ impl RetryCause {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardOptions<'a> {
     /// How long it may take.
-    pub timeouts: RouteTimeouts,
+    pub(crate) timeouts: RouteTimeouts,
     /// When it is retried. None: once, if its method is idempotent.
-    pub retries: Option<&'a RetrySettings>,
+    pub(crate) retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
     /// Counts the attempts, if they are recorded.
-    pub attempts: Option<&'a Cell<u32>>,
+    pub(crate) attempts: Option<&'a Cell<u32>>,
 }

@@ -36,9 +36,9 @@ pub(crate) struct UpstreamShared {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointHealth {
     /// Its address.
-    pub address: String,
+    pub(crate) address: String,
     /// Whether it may get requests.
-    pub state: EndpointState,
+    pub(crate) state: EndpointState,
 }
 
 /// Whether an endpoint may get requests.

@@ -13,7 +13,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 
 /// TLS settings of an upstream. Two of them are equal if their parts are.
 #[derive(Clone)]
-pub struct TlsSettings {
+pub(crate) struct TlsSettings {
     parts: TlsParts,
     /// Shared by all workers, and with it the TLS sessions that can be resumed.
     config: Arc<ClientConfig>,
@@ -21,16 +21,16 @@ pub struct TlsSettings {
 
 /// The parts from which TLS settings are made.
 #[derive(Clone, PartialEq, Eq)]
-pub struct TlsParts {
+pub(crate) struct TlsParts {
     /// Certificates of the trusted authorities, in PEM. None: those of the system.
-    pub ca: Option<Vec<u8>>,
+    pub(crate) ca: Option<Vec<u8>>,
     /// The gateway's own certificate chain and its key, in PEM.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub(crate) identity: Option<(Vec<u8>, Vec<u8>)>,
     /// The name for which the endpoints' certificates must be valid. None: the host of
     /// each endpoint.
-    pub server_name: Option<ServerName<'static>>,
+    pub(crate) server_name: Option<ServerName<'static>>,
     /// Whether certificates are validated. If not, any server can pose as the endpoint.
-    pub verify: bool,
+    pub(crate) verify: bool,
 }
 
 impl Default for TlsParts {
@@ -41,7 +41,7 @@ impl Default for TlsParts {
 
 /// Why TLS settings cannot be made from their parts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// The file of authorities contains no certificate, or an invalid one.
     #[error("there is no certificate of an authority in it")]
     Authority,
@@ -64,7 +64,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// If a part is invalid.
-    pub fn new(parts: TlsParts) -> Result<Self, TlsError> {
+    pub(crate) fn new(parts: TlsParts) -> Result<Self, TlsError> {
         let config = Arc::new(client_config(&parts)?);
         Ok(Self { parts, config })
     }

@@ -20,11 +20,11 @@ use crate::message::Failure;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pressure {
     /// The recent time until a response; none before the first response.
-    pub latency: Option<Span>,
+    pub(crate) latency: Option<Span>,
     /// Requests in flight, in percent of `max_in_flight`, if that is set.
-    pub in_flight_percent: Option<u8>,
+    pub(crate) in_flight_percent: Option<u8>,
     /// Whether the latency is rising.
-    pub is_slowing: bool,
+    pub(crate) is_slowing: bool,
 }
 
 /// An upstream as one worker sees it.

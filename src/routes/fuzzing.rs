@@ -1,4 +1,4 @@
-//! Fuzz targets of which route a request takes.
+//! Fuzz targets for the selection of a request's route.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ fn route(hosts: Vec<HostPattern>, path: PathPattern) -> Route {
     Route { name: "r".into(), hosts, path, path_match, methods, headers, policies, affinity: None }
 }
 
-/// Routes by path: patterns, a line each, and the path behind them.
+/// Routes by path: one pattern on each line, and then the path.
 pub fn paths(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let (patterns, path) = text.rsplit_once('\n').unwrap_or(("", text));
@@ -33,7 +33,7 @@ pub fn paths(input: &[u8]) {
     assert!(!normal.contains("//") && !normal.split('/').any(|it| matches!(it, "." | "..")));
     assert_eq!(normal_path(&escaped(path)).as_ref(), Ok(&normal), "escapes make a difference");
     let patterns = patterns.split('\n').take(8).filter_map(|pattern| pattern.parse().ok());
-    // The configuration refuses patterns with parameters where these are ignored.
+    // The configuration refuses patterns with path parameters if the route ignores these.
     let patterns = patterns.filter(|pattern: &PathPattern| !pattern.has_parameters());
     let routes: Vec<Route> = patterns.map(|pattern| route(Vec::new(), pattern)).collect();
     for route in &routes {
@@ -61,7 +61,7 @@ fn selected(router: &Router, routes: &[Route], request: &RequestView<'_>) -> Opt
     router.select(routes, &Reading { request, path: request.path(), method: request.method() })
 }
 
-/// Other spellings, in normal form, of a path that some backend takes for the same.
+/// Other spellings, in normal form, that some backend treats as the same path.
 fn spellings(normal: &str) -> Vec<String> {
     if normal == "/" || normal == "*" {
         return Vec::new();
@@ -76,10 +76,10 @@ fn spellings(normal: &str) -> Vec<String> {
         .collect()
 }
 
-/// `path` with every other character escaped that is no slash.
+/// `path` with every other character escaped, except slashes.
 fn escaped(path: &str) -> String {
     let mut escaped = String::new();
-    // The two digits behind a `%` are part of an escape.
+    // The two digits after a `%` are part of an escape.
     let (mut digits, mut is_second) = (0, false);
     for character in path.chars() {
         is_second = !is_second;
@@ -124,7 +124,7 @@ pub fn hosts(input: &[u8]) {
     }
 }
 
-/// What the documentation of routes says, word by word.
+/// Implements the documentation of routes literally.
 pub(super) fn matches(route: &Route, request: &RequestView<'_>) -> bool {
     let host = route.hosts.is_empty()
         || route.hosts.iter().any(|pattern| match pattern {

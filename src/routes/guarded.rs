@@ -1,4 +1,4 @@
-//! Fields that the rules go by, or that a route edits, and other names for them.
+//! Fields that policies and routes use or edit, and other names for them.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,13 @@ use tollgate_limiter::request::{folded_name, is_plain_name};
 
 use super::Route;
 
-/// Names of fields that must come as they are, and under no name that some
-/// backends take for theirs.
+/// Names of fields that may occur only in this spelling, and not under a name that some
+/// backends treat as the same.
 #[derive(Debug)]
 pub(super) struct GuardedNames {
     by_form: HashMap<Box<str>, Vec<HeaderName>>,
-    /// Whether all of them are plain, so that only names that are not can be theirs.
+    /// Whether all of them have plain names. Then only names that are not plain can be
+    /// other spellings.
     are_plain: bool,
 }
 
@@ -35,7 +36,7 @@ impl GuardedNames {
         self.by_form.values().flatten()
     }
 
-    /// Whether a field has a name that some backends take for a guarded one.
+    /// Whether some backends treat the name of a field as that of a guarded field.
     pub(super) fn is_disguised_in(&self, headers: &HeaderMap) -> bool {
         !self.by_form.is_empty() && headers.keys().any(|name| self.is_disguised(name))
     }
@@ -49,7 +50,7 @@ impl GuardedNames {
     }
 }
 
-/// The fields by which clients and routes are told apart.
+/// The fields that identify clients and select routes.
 pub(super) fn names(client: &ClientSettings, routes: &[Route]) -> Vec<HeaderName> {
     let mut names = client.api_key.headers.clone();
     if let ForwardedHeader::Single(name) = &client.forwarded_header {

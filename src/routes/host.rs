@@ -14,14 +14,15 @@ const MAX_LABEL: usize = 63;
 pub enum HostPattern {
     /// This host, in lower case.
     Exact(Box<str>),
-    /// Every host that ends in a dot and this, at any depth; not the host itself.
+    /// Every host that ends in a dot and this text, at any depth. The host itself does not
+    /// match.
     Below(Box<str>),
 }
 
-/// Why a text is no host pattern.
+/// The error of a text that is not a host pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostPatternError {
-    /// Nothing.
+    /// The text is empty.
     #[error("a host has a name, such as `api.example.com`")]
     Empty,
     /// `*`
@@ -41,11 +42,11 @@ pub enum HostPatternError {
     TooLong,
     /// `http://example.com`, `münchen.example`
     #[error(
-        "the character {0:?} stands in no host; international names are written in their `xn--` form"
+        "the character {0:?} is not allowed in a host; international names are written in their `xn--` form"
     )]
     Character(char),
     /// `[::1`
-    #[error("`{0}` is no IPv6 address in brackets, such as `[2001:db8::1]`")]
+    #[error("`{0}` is not an IPv6 address in brackets, such as `[2001:db8::1]`")]
     Literal(String),
 }
 
@@ -108,7 +109,7 @@ fn check_name(name: &str) -> Result<(), HostPatternError> {
     Ok(())
 }
 
-/// As it is written in a configuration.
+/// Writes the pattern as in a configuration.
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -125,7 +126,7 @@ impl HostPattern {
         }
     }
 
-    /// Whether every host that `later` matches is matched by this one, too.
+    /// Whether this pattern matches every host that `later` matches.
     pub(super) fn covers(&self, later: &Self) -> bool {
         match (self, later) {
             (Self::Exact(mine), Self::Exact(their)) => mine == their,
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused_with_advice() {
+    fn a_text_that_is_not_a_host_is_refused_with_advice() {
         use HostPatternError as Error;
         let cases = [
             ("", Error::Empty),

@@ -1,5 +1,5 @@
-//! Which route a request takes, and which policies judge it there. Pure: nothing
-//! in here does I/O or reads a clock.
+//! Selects the route of a request, and the policies that judge it. Pure: this module does
+//! no I/O and reads no clock.
 
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -24,7 +24,7 @@ use self::router::Router;
 pub use host::{HostPattern, HostPatternError};
 pub use route::Route;
 
-/// Routes, and how clients are recognised: what a snapshot holds of the rules.
+/// The routes, and the settings that identify clients. A snapshot contains them.
 #[derive(Debug)]
 pub struct Rules {
     routes: Vec<Route>,
@@ -33,50 +33,50 @@ pub struct Rules {
     guarded: GuardedNames,
 }
 
-/// Why no route is chosen for a request.
+/// The reason why no route is selected for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unmatched {
-    /// None matches.
+    /// No route matches.
     #[error("no route matches")]
     NoRoute,
-    /// Which one matches depends on how the backend reads the request: whether an
-    /// escaped slash is one, or whether a field replaces the method.
+    /// The backend's interpretation of the request determines the route: whether an escaped
+    /// slash is a slash, or whether a field replaces the method.
     #[error("the request can be read in two ways that lead to different routes")]
     Ambiguous,
 }
 
 impl Rules {
-    /// Rules over `routes`, in file order. Keys are digested under `secret`, as
-    /// it is at the time: only rules with the same secret make the same keys.
+    /// Rules over `routes`, in file order. Keys are digested under the current value of
+    /// `secret`: only rules with the same secret derive the same keys.
     pub fn new(routes: Vec<Route>, client: ClientSettings, secret: Arc<SharedSecret>) -> Self {
         let guarded = GuardedNames::new(guarded::names(&client, &routes));
         let clients = Clients::new(client, routes.iter().flat_map(Route::keys), secret);
         Self { router: Router::new(&routes), guarded, routes, clients }
     }
 
-    /// Guards the names of these fields besides those that the rules go by.
+    /// Also guards the names of these fields.
     #[must_use]
-    pub fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
+    pub(crate) fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
         edited.into_iter().for_each(|name| self.guarded.add(name));
         self
     }
 
-    /// Whether a field has a name that some backends take for the name of a field
-    /// that the rules go by, or that a route edits.
-    pub fn has_disguised_name(&self, headers: &HeaderMap) -> bool {
+    /// Whether some backends treat the name of a field as that of a field that the rules
+    /// use, or that a route edits.
+    pub(crate) fn has_disguised_name(&self, headers: &HeaderMap) -> bool {
         self.guarded.is_disguised_in(headers)
     }
 
-    /// The fields that the rules go by, or that a route edits.
-    pub fn guarded_names(&self) -> impl Iterator<Item = &HeaderName> {
+    /// The fields that the rules use, or that a route edits.
+    pub(crate) fn guarded_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.guarded.iter()
     }
 
     /// The index of the first route in file order that matches.
     ///
     /// # Errors
-    /// If there is none, or if there is another one for backends that read the
-    /// request in another way.
+    /// If no route matches, or backends may interpret the request in a way that selects
+    /// another route.
     pub fn select(&self, request: &RequestView<'_>) -> Result<usize, Unmatched> {
         let (path, method) = (request.path(), request.method());
         let select =
@@ -103,14 +103,14 @@ impl Rules {
         &self.routes[index]
     }
 
-    /// How clients are recognised.
-    pub const fn clients(&self) -> &Clients {
+    /// The settings that identify clients.
+    pub(crate) const fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// The parameters of `path`, in the form that is compared, under the route
-    /// with this index, which it matches.
-    pub fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
+    /// The parameters of `path`, in normal form, under the route with this index. The path
+    /// must match the route.
+    pub(crate) fn params<'p>(&'p self, index: usize, path: &'p str) -> Params<'p> {
         let route = &self.routes[index];
         Params::new(&route.path, route.path_match, path)
     }

@@ -1,10 +1,10 @@
-//! One way in which a backend may read a request.
+//! One interpretation of a request by a backend.
 
 use http::Method;
 
 use tollgate_limiter::request::RequestView;
 
-/// A request with the path and the method that a backend may take it to have.
+/// A request with the path and the method of one interpretation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading<'q> {
     pub(super) request: &'q RequestView<'q>,

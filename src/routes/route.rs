@@ -1,4 +1,4 @@
-//! A route: which requests, and by which policies they are judged.
+//! A route: the requests that it matches, and the policies that judge them.
 
 use std::sync::Arc;
 
@@ -9,35 +9,37 @@ use tollgate_limiter::request::{PathMatch, PathPattern};
 use super::HostPattern;
 use super::reading::Reading;
 
-/// Which requests, and by which policies they are judged. Where they go then
-/// is not the rules' business: the router answers with the route's index.
+/// The requests that a route matches, and the policies that judge them. The rules do not
+/// know the route's action: the router returns the route's index.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Its name: given, or its number in the file.
+    /// Its configured name, or its number in the file.
     pub name: Arc<str>,
-    /// Any of these; none: every host.
+    /// One of these must match. If there are none, every host matches.
     pub hosts: Vec<HostPattern>,
     /// The path.
     pub path: PathPattern,
-    /// How paths are compared with it.
+    /// How paths are compared with the pattern.
     pub path_match: PathMatch,
-    /// Any of these; none: every method. GET does not imply HEAD: a route that
-    /// lists methods means these and no others.
+    /// One of these must match. If there are none, every method matches. GET does not imply
+    /// HEAD: a route with methods matches only these.
     pub methods: Vec<Method>,
-    /// All of these, with exactly this value on one of the field's lines.
+    /// All of these fields must have exactly this value on one line.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// All must admit. No policy stands here twice.
+    /// All of these policies must admit the request. None occurs twice.
     pub policies: Vec<Arc<Policy>>,
-    /// By which key its upstream spreads requests over its endpoints, if by one.
+    /// The key by which its upstream distributes requests over its endpoints, if it uses
+    /// one.
     pub affinity: Option<KeyExpr>,
 }
 
 impl Route {
-    /// Whether every request that `later` matches is matched by this route,
-    /// too: standing after it, `later` would never match.
+    /// Whether this route matches every request that `later` matches. Then `later` would
+    /// never be selected after this route.
     ///
-    /// Several earlier routes that only together take everything are not seen.
-    pub fn covers(&self, later: &Self) -> bool {
+    /// The check does not detect several earlier routes that only together match every
+    /// request.
+    pub(crate) fn covers(&self, later: &Self) -> bool {
         let hosts = self.hosts.is_empty()
             || !later.hosts.is_empty()
                 && later.hosts.iter().all(|their| self.hosts.iter().any(|mine| mine.covers(their)));
@@ -49,8 +51,8 @@ impl Route {
         hosts && methods && headers && path
     }
 
-    /// What policies may know of it.
-    pub fn view(&self) -> RouteView<'_> {
+    /// The parts of the route that policies use.
+    pub(crate) fn view(&self) -> RouteView<'_> {
         RouteView { name: &self.name, path: &self.path, path_match: self.path_match }
     }
 
@@ -59,8 +61,8 @@ impl Route {
         self.policies.iter().flat_map(|policy| policy.keys()).chain(&self.affinity)
     }
 
-    /// Whether a request whose host and loose path match has the path, the method
-    /// and the header fields.
+    /// Whether a request whose host and loose path match also has the path, the method and
+    /// the header fields of the route.
     pub(super) fn admits(&self, reading: &Reading<'_>) -> bool {
         let Reading { request, path, method } = reading;
         let method = self.methods.is_empty() || self.methods.contains(method);
@@ -76,7 +78,7 @@ impl Route {
 mod tests {
     use super::*;
 
-    /// `HOSTS PATH METHODS VERSION`, with `-` for nothing.
+    /// Parses `HOSTS PATH METHODS VERSION`, with `-` for an empty part.
     fn route(text: &str) -> Route {
         let parts: Vec<_> = text.split(' ').collect();
         let list = |part: &str| -> Vec<String> {
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_covers_those_that_it_leaves_nothing() {
+    fn a_route_covers_routes_that_match_nothing_else() {
         let cases = [
             ("- /* - -", "a.test /v1/{id} GET 1"),
             ("*.test /* - -", "a.test,*.b.test /* - -"),
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_does_not_cover_those_that_it_leaves_something() {
+    fn a_route_does_not_cover_routes_that_match_further_requests() {
         let cases = [
             ("a.test /* - -", "- /* - -"),
             ("a.test /* - -", "a.test,b.test /* - -"),

@@ -1,12 +1,10 @@
-//! The router: which route is the first to match.
+//! The router selects the first matching route.
 //!
-//! The first in file order wins, not the most specific one, because that is
-//! what a reader of the file expects. A thousand routes cost about as much as
-//! ten: the host leads to a few tries of path segments, and the walk through
-//! them looks only at nodes that match so far and lead to an earlier route than
-//! the best one found. Routes that differ in nothing but methods and headers
-//! share a node and are compared one by one, and so are those that differ only in
-//! how exactly they compare paths.
+//! The first route in file order wins, and not the most specific one, because readers of
+//! the file expect this. A thousand routes cost about as much as ten: the host selects a
+//! few tries of path segments. The search visits only nodes that match so far and lead to
+//! an earlier route than the best one so far. Routes that differ only in methods, headers
+//! or the exactness of path comparison share a node and are compared one by one.
 
 mod hosts;
 mod paths;
@@ -38,12 +36,13 @@ impl Router {
         Self { hosts }
     }
 
-    /// The index of the first route that matches a request, read in this way.
-    /// `routes` are those that this router was made of.
+    /// The index of the first route that matches this interpretation of a request. `routes`
+    /// are the routes of this router.
     pub(super) fn select(&self, routes: &[Route], reading: &Reading<'_>) -> Option<usize> {
         let mut best = routes.len();
         let path = loose_path(reading.path);
-        // The target of OPTIONS for the whole server is no path that could end anywhere.
+        // `*`, the target of OPTIONS for the whole server, is not a path that could end in
+        // a node.
         let is_path = reading.path.starts_with('/');
         for paths in self.hosts.matching(reading.request.host()) {
             let mut walk = paths.walk(&path);

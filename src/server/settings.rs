@@ -11,29 +11,29 @@ use super::transport::TlsSettings;
 
 /// One address to listen on, and the bounds of its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenerSettings {
+pub(crate) struct ListenerSettings {
     /// The address to listen on.
-    pub address: ListenAddress,
+    pub(crate) address: ListenAddress,
     /// TLS. None: connections are not encrypted.
-    pub tls: Option<TlsSettings>,
+    pub(crate) tls: Option<TlsSettings>,
     /// Connections begin with a header of the PROXY protocol, and only these peers
     /// may connect. None: there is no such header, and any peer may connect.
-    pub proxy_protocol: Option<Vec<IpNet>>,
+    pub(crate) proxy_protocol: Option<Vec<IpNet>>,
     /// The bounds of HTTP/2. None: HTTP/1 only.
-    pub http2: Option<Http2Settings>,
+    pub(crate) http2: Option<Http2Settings>,
     /// Connections open at once, over all workers; more wait in the kernel's queue.
-    pub max_connections: usize,
+    pub(crate) max_connections: usize,
     /// The time limits of clients.
-    pub timeouts: ListenerTimeouts,
+    pub(crate) timeouts: ListenerTimeouts,
     /// Bytes a second that a client must read of a response, or send of a body with a
     /// known length, while the gateway waits for it. 0: no minimum.
-    pub min_rate: u64,
+    pub(crate) min_rate: u64,
     /// The most bytes of the request line and the fields together.
-    pub max_head_bytes: usize,
+    pub(crate) max_head_bytes: usize,
     /// The most bytes of a request's target.
-    pub max_target_bytes: usize,
+    pub(crate) max_target_bytes: usize,
     /// The most header fields.
-    pub max_headers: usize,
+    pub(crate) max_headers: usize,
 }
 
 /// An address to listen on.
@@ -47,7 +47,7 @@ pub enum ListenAddress {
 
 impl ListenAddress {
     /// The address and port; none for a Unix socket.
-    pub fn tcp(&self) -> Option<SocketAddr> {
+    pub(crate) fn tcp(&self) -> Option<SocketAddr> {
         match self {
             Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
@@ -67,17 +67,17 @@ impl fmt::Display for ListenAddress {
 /// The bounds of HTTP/2 connections. If a client exceeds one of the rates, its
 /// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Http2Settings {
+pub(crate) struct Http2Settings {
     /// Concurrent requests on one connection. Further ones are refused, and clients may
     /// send them again.
-    pub max_streams: u32,
+    pub(crate) max_streams: u32,
     /// Streams that a client may reset a second.
-    pub max_resets: u32,
+    pub(crate) max_resets: u32,
     /// Frames without content a second: PING, SETTINGS, PRIORITY, CONTINUATION, empty
     /// DATA.
-    pub max_control_frames: u32,
+    pub(crate) max_control_frames: u32,
     /// WINDOW_UPDATE frames a second.
-    pub max_window_updates: u32,
+    pub(crate) max_window_updates: u32,
 }
 
 impl Default for Http2Settings {
@@ -93,18 +93,18 @@ impl Default for Http2Settings {
 
 /// The time limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerTimeouts {
+pub(crate) struct ListenerTimeouts {
     /// For the PROXY protocol and TLS together.
-    pub handshake: Duration,
+    pub(crate) handshake: Duration,
     /// From the first to the last byte of a request head.
-    pub request_head: Duration,
+    pub(crate) request_head: Duration,
     /// The longest pause in a request body, and the longest time in which the client
     /// takes nothing of a response.
-    pub request_body: Duration,
+    pub(crate) request_body: Duration,
     /// From a response to the next request.
-    pub keep_alive: Duration,
+    pub(crate) keep_alive: Duration,
     /// The longest time in which neither side of a WebSocket sends anything.
-    pub tunnel: Duration,
+    pub(crate) tunnel: Duration,
 }
 
 impl Default for ListenerTimeouts {
@@ -121,10 +121,10 @@ impl Default for ListenerTimeouts {
 
 impl ListenerSettings {
     /// The longest target that the HTTP library holds, in bytes.
-    pub const LONGEST_TARGET: usize = 65_534;
+    pub(crate) const LONGEST_TARGET: usize = 65_534;
 
     /// The defaults for `address`.
-    pub fn new(address: ListenAddress) -> Self {
+    pub(crate) fn new(address: ListenAddress) -> Self {
         Self {
             address,
             tls: None,
@@ -140,7 +140,7 @@ impl ListenerSettings {
     }
 
     /// The minimum speed of clients.
-    pub fn demand(&self) -> Demand {
+    pub(crate) fn demand(&self) -> Demand {
         Demand { patience: self.timeouts.request_body, min_rate: self.min_rate }
     }
 
@@ -167,11 +167,11 @@ pub(super) struct HeadBounds {
 
 /// The minimum speed of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demand {
+pub(crate) struct Demand {
     /// The longest pause, and the time over which the rate is averaged.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// Bytes a second; 0: no minimum.
-    pub min_rate: u64,
+    pub(crate) min_rate: u64,
 }
 
 impl Demand {

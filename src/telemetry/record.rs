@@ -20,37 +20,37 @@ use tollgate_limiter::time::{Span, Timestamp, monotonic};
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     /// When its head had arrived, by the wall clock.
-    pub time: Timestamp,
+    pub(crate) time: Timestamp,
     /// The same by the monotonic clock.
-    pub started: Instant,
+    pub(crate) started: Instant,
     /// Its id.
-    pub request_id: HeaderValue,
+    pub(crate) request_id: HeaderValue,
     /// The address of its client.
-    pub client: IpAddr,
+    pub(crate) client: IpAddr,
     /// Its method.
-    pub method: Method,
+    pub(crate) method: Method,
     /// Its target, which contains the query; see [`Self::path`].
     target: Uri,
     /// Its path, if values of path parameters were removed from it.
-    pub masked_path: Option<Box<str>>,
+    pub(crate) masked_path: Option<Box<str>>,
     /// The name of its route, if one matched.
-    pub route: Option<Name>,
+    pub(crate) route: Option<Name>,
     /// One entry for each policy that was applied, in the order of the route.
     pub policies: SmallVec<[PolicyRecord; 2]>,
     /// The decision of the limiter, or the failure that followed it.
-    pub outcome: &'static str,
+    pub(crate) outcome: &'static str,
     /// The attempts to reach an endpoint of the upstream.
-    pub attempts: Cell<u32>,
+    pub(crate) attempts: Cell<u32>,
     /// From its head to the head of the upstream's response, in microseconds.
-    pub upstream_us: Option<u64>,
+    pub(crate) upstream_us: Option<u64>,
     /// The status of the response; none if the client left before there was one.
-    pub status: Option<StatusCode>,
+    pub(crate) status: Option<StatusCode>,
     /// Bytes of the response's body that were sent.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Bytes that a WebSocket has sent to the client in place of a body.
-    pub tunnel: Option<TunnelBytes>,
+    pub(crate) tunnel: Option<TunnelBytes>,
     /// From its head to the end of the response, in microseconds. 0 until then.
-    pub duration_us: u64,
+    pub(crate) duration_us: u64,
 }
 
 /// The result of one policy.
@@ -59,11 +59,11 @@ pub(crate) struct PolicyRecord {
     /// The policy's name.
     pub name: Name,
     /// The units that remain; none if the policy had no key to count under.
-    pub remaining: Option<u64>,
+    pub(crate) remaining: Option<u64>,
     /// Whether the client is told the numbers of this policy.
-    pub is_binding: bool,
+    pub(crate) is_binding: bool,
     /// Whether it would have refused the request if it were not in shadow mode.
-    pub is_shadow_refused: bool,
+    pub(crate) is_shadow_refused: bool,
 }
 
 /// The name of a route or a policy. It is copied because a shared reference count would

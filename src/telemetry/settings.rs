@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 /// The settings of all logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TelemetrySettings {
+pub(crate) struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
-    pub level: tracing::level_filters::LevelFilter,
+    pub(crate) level: tracing::level_filters::LevelFilter,
     /// The format of the process log, which goes to standard error.
-    pub format: Format,
+    pub(crate) format: Format,
     /// The access log. None: there is none.
-    pub access_log: Option<AccessLogSettings>,
+    pub(crate) access_log: Option<AccessLogSettings>,
 }
 
 impl Default for TelemetrySettings {
@@ -26,16 +26,16 @@ impl Default for TelemetrySettings {
 
 /// The settings of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessLogSettings {
+pub(crate) struct AccessLogSettings {
     /// Where its lines go.
-    pub output: Output,
+    pub(crate) output: Output,
     /// The format of its lines.
-    pub format: Format,
+    pub(crate) format: Format,
 }
 
 /// Where lines go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub(crate) enum Output {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -56,7 +56,7 @@ impl fmt::Display for Output {
 
 /// The format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// Text that is easy to read.
     #[default]
     Text,

@@ -10,7 +10,7 @@ use super::record::Record;
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     /// The worker's end of the access log.
-    pub access_log: Option<WorkerLog>,
+    pub(crate) access_log: Option<WorkerLog>,
 }
 
 impl Sinks {
@@ -38,7 +38,7 @@ impl Sinks {
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// The record so far.
-    pub record: Record,
+    pub(crate) record: Record,
     sinks: Rc<Sinks>,
 }
 

@@ -12,7 +12,7 @@ const OPENING: &str = "\
 Every field of `gateway.yaml`. This page is made from the JSON Schema that `tollgate schema` prints, and a test compares
 the two. Each mistake in a file is reported with its place and with advice: `tollgate check`.
 
-- In the title of a section, `[]` stands for an item of a list, and `NAME` for a name of your choice.
+- In the title of a section, `[]` means an item of a list, and `NAME` a name of your choice.
 - Every text may contain `${VARIABLE}`, `${VARIABLE:-default}` or `${file:/path}`. A missing variable without a default is
   a mistake. Messages and logs never show the values. `$${` is a plain `${`.
 - Relative paths begin at the directory of the file.

@@ -1,25 +1,25 @@
-//! What is particular to one way of counting.
+//! The behaviour of single algorithms.
 
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Origin, Place, eventually, on_every_store};
+use crate::support::{Origin, StoreKind, eventually, on_every_store};
 
 on_every_store!(
-    a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long,
-    who_leaves_while_held_never_reaches_the_origin,
+    a_queue_delays_early_requests_and_refuses_those_that_would_wait_too_long,
+    a_client_that_disconnects_during_a_delay_never_reaches_the_origin,
     a_log_of_requests_admits_exactly_the_limit,
-    an_hour_of_the_calendar_begins_when_its_clocks_say_so,
+    a_calendar_hour_begins_when_the_clocks_of_its_zone_show_it,
 );
 
-/// One request in two seconds, and none is held for longer than three.
+/// One request in two seconds, and none is delayed for longer than three.
 const QUEUE: &str = "key: ip, limit: 1/2s, algorithm: leaky_bucket, max_delay: 3s";
 
-fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long(place: Place) {
+fn a_queue_delays_early_requests_and_refuses_those_that_would_wait_too_long(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, QUEUE);
+    let gateway = store.limiting(&origin, QUEUE);
     assert_eq!(gateway.client().get("/", &[]).status, 200);
-    // Of two that come together one is held, and for the other there is no time.
+    // One of two simultaneous requests is delayed. The other would wait for too long.
     let mut got = thread::scope(|scope| {
         let ask = || {
             let response = gateway.client().get("/", &[]);
@@ -32,32 +32,32 @@ fn a_queue_holds_what_comes_too_early_and_refuses_what_would_wait_too_long(place
     assert_eq!(got, [(200, 2), (429, 1)], "with each: how many the origin had seen by then");
     let lines = gateway.access_lines(3);
     let mut outcomes: Vec<_> = lines.iter().filter_map(|line| line["outcome"].as_str()).collect();
-    // Each worker writes its own lines, in its own time.
+    // Each worker writes its lines at a different time.
     outcomes.sort_unstable();
     assert_eq!(outcomes, ["admitted", "delayed", "refused"]);
 }
 
-fn who_leaves_while_held_never_reaches_the_origin(place: Place) {
+fn a_client_that_disconnects_during_a_delay_never_reaches_the_origin(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, QUEUE);
+    let gateway = store.limiting(&origin, QUEUE);
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
-    eventually("somebody leaves while held, and not before", || {
+    eventually("a client disconnects during its delay", || {
         let mut leaving = gateway.client();
         leaving.send(b"GET /left HTTP/1.1\r\nHost: gateway.test\r\n\r\n");
         thread::sleep(Duration::from_millis(20));
         drop(leaving);
         gateway.access_lines(1).iter().any(|line| line["outcome"] == "client_closed")
     });
-    // Whoever comes next is held behind the slot that was left: both would have
-    // reached the origin by now.
+    // The next request is delayed behind the unused slot. Otherwise both would have reached
+    // the origin by now.
     eventually("there is a slot again", || client.get("/", &[]).status == 200);
     assert!(origin.received().iter().all(|request| !request.line().contains("left")));
 }
 
-fn a_log_of_requests_admits_exactly_the_limit(place: Place) {
+fn a_log_of_requests_admits_exactly_the_limit(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 3/day, algorithm: sliding_log");
+    let gateway = store.limiting(&origin, "key: ip, limit: 3/day, algorithm: sliding_log");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| {
         let response = client.get("/", &[]);
@@ -65,12 +65,12 @@ fn a_log_of_requests_admits_exactly_the_limit(place: Place) {
     });
     assert_eq!(got, [(200, 2), (200, 1), (200, 0), (429, 0)]);
     let refused = client.get("/", &[]);
-    // The first of them leaves the log a day after it came.
+    // The first request leaves the log a day after its arrival.
     assert!((86_390..=86_400).contains(&refused.number("Retry-After")), "{refused:#?}");
 }
 
-fn an_hour_of_the_calendar_begins_when_its_clocks_say_so(place: Place) {
-    let gateway = place.start(
+fn a_calendar_hour_begins_when_the_clocks_of_its_zone_show_it(store: StoreKind) {
+    let gateway = store.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies:\n  \
            p: { key: ip, limit: 2/hour, algorithm: fixed_window, calendar: Asia/Kolkata }\n\
@@ -79,11 +79,12 @@ fn an_hour_of_the_calendar_begins_when_its_clocks_say_so(place: Place) {
     let response = gateway.client().get("/", &[]);
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1);
     let reset_s = response.number("X-Ratelimit-Reset");
-    // Like `Sat, 21 Nov 2026 09:55:12 GMT`.
+    // For example `Sat, 21 Nov 2026 09:55:12 GMT`.
     let date = response.field("Date").expect("a response has a date");
     let clock: Vec<u64> =
         date[17..25].split(':').map(|part| part.parse().expect("a number")).collect();
     let end_s = (clock[1] * 60 + clock[2] + reset_s) % 3_600;
-    // India is half an hour off, and what is rounded may be a second off.
+    // The offset of India includes half an hour. Rounding may cause a difference of a
+    // second.
     assert!((1_797..=1_803).contains(&end_s), "{reset_s} s from {date}");
 }

@@ -1,4 +1,4 @@
-//! How many requests are in flight at the same time, however each of them ends.
+//! The number of requests in flight at the same time, however they end.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Origin, Place, Reserved, eventually, on_every_store};
+use crate::support::{Origin, Reserved, StoreKind, eventually, on_every_store};
 
 on_every_store!(
     a_request_is_in_flight_until_its_body_has_ended,
-    a_refused_client_is_told_how_long_others_have_taken,
-    a_client_that_goes_is_no_longer_in_flight,
-    what_fails_upstream_is_no_longer_in_flight,
+    a_refusal_names_the_mean_time_in_flight,
+    the_request_of_a_client_that_disconnects_is_no_longer_in_flight,
+    a_request_that_fails_upstream_is_no_longer_in_flight,
     there_are_never_more_in_flight_than_the_limit,
 );
 
 const ONE: &str = "key: ip, limit: 1, algorithm: concurrency";
 
-/// An origin that answers `/`, says nothing to `/silent`, and of the body of
-/// `/stuck` sends no more than the beginning.
+/// An origin that responds to `/`, sends nothing for `/silent`, and sends only the
+/// beginning of the body of `/stuck`.
 fn unfinished() -> Origin {
     Origin::serving(|stream, read| {
         while let Some(request) = read() {
@@ -33,7 +33,7 @@ fn unfinished() -> Origin {
     })
 }
 
-fn a_request_is_in_flight_until_its_body_has_ended(place: Place) {
+fn a_request_is_in_flight_until_its_body_has_ended(store: StoreKind) {
     let (end, ends) = mpsc::channel();
     let ends = Mutex::new(ends);
     let origin = Origin::serving(move |stream, read| {
@@ -43,7 +43,7 @@ fn a_request_is_in_flight_until_its_body_has_ended(place: Place) {
             let _ = stream.write_all(b"lo");
         }
     });
-    let gateway = place.limiting(&origin, ONE);
+    let gateway = store.limiting(&origin, ONE);
     let mut first = gateway.client();
     first.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     assert_eq!(first.head().number("X-Ratelimit-Remaining"), 0);
@@ -54,13 +54,13 @@ fn a_request_is_in_flight_until_its_body_has_ended(place: Place) {
     end.send(()).expect("the origin waits");
     assert_eq!(first.rest(), b"hello");
     drop(end);
-    eventually("its place is free", || second.get("/", &[]).status == 200);
+    eventually("a unit is free", || second.get("/", &[]).status == 200);
 }
 
-/// How long the requests of a test are held that measures it.
+/// The duration of the requests of a test that measures it.
 const HELD: Duration = Duration::from_millis(2100);
 
-fn a_refused_client_is_told_how_long_others_have_taken(place: Place) {
+fn a_refusal_names_the_mean_time_in_flight(store: StoreKind) {
     let (end, ends) = mpsc::channel();
     let ends = Mutex::new(ends);
     let origin = Origin::serving(move |stream, read| {
@@ -70,7 +70,7 @@ fn a_refused_client_is_told_how_long_others_have_taken(place: Place) {
             let _ = stream.write_all(b"lo");
         }
     });
-    let gateway = place.limiting(&origin, ONE);
+    let gateway = store.limiting(&origin, ONE);
     let begin = || {
         let mut client = gateway.client();
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -78,13 +78,13 @@ fn a_refused_client_is_told_how_long_others_have_taken(place: Place) {
         (client, status)
     };
     let (mut first, _) = begin();
-    // While nothing is known it is a second.
+    // Before the first measurement the wait is a second.
     assert_eq!(gateway.client().get("/", &[]).number("Retry-After"), 1);
     thread::sleep(HELD);
     end.send(()).expect("the origin waits");
     assert_eq!(first.rest(), b"hello");
     let mut second = None;
-    eventually("its place is free", || {
+    eventually("a unit is free", || {
         let (client, status) = begin();
         second = Some(client);
         status == 200
@@ -92,19 +92,19 @@ fn a_refused_client_is_told_how_long_others_have_taken(place: Place) {
     let refused = gateway.client().get("/", &[]);
     assert_eq!(refused.status, 429);
     let told = refused.number("Retry-After");
-    // A busy machine holds it for longer.
+    // On a busy machine the request takes longer.
     assert!((3..=20).contains(&told), "{told}");
     assert_eq!(refused.number("X-Ratelimit-Retry-After"), told);
     drop((end, second));
 }
 
-fn a_client_that_goes_is_no_longer_in_flight(place: Place) {
+fn the_request_of_a_client_that_disconnects_is_no_longer_in_flight(store: StoreKind) {
     let origin = unfinished();
-    let gateway = place.limiting(&origin, ONE);
+    let gateway = store.limiting(&origin, ONE);
     let mut client = gateway.client();
     for (count, path) in ["/silent", "/stuck"].into_iter().enumerate() {
-        // The store may not know yet that the request before has ended: of
-        // several that come then, one is admitted.
+        // The store may not know yet that the previous request has ended. One of several
+        // further requests is admitted.
         let mut leaving = Vec::new();
         eventually("it is in flight", || {
             leaving.push(gateway.client());
@@ -114,14 +114,14 @@ fn a_client_that_goes_is_no_longer_in_flight(place: Place) {
         });
         assert_eq!(client.get("/", &[]).status, 429, "{path}");
         drop(leaving);
-        eventually("its place is free", || client.get("/", &[]).status == 200);
+        eventually("a unit is free", || client.get("/", &[]).status == 200);
     }
 }
 
-fn what_fails_upstream_is_no_longer_in_flight(place: Place) {
-    let (nobody, closing) = (Reserved::new(), Origin::serving(|_, read| drop(read())));
-    for address in [nobody.address(), closing.address()] {
-        let gateway = place.start(&format!(
+fn a_request_that_fails_upstream_is_no_longer_in_flight(store: StoreKind) {
+    let (closed, closing) = (Reserved::new(), Origin::serving(|_, read| drop(read())));
+    for address in [closed.address(), closing.address()] {
+        let gateway = store.start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
              upstreams: {{ app: {{ endpoints: [\"http://{address}\"] }} }}\n\
              policies: {{ p: {{ {ONE} }} }}\n\
@@ -136,7 +136,7 @@ fn what_fails_upstream_is_no_longer_in_flight(place: Place) {
     }
 }
 
-fn there_are_never_more_in_flight_than_the_limit(place: Place) {
+fn there_are_never_more_in_flight_than_the_limit(store: StoreKind) {
     const CLIENTS: usize = 8;
     const LIMIT: usize = 3;
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -148,7 +148,7 @@ fn there_are_never_more_in_flight_than_the_limit(place: Place) {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned()
     });
     let policy = format!("key: ip, limit: {LIMIT}, algorithm: concurrency");
-    let gateway = place.limiting(&origin, &policy);
+    let gateway = store.limiting(&origin, &policy);
     let admitted: usize = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
@@ -162,7 +162,8 @@ fn there_are_never_more_in_flight_than_the_limit(place: Place) {
     });
     assert_eq!(origin.received().len(), admitted);
     assert!((1..=LIMIT).contains(&most.load(Ordering::SeqCst)), "{most:?} were in flight");
-    // All places are free again: as many as the limit fit at once.
+    // All units are free again: as many requests as the limit are admitted at the same
+    // time.
     let mut client = gateway.client();
     eventually("all have ended", || {
         client.get("/", &[]).field("X-Ratelimit-Remaining") == Some("2")

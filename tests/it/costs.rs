@@ -1,7 +1,7 @@
 //! Costs of requests that are known before the response, and requests that are not counted
 //! because of the status of their response.
 
-use crate::support::{Origin, Place, Response, on_every_store};
+use crate::support::{Origin, Response, StoreKind, on_every_store};
 
 on_every_store!(
     a_request_costs_the_units_of_its_policy_and_nothing_if_refused,
@@ -16,40 +16,40 @@ fn seen(response: &Response) -> (u16, u64) {
     (response.status, response.number("X-Ratelimit-Remaining"))
 }
 
-fn a_request_costs_the_units_of_its_policy_and_nothing_if_refused(place: Place) {
+fn a_request_costs_the_units_of_its_policy_and_nothing_if_refused(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 10/day, cost: 4");
+    let gateway = store.limiting(&origin, "key: ip, limit: 10/day, cost: 4");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| seen(&client.get("/", &[])));
     assert_eq!(got, [(200, 6), (200, 2), (429, 2), (429, 2)]);
     assert_eq!(origin.received().len(), 2);
 }
 
-fn a_trusted_proxy_names_the_cost_up_to_the_allowed_maximum(place: Place) {
+fn a_trusted_proxy_names_the_cost_up_to_the_allowed_maximum(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [127.0.0.0/8] }";
-    let gateway = place.limiting_with(&origin, policy, top);
+    let gateway = store.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     let costs: [&[&str]; 4] = [&["X-Cost: 3"], &["X-Cost: 900"], &[], &["X-Cost: -1"]];
     let got = costs.map(|cost| seen(&client.get("/", cost)));
     assert_eq!(got, [(200, 17), (200, 12), (200, 10), (200, 8)]);
 }
 
-fn an_untrusted_client_does_not_name_the_cost_of_its_requests(place: Place) {
+fn an_untrusted_client_does_not_name_the_cost_of_its_requests(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 20/day, cost: { header: x-cost, default: 2, max: 5 }";
     let top = "client: { trusted_proxies: [192.0.2.0/24] }";
-    let gateway = place.limiting_with(&origin, policy, top);
+    let gateway = store.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     let got = ["X-Cost: 0", "X-Cost: 1"].map(|cost| seen(&client.get("/", &[cost])));
     assert_eq!(got, [(200, 18), (200, 16)]);
 }
 
-fn a_body_costs_its_declared_length_and_finally_its_received_length(place: Place) {
+fn a_body_costs_its_declared_length_and_finally_its_received_length(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 100/day, cost: { body_bytes: 1KiB }";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     let body = [b'x'; 2_500];
     assert_eq!(seen(&client.request("POST", "/", &[], &body)), (200, 97));
@@ -64,12 +64,12 @@ fn a_body_costs_its_declared_length_and_finally_its_received_length(place: Place
     assert!(origin.received().iter().take(2).all(|request| request.body == body));
 }
 
-fn wrong_passwords_are_counted_and_logins_are_not(place: Place) {
+fn wrong_passwords_are_counted_and_logins_are_not(store: StoreKind) {
     let origin = Origin::answering(|request| {
         let status = if request.line().contains("wrong") { "401 Unauthorized" } else { "200 OK" };
         format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
     });
-    let gateway = place.limiting(&origin, "key: ip, limit: 2/day, count: { status: [401] }");
+    let gateway = store.limiting(&origin, "key: ip, limit: 2/day, count: { status: [401] }");
     let mut client = gateway.client();
     let mut status = |path: &str| client.get(path, &[]).status;
     assert_eq!([0; 5].map(|_| status("/right")), [200; 5]);

@@ -217,7 +217,7 @@ fn an_upstream_at_max_in_flight_is_unavailable() {
     assert_failed(&response, 503, "busy");
     assert!(response.number("Retry-After") >= 1);
     drop(first);
-    eventually("the place is free again", || {
+    eventually("a unit is free", || {
         let mut client = gateway.client();
         client.send(b"GET /third HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         origin.received().iter().any(|request| request.line().contains("/third"))

@@ -1,9 +1,9 @@
-//! Limits by where a client is: country, region and network, from files.
+//! Limits by the place of a client: country, region and network, from files.
 
 use std::path::PathBuf;
 
 use crate::support::mmdb::{MmdbWriter, network, place};
-use crate::support::{Gateway, Place, Program, eventually, on_every_store};
+use crate::support::{Gateway, Program, StoreKind, eventually, on_every_store};
 
 on_every_store!(
     clients_of_one_country_share_a_limit,
@@ -11,7 +11,7 @@ on_every_store!(
     a_limit_may_depend_on_the_country,
 );
 
-/// Files that tell where addresses are.
+/// Files with the places of addresses.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -30,7 +30,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// Puts a file in its place, as a tool that updates it should.
+    /// Replaces a file atomically, as a tool that updates it should.
     fn put(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.path("new"), bytes).expect("a file");
         std::fs::rename(self.path("new"), self.path(name)).expect("it is the same directory");
@@ -59,13 +59,13 @@ fn cities(first: &str) -> Vec<u8> {
         .finish()
 }
 
-/// The statuses of requests that a proxy forwards for these clients, one after the other.
+/// The statuses of requests that a proxy forwards for these clients, in this order.
 fn statuses<const N: usize>(gateway: &Gateway, clients: [&str; N]) -> [u16; N] {
     let mut client = gateway.client();
     clients.map(|address| client.get("/", &[&format!("X-Forwarded-For: {address}")]).status)
 }
 
-fn clients_of_one_country_share_a_limit(store: Place) {
+fn clients_of_one_country_share_a_limit(store: StoreKind) {
     let files = Files::new();
     for (key, addresses, expected) in [
         (
@@ -84,7 +84,7 @@ fn clients_of_one_country_share_a_limit(store: Place) {
             [200, 200, 429, 200, 200],
         ),
         (
-            // What stands left of the last hop was written by the client.
+            // The client wrote the part to the left of the last hop.
             "country",
             [
                 "198.51.100.7, 192.0.2.1",
@@ -101,7 +101,7 @@ fn clients_of_one_country_share_a_limit(store: Place) {
     }
 }
 
-fn a_client_without_a_place_is_counted_by_address_or_as_the_policy_says(store: Place) {
+fn a_client_without_a_place_is_counted_by_address_or_as_the_policy_says(store: StoreKind) {
     let files = Files::new();
     let addresses = ["203.0.113.1", "203.0.113.1", "203.0.113.2", "192.0.2.1", "192.0.2.2"];
     for (missing, expected) in [
@@ -112,13 +112,13 @@ fn a_client_without_a_place_is_counted_by_address_or_as_the_policy_says(store: P
         let gateway = store.start(&files.config(&format!("key: country, limit: 1/day, {missing}")));
         assert_eq!(statuses(&gateway, addresses), expected, "{missing}");
     }
-    // The proxy itself, which is in no file.
+    // The proxy's own address, which no file contains.
     let gateway = store.start(&files.config("key: country, limit: 1/day"));
     let mut client = gateway.client();
     assert_eq!([(); 2].map(|()| client.get("/", &[]).status), [200, 429]);
 }
 
-fn a_limit_may_depend_on_the_country(store: Place) {
+fn a_limit_may_depend_on_the_country(store: StoreKind) {
     let files = Files::new();
     let policy = "key: ip, limit: 2/day, exempt: { regions: [FR-75] }, \
                   plans: { from: country, limits: { DE: 1/day, NO: unlimited } }";
@@ -130,7 +130,7 @@ fn a_limit_may_depend_on_the_country(store: Place) {
 }
 
 #[test]
-fn a_client_that_is_no_proxy_cannot_choose_its_country() {
+fn a_client_that_is_not_a_trusted_proxy_cannot_choose_its_country() {
     let files = Files::new();
     let config = files.config("key: country, limit: 1/day, missing_key: deny");
     let gateway = Gateway::start(&config.replace("[127.0.0.0/8]", "[10.0.0.0/8]"));
@@ -138,7 +138,7 @@ fn a_client_that_is_no_proxy_cannot_choose_its_country() {
 }
 
 #[test]
-fn a_file_that_is_exchanged_is_in_force_without_a_restart_and_a_broken_one_is_not() {
+fn a_replaced_file_is_used_without_a_restart_and_a_broken_one_is_not() {
     let files = Files::new();
     let policy = "key: ip, limit: 9/day, missing_key: deny, \
                   plans: { from: country, limits: { DE: 1/day, SE: 5/day } }";

@@ -1,37 +1,38 @@
-//! Whose request it is: what makes two requests count together.
+//! Keys: the values by which requests share a counter.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
 
-use crate::support::{Gateway, Place, Response, on_every_store};
+use crate::support::{Gateway, Response, StoreKind, on_every_store};
 
 on_every_store!(
-    an_api_key_is_one_key_wherever_it_stands,
-    whoever_leaves_the_key_out_is_counted_by_address,
+    an_api_key_is_the_same_key_in_every_part_of_a_request,
+    a_request_without_the_key_is_counted_by_address,
     a_cookie_is_found_among_others,
-    the_first_key_that_is_there_counts,
-    keys_together_are_one_only_if_all_are_the_same,
-    a_user_is_whom_a_signed_token_names,
-    a_trusted_proxy_is_believed_up_to_the_first_address_it_vouches_for,
-    an_untrusted_peer_cannot_be_somebody_else,
-    a_policy_may_refuse_those_without_a_key,
-    a_policy_may_leave_those_without_a_key_alone,
-    exempt_requests_touch_no_counter,
+    the_first_key_that_the_request_has_counts,
+    combined_keys_are_equal_only_if_all_parts_are_equal,
+    a_signed_token_names_the_user,
+    addresses_count_up_to_the_first_one_that_is_not_a_trusted_proxy,
+    an_untrusted_peer_cannot_name_another_client,
+    a_policy_may_refuse_requests_without_a_key,
+    a_policy_may_skip_requests_without_a_key,
+    exempt_requests_use_no_counter,
     a_preflight_is_not_counted,
 );
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
-/// One request a day for each key; `policy` has the key, `top` more of the file.
-fn once_a_day(place: Place, policy: &str, top: &str) -> Gateway {
-    place.start(&format!(
+/// One request a day for each key. `policy` contains the key, and `top` further sections of
+/// the file.
+fn once_a_day(store: StoreKind, policy: &str, top: &str) -> Gateway {
+    store.start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          policies: {{ p: {{ limit: 1/day, {policy} }} }}\n\
          routes: [{{ path: \"/*\", policies: [p], respond: {{ body: ok }} }}]\n{top}\n"
     ))
 }
 
-/// Sends the requests of a table in turn: fields, and the status that must come.
+/// Sends the requests of a table in turn. Each entry has fields, and the expected status.
 fn expect(gateway: &Gateway, table: &[(&[&str], u16)]) {
     let mut client = gateway.client();
     for (index, (fields, status)) in table.iter().enumerate() {
@@ -40,8 +41,8 @@ fn expect(gateway: &Gateway, table: &[(&[&str], u16)]) {
     }
 }
 
-fn an_api_key_is_one_key_wherever_it_stands(place: Place) {
-    let gateway = once_a_day(place, "key: api_key", "client: { api_key: { query: key } }");
+fn an_api_key_is_the_same_key_in_every_part_of_a_request(store: StoreKind) {
+    let gateway = once_a_day(store, "key: api_key", "client: { api_key: { query: key } }");
     expect(
         &gateway,
         &[
@@ -58,14 +59,14 @@ fn an_api_key_is_one_key_wherever_it_stands(place: Place) {
     assert_eq!(client.get("/?key=three", &[]).status, 200);
 }
 
-fn whoever_leaves_the_key_out_is_counted_by_address(place: Place) {
-    let gateway = once_a_day(place, "key: api_key", "");
+fn a_request_without_the_key_is_counted_by_address(store: StoreKind) {
+    let gateway = once_a_day(store, "key: api_key", "");
     expect(&gateway, &[(&[], 200), (&[], 429), (&["X-Api-Key: one"], 200), (&["X-Api-Key:"], 429)]);
 }
 
-fn a_cookie_is_found_among_others(place: Place) {
+fn a_cookie_is_found_among_others(store: StoreKind) {
     expect(
-        &once_a_day(place, "key: \"cookie:session\"", ""),
+        &once_a_day(store, "key: \"cookie:session\"", ""),
         &[
             (&["Cookie: theme=dark; session=x"], 200),
             (&["Cookie: session=x; theme=light"], 429),
@@ -76,9 +77,9 @@ fn a_cookie_is_found_among_others(place: Place) {
     );
 }
 
-fn the_first_key_that_is_there_counts(place: Place) {
+fn the_first_key_that_the_request_has_counts(store: StoreKind) {
     expect(
-        &once_a_day(place, "key: { first: [api_key, \"header:x-tenant\", ip] }", ""),
+        &once_a_day(store, "key: { first: [api_key, \"header:x-tenant\", ip] }", ""),
         &[
             (&["X-Api-Key: k", "X-Tenant: a"], 200),
             (&["X-Api-Key: k", "X-Tenant: b"], 429),
@@ -90,9 +91,9 @@ fn the_first_key_that_is_there_counts(place: Place) {
     );
 }
 
-fn keys_together_are_one_only_if_all_are_the_same(place: Place) {
+fn combined_keys_are_equal_only_if_all_parts_are_equal(store: StoreKind) {
     expect(
-        &once_a_day(place, "key: { all: [\"header:x-tenant\", \"cookie:session\"] }", ""),
+        &once_a_day(store, "key: { all: [\"header:x-tenant\", \"cookie:session\"] }", ""),
         &[
             (&["X-Tenant: a", "Cookie: session=x"], 200),
             (&["X-Tenant: a", "Cookie: session=x"], 429),
@@ -103,7 +104,7 @@ fn keys_together_are_one_only_if_all_are_the_same(place: Place) {
     );
 }
 
-fn a_user_is_whom_a_signed_token_names(place: Place) {
+fn a_signed_token_names_the_user(store: StoreKind) {
     let bearer = |secret: &str, user: &str, more: i64| {
         let claims = json!({ "sub": user, "jti": more, "exp": 4_000_000_000_i64 + more });
         let key = EncodingKey::from_secret(secret.as_bytes());
@@ -120,12 +121,12 @@ fn a_user_is_whom_a_signed_token_names(place: Place) {
         format!("client: {{ user: {{ jwt: {{ secret: \"{SECRET}\", algorithms: [HS256] }} }} }}");
     let forged = bearer("another secret of thirty-two bytes or so", "carol", 0);
     expect(
-        &once_a_day(place, "key: user", &top),
+        &once_a_day(store, "key: user", &top),
         &[
             (&[&bearer(SECRET, "ann", 1)], 200),
             (&[&bearer(SECRET, "ann", 2)], 429),
             (&[&bearer(SECRET, "bob", 1)], 200),
-            // Whoever only claims to be somebody is counted by address.
+            // A client with an unsigned token is counted by address.
             (&[&forged], 200),
             (&[&expired], 429),
             (&["Authorization: Bearer no.token.here"], 429),
@@ -134,9 +135,9 @@ fn a_user_is_whom_a_signed_token_names(place: Place) {
     );
 }
 
-fn a_trusted_proxy_is_believed_up_to_the_first_address_it_vouches_for(place: Place) {
+fn addresses_count_up_to_the_first_one_that_is_not_a_trusted_proxy(store: StoreKind) {
     expect(
-        &once_a_day(place, "key: ip", "client: { trusted_proxies: [127.0.0.0/8, 10.0.0.0/8] }"),
+        &once_a_day(store, "key: ip", "client: { trusted_proxies: [127.0.0.0/8, 10.0.0.0/8] }"),
         &[
             (&["X-Forwarded-For: 203.0.113.1"], 200),
             (&["X-Forwarded-For: 203.0.113.1"], 429),
@@ -149,9 +150,9 @@ fn a_trusted_proxy_is_believed_up_to_the_first_address_it_vouches_for(place: Pla
     );
 }
 
-fn an_untrusted_peer_cannot_be_somebody_else(place: Place) {
+fn an_untrusted_peer_cannot_name_another_client(store: StoreKind) {
     expect(
-        &once_a_day(place, "key: ip", ""),
+        &once_a_day(store, "key: ip", ""),
         &[
             (&[], 200),
             (&["X-Forwarded-For: 203.0.113.1"], 429),
@@ -161,8 +162,8 @@ fn an_untrusted_peer_cannot_be_somebody_else(place: Place) {
     );
 }
 
-fn a_policy_may_refuse_those_without_a_key(place: Place) {
-    let gateway = once_a_day(place, "key: api_key, missing_key: deny", "");
+fn a_policy_may_refuse_requests_without_a_key(store: StoreKind) {
+    let gateway = once_a_day(store, "key: api_key, missing_key: deny", "");
     let mut client = gateway.client();
     let refused: Response = client.get("/", &[]);
     assert_eq!(refused.status, 403);
@@ -172,14 +173,14 @@ fn a_policy_may_refuse_those_without_a_key(place: Place) {
     assert_eq!(client.get("/", &["X-Api-Key: k"]).status, 200);
 }
 
-fn a_policy_may_leave_those_without_a_key_alone(place: Place) {
-    let gateway = once_a_day(place, "key: api_key, missing_key: skip", "");
+fn a_policy_may_skip_requests_without_a_key(store: StoreKind) {
+    let gateway = once_a_day(store, "key: api_key, missing_key: skip", "");
     expect(&gateway, &[(&[], 200), (&[], 200), (&["X-Api-Key: k"], 200), (&["X-Api-Key: k"], 429)]);
 }
 
-fn exempt_requests_touch_no_counter(place: Place) {
+fn exempt_requests_use_no_counter(store: StoreKind) {
     let exempt = "exempt: { methods: [PUT], headers: { x-internal: \"1\" } }";
-    let gateway = once_a_day(place, &format!("key: ip, {exempt}"), "");
+    let gateway = once_a_day(store, &format!("key: ip, {exempt}"), "");
     let mut client = gateway.client();
     for _ in 0..3 {
         let response = client.get("/", &["X-Internal: 1"]);
@@ -188,12 +189,12 @@ fn exempt_requests_touch_no_counter(place: Place) {
     }
     assert_eq!(client.get("/", &["X-Internal: 2"]).status, 200);
     assert_eq!(client.get("/", &[]).status, 429);
-    let by_address = once_a_day(place, "key: ip, exempt: { ips: [127.0.0.0/8] }", "");
+    let by_address = once_a_day(store, "key: ip, exempt: { ips: [127.0.0.0/8] }", "");
     expect(&by_address, &[(&[], 200), (&[], 200)]);
 }
 
-fn a_preflight_is_not_counted(place: Place) {
-    let gateway = once_a_day(place, "key: ip", "");
+fn a_preflight_is_not_counted(store: StoreKind) {
+    let gateway = once_a_day(store, "key: ip", "");
     let mut client = gateway.client();
     let asks = ["Origin: https://a.example", "Access-Control-Request-Method: PUT"];
     for _ in 0..3 {

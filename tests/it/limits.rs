@@ -1,37 +1,37 @@
-//! Limits as clients meet them: how many requests pass, and when the next one does.
+//! Limits from a client's point of view: the number of admitted requests, and the time
+//! until the next one.
 
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, Place, on_every_store};
+use crate::support::{Gateway, Origin, StoreKind, on_every_store};
 
 on_every_store!(
-    remaining_falls_to_nothing_and_then_requests_are_refused,
-    whoever_waits_as_long_as_they_are_told_passes,
-    what_one_policy_refuses_costs_nothing_in_the_others,
-    all_policies_that_refuse_are_named_and_the_longest_wait_counts,
-    a_limit_is_exact_however_many_ask_at_once,
-    default_policies_judge_every_route_that_does_not_decline,
+    remaining_falls_to_zero_and_then_requests_are_refused,
+    a_client_that_waits_as_told_is_admitted,
+    a_request_that_one_policy_refuses_consumes_nothing_of_others,
+    all_refusing_policies_are_named_and_the_longest_wait_counts,
+    a_limit_is_exact_under_concurrent_requests,
+    default_policies_judge_every_route_that_does_not_replace_them,
     a_bucket_gives_its_burst_at_once_and_no_more,
 );
 
-/// Two policies that all requests of one `X-Who` have in common with others,
-/// and for themselves.
-fn with_two_policies(place: Place, origin: &Origin) -> Gateway {
-    place.start(&format!(
+/// Two policies. One counts all requests together, and the other counts by `X-Client`.
+fn with_two_policies(store: StoreKind, origin: &Origin) -> Gateway {
+    store.start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          upstreams: {{ app: {{ endpoints: [\"http://{}\"] }} }}\n\
          policies:\n  \
            all: {{ key: global, limit: 5/day }}\n  \
-           each: {{ key: \"header:x-who\", limit: 2/day }}\n\
+           each: {{ key: \"header:x-client\", limit: 2/day }}\n\
          routes: [{{ path: \"/*\", policies: [all, each], upstream: app }}]\n",
         origin.address()
     ))
 }
 
-fn remaining_falls_to_nothing_and_then_requests_are_refused(place: Place) {
+fn remaining_falls_to_zero_and_then_requests_are_refused(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 3/day");
+    let gateway = store.limiting(&origin, "key: ip, limit: 3/day");
     let mut client = gateway.client();
     for remaining in [2, 1, 0] {
         let response = client.get("/", &[]);
@@ -49,7 +49,7 @@ fn remaining_falls_to_nothing_and_then_requests_are_refused(place: Place) {
     assert_eq!(origin.received().len(), 3, "what is refused does not reach the origin");
 }
 
-fn whoever_waits_as_long_as_they_are_told_passes(place: Place) {
+fn a_client_that_waits_as_told_is_admitted(store: StoreKind) {
     let origin = Origin::hello();
     for algorithm in [
         "sliding_window",
@@ -59,48 +59,50 @@ fn whoever_waits_as_long_as_they_are_told_passes(place: Place) {
         "token_bucket",
     ] {
         let policy = format!("key: ip, limit: 5/s, algorithm: {algorithm}");
-        let gateway = place.limiting(&origin, &policy);
+        let gateway = store.limiting(&origin, &policy);
         let mut client = gateway.client();
         let refused = (0..10_000).map(|_| client.get("/", &[])).find(|got| got.status == 429);
-        let refused = refused.expect("nobody is as slow as the limit");
+        let refused = refused.expect("the client exceeds the limit");
         let wait_ms = refused.json()["retry-after-ms"].as_u64().expect("a number");
         thread::sleep(Duration::from_millis(wait_ms));
         assert_eq!(client.get("/", &[]).status, 200, "{algorithm} after {wait_ms} ms");
     }
 }
 
-fn what_one_policy_refuses_costs_nothing_in_the_others(place: Place) {
+fn a_request_that_one_policy_refuses_consumes_nothing_of_others(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = with_two_policies(place, &origin);
+    let gateway = with_two_policies(store, &origin);
     let mut client = gateway.client();
-    let mut statuses = |who: &str| [0; 4].map(|_| client.get("/", &[who]).status);
-    assert_eq!(statuses("X-Who: ann"), [200, 200, 429, 429]);
-    assert_eq!(statuses("X-Who: bob"), [200, 200, 429, 429]);
-    assert_eq!(statuses("X-Who: eve"), [200, 429, 429, 429]);
+    let mut statuses = |field: &str| [0; 4].map(|_| client.get("/", &[field]).status);
+    assert_eq!(statuses("X-Client: ann"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Client: bob"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Client: eve"), [200, 429, 429, 429]);
     assert_eq!(origin.received().len(), 5);
 }
 
-fn all_policies_that_refuse_are_named_and_the_longest_wait_counts(place: Place) {
+fn all_refusing_policies_are_named_and_the_longest_wait_counts(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = with_two_policies(place, &origin);
+    let gateway = with_two_policies(store, &origin);
     let mut client = gateway.client();
-    for who in ["X-Who: ann", "X-Who: ann", "X-Who: bob", "X-Who: bob", "X-Who: eve"] {
-        assert_eq!(client.get("/", &[who]).status, 200);
+    for field in
+        ["X-Client: ann", "X-Client: ann", "X-Client: bob", "X-Client: bob", "X-Client: eve"]
+    {
+        assert_eq!(client.get("/", &[field]).status, 200);
     }
-    let refused = client.get("/", &["X-Who: ann"]);
+    let refused = client.get("/", &["X-Client: ann"]);
     let problem = refused.json();
     let mut names: Vec<_> =
         problem["violated-policies"].as_array().expect("a list").iter().collect();
     names.sort_by_key(|name| name.as_str());
     assert_eq!(names, ["all", "each"]);
-    let waits = client.get("/", &["X-Who: new"]).number("Retry-After");
+    let waits = client.get("/", &["X-Client: new"]).number("Retry-After");
     assert!(refused.number("Retry-After") >= waits, "{waits} s are too short for {refused:#?}");
 }
 
-fn a_limit_is_exact_however_many_ask_at_once(place: Place) {
+fn a_limit_is_exact_under_concurrent_requests(store: StoreKind) {
     const CONNECTIONS: usize = 8;
     const REQUESTS: usize = 50;
-    let gateway = place.start(
+    let gateway = store.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { p: { key: ip, limit: 60/hour } }\n\
          routes: [{ path: \"/*\", policies: [p], respond: { body: ok } }]\n\
@@ -121,7 +123,7 @@ fn a_limit_is_exact_however_many_ask_at_once(place: Place) {
 }
 
 #[test]
-fn a_request_without_a_policy_is_told_of_no_limit() {
+fn a_response_without_a_policy_names_no_limit() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let response = gateway.client().get("/", &[]);
@@ -129,8 +131,8 @@ fn a_request_without_a_policy_is_told_of_no_limit() {
     assert_eq!((response.status, told), (200, None));
 }
 
-fn default_policies_judge_every_route_that_does_not_decline(place: Place) {
-    let gateway = place.start(
+fn default_policies_judge_every_route_that_does_not_replace_them(store: StoreKind) {
+    let gateway = store.start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { p: { key: ip, limit: 1/day } }\n\
          defaults: { policies: [p] }\n\
@@ -143,10 +145,10 @@ fn default_policies_judge_every_route_that_does_not_decline(place: Place) {
     assert_eq!(statuses, [200, 429, 200, 200]);
 }
 
-fn a_bucket_gives_its_burst_at_once_and_no_more(place: Place) {
+fn a_bucket_gives_its_burst_at_once_and_no_more(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 10/day, algorithm: token_bucket, burst: 4";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     let statuses = [0; 6].map(|_| client.get("/", &[]).status);
     assert_eq!(statuses, [200, 200, 200, 200, 429, 429]);

@@ -5,8 +5,8 @@ use crate::support::{Gateway, Origin};
 
 const HOST: &str = "Host: a\r\n";
 
-/// Sends each of `requests` on a connection of its own, where `status` and the
-/// connection's end must follow.
+/// Sends each of `requests` on its own connection. The response must have `status`, and the
+/// connection must end.
 fn assert_refused(status: u16, requests: &[&str]) {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
@@ -15,13 +15,13 @@ fn assert_refused(status: u16, requests: &[&str]) {
         client.send(request.as_bytes());
         let response = client.response("GET");
         assert_eq!(response.status, status, "{request:?}");
-        assert!(client.is_closed(), "not closed after {request:?}");
+        assert!(client.is_closed(), "the connection is open after {request:?}");
     }
     let came: Vec<_> = origin.received().into_iter().map(|received| received.head).collect();
-    assert!(came.is_empty(), "came through: {came:?}");
+    assert!(came.is_empty(), "requests reached the origin: {came:?}");
 }
 
-/// Sends heads that have a good request line and Host, and these fields.
+/// Sends heads with a valid request line, a valid Host, and these fields.
 fn assert_fields_refused(fields: &[&str]) {
     let requests: Vec<String> = fields
         .iter()
@@ -31,7 +31,7 @@ fn assert_fields_refused(fields: &[&str]) {
 }
 
 #[test]
-fn a_request_line_must_be_one() {
+fn a_request_line_must_be_valid() {
     assert_refused(
         400,
         &[
@@ -52,7 +52,7 @@ fn a_request_line_must_be_one() {
 }
 
 #[test]
-fn a_version_must_be_one_that_is_spoken() {
+fn a_version_must_be_supported() {
     assert_refused(
         505,
         &[
@@ -100,7 +100,7 @@ fn a_path_must_mean_the_same_to_every_backend() {
 }
 
 #[test]
-fn there_must_be_one_host_and_it_must_be_one() {
+fn there_must_be_exactly_one_valid_host() {
     assert_refused(
         400,
         &[
@@ -154,7 +154,7 @@ fn a_length_must_be_one_number() {
 }
 
 #[test]
-fn the_only_transfer_coding_is_chunked() {
+fn only_the_transfer_coding_chunked_is_accepted() {
     assert_fields_refused(&[
         "Transfer-Encoding: gzip",
         "Transfer-Encoding: identity",
@@ -197,7 +197,7 @@ fn chunks_must_be_well_formed() {
 }
 
 #[test]
-fn what_comes_with_chunks_has_a_bound() {
+fn the_extensions_and_trailers_of_chunks_are_bounded() {
     let head = format!("POST / HTTP/1.1\r\n{HOST}Transfer-Encoding: chunked\r\n\r\n");
     let extension = "x".repeat(40_000);
     let trailers: String = (0..5000).map(|n| format!("X-Trailer-{n}: 1\r\n")).collect();
@@ -246,7 +246,7 @@ fn the_longest_target_is_configured() {
 }
 
 #[test]
-fn an_expectation_must_be_one_that_is_known() {
+fn an_expectation_must_be_known() {
     let fields = format!("POST / HTTP/1.1\r\n{HOST}Content-Length: 1\r\nExpect: 200-ok\r\n\r\n");
     assert_refused(417, &[&fields]);
 }
@@ -264,7 +264,7 @@ fn a_head_that_is_too_large_is_refused_whether_it_ends_or_not() {
 }
 
 #[test]
-fn a_head_of_exactly_the_bound_passes_and_one_byte_more_does_not() {
+fn a_head_of_exactly_the_bound_is_accepted_and_one_byte_more_is_not() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let head = |size: usize| {
@@ -284,7 +284,7 @@ fn too_many_fields_are_refused() {
     assert_refused(431, &[&format!("GET / HTTP/1.1\r\n{HOST}{fields}\r\n")]);
 }
 
-/// RFC 9112, section 6.3: a message with both is what smuggling looks like. The
+/// RFC 9112, section 6.3: a message with both may be an attempt of request smuggling. The
 /// HTTP library alone once read it by its chunks and dropped the length.
 #[test]
 fn a_body_must_have_one_framing() {
@@ -295,7 +295,7 @@ fn a_body_must_have_one_framing() {
     ]);
 }
 
-/// RFC 9112, section 2.2, allows it, and it is not passed on.
+/// RFC 9112, section 2.2, allows such a line. The gateway does not forward it in this form.
 #[test]
 fn a_line_may_end_without_a_carriage_return() {
     let origin = Origin::hello();
@@ -307,10 +307,10 @@ fn a_line_may_end_without_a_carriage_return() {
     assert_eq!(head.matches('\n').count(), head.matches("\r\n").count(), "{head:?}");
 }
 
-/// However little is known of such a request, its client and its operator are
-/// told as much as of any other.
+/// The response and the log line have the same fields as for any other request, although
+/// little is known of it.
 #[test]
-fn what_is_no_request_is_answered_and_logged_like_one() {
+fn bytes_that_are_not_a_request_are_answered_and_logged_like_one() {
     let cases = [
         ("GET / HTTP/1.1\r\nBad : 1\r\n\r\n", 400, "blank"),
         ("GET / HTTP/2.0\r\n\r\n", 505, "HTTP/1.1"),
@@ -337,7 +337,7 @@ fn what_is_no_request_is_answered_and_logged_like_one() {
 }
 
 #[test]
-fn what_came_before_a_bad_head_is_answered_first() {
+fn requests_before_an_invalid_head_are_answered_first() {
     let origin = Origin::hello();
     let gateway = Gateway::forwarding(&origin, "", "", "");
     let good = format!("GET /good HTTP/1.1\r\n{HOST}\r\n");

@@ -1,36 +1,36 @@
-//! What a policy does beside refusing: marking, watching, banning, stretching.
+//! Effects of a policy other than refusals: marks, shadow mode, bans, and elastic limits.
 
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Gateway, Origin, Place, Response, eventually, on_every_store};
+use crate::support::{Gateway, Origin, Response, StoreKind, eventually, on_every_store};
 
 on_every_store!(
-    what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides,
-    a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse,
-    a_policy_in_shadow_says_in_the_log_alone_who_lacks_its_key,
+    a_request_within_the_soft_limit_is_marked_on_both_sides,
+    a_policy_in_shadow_logs_the_requests_that_it_would_refuse,
+    a_policy_in_shadow_logs_the_requests_that_lack_its_key,
     a_policy_that_is_off_does_nothing,
     the_plan_that_a_trusted_proxy_names_sets_the_limit,
-    who_comes_around_the_trusted_proxies_cannot_choose_a_plan,
-    who_is_refused_too_often_is_banned_and_told_for_how_long,
+    a_client_that_bypasses_the_trusted_proxies_cannot_choose_a_plan,
+    a_client_that_is_refused_too_often_is_banned_and_the_response_names_the_length,
     each_ban_is_twice_as_long_as_the_one_before,
-    an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then,
+    an_elastic_limit_admits_more_only_while_the_upstream_is_fast,
 );
 
 const TRUSTING: &str = "client: { trusted_proxies: [127.0.0.0/8] }";
 
-/// Whether the client is told anything of a limit.
+/// Whether the response has a field about a limit.
 fn is_told(response: &Response) -> bool {
     response.fields.iter().any(|(name, _)| name.to_lowercase().contains("ratelimit"))
 }
 
-fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides(place: Place) {
+fn a_request_within_the_soft_limit_is_marked_on_both_sides(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 2/day, soft: 50%");
+    let gateway = store.limiting(&origin, "key: ip, limit: 2/day, soft: 50%");
     let mut client = gateway.client();
     let got = [0; 4].map(|_| {
-        // A client cannot say it of itself.
+        // The gateway removes the mark if a client sends it.
         let response = client.get("/", &["X-RateLimit-Soft: over"]);
         (response.status, response.field("X-RateLimit-Soft") == Some("over"))
     });
@@ -44,9 +44,9 @@ fn what_a_soft_limit_admits_beyond_itself_is_marked_on_both_sides(place: Place) 
     assert_eq!(outcomes, ["admitted", "admitted", "soft", "refused"]);
 }
 
-fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse(place: Place) {
+fn a_policy_in_shadow_logs_the_requests_that_it_would_refuse(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 1/day, mode: shadow");
+    let gateway = store.limiting(&origin, "key: ip, limit: 1/day, mode: shadow");
     let mut client = gateway.client();
     for _ in 0..3 {
         let response = client.get("/", &[]);
@@ -57,12 +57,12 @@ fn a_policy_in_shadow_says_in_the_log_alone_whom_it_would_refuse(place: Place) {
     assert_eq!(refused_by, [None, Some("per-client"), Some("per-client")]);
 }
 
-fn a_policy_in_shadow_says_in_the_log_alone_who_lacks_its_key(place: Place) {
+fn a_policy_in_shadow_logs_the_requests_that_lack_its_key(store: StoreKind) {
     let origin = Origin::hello();
-    let policy = "key: \"header:x-who\", limit: 9/day, missing_key: deny, mode: shadow";
-    let gateway = place.limiting(&origin, policy);
+    let policy = "key: \"header:x-client\", limit: 9/day, missing_key: deny, mode: shadow";
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
-    for field in ["X-Who: ann", "X-Other: ann"] {
+    for field in ["X-Client: ann", "X-Other: ann"] {
         let response = client.get("/", &[field]);
         assert_eq!((response.status, is_told(&response)), (200, false));
     }
@@ -71,9 +71,9 @@ fn a_policy_in_shadow_says_in_the_log_alone_who_lacks_its_key(place: Place) {
     assert_eq!(refused_by, [None, Some("per-client")]);
 }
 
-fn a_policy_that_is_off_does_nothing(place: Place) {
+fn a_policy_that_is_off_does_nothing(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 1/day, mode: off");
+    let gateway = store.limiting(&origin, "key: ip, limit: 1/day, mode: off");
     let mut client = gateway.client();
     for _ in 0..3 {
         let response = client.get("/", &[]);
@@ -83,48 +83,51 @@ fn a_policy_that_is_off_does_nothing(place: Place) {
     assert_eq!(line.get("shadow_refused_by"), None);
 }
 
-fn the_plan_that_a_trusted_proxy_names_sets_the_limit(place: Place) {
+fn the_plan_that_a_trusted_proxy_names_sets_the_limit(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, \
                   plans: { from: \"header:x-plan\", limits: { gold: 3/day, staff: unlimited } }";
-    let gateway = place.limiting_with(&origin, policy, TRUSTING);
+    let gateway = store.limiting_with(&origin, policy, TRUSTING);
     let mut client = gateway.client();
     let mut status = |plan: &str| client.get("/", &[plan]).status;
     assert_eq!([0; 5].map(|_| status("X-Plan: staff")), [200; 5]);
-    // The plans share their counter: what one used, another does not give back.
+    // The plans share their counter: units that were used under one plan stay used under
+    // another.
     let plans = ["unknown", "unknown", "gold", "gold", "gold", "staff", "unknown"];
     let got = plans.map(|plan| status(&format!("X-Plan: {plan}")));
     assert_eq!(got, [200, 429, 200, 200, 429, 200, 429]);
 }
 
-fn who_comes_around_the_trusted_proxies_cannot_choose_a_plan(place: Place) {
+fn a_client_that_bypasses_the_trusted_proxies_cannot_choose_a_plan(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, \
                   plans: { from: \"header:x-plan\", limits: { staff: unlimited } }";
     let top = "client: { trusted_proxies: [192.0.2.0/24] }";
-    let gateway = place.limiting_with(&origin, policy, top);
+    let gateway = store.limiting_with(&origin, policy, top);
     let mut client = gateway.client();
     assert_eq!([0; 2].map(|_| client.get("/", &["X-Plan: staff"]).status), [200, 429]);
 }
 
-fn who_is_refused_too_often_is_banned_and_told_for_how_long(place: Place) {
+fn a_client_that_is_refused_too_often_is_banned_and_the_response_names_the_length(
+    store: StoreKind,
+) {
     let origin = Origin::hello();
-    let policy = "key: \"header:x-who\", limit: 1/minute, penalty: { after: 3/minute, ban: 6h }";
-    let gateway = place.limiting(&origin, policy);
+    let policy = "key: \"header:x-client\", limit: 1/minute, penalty: { after: 3/minute, ban: 6h }";
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
-    assert_eq!(client.get("/", &["X-Who: ann"]).status, 200);
-    let waits = [0; 4].map(|_| client.get("/", &["X-Who: ann"]).number("Retry-After"));
+    assert_eq!(client.get("/", &["X-Client: ann"]).status, 200);
+    let waits = [0; 4].map(|_| client.get("/", &["X-Client: ann"]).number("Retry-After"));
     assert!(waits[..2].iter().all(|wait| *wait <= 120), "{waits:?} s");
     assert!(waits[2..].iter().all(|wait| (21_590..=21_600).contains(wait)), "{waits:?} s");
-    assert_eq!(client.get("/", &["X-Who: bob"]).status, 200, "others are not banned");
+    assert_eq!(client.get("/", &["X-Client: bob"]).status, 200, "others are not banned");
     assert_eq!(gateway.access_lines(6)[4]["outcome"], "banned");
 }
 
-fn each_ban_is_twice_as_long_as_the_one_before(place: Place) {
+fn each_ban_is_twice_as_long_as_the_one_before(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/s, algorithm: fixed_window, \
                   penalty: { after: 1/s, ban: 1s, max_ban: 3s }";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     let mut refused = || {
         let mut responses = std::iter::repeat_with(|| client.get("/", &[]));
@@ -139,7 +142,7 @@ fn each_ban_is_twice_as_long_as_the_one_before(place: Place) {
 }
 
 #[test]
-fn an_elastic_limit_gives_way_while_few_requests_are_in_flight() {
+fn an_elastic_limit_admits_more_while_few_requests_are_in_flight() {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             let stuck = request.line().contains("/stuck");
@@ -166,7 +169,7 @@ fn an_elastic_limit_gives_way_while_few_requests_are_in_flight() {
     eventually("there is room again", || client.get("/", &[]).status == 200);
 }
 
-fn an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then(place: Place) {
+fn an_elastic_limit_admits_more_only_while_the_upstream_is_fast(store: StoreKind) {
     for (delay_ms, latency, expected) in
         [(0, "10s", [200, 200, 200, 429]), (20, "2ms", [200, 429, 429, 429])]
     {
@@ -178,11 +181,11 @@ fn an_elastic_limit_gives_way_while_the_upstream_is_quick_and_only_then(place: P
             "key: ip, limit: 1/day, \
              elastic: {{ limit: 3/day, when: {{ upstream_latency_below: {latency} }} }}"
         );
-        let gateway = place.limiting(&origin, &policy);
+        let gateway = store.limiting(&origin, &policy);
         let mut client = gateway.client();
         let responses = [0; 4].map(|_| client.get("/", &[]));
         assert_eq!(responses.each_ref().map(|response| response.status), expected, "{latency}");
-        // What is promised is the limit, whatever is admitted beyond it.
+        // The fields state the limit itself, whatever is admitted beyond it.
         assert!(responses.iter().all(|response| response.number("X-Ratelimit-Limit") == 1));
     }
 }

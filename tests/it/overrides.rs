@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Client, Gateway, Program, eventually};
 
-/// A gateway whose overrides are in this file. `each` counts by `X-Who`.
+/// A gateway whose overrides are in this file. `each` counts by `X-Client`.
 fn gateway(file: &Path) -> Gateway {
     gateway_counting(file, "sliding_window")
 }
@@ -18,47 +18,47 @@ fn gateway_counting(file: &Path, algorithm: &str) -> Gateway {
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
          policies:\n  \
-           each: {{ key: \"header:x-who\", limit: 3/day, algorithm: {algorithm}, overrides: true }}\n  \
+           each: {{ key: \"header:x-client\", limit: 3/day, algorithm: {algorithm}, overrides: true }}\n  \
            both: {{ key: {{ all: [ip, path] }}, limit: 1M/day, overrides: true }}\n  \
            plain: {{ key: ip, limit: 1M/day }}\n\
          routes: [{{ path: \"/*\", policies: [each, both, plain], respond: {{ body: ok }} }}]\n"
     ))
 }
 
-fn limits(clients: &mut [Client], who: &str) -> Vec<u64> {
-    let limit = |client: &mut Client| client.get("/", &[who]).number("X-Ratelimit-Limit");
+fn limits(clients: &mut [Client], field: &str) -> Vec<u64> {
+    let limit = |client: &mut Client| client.get("/", &[field]).number("X-Ratelimit-Limit");
     clients.iter_mut().map(limit).collect()
 }
 
 #[test]
-fn what_is_set_while_gateways_run_is_in_effect_on_all_of_them_until_it_is_unset() {
+fn an_override_applies_to_all_running_gateways_until_it_is_unset() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     let gateways = [(); 2].map(|()| gateway(&file));
     let mut clients = gateways.each_ref().map(Gateway::client);
-    let who = "X-Who: ann";
-    let statuses = [(); 4].map(|()| clients[0].get("/", &[who]).status);
+    let field = "X-Client: ann";
+    let statuses = [(); 4].map(|()| clients[0].get("/", &[field]).status);
     assert_eq!(statuses, [200, 200, 200, 429]);
     for (limit, told) in [("500", [500, 500]), ("2", [2, 2]), ("9/hour", [9, 9])] {
         let output = gateways[0].overrides(&["set", "each", "ann", limit]);
         assert_eq!(output.code, Some(0), "{}", output.stderr);
-        eventually("both go by it", || limits(&mut clients, who) == told);
-        assert_eq!(limits(&mut clients, "X-Who: bob"), [3, 3]);
+        eventually("both go by it", || limits(&mut clients, field) == told);
+        assert_eq!(limits(&mut clients, "X-Client: bob"), [3, 3]);
     }
     gateways[1].overrides(&["set", "each", "ann", "unlimited"]);
-    eventually("both go by it", || limits(&mut clients, who) == [1_000_000, 1_000_000]);
+    eventually("both go by it", || limits(&mut clients, field) == [1_000_000, 1_000_000]);
     gateways[1].overrides(&["set", "both", "ip=127.0.0.1&path=/", "7"]);
-    eventually("both go by it", || limits(&mut clients, who) == [7, 7]);
-    let response = clients[0].get("/", &[who]);
+    eventually("both go by it", || limits(&mut clients, field) == [7, 7]);
+    let response = clients[0].get("/", &[field]);
     let policies = response.field("RateLimit-Policy").expect("it is there");
     assert!(policies.contains("\"both\";q=7;w=86400"), "{policies}");
     gateways[0].overrides(&["unset", "both", "ip=127.0.0.1&path=/"]);
     gateways[0].overrides(&["unset", "each", "ann"]);
-    eventually("both go by it", || limits(&mut clients, who) == [3, 3]);
+    eventually("both go by it", || limits(&mut clients, field) == [3, 3]);
 }
 
 #[test]
-fn a_gateway_that_starts_again_goes_by_what_was_set_before() {
+fn a_restarted_gateway_applies_existing_overrides() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     let first = gateway(&file);
@@ -66,29 +66,29 @@ fn a_gateway_that_starts_again_goes_by_what_was_set_before() {
     drop(first);
     let again = gateway(&file);
     let mut clients = [again.client()];
-    eventually("it goes by it", || limits(&mut clients, "X-Who: ann") == [50]);
+    eventually("it goes by it", || limits(&mut clients, "X-Client: ann") == [50]);
     let output = again.overrides(&["get", "each", "ann"]);
     assert_eq!(output.stdout, "each ann: 50/1d (the policy's own limit: 3/1d)\n");
 }
 
 #[test]
-fn what_does_not_fit_a_changed_policy_is_ignored_and_the_log_says_so_once() {
+fn an_override_that_does_not_fit_a_changed_policy_is_ignored_and_logged_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     let first = gateway(&file);
-    for (who, limit) in [("ann", "1M"), ("bob", "2M"), ("eve", "50")] {
-        assert_eq!(first.overrides(&["set", "each", who, limit]).code, Some(0));
+    for (name, limit) in [("ann", "1M"), ("bob", "2M"), ("eve", "50")] {
+        assert_eq!(first.overrides(&["set", "each", name, limit]).code, Some(0));
     }
     drop(first);
-    // It keeps the time of each request, and refuses to do so for as many.
+    // The algorithm stores the time of each request, and refuses so large a limit.
     let again = gateway_counting(&file, "sliding_log");
     let mut clients = [again.client()];
-    eventually("it goes by what fits", || limits(&mut clients, "X-Who: eve") == [50]);
-    for who in ["X-Who: ann", "X-Who: bob", "X-Who: ann"] {
-        assert_eq!(limits(&mut clients, who), [3]);
+    eventually("it goes by what fits", || limits(&mut clients, "X-Client: eve") == [50]);
+    for field in ["X-Client: ann", "X-Client: bob", "X-Client: ann"] {
+        assert_eq!(limits(&mut clients, field), [3]);
     }
     eventually("the log says so", || {
-        assert_eq!(limits(&mut clients, "X-Who: bob"), [3]);
+        assert_eq!(limits(&mut clients, "X-Client: bob"), [3]);
         again.log().contains("does not fit")
     });
     let log = again.log();
@@ -100,22 +100,22 @@ fn what_does_not_fit_a_changed_policy_is_ignored_and_the_log_says_so_once() {
 }
 
 #[test]
-fn a_file_that_goes_away_leaves_what_was_known() {
+fn overrides_stay_in_effect_when_their_file_is_removed() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("overrides.redb");
     let gateway = gateway(&file);
     let mut clients = [gateway.client()];
     gateway.overrides(&["set", "each", "ann", "50"]);
-    eventually("it goes by it", || limits(&mut clients, "X-Who: ann") == [50]);
+    eventually("it goes by it", || limits(&mut clients, "X-Client: ann") == [50]);
     std::fs::remove_file(&file).expect("it is there");
     eventually("the log says so", || gateway.log().contains("the overrides cannot be read"));
     thread::sleep(Duration::from_secs(2));
-    assert_eq!(limits(&mut clients, "X-Who: ann"), [50]);
-    assert_eq!(limits(&mut clients, "X-Who: bob"), [3]);
+    assert_eq!(limits(&mut clients, "X-Client: ann"), [50]);
+    assert_eq!(limits(&mut clients, "X-Client: bob"), [3]);
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_advice() {
+fn invalid_overrides_are_refused_with_advice() {
     let directory = tempfile::tempdir().expect("a directory");
     let gateway = gateway(&directory.path().join("overrides.redb"));
     let cases: [(&[&str], &str); 7] = [

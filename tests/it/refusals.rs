@@ -1,7 +1,7 @@
 //! Refusals for clients that do not read problem documents, and requests that are never
 //! refused.
 
-use crate::support::{Origin, Place, on_every_store};
+use crate::support::{Origin, StoreKind, on_every_store};
 
 on_every_store!(
     a_preflight_is_not_counted_but_other_options_are,
@@ -9,9 +9,9 @@ on_every_store!(
     a_grpc_call_is_refused_with_a_grpc_status,
 );
 
-fn a_preflight_is_not_counted_but_other_options_are(place: Place) {
+fn a_preflight_is_not_counted_but_other_options_are(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 1/day");
+    let gateway = store.limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();
     let preflight = ["Origin: https://a.test", "Access-Control-Request-Method: PUT"];
     let mut status = |fields: &[&str]| client.request("OPTIONS", "/", fields, b"").status;
@@ -20,13 +20,13 @@ fn a_preflight_is_not_counted_but_other_options_are(place: Place) {
     assert_eq!(status(&preflight), 200);
 }
 
-fn a_policy_may_configure_its_refusal(place: Place) {
+fn a_policy_may_configure_its_refusal(store: StoreKind) {
     let origin = Origin::hello();
     let policy = "key: ip, limit: 1/day, response: { status: 503, \
                   content_type: application/json, \
                   body: '{\"by\":\"{policy}\",\"of\":{limit},\"left\":{remaining},\
                   \"wait\":{retry_after}}' }";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!(client.get("/", &[]).status, 200);
     let refused = client.get("/", &[]);
@@ -40,9 +40,9 @@ fn a_policy_may_configure_its_refusal(place: Place) {
     assert_eq!(said["wait"], refused.number("Retry-After"));
 }
 
-fn a_grpc_call_is_refused_with_a_grpc_status(place: Place) {
+fn a_grpc_call_is_refused_with_a_grpc_status(store: StoreKind) {
     let origin = Origin::hello();
-    let gateway = place.limiting(&origin, "key: ip, limit: 1/day");
+    let gateway = store.limiting(&origin, "key: ip, limit: 1/day");
     let mut client = gateway.client();
     let mut call = || {
         client.request("POST", "/shop.Orders/List", &["Content-Type: application/grpc+proto"], b"x")

@@ -1,5 +1,5 @@
-//! What a route does with a request besides passing it on: redirects, other
-//! targets, edited fields, limits on time.
+//! Actions of a route other than forwarding: redirects, other targets, edited fields, time
+//! limits.
 
 use std::io::Write as _;
 use std::thread;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::http::{Http, block_on};
 use crate::support::{Gateway, Origin, Received, Response};
 
-/// What the origin gets for `path` from a route with these fields.
+/// The request that the origin gets for `path` from a route with these fields.
 fn arrived(route: &str, top: &str, path: &str, fields: &[&str]) -> Received {
     let origin = Origin::hello();
     let gateway = Gateway::start(&format!(
@@ -21,7 +21,7 @@ fn arrived(route: &str, top: &str, path: &str, fields: &[&str]) -> Received {
     origin.received().pop().expect("it was forwarded")
 }
 
-/// The answer of a route that needs no upstream.
+/// The response of a route that needs no upstream.
 fn answer(route: &str, method: &str, path: &str) -> Response {
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\nroutes: [{{ {route} }}]\n"
@@ -29,9 +29,9 @@ fn answer(route: &str, method: &str, path: &str) -> Response {
     gateway.client().request(method, path, &[], b"")
 }
 
-/// All services of a package have one route, whatever their names and methods are.
+/// All services of a package have one route, whatever their names and methods.
 #[test]
-fn one_route_takes_all_paths_whose_last_segment_begins_alike() {
+fn one_route_matches_all_paths_with_a_common_prefix_of_the_last_segment() {
     let gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes:\n\
@@ -59,7 +59,7 @@ fn one_route_takes_all_paths_whose_last_segment_begins_alike() {
 }
 
 #[test]
-fn a_prefix_is_taken_away_and_told() {
+fn a_removed_prefix_is_sent_to_the_backend_in_a_field() {
     let route = "path: /v1/*, rewrite: { strip_prefix: /v1 }";
     let got = arrived(route, "", "/v1/orders/a%2Fb?q=%20&v1", &["X-Forwarded-Prefix: //evil"]);
     assert_eq!(got.line(), "GET /orders/a%2Fb?q=%20&v1 HTTP/1.1");
@@ -75,7 +75,7 @@ fn a_prefix_is_taken_away_and_told() {
 }
 
 #[test]
-fn a_prefix_that_a_trusted_proxy_took_away_is_kept() {
+fn a_prefix_that_a_trusted_proxy_removed_is_kept() {
     let route = "path: /v1/*, rewrite: { strip_prefix: /v1, add_prefix: /api/v2 }";
     let top = "client: { trusted_proxies: [127.0.0.0/8] }";
     let got = arrived(route, top, "/v1/x?q", &["X-Forwarded-Prefix: /shop"]);
@@ -108,7 +108,7 @@ fn a_target_that_a_prefix_makes_too_long_is_refused() {
 }
 
 #[test]
-fn the_backend_sees_another_host_and_is_told_the_one_that_was_asked_for() {
+fn the_backend_gets_another_host_and_the_original_one_in_a_field() {
     let got = arrived("path: /*, rewrite: { host: \"internal.example:81\" }", "", "/", &[]);
     assert_eq!(got.fields("host"), ["internal.example:81"]);
     assert_eq!(got.fields("x-forwarded-host"), ["gateway.test"]);
@@ -144,7 +144,7 @@ fn fields_of_a_response_are_set_and_removed() {
 }
 
 #[test]
-fn the_gateways_own_answers_gain_fields_and_lose_none() {
+fn own_responses_get_further_fields_and_lose_none() {
     let gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          policies: { tiny: { key: ip, limit: 1/day } }\n\
@@ -165,7 +165,7 @@ fn the_gateways_own_answers_gain_fields_and_lose_none() {
 }
 
 #[test]
-fn a_redirect_leads_where_it_says() {
+fn a_redirect_has_the_configured_target() {
     let cases = [
         (
             "path: /*, redirect: { to: \"https://{host}{path}{query}\" }",
@@ -206,7 +206,7 @@ fn a_redirect_leads_where_it_says() {
 }
 
 #[test]
-fn who_names_no_host_is_not_led_to_it() {
+fn a_request_without_a_host_is_not_redirected_to_its_host() {
     let gateway = Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
          routes: [{ path: /*, redirect: { to: \"https://{host}/\" } }]\n",
@@ -217,7 +217,7 @@ fn who_names_no_host_is_not_led_to_it() {
 }
 
 #[test]
-fn forwarded_is_written_and_extended_if_it_is_the_language_of_proxies() {
+fn forwarded_is_written_and_extended_if_trusted_proxies_use_it() {
     let speaking = |more: &str| format!("client: {{ forwarded_header: forwarded, {more} }}");
     let sent = ["Forwarded: for=203.0.113.1"];
     let own = "for=127.0.0.1;proto=http;host=\"gateway.test\"";
@@ -228,7 +228,7 @@ fn forwarded_is_written_and_extended_if_it_is_the_language_of_proxies() {
     assert_eq!(got.fields("forwarded"), ["for=203.0.113.1", own]);
 }
 
-/// Sends a piece of a response now and then, without end.
+/// Sends a piece of a response at intervals, without end.
 fn endless() -> Origin {
     Origin::serving(|stream, read| {
         read();
@@ -240,7 +240,7 @@ fn endless() -> Origin {
 }
 
 #[test]
-fn a_response_that_never_ends_is_cut_off_by_the_limit_on_the_whole_request() {
+fn an_endless_response_is_aborted_by_the_time_limit_of_the_request() {
     let origin = endless();
     let gateway = Gateway::forwarding(&origin, "timeouts: { request: 200ms }", "", "");
     let mut client = gateway.client();
@@ -251,7 +251,7 @@ fn a_response_that_never_ends_is_cut_off_by_the_limit_on_the_whole_request() {
 }
 
 #[test]
-fn each_limit_on_time_has_its_own_reason() {
+fn each_time_limit_has_its_own_reason() {
     let silent = Origin::serving(|_, read| while read().is_some() {});
     let asked = |timeouts: &str| {
         let gateway = Gateway::forwarding(&silent, &format!("timeouts: {{ {timeouts} }}"), "", "");

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use crate::support::{Client, Origin, Place, on_every_store};
+use crate::support::{Client, Origin, StoreKind, on_every_store};
 
 on_every_store!(
     a_field_or_a_document_of_the_response_settles_the_cost,
@@ -41,12 +41,12 @@ fn telling() -> Origin {
     })
 }
 
-fn a_field_or_a_document_of_the_response_settles_the_cost(place: Place) {
+fn a_field_or_a_document_of_the_response_settles_the_cost(store: StoreKind) {
     let origin = telling();
     for told in ["header: x-tokens", "json: /usage/total_tokens"] {
         let policy =
             format!("key: ip, limit: 1000/day, cost: {{ reserve: 50, settle: {{ {told} }} }}");
-        let gateway = place.limiting(&origin, &policy);
+        let gateway = store.limiting(&origin, &policy);
         let mut client = gateway.client();
         let left = [7, 70, 0, 50].map(|tokens| {
             let response = client.get(&format!("/{tokens}"), &[]);
@@ -57,10 +57,10 @@ fn a_field_or_a_document_of_the_response_settles_the_cost(place: Place) {
     }
 }
 
-fn a_client_that_has_spent_more_than_remained_is_in_debt(place: Place) {
+fn a_client_that_has_spent_more_than_remained_is_in_debt(store: StoreKind) {
     let origin = telling();
     let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { header: x-tokens } }";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!(client.get("/150", &[]).status, 200);
     let refused = client.get("/1", &[]);
@@ -68,7 +68,7 @@ fn a_client_that_has_spent_more_than_remained_is_in_debt(place: Place) {
     assert_eq!(origin.received().len(), 1);
 }
 
-fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(place: Place) {
+fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(store: StoreKind) {
     let (seen, sees) = mpsc::channel();
     let sees = Mutex::new(sees);
     let first = "data: {\"text\":\"a\",\"usage\":{\"total_tokens\":5}}\n\n";
@@ -84,7 +84,7 @@ fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(place: Pl
             let _ = stream.write_all(end.as_bytes());
         }
     });
-    let gateway = place.limiting(&origin, TOKENS);
+    let gateway = store.limiting(&origin, TOKENS);
     let mut client = gateway.client();
     for left in [8_000, 7_679, 7_358] {
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip, br\r\n\r\n");
@@ -103,7 +103,7 @@ fn a_stream_of_events_is_relayed_at_once_and_its_last_usage_is_charged(place: Pl
     }
 }
 
-fn a_response_that_ends_before_it_states_its_cost_stays_charged(place: Place) {
+fn a_response_that_ends_before_it_states_its_cost_stays_charged(store: StoreKind) {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             let _ = stream.write_all(format!("{STREAM}{}", chunk("data: {}\n\n")).as_bytes());
@@ -115,7 +115,7 @@ fn a_response_that_ends_before_it_states_its_cost_stays_charged(place: Place) {
             }
         }
     });
-    let gateway = place.limiting(&origin, TOKENS);
+    let gateway = store.limiting(&origin, TOKENS);
     let mut leaving = gateway.client();
     leaving.send(b"GET /hangs HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(leaving.head().number("X-Ratelimit-Remaining"), 8_000);
@@ -129,12 +129,12 @@ fn a_response_that_ends_before_it_states_its_cost_stays_charged(place: Place) {
     assert_eq!([0; 2].map(|_| remaining(&mut client)), [4_000, 2_000]);
 }
 
-fn a_response_costs_units_of_its_length(place: Place) {
+fn a_response_costs_units_of_its_length(store: StoreKind) {
     let origin = Origin::answering(|_| {
         format!("HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n{}", "x".repeat(3_000))
     });
     let policy = "key: ip, limit: 100/day, cost: { reserve: 1, settle: { response_bytes: 1KiB } }";
-    let gateway = place.limiting(&origin, policy);
+    let gateway = store.limiting(&origin, policy);
     let mut client = gateway.client();
     assert_eq!([0; 3].map(|_| remaining(&mut client)), [99, 96, 93]);
 }

@@ -1,15 +1,15 @@
-//! Tokens that a route demands: what a client is told without a good one, and
-//! policies that demand one and limit nothing.
+//! Routes that demand tokens: the response to a client without a valid token, and policies
+//! that demand a token and have no limit.
 
 use std::path::Path;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, Gateway, Place, eventually, on_every_store};
+use crate::support::{Client, Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store!(
-    a_missing_and_a_bad_token_are_told_apart,
+    a_missing_and_an_invalid_token_have_different_responses,
     a_policy_without_a_limit_only_demands_its_key,
     an_unlimited_policy_limits_only_clients_with_a_plan,
     one_of_several_issuers_and_audiences_suffices,
@@ -18,9 +18,9 @@ on_every_store!(
 const SECRET: &str = "a secret of at least thirty-two bytes";
 const JWT: &str = "secret: \"a secret of at least thirty-two bytes\", algorithms: [HS256]";
 
-/// Answers requests that this policy admits, with tokens that are verified so.
-fn demanding(place: Place, policy: &str, jwt: &str) -> Gateway {
-    place.start(&demand(policy, jwt))
+/// Responds to requests that this policy admits, and verifies tokens with these settings.
+fn demanding(store: StoreKind, policy: &str, jwt: &str) -> Gateway {
+    store.start(&demand(policy, jwt))
 }
 
 fn demand(policy: &str, jwt: &str) -> String {
@@ -42,9 +42,9 @@ fn statuses<const N: usize>(client: &mut Client, fields: [&str; N]) -> [u16; N] 
     fields.map(|field| client.get("/", &[field]).status)
 }
 
-fn a_missing_and_a_bad_token_are_told_apart(place: Place) {
+fn a_missing_and_an_invalid_token_have_different_responses(store: StoreKind) {
     let policy = "key: user, limit: unlimited, missing_key: unauthorized";
-    let gateway = demanding(place, policy, JWT);
+    let gateway = demanding(store, policy, JWT);
     let mut client = gateway.client();
     let (good, expired) = (bearer(&json!({ "sub": "ann" })), bearer(&json!({ "exp": 1 })));
     let nameless = bearer(&json!({ "name": "ann" }));
@@ -72,8 +72,8 @@ fn a_missing_and_a_bad_token_are_told_apart(place: Place) {
     assert_eq!(outcomes[3..6], ["token_invalid"; 3]);
 }
 
-fn a_policy_without_a_limit_only_demands_its_key(place: Place) {
-    let gateway = demanding(place, "key: api_key, limit: unlimited, missing_key: deny", JWT);
+fn a_policy_without_a_limit_only_demands_its_key(store: StoreKind) {
+    let gateway = demanding(store, "key: api_key, limit: unlimited, missing_key: deny", JWT);
     let mut client = gateway.client();
     for _ in 0..20 {
         let answer = client.get("/", &["X-Api-Key: one"]);
@@ -85,10 +85,10 @@ fn a_policy_without_a_limit_only_demands_its_key(place: Place) {
     assert_eq!(client.get("/", &[]).status, 403);
 }
 
-fn an_unlimited_policy_limits_only_clients_with_a_plan(place: Place) {
+fn an_unlimited_policy_limits_only_clients_with_a_plan(store: StoreKind) {
     let plans = "plans: { from: jwt:plan, limits: { all: unlimited, free: 2/day, pro: 3/day } }";
     let policy = format!("key: user, limit: unlimited, missing_key: unauthorized, {plans}");
-    let gateway = demanding(place, &policy, JWT);
+    let gateway = demanding(store, &policy, JWT);
     let mut client = gateway.client();
     let token = |plan: &str| bearer(&json!({ "sub": "ann", "plan": plan }));
     let (free, pro, all) = (token("free"), token("pro"), token("all"));
@@ -98,10 +98,10 @@ fn an_unlimited_policy_limits_only_clients_with_a_plan(place: Place) {
     assert_eq!(statuses(&mut client, [&*all, &token("none"), "X-A: b"]), [200, 200, 401]);
 }
 
-fn one_of_several_issuers_and_audiences_suffices(place: Place) {
+fn one_of_several_issuers_and_audiences_suffices(store: StoreKind) {
     let policy = "key: user, limit: unlimited, missing_key: unauthorized";
     let jwt = format!("{JWT}, issuer: [here, there], audience: api");
-    let gateway = demanding(place, policy, &jwt);
+    let gateway = demanding(store, policy, &jwt);
     let token = |issuer: &str, audience: Value| {
         bearer(&json!({ "sub": "ann", "iss": issuer, "aud": audience }))
     };
@@ -116,7 +116,7 @@ fn one_of_several_issuers_and_audiences_suffices(place: Place) {
 }
 
 #[test]
-fn a_key_set_that_comes_later_is_picked_up_and_one_that_goes_is_kept() {
+fn a_new_key_set_is_used_and_a_removed_one_is_kept() {
     let keys = concat!(env!("CARGO_MANIFEST_DIR"), "/limiter/src/policy/jwt/test_keys/");
     let private = std::fs::read(Path::new(keys).join("ed25519.private.pem")).expect("a key");
     let key = EncodingKey::from_ed_pem(&private).expect("a key");

@@ -90,7 +90,7 @@ fn a_client_that_disconnects_or_does_not_wait_for_the_response_ends_its_request(
         assert_eq!(gateway.client().get("/", &[]).status, 503);
         client.send(&vec![0; early]);
         let stays = (!leaves).then_some(client);
-        eventually("its place is free", || gateway.client().get("/", &[]).status == 200);
+        eventually("a unit is free", || gateway.client().get("/", &[]).status == 200);
         drop(stays);
     }
 }
@@ -239,7 +239,7 @@ fn a_websocket_is_in_flight_while_it_lasts() {
     let mut other = gateway.client();
     assert_eq!(other.get("/", &[]).status, 429);
     drop(websocket);
-    eventually("its place is free", || other.get("/", &[]).status == 200);
+    eventually("a unit is free", || other.get("/", &[]).status == 200);
 }
 
 #[test]

@@ -29,20 +29,20 @@ const LIMITER: &str = "limiter/src/";
 const GATEWAY: usize = 5;
 
 /// Foreign crates that only some modules may name, with the reason.
-const CONFINED: [(&str, Place, &str); 4] = [
-    ("hyper", Place::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
-    ("hyper_util", Place::Outside(DECISIONS), "deciding knows no connections"),
-    ("serde_yaml", Place::Inside(&["config"]), "only `config` knows the form of the file"),
-    ("anyhow", Place::Inside(&["cli"]), "give the module an error of its own"),
+const CONFINED: [(&str, Scope, &str); 4] = [
+    ("hyper", Scope::Outside(DECISIONS), "deciding knows no connections: use the `http` types"),
+    ("hyper_util", Scope::Outside(DECISIONS), "deciding knows no connections"),
+    ("serde_yaml", Scope::Inside(&["config"]), "only `config` knows the form of the file"),
+    ("anyhow", Scope::Inside(&["cli"]), "give the module an error of its own"),
 ];
 const DECISIONS: &[&str] = &["policy", "decision", "algorithm", "store", "request"];
 
-enum Place {
+enum Scope {
     Inside(&'static [&'static str]),
     Outside(&'static [&'static str]),
 }
 
-impl Place {
+impl Scope {
     fn allows(&self, module: &str) -> bool {
         match self {
             Self::Inside(modules) => modules.contains(&module),
@@ -76,8 +76,8 @@ pub(crate) fn misplaced_crates(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (file, module) in modules(tree) {
         let code = code::only(&file.text);
-        for (foreign, place, why) in &CONFINED {
-            if place.allows(module) {
+        for (foreign, scope, why) in &CONFINED {
+            if scope.allows(module) {
                 continue;
             }
             for offset in word_starts(&code, foreign) {

@@ -1,14 +1,13 @@
-//! A ban: a client that was refused too often is refused everything for a while.
+//! A ban: a client that was refused too often gets no request admitted for some time.
 //!
-//! What it counts are bans, not requests. A take asks whether there is a ban: it
-//! is admitted if none lasts, and consumes nothing. A charge, as
-//! [`Op::Settle`](super::Op::Settle) makes it, imposes a ban, whatever its
-//! units. The first ban lasts D, each further one twice as long as the one
-//! before, and none longer than M. To impose a ban while one lasts changes
-//! nothing: several requests that are refused at the same time are banned once.
+//! The state counts bans, not requests. A take asks whether a ban is active: it is admitted
+//! if none is, and consumes nothing. A charge, as [`Op::Settle`](super::Op::Settle) makes
+//! it, imposes a ban, whatever its units. The first ban lasts D, each further one twice as
+//! long as the previous one, and none longer than M. A charge during a ban changes nothing:
+//! several requests that are refused at the same time lead to one ban.
 //!
-//! Bans are forgotten, all together, when the last of them ended M ago. Then
-//! the next one lasts D again.
+//! All bans are forgotten together when M has passed since the end of the last one. The
+//! next ban then lasts D again.
 //!
 //! Bound: no ban lasts longer than M.
 
@@ -24,10 +23,10 @@ pub struct Ban {
 }
 
 impl Ban {
-    /// Bans that last `first` at first, and `longest` at most.
+    /// Bans of which the first lasts `first`, and the longest `longest`.
     ///
     /// # Errors
-    /// If the first lasts no time, or longer than the longest, or the longest
+    /// If the first ban has no length, or is longer than the longest, or the longest is
     /// longer than [`MAX_WINDOW`].
     pub fn new(first: Span, longest: Span) -> Result<Self, QuotaError> {
         if first.is_zero() || first > longest || longest > MAX_WINDOW {
@@ -41,7 +40,7 @@ impl Ban {
         self.first
     }
 
-    /// The longest that a ban lasts.
+    /// The length of the longest ban.
     pub const fn longest(&self) -> Span {
         self.longest
     }
@@ -51,7 +50,7 @@ impl Ban {
         MAX_LIMIT
     }
 
-    /// None: bans stay what they are when other lengths are set.
+    /// No limit: a change of lengths does not change existing bans.
     pub(super) const fn window(&self) -> Span {
         Span::ZERO
     }
@@ -101,7 +100,7 @@ impl Ban {
     }
 }
 
-/// Until when the last ban lasts, and how many there were.
+/// The end of the last ban, and the number of bans so far.
 fn standing(state: Option<&State>) -> (Timestamp, u8) {
     match state {
         Some(&State::Ban { until, bans }) => (until, bans),

@@ -1,18 +1,15 @@
-//! Windows as a calendar on the wall has them: hours, days and weeks of a time
-//! zone.
+//! Calendar windows: hours, days and weeks of a time zone.
 //!
-//! A day begins when the zone's clock first shows its date, a week with its
-//! Monday (ISO 8601). So a day on which clocks change has 23 or 25 hours; one
-//! whose midnight is skipped begins an hour later; and when the clock goes back
-//! over midnight, the day that has begun does not begin again. Hours are
-//! counted from the beginning of the day, so they last an hour each, but for a
-//! shorter last one where clocks change by half an hour.
+//! A day begins when the zone's clock first shows its date, and a week begins on Monday
+//! (ISO 8601). So a day on which clocks change has 23 or 25 hours. A day whose midnight is
+//! skipped begins an hour later. If the clock goes back over midnight, the current day does
+//! not begin again. Hours are counted from the beginning of the day, so each lasts an hour.
+//! Only the last one is shorter where clocks change by half an hour.
 //!
-//! The zone's offsets from 1970 to 2150 are listed when the calendar is made,
-//! about two a year. A window's bounds are then a binary search and a division:
-//! a pure function of the time, with nothing cached and no lock. The rules come
-//! from the database built into the program, not from the system's, so that
-//! all nodes agree on them.
+//! The zone's offsets from 1970 to 2150, about two a year, are computed when the calendar
+//! is created. The bounds of a window are then a binary search and a division: a pure
+//! function of the time, without a cache or a lock. The rules come from the database that
+//! is built into the program and not from the system's, so all nodes use the same rules.
 
 use std::fmt;
 
@@ -26,7 +23,7 @@ const DAY_S: i64 = 24 * HOUR_S;
 const WEEK_S: i64 = 7 * DAY_S;
 /// 1970-01-01 was a Thursday.
 const EPOCH_AFTER_MONDAY_S: i64 = 3 * DAY_S;
-/// 2150-01-01 in UTC: no offset is listed from then on, the last one stays.
+/// 2150-01-01 in UTC. Later changes of the offset are not computed: the last one remains.
 const END_S: i64 = 5_680_281_600;
 
 /// A unit of the calendar.
@@ -45,17 +42,17 @@ pub(super) struct Calendar {
     stretches: Box<[Stretch]>,
 }
 
-/// A time over which the zone's clock runs evenly.
+/// A period in which the zone's offset does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
     from_s: i64,
     offset_s: i64,
-    /// The day, or the week, that had begun before, and since when.
+    /// The index of the day or week that had begun before the period, and when it began.
     index: i64,
     begun_s: i64,
 }
 
-/// From when until when a window lasts, in seconds since the epoch.
+/// The begin and the end of a window, in seconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
     pub(super) start_s: i64,
@@ -75,7 +72,7 @@ impl Calendar {
         &self.zone
     }
 
-    /// The window that `time_s` lies in.
+    /// The window that contains `time_s`.
     pub(super) fn bounds(&self, time_s: i64) -> Bounds {
         let after = self.stretches.partition_point(|stretch| stretch.from_s <= time_s);
         let at = after.saturating_sub(1);
@@ -88,8 +85,8 @@ impl Calendar {
         Bounds { start_s, end_s: end_s.min(start_s.saturating_add(HOUR_S)) }
     }
 
-    /// When the day or week after `index` begins, which had begun in the
-    /// stretch `at`.
+    /// The time at which the day or week after `index` begins. The day or week `index` had
+    /// begun in the stretch `at`.
     fn end_s(&self, at: usize, index: i64) -> i64 {
         let next = index.saturating_add(1);
         let ends = self.stretches[at + 1..].iter().map(|later| later.from_s).chain([i64::MAX]);
@@ -108,8 +105,8 @@ impl Unit {
         unit.map(|(_, unit)| unit)
     }
 
-    /// Length, and how far before the epoch the first one begins, on a clock
-    /// that shows UTC. Hours are cut out of days.
+    /// The length, and the distance of the first beginning from the epoch, on a clock that
+    /// shows UTC. Hours are parts of days.
     const fn grid(self) -> (i64, i64) {
         match self {
             Self::Hour | Self::Day => (DAY_S, 0),
@@ -117,19 +114,19 @@ impl Unit {
         }
     }
 
-    /// Which day or week a clock with this offset shows.
+    /// The day or week on a clock with this offset.
     const fn index(self, time_s: i64, offset_s: i64) -> i64 {
         let (length_s, before_s) = self.grid();
         time_s.saturating_add(offset_s + before_s).div_euclid(length_s)
     }
 
-    /// When a clock with this offset shows the beginning of a day or week.
+    /// The time at which a clock with this offset shows the beginning of a day or week.
     const fn begin_s(self, index: i64, offset_s: i64) -> i64 {
         let (length_s, before_s) = self.grid();
         index.saturating_mul(length_s).saturating_sub(offset_s + before_s)
     }
 
-    /// The day or week that has begun at `time_s`, and when.
+    /// The day or week that contains `time_s`, and its beginning.
     fn begun(self, stretch: &Stretch, time_s: i64) -> (i64, i64) {
         let index = self.index(time_s, stretch.offset_s);
         if index > stretch.index {
@@ -161,7 +158,7 @@ impl Unit {
     }
 }
 
-/// Without the list of stretches, which is the zone's.
+/// Omits the list of stretches, which the zone determines.
 impl fmt::Debug for Calendar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Calendar({:?}, {})", self.unit, self.zone)

@@ -1,14 +1,13 @@
 //! Units in flight at the same time.
 //!
-//! With u units in flight, a cost n is admitted iff u + n ≤ L. It is in flight
-//! until it is given back; time alone frees nothing. So this is the one
-//! algorithm whose state never expires while it counts something: stores must
-//! not forget it.
+//! With u units in flight, a cost n is admitted iff u + n ≤ L. The cost is in flight until
+//! it is given back; time alone frees nothing. This is the only algorithm whose state does
+//! not expire while it counts units, so stores must not delete it.
 //!
-//! When a refused request fits is not known here, because it depends on how
-//! long others take. The wait is an estimate of [`ESTIMATE`]: the shortest that
-//! a client can be told in whole seconds. The limiter tells the mean time for
-//! which units were held instead, where it has measured that.
+//! The algorithm does not know when a refused request can be admitted, because this depends
+//! on the duration of other requests. It returns the estimate [`ESTIMATE`], which is the
+//! shortest wait in whole seconds. If the limiter has measured the mean time for which
+//! units were held, it returns this time instead.
 //!
 //! Bound: at most L in flight at any time.
 
@@ -16,9 +15,9 @@ use super::operation::Attempt;
 use super::{MAX_LIMIT, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
-/// How long until units are given back, for want of a better guess.
+/// The estimated time until units are given back.
 pub(super) const ESTIMATE: Span = Span::SECOND;
-/// From when on units in flight may be forgotten.
+/// The time after which units in flight may be forgotten.
 const NEVER: Timestamp = Timestamp::from_micros(u64::MAX);
 
 /// Units in flight at the same time.
@@ -69,7 +68,7 @@ impl Concurrency {
         State::InFlight { units: in_flight(state).saturating_sub(cost) }
     }
 
-    /// Units in flight are given back one for one, so none are added to them.
+    /// Units in flight are given back one for one, so a refund never adds units.
     pub(super) fn charge(&self, state: Option<&State>, _: u64, _: Timestamp) -> State {
         State::InFlight { units: in_flight(state) }
     }

@@ -1,11 +1,11 @@
-//! One counter that starts again at every window's edge.
+//! One counter that restarts at the edge of every window.
 //!
 //! Windows of length W are aligned to the epoch, or are hours, days or weeks of
 //! a time zone. With c units in the present window, a cost n is admitted iff
 //! c + n ≤ L.
 //!
-//! Bound: L in every such window, but up to 2L at once around an edge. In the
-//! long run L/W. For quotas that people expect to start again on the hour.
+//! Bound: L in every such window, but up to 2L at once around an edge. In the long run L/W.
+//! Use it for quotas that restart on the hour.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::operation::Attempt;
 use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
-/// One counter that starts again at every window's edge.
+/// One counter that restarts at the edge of every window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FixedWindow {
     quota: Quota,
@@ -28,9 +28,9 @@ impl FixedWindow {
         Self { quota, calendar: None }
     }
 
-    /// Counts this quota in hours, days or weeks (from Monday on) as people in
-    /// this time zone have them: `zone` is a name of the IANA database. Days
-    /// begin at local midnight and may last 23 or 25 hours.
+    /// Counts this quota in hours, days or weeks (from Monday on) of the local time in this
+    /// time zone: `zone` is a name of the IANA database. Days begin at local midnight and
+    /// may last 23 or 25 hours.
     ///
     /// # Errors
     /// If the window is not an hour, a day or a week, or the zone does not exist.
@@ -54,7 +54,7 @@ impl FixedWindow {
         self.quota.window()
     }
 
-    /// The time zone whose calendar its windows follow, if they do.
+    /// The time zone of its calendar windows, if it has one.
     pub fn zone(&self) -> Option<&str> {
         self.calendar.as_deref().map(Calendar::zone)
     }
@@ -92,8 +92,8 @@ impl FixedWindow {
         State::Fixed { window, current: current.saturating_add(units) }
     }
 
-    /// The window that counts at `now`, and the units in it. If the clock ran
-    /// backwards, that is still the stored one.
+    /// The window that counts at `now`, and the units in it. If the clock ran backwards,
+    /// this is the stored window.
     fn standing(&self, state: Option<&State>, now: Timestamp) -> (u64, u64) {
         let present = self.window_at(now);
         match state {
@@ -104,18 +104,18 @@ impl FixedWindow {
         }
     }
 
-    /// When the window that `time` lies in ends.
+    /// The end of the window that contains `time`.
     pub fn end_at(&self, time: Timestamp) -> Timestamp {
         self.end_of(self.window_at(time))
     }
 
-    /// What a state calls the window at `time`.
-    pub fn window_at(&self, time: Timestamp) -> u64 {
+    /// The number that states use for the window at `time`.
+    pub(crate) fn window_at(&self, time: Timestamp) -> u64 {
         match &self.calendar {
             None => time.as_micros() / self.window().as_micros(),
             Some(calendar) => {
                 let time_s = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-                // The window that the epoch lies in begins before it.
+                // The window that contains the epoch begins before it.
                 u64::try_from(calendar.bounds(time_s).start_s).unwrap_or(0)
             }
         }

@@ -1,44 +1,42 @@
-//! A queue that lets requests go at even distances.
+//! A queue that sends requests on at even distances.
 //!
-//! Slots lie T = W/L apart. A request of cost n takes the next n slots that are
-//! free, is held until the first of them, and then goes on. Counted as a
-//! [`level`](super::level): with v slots taken and not gone by, the first free
-//! one is v·T away. At most Q = min(D/T, depth) slots lie ahead of the last
-//! unit, with D the longest delay, so a cost n is admitted iff v + n − 1 ≤ Q.
-//! Refused, it is admitted as soon as v has fallen to Q + 1 − n.
+//! The distance between slots is T = W/L. A request of cost n takes the next n free slots,
+//! is delayed until the first of them, and then continues. The slots are counted as a
+//! [`level`](super::level): with v slots that are taken and still in the future, the first
+//! free slot is v·T away. At most Q = min(D/T, depth) slots precede the last unit, where D
+//! is the longest delay, so a cost n is admitted iff v + n − 1 ≤ Q. A refused cost is
+//! admitted as soon as v has fallen to Q + 1 − n.
 //!
-//! Bound: whatever goes on in a time x, without the last request, is at most
-//! L·x/W units, to the microsecond; and nothing is held longer than D. In the
-//! long run L/W.
+//! Bound: the units that continue in a time x, without the last request, are at most L·x/W,
+//! to the microsecond, and no request is delayed longer than D. In the long run L/W.
 //!
-//! The bucket as a meter, which refuses instead of holding, is
-//! [`TokenBucket`](super::TokenBucket) (J. Turner, "New directions in
-//! communications", 1986, has both).
+//! The variant that refuses requests instead of delaying them is
+//! [`TokenBucket`](super::TokenBucket). J. Turner, "New directions in communications",
+//! 1986, describes both.
 
 use super::level::{self, Level};
 use super::operation::Attempt;
 use super::{MAX_LIMIT, MAX_WINDOW, Quota, QuotaError, State, ratio};
 use crate::time::{Span, Timestamp};
 
-/// What a level may reach, with as much again for debt: 71 bits in all, so
-/// that a state fits 128.
+/// The highest level. With as much again for debt it takes 71 bits, so a state fits in 128.
 const MAX_CAPACITY: u128 = (1 << 70) - 1;
 
-/// A queue that lets requests go at even distances.
+/// A queue that sends requests on at even distances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeakyBucket {
     quota: Quota,
     max_delay: Span,
     depth: Option<u64>,
-    /// What the level may rise to, in parts: (Q + 1)·W.
+    /// The highest level, in parts: (Q + 1)·W.
     capacity: u128,
     slots: u64,
 }
 
 impl LeakyBucket {
-    /// Lets units go at this rate, each held for `max_delay` at most, and at
-    /// most `depth` units waiting at the same time. A delay or depth of zero
-    /// holds nothing: what comes before its slot is refused.
+    /// Sends units on at this rate, each delayed by at most `max_delay`, while at most
+    /// `depth` units wait at the same time. With a delay or depth of zero no request is
+    /// delayed: requests before their slot are refused.
     ///
     /// # Errors
     /// If the delay is above [`MAX_WINDOW`], or more than [`MAX_LIMIT`] units
@@ -69,24 +67,24 @@ impl LeakyBucket {
         self.quota.window()
     }
 
-    /// The longest that anything is held.
+    /// The longest delay.
     pub const fn max_delay(&self) -> Span {
         self.max_delay
     }
 
-    /// How many units may wait, if that is bounded by more than the delay.
+    /// The largest number of waiting units, if a bound other than the delay is set.
     pub const fn depth(&self) -> Option<u64> {
         self.depth
     }
 
-    /// What the level may rise to, in as many parts of a unit as the window has
+    /// The highest level, in parts of a unit. A unit has as many parts as the window has
     /// microseconds.
     pub const fn capacity_parts(&self) -> u128 {
         self.capacity
     }
 
-    /// How many slots an empty queue has to give: the one that goes at once,
-    /// and those that wait.
+    /// The number of slots of an empty queue: the one that is used at once, and those that
+    /// wait.
     pub(super) const fn slots(&self) -> u64 {
         self.slots
     }
@@ -95,7 +93,7 @@ impl LeakyBucket {
         let level = self.standing(state, now);
         let room = level.room(self.capacity, self.quota);
         let taken = level::parts(cost, self.quota);
-        // What costs nothing needs no slot, and waits for none.
+        // A cost of 0 takes no slot and is not delayed.
         let delay = if cost == 0 { Span::ZERO } else { level.time_to(0, self.quota) };
         let outcome = if cost == 0 {
             Ok(unchanged(state, now))
@@ -108,8 +106,8 @@ impl LeakyBucket {
         Attempt { room, outcome, delay }
     }
 
-    /// Gives back the slots of the last take, and of no other: slots behind
-    /// them are promised to requests that are held, and must not be given twice.
+    /// Gives back the slots of the last take only. Later slots are assigned to delayed
+    /// requests and must not be assigned twice.
     pub(super) fn give(
         &self,
         state: Option<&State>,
@@ -126,10 +124,10 @@ impl LeakyBucket {
         }
     }
 
-    /// Gives back the slots of a request that did not go on, as a token bucket
-    /// [does](super::TokenBucket). Requests behind them keep the slots that they
-    /// were promised, so the next request may get one that is promised already:
-    /// as many units more may go on at that time as were not used before it.
+    /// Gives back the slots of a request that did not continue, as a token bucket
+    /// [does](super::TokenBucket). Requests with later slots keep them, so the next request
+    /// may get a slot that is already assigned. At most as many units more may continue at
+    /// that time as were not used before it.
     pub(super) fn cancel(&self, state: Option<&State>, cost: u64, now: Timestamp) -> State {
         match state {
             Some(&State::Queue { as_of, level, shared }) => {

@@ -1,10 +1,10 @@
-//! The packed form of a log: what was admitted when.
+//! The packed form of a log: the admitted units and their times.
 //!
-//! An entry is two numbers of variable length (LEB128: seven bits a byte, the
-//! lowest first): the microseconds since the entry before, and the units.
-//! Entries of the same microsecond are one. At 100 units a minute an entry
-//! takes 5 bytes, at one a day 7, and 10 at most. The first entry counts from a
-//! base, so that to forget the oldest entries is to cut off the front.
+//! An entry consists of two numbers of variable length (LEB128: seven bits a byte, the
+//! lowest first): the microseconds since the previous entry, and the units. Entries of the
+//! same microsecond are merged. At 100 units a minute an entry takes 5 bytes, at one a day
+//! 7, and 10 at most. The first entry is relative to a base, so the oldest entries are
+//! removed by cutting off the front.
 
 use crate::time::{Span, Timestamp};
 
@@ -17,7 +17,7 @@ pub struct Log {
     packed: Box<[u8]>,
 }
 
-/// One time at which something was admitted.
+/// The units that were admitted at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) at: Timestamp,
@@ -46,12 +46,12 @@ impl Log {
         Some(Self { base, newest: tail.newest, units, packed: packed.into() })
     }
 
-    /// When the newest entry was admitted, if there is one.
-    pub fn newest(&self) -> Option<Timestamp> {
+    /// The time of the newest entry, if there is one.
+    pub(crate) fn newest(&self) -> Option<Timestamp> {
         (self.units > 0).then_some(self.newest)
     }
 
-    /// What was admitted less than `window` before `now`.
+    /// The units that were admitted less than `window` before `now`.
     pub(super) fn since(&self, window: Span, now: Timestamp) -> Tail<'_> {
         let Self { base, newest, units, ref packed } = *self;
         let mut tail = Tail { base, newest, units, packed };
@@ -68,7 +68,7 @@ impl Log {
         self.units
     }
 
-    /// How many bytes its entries take.
+    /// The number of bytes of its entries.
     pub fn packed_len(&self) -> usize {
         self.packed.len()
     }
@@ -80,7 +80,7 @@ impl<'l> Tail<'l> {
         Self { base: now, newest: now, units: 0, packed: &[] }
     }
 
-    /// The oldest entry, and what follows it.
+    /// The oldest entry, and the rest.
     fn split(self) -> Option<(Entry, Self)> {
         let (gap_us, rest) = read(self.packed)?;
         let (units, packed) = read(rest)?;
@@ -118,7 +118,7 @@ impl<'l> Tail<'l> {
         Log { base: self.base, newest: now, units, packed: packed.into_boxed_slice() }
     }
 
-    /// The log without up to this number of the units that were admitted at `at`.
+    /// The log without at most this number of the units that were admitted at `at`.
     pub(super) fn without(self, units: u64, at: Timestamp) -> Log {
         self.pack(self.entries().map(|entry| {
             let given = if entry.at == at { units } else { 0 };
@@ -154,7 +154,7 @@ fn low_bits(number: u64) -> u8 {
     u8::try_from(number & 0x7f).expect("seven bits fit")
 }
 
-/// The first number, and what follows it.
+/// The first number, and the rest.
 fn read(packed: &[u8]) -> Option<(u64, &[u8])> {
     let length = packed.iter().take(10).position(|byte| byte & 0x80 == 0)? + 1;
     let (bytes, rest) = packed.split_at(length);

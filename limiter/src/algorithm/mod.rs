@@ -1,25 +1,24 @@
 //! The limit algorithms: pure functions from state, operation and time to the
 //! next state and a verdict.
 //!
-//! Nothing in here reads a clock, takes a lock or knows about HTTP. That is
-//! what makes property tests, several stores that agree, and all-or-nothing
-//! over several policies possible: compute every next state, then keep all of
-//! them or none.
+//! This module reads no clock, takes no lock and does not depend on HTTP. This makes
+//! property tests, several stores that agree, and all-or-nothing over several policies
+//! possible: compute every next state, then store all of them or none.
 //!
-//! What every algorithm guarantees:
-//! - a refused operation leaves the state as it was; one of cost 0 is never
+//! Every algorithm guarantees:
+//! - a refused operation leaves the state unchanged; an operation of cost 0 is never
 //!   refused;
 //! - [`Retry::After`] is exact: one microsecond earlier the same operation is
 //!   refused, at that time it is admitted, if no other request consumes meanwhile
 //!   ([`Concurrency`] alone can only estimate it: it does not depend on time);
 //! - [`Verdict::remaining`] unit operations would be admitted now, one more
 //!   would not (a [`Ban`] alone consumes nothing: either all pass or none does);
-//! - time that goes backwards never admits more than time that stands still;
-//! - from [`Algorithm::expires_at`] on, a state equals no state at all;
-//! - a state outlives a change of the limit: a raised limit helps at once, a
+//! - time that goes backwards never admits more than time that does not advance;
+//! - from `Algorithm::expires_at` on, a state is equivalent to no state;
+//! - a state survives a change of the limit: a raised limit takes effect at once, and a
 //!   lowered one resets no counter;
-//! - what is settled afterwards may exceed the limit, but never is more than
-//!   twice the capacity counted: debt delays, and does not lock out for long;
+//! - a settlement may exceed the limit, but at most twice the capacity is counted: debt
+//!   delays a client, and does not block it for long;
 //! - no input overflows or panics.
 
 mod ban;
@@ -58,28 +57,29 @@ use std::cmp::Ordering;
 use self::operation::Attempt;
 use crate::time::{Span, Timestamp};
 
-/// How a policy counts. Each variant documents its formulas and its bound.
+/// The method of counting. Each variant documents its formulas and its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// Two counters, the older one fading (the default).
     SlidingWindow(SlidingWindow),
-    /// Sub-windows counted on the safe side: never more than the limit in any window.
+    /// Sub-windows that are counted conservatively: never more than the limit in any
+    /// window.
     SubWindows(SubWindows),
-    /// Everything admitted in the last window, one by one: exact.
+    /// All units that were admitted in the last window, with their times: exact.
     SlidingLog(SlidingLog),
-    /// One counter that starts again at every window's edge.
+    /// One counter that restarts at the edge of every window.
     FixedWindow(FixedWindow),
     /// A bucket that refills steadily (GCRA).
     TokenBucket(TokenBucket),
-    /// A queue that lets requests go at even distances.
+    /// A queue that sends requests on at even distances.
     LeakyBucket(LeakyBucket),
     /// Units in flight at the same time.
     Concurrency(Concurrency),
-    /// No limit of its own: whether a client is banned for exceeding one.
+    /// No limit of its own: whether a client is banned because it exceeded one.
     Ban(Ban),
 }
 
-/// The same call on whichever algorithm it is.
+/// Calls the same method on each algorithm.
 macro_rules! on {
     ($algorithm:expr, $it:ident => $call:expr) => {
         match $algorithm {
@@ -96,9 +96,8 @@ macro_rules! on {
 }
 
 impl Algorithm {
-    /// What `op` does to a key's state at `now`: the next state, if it is
-    /// another one, and the answer. No state is that of a key never seen; a
-    /// state of another algorithm counts as none.
+    /// Applies `op` to a key's state at `now`. Returns the next state, if it changes, and
+    /// the answer. A new key has no state. A state of another algorithm counts as no state.
     pub fn apply(&self, state: Option<&State>, op: Op, now: Timestamp) -> (Option<State>, Verdict) {
         let (next, remaining, retry, delay) = match op {
             Op::Take(cost) => match self.take(state, cost, now) {
@@ -142,7 +141,7 @@ impl Algorithm {
         (next, verdict)
     }
 
-    /// An operation that is never refused, and what remains after it.
+    /// An operation that is never refused, and the remainder after it.
     fn corrected(
         &self,
         state: Option<&State>,
@@ -165,7 +164,7 @@ impl Algorithm {
         match self {
             Self::TokenBucket(it) => it.cancel(state, cost, now),
             Self::LeakyBucket(it) => it.cancel(state, cost, now),
-            // These know by its time how much of a take still counts.
+            // These algorithms know from the time of a take how much of it still counts.
             _ => self.give(state, cost, taken, now),
         }
     }
@@ -179,27 +178,27 @@ impl Algorithm {
         now: Timestamp,
     ) -> Option<State> {
         match (self, actual.cmp(&reserved)) {
-            // What is in flight stays so until it is given back, whatever it cost.
+            // Units stay in flight until they are given back, whatever they cost.
             (Self::Concurrency(_), _) | (_, Ordering::Equal) => None,
             (_, Ordering::Less) => Some(self.give(state, reserved - actual, taken, now)),
             (_, Ordering::Greater) => Some(self.charge(state, actual - reserved, now)),
         }
     }
 
-    /// Counts units whether they fit or not, up to twice the capacity in all.
+    /// Counts units even if they exceed the limit, up to twice the capacity in total.
     fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
         on!(self, it => it.charge(state, units, now))
     }
 
-    /// From when on the state equals a fresh one, so that it may be forgotten.
-    /// Units in flight are never forgotten: their state ends at no time.
-    pub fn expires_at(&self, state: &State) -> Timestamp {
+    /// The time from which on the state is equivalent to a new one, so it may be deleted.
+    /// The state of units in flight does not expire.
+    pub(crate) fn expires_at(&self, state: &State) -> Timestamp {
         on!(self, it => it.expires_at(state))
     }
 
-    /// When the window or sub-window that counts at `now` ends. Until then it
-    /// makes no difference to the state when in it a unit was taken. None for
-    /// algorithms that count by the time itself.
+    /// The end of the window or sub-window that counts at `now`. Until then, the state does
+    /// not depend on the time in it at which a unit was taken. None for algorithms that
+    /// count by the time itself.
     pub fn edge(&self, now: Timestamp) -> Option<Timestamp> {
         match self {
             Self::SlidingWindow(it) => Some(it.edge(now)),
@@ -216,10 +215,10 @@ impl Algorithm {
         }
     }
 
-    /// The same algorithm with another limit, for a plan or an override: the
-    /// same window, zone, buckets and delays, and so the same states. A burst
-    /// is scaled with the limit and rounded up, so that it stays as long in time.
-    /// A ban has no limit, and stays as it is.
+    /// The same algorithm with another limit, for a plan or an override. The window, zone,
+    /// buckets and delays are the same, and so the states are compatible. A burst is scaled
+    /// with the limit and rounded up, so that it lasts equally long. A ban has no limit,
+    /// and does not change.
     ///
     /// # Errors
     /// If the algorithm cannot count this limit.
@@ -231,13 +230,12 @@ impl Algorithm {
         }
     }
 
-    /// The same algorithm with another limit in another window, whose states
-    /// are therefore others. A burst stays as long in time, as it does
-    /// [`with_limit`](Self::with_limit).
+    /// The same algorithm with another limit in another window. The states are not
+    /// compatible. A burst is scaled as in [`with_limit`](Self::with_limit).
     ///
     /// # Errors
-    /// If the algorithm cannot count this quota, or counts in no window.
-    pub fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+    /// If the algorithm cannot count this quota, or has no window.
+    pub(crate) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         Ok(match self {
             Self::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(quota)),
             Self::SubWindows(it) => Self::SubWindows(SubWindows::new(quota, it.buckets())?),
@@ -281,7 +279,7 @@ impl Algorithm {
         }
     }
 
-    /// What metrics and logs call it.
+    /// Its name in metrics and logs.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::SlidingWindow(_) => "sliding_window",

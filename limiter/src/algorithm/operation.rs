@@ -3,44 +3,43 @@
 use super::State;
 use crate::time::{Span, Timestamp};
 
-/// What is asked of a state. Costs are in units of the quota.
+/// An operation on a state. Costs are in units of the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Consume this many units, if all of them fit.
     Take(u64),
-    /// Undo a `Take` of this cost that was admitted at that time, as far as it
-    /// still counts. Where it is not known how much of it still counts, the
-    /// least that can be is given back.
+    /// Undo a `Take` of this cost that was admitted at that time, as far as it still
+    /// counts. If the algorithm does not know how much of it still counts, it gives back
+    /// the least possible amount.
     Give {
         /// The units to give back.
         cost: u64,
         /// When they were taken.
         taken: Timestamp,
     },
-    /// Undo a `Take` of this cost for a request that was refused elsewhere, a
-    /// round trip later. Where it is not known how much of it still counts, the
-    /// most that can be is given back. So it is never worse for others than if
-    /// the `Take` had not happened; and beyond the algorithm's bound it lets
-    /// through the units at most that were under way to be given back.
+    /// Undo a `Take` of this cost for a request that another limit refused, a round trip
+    /// later. If the algorithm does not know how much of it still counts, it gives back the
+    /// largest possible amount. So other requests never find less room than without the
+    /// `Take`. At most the units that wait to be given back are admitted beyond the
+    /// algorithm's bound.
     Cancel {
         /// The units to give back.
         cost: u64,
         /// When they were taken.
         taken: Timestamp,
     },
-    /// Correct a `Take` whose cost is known only now. Units that were reserved
-    /// and not used are given back as `Give` does it. Units beyond them are
-    /// charged at once, even above the limit, until twice the capacity is
-    /// counted. Never refused.
+    /// Correct a `Take` whose cost is known only now. Units that were reserved and not used
+    /// are given back as by `Give`. Additional units are charged at once, even above the
+    /// limit, until twice the capacity is counted. Never refused.
     Settle {
         /// The units that were taken.
         reserved: u64,
-        /// The units that it has really cost.
+        /// The actual cost in units.
         actual: u64,
         /// When they were taken.
         taken: Timestamp,
     },
-    /// Say what `Take(1)` would say, and consume nothing.
+    /// Return the answer to `Take(1)`, and consume nothing.
     Peek,
 }
 
@@ -51,24 +50,24 @@ pub struct Verdict {
     pub admitted: bool,
     /// The quota's limit.
     pub limit: u64,
-    /// How many unit operations more would be admitted right now.
+    /// How many more unit operations would be admitted now.
     pub remaining: u64,
-    /// When the same operation can be admitted; `Now` if it was.
+    /// When the same operation can be admitted; `Now` if it was admitted.
     pub retry: Retry,
-    /// How long until the state equals a fresh one if nothing more is consumed.
-    /// For [`Concurrency`](super::Concurrency) an estimate.
+    /// The time until the state is equivalent to a new one if nothing more is consumed. An
+    /// estimate for [`Concurrency`](super::Concurrency).
     pub reset_after: Span,
-    /// How long the request is to be held before it goes on. Not zero only if
-    /// a [`LeakyBucket`](super::LeakyBucket) admitted it.
+    /// The delay of the request. It is not zero only if a
+    /// [`LeakyBucket`](super::LeakyBucket) admitted it.
     pub delay: Span,
 }
 
 /// When a refused operation can be admitted, if no other request consumes meanwhile.
 ///
-/// Ordered by how long one waits, so that the largest of several binds.
+/// Ordered by the wait. Of several, the largest one binds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// It was admitted.
+    /// The operation was admitted.
     Now,
     /// After exactly this long.
     After(Span),
@@ -85,12 +84,12 @@ impl Retry {
     }
 }
 
-/// What a take finds.
+/// The result of a take.
 pub(super) struct Attempt {
-    /// How many units fitted before it.
+    /// The number of units that fitted before it.
     pub(super) room: u64,
-    /// The next state; or, refused, from when on it fits, if ever.
+    /// The next state. If refused: the time at which the operation fits, if it ever does.
     pub(super) outcome: Result<State, Option<Timestamp>>,
-    /// How long it must be held if it is admitted.
+    /// The delay if it is admitted.
     pub(super) delay: Span,
 }

@@ -24,7 +24,7 @@ pub struct Quota {
 /// The errors of quotas and of algorithms that count them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuotaError {
-    /// Nothing would ever pass.
+    /// No request would ever be admitted.
     #[error("a limit of 0 would let nothing pass")]
     Zero,
     /// Above [`MAX_LIMIT`].
@@ -58,12 +58,13 @@ pub enum QuotaError {
     /// A delay for which the queue would need too many slots.
     #[error("the delay is too long for this rate: write a shorter delay")]
     Delay,
-    /// A ban of no time, or longer than the longest, or a longest above [`MAX_WINDOW`].
+    /// A ban without a length, or longer than the longest, or a longest above
+    /// [`MAX_WINDOW`].
     #[error(
         "a ban lasts some time, the longest no less than the first, and none more than {MAX_WINDOW}"
     )]
     Ban,
-    /// A window for what counts in none.
+    /// A window for an algorithm that has none.
     #[error("what is in flight is limited by a bare count: leave out the time, like 20")]
     Timeless,
     /// A window that is not a unit of the calendar.

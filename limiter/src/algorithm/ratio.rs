@@ -1,14 +1,14 @@
 //! Quotients that are exact at any size.
 //!
-//! A limit takes up to 39 bits and a window up to 45, so their products need
-//! 128. Nearly all of them fit 64, and there a division is several times faster.
+//! A limit takes up to 39 bits and a window up to 45, so a product takes up to 128 bits.
+//! Nearly all products fit in 64 bits, for which a division is several times faster.
 
 /// `a · b`, which never overflows.
 pub(super) fn product(a: u64, b: u64) -> u128 {
     u128::from(a) * u128::from(b)
 }
 
-/// `⌊dividend / divisor⌋`, or the largest number there is. The divisor is not zero.
+/// `⌊dividend / divisor⌋`, or the largest number. The divisor is not zero.
 pub(super) fn floor(dividend: u128, divisor: u64) -> u64 {
     match u64::try_from(dividend) {
         Ok(dividend) => dividend / divisor,
@@ -16,7 +16,7 @@ pub(super) fn floor(dividend: u128, divisor: u64) -> u64 {
     }
 }
 
-/// `⌈dividend / divisor⌉`, or the largest number there is. The divisor is not zero.
+/// `⌈dividend / divisor⌉`, or the largest number. The divisor is not zero.
 pub(super) fn ceil(dividend: u128, divisor: u64) -> u64 {
     match u64::try_from(dividend) {
         Ok(dividend) => dividend.div_ceil(divisor),

@@ -1,14 +1,14 @@
-//! Everything admitted in the last window, one by one: exact.
+//! All units that were admitted in the last window, with their times: exact.
 //!
-//! The log holds when how many units were admitted. Those admitted at t count
-//! until t + W. With S units that count, a cost n is admitted iff S + n ≤ L. A
-//! refused one is admitted at t' + W, where t' is the first time in the log
-//! until which at least S + n − L units were admitted.
+//! The log holds the times and the numbers of admitted units. Units that are admitted at t
+//! count until t + W. With S units that count, a cost n is admitted iff S + n ≤ L. A
+//! refused cost is admitted at t' + W, where t' is the first time in the log until which at
+//! least S + n − L units were admitted.
 //!
-//! Bound: at most L in every window of length W, always, and never a unit
-//! refused for which an exact count has room. In the long run L/W. The price is
-//! memory and time in proportion to L, see [`Log`](super::Log) for the bytes.
-//! So the limit is bounded: this is for logins, one-time codes and payments.
+//! Bound: at most L in every window of length W, always, and no unit is refused for which
+//! an exact count has room. In the long run L/W. Memory and time are proportional to L, see
+//! [`Log`](super::Log) for the bytes. So the limit is bounded: use it for logins, one-time
+//! codes and payments.
 
 use super::log::Tail;
 use super::operation::Attempt;
@@ -16,7 +16,7 @@ use super::quota::MAX_LOG_LIMIT;
 use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
-/// Everything admitted in the last window, one by one.
+/// All units that were admitted in the last window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlidingLog {
     quota: Quota,
@@ -53,7 +53,7 @@ impl SlidingLog {
         Attempt { room, outcome, delay: Span::ZERO }
     }
 
-    /// When so many of the oldest units have gone that `spare` are left at most.
+    /// The time at which at most `spare` units are left, because the oldest have expired.
     fn earliest(&self, tail: Tail<'_>, spare: u64) -> Timestamp {
         let mut left = tail.units;
         let freeing = tail.entries().find(|entry| {
@@ -79,7 +79,7 @@ impl SlidingLog {
         State::Log(tail.with(units, now))
     }
 
-    /// What counts at `now`. If the clock ran backwards, nothing has gone yet.
+    /// The units that count at `now`. If the clock ran backwards, nothing has expired yet.
     fn standing<'s>(&self, state: Option<&'s State>, now: Timestamp) -> Tail<'s> {
         match state {
             Some(State::Log(log)) => log.since(self.window(), now),

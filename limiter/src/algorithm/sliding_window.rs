@@ -1,19 +1,19 @@
 //! Two counters, the older one fading: the default.
 //!
-//! Time is cut into windows of length W, aligned to the epoch; window k is
-//! (k − 1)·W < t ≤ k·W. With c units in the present window, p in the one
-//! before, and e elapsed of the present one, the units of the last W are taken
-//! to be c + p·(W − e)/W, as if those of the window before had come evenly. A
-//! cost n is admitted iff p·(W − e) + (c + n)·W ≤ L·W.
+//! Time is divided into windows of length W, aligned to the epoch; window k is (k − 1)·W <
+//! t ≤ k·W. Let c be the units in the current window, p the units in the previous one, and
+//! e the elapsed time of the current window. The estimate for the last W is c + p·(W −
+//! e)/W, as if the units of the previous window had come evenly. A cost n is admitted iff
+//! p·(W − e) + (c + n)·W ≤ L·W.
 //!
-//! Bound: in any time x ≤ W at most L + L·x/W, hence less than 2L in less than
-//! W. The surplus is paced: L at once, then L/W. In the long run L/W for a
-//! client that comes when it may; one that comes at other times can lose up to
-//! one unit a window, because only whole units are admitted.
+//! Bound: in any time x ≤ W at most L + L·x/W, hence less than 2L in less than W. The
+//! surplus is spread: L at once, then L/W. In the long run L/W for a client that sends each
+//! request as soon as it is admissible. A client that sends requests at other times can
+//! lose up to one unit a window, because only whole units are admitted.
 //!
-//! A window owns its end, not its beginning. The last unit of a full window
-//! may come at that very instant; were it counted in the next window, every
-//! window would lose one unit, and a limit of 1 every second window.
+//! A window contains its end, and not its beginning. The last unit of a full window may
+//! come exactly at its end. If it were counted in the next window, every window would lose
+//! one unit, and with a limit of 1 every second window would be lost.
 
 use super::operation::Attempt;
 use super::{Quota, State, ratio};
@@ -25,10 +25,10 @@ pub struct SlidingWindow {
     quota: Quota,
 }
 
-/// The counters as they stand at one time.
+/// The counters at one time.
 struct Standing {
     window: u64,
-    /// Until the window ends, W − e.
+    /// The time until the window ends, W − e.
     left_us: u64,
     current: u64,
     previous: u64,
@@ -67,16 +67,16 @@ impl SlidingWindow {
         Attempt { room, outcome, delay: Span::ZERO }
     }
 
-    /// The units of the last W, as the counters have it, rounded up.
+    /// The units of the last W, as the counters estimate them, rounded up.
     fn counted(&self, at: &Standing) -> u64 {
         let fading = ratio::ceil(ratio::product(at.previous, at.left_us), self.length_us());
         at.current.saturating_add(fading)
     }
 
-    /// When all that is counted has fallen to `spare`.
+    /// The time at which the estimate has fallen to `spare`.
     fn earliest(&self, at: &Standing, spare: u64) -> Timestamp {
-        // Units of the present window fade only when it has ended. If they
-        // alone are too many, their turn to fade is what is waited for.
+        // Units of the current window fade only after it has ended. If they alone are too
+        // many, the wait includes the time until they fade.
         let (window, fading, spare) = match spare.checked_sub(at.current) {
             Some(spare) => (at.window, at.previous, spare),
             None => (at.window.saturating_add(1), at.current, spare),
@@ -85,8 +85,8 @@ impl SlidingWindow {
         self.end_of(window).minus(Span::from_micros(left_us))
     }
 
-    /// What a state calls the window at `time`.
-    pub const fn window_at(&self, time: Timestamp) -> u64 {
+    /// The number that states use for the window at `time`.
+    pub(crate) const fn window_at(&self, time: Timestamp) -> u64 {
         time.as_micros().div_ceil(self.length_us())
     }
 

@@ -1,18 +1,18 @@
-//! What algorithms remember of a key.
+//! The states that algorithms keep for a key.
 //!
-//! Plain data: stores pack it, ship it and forget it, and only the algorithms
-//! know what it means.
+//! States are plain data. Stores pack, send and delete them, and only the algorithms
+//! interpret them.
 
 use super::Log;
 use crate::time::Timestamp;
 
-/// What an algorithm remembers of one key.
+/// The state of one key under an algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     /// [`SlidingWindow`](super::SlidingWindow): a window's index since the epoch, the units admitted
     /// in it, and those of the window before.
     Sliding {
-        /// Number of the window: it ends that many windows after the epoch.
+        /// The number of the window, which ends that many windows after the epoch.
         window: u64,
         /// Units admitted in that window.
         current: u64,
@@ -21,51 +21,54 @@ pub enum State {
     },
     /// [`FixedWindow`](super::FixedWindow): a window and the units admitted in it.
     Fixed {
-        /// Index of the window, counted from the epoch. For a window of the
-        /// calendar the second at which it begins.
+        /// Index of the window, counted from the epoch. For a calendar window, the second
+        /// at which it begins.
         window: u64,
         /// Units admitted in that window.
         current: u64,
     },
-    /// [`TokenBucket`](super::TokenBucket): how much was taken and has not been refilled yet.
+    /// [`TokenBucket`](super::TokenBucket): the units that were taken and have not been
+    /// refilled yet.
     Bucket {
-        /// When the level stood so.
+        /// The time of this level.
         as_of: Timestamp,
-        /// Tokens times the window in microseconds: a token is as many parts as
-        /// the window has microseconds, and every microsecond refills as many
-        /// parts as the limit has units.
+        /// Tokens times the window in microseconds: a token has as many parts as the window
+        /// has microseconds, and every microsecond refills as many parts as the limit has
+        /// units.
         level: u128,
     },
-    /// [`SubWindows`](super::SubWindows): units per sub-window, the oldest first, the last of
-    /// them being the sub-window `newest`.
+    /// [`SubWindows`](super::SubWindows): units per sub-window, the oldest first. The last
+    /// one is the sub-window `newest`.
     Counts {
         /// Index of the newest sub-window, counted from the epoch.
         newest: u64,
         /// Units per sub-window, as many as the algorithm counts.
         counts: Box<[u32]>,
     },
-    /// [`SlidingLog`](super::SlidingLog): everything admitted in the last window.
+    /// [`SlidingLog`](super::SlidingLog): the units that were admitted in the last window.
     Log(Log),
-    /// [`LeakyBucket`](super::LeakyBucket): the slots that are taken and have not gone by yet.
+    /// [`LeakyBucket`](super::LeakyBucket): the slots that are taken and still in the
+    /// future.
     Queue {
-        /// When the last of them was taken.
+        /// The time of the last take.
         as_of: Timestamp,
-        /// The slots at that time, each as many parts as in `Bucket`.
+        /// The taken slots at that time. Each has as many parts as a token in `Bucket`.
         level: u128,
-        /// Whether more than one take may have happened at `as_of`, so that
-        /// none can be told to be the last.
+        /// Whether several takes may have happened at `as_of`. Then none can be identified
+        /// as the last one.
         shared: bool,
     },
-    /// [`Concurrency`](super::Concurrency): what was admitted and has not been given back.
+    /// [`Concurrency`](super::Concurrency): the units that were admitted and not given
+    /// back.
     InFlight {
         /// Units in flight.
         units: u64,
     },
-    /// [`Ban`](super::Ban): the last ban, and how many in a row it makes.
+    /// [`Ban`](super::Ban): the last ban, and the number of bans in a row.
     Ban {
-        /// From then on the client is not banned.
+        /// The end of the last ban.
         until: Timestamp,
-        /// Bans that are not forgotten yet.
+        /// The number of bans that are not forgotten yet.
         bans: u8,
     },
 }

@@ -1,32 +1,32 @@
-//! Sub-windows counted on the safe side: never more than the limit in any window.
+//! Sub-windows that are counted conservatively: never more than the limit in any window.
 //!
-//! The window W is cut into m sub-windows of length g = ⌈W/m⌉, aligned to the
-//! epoch. Counted are the present one and the m before it, all of them in full.
-//! They always cover the last W, whatever the phase. With S units in them, a
-//! cost n is admitted iff S + n ≤ L.
+//! The window W is divided into m sub-windows of length g = ⌈W/m⌉, aligned to the epoch.
+//! The current sub-window and the m previous ones are counted in full. They always cover
+//! the last W, whatever the phase. With S units in them, a cost n is admitted iff S + n ≤
+//! L.
 //!
-//! Bound: at most L in every window of length W, always. In the long run at
-//! least L/(W + g). The usual count of m sub-windows instead of m + 1 was
-//! rejected: it forgets up to g too early, and lets 2L through around an edge.
+//! Bound: at most L in every window of length W, always. In the long run at least L/(W +
+//! g). The usual count of m sub-windows instead of m + 1 was rejected: it forgets units up
+//! to g too early, and admits 2L around an edge.
 
 use super::operation::Attempt;
 use super::quota::MAX_BUCKETS;
 use super::{Quota, QuotaError, State};
 use crate::time::{Span, Timestamp};
 
-/// Sub-windows counted on the safe side.
+/// Sub-windows that are counted conservatively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubWindows {
     quota: Quota,
     buckets: u32,
-    /// How many before the present one are counted: as many as there are buckets.
+    /// The number of counted sub-windows before the current one: the number of buckets.
     before: usize,
     length_us: u64,
 }
 
-/// What still counts at one time.
+/// The units that still count at one time.
 struct Standing<'s> {
-    /// Index of the present sub-window.
+    /// Index of the current sub-window.
     newest: u64,
     /// Units of the sub-windows from `newest - before` on; those missing are empty.
     counts: &'s [u32],
@@ -34,8 +34,8 @@ struct Standing<'s> {
 }
 
 impl SubWindows {
-    /// Counts this quota in `buckets` sub-windows: the more, the sooner units
-    /// are free again after the window has passed, and the more memory a key takes.
+    /// Counts this quota in `buckets` sub-windows. With more buckets, units are available
+    /// again sooner after the window has passed, and a key takes more memory.
     ///
     /// # Errors
     /// If there are no buckets or more than [`MAX_BUCKETS`], or the limit is
@@ -60,12 +60,12 @@ impl SubWindows {
         self.quota.window()
     }
 
-    /// Into how many sub-windows the window is cut.
-    pub const fn buckets(&self) -> u32 {
+    /// The number of sub-windows of the window.
+    pub(crate) const fn buckets(&self) -> u32 {
         self.buckets
     }
 
-    /// How long a sub-window is, `g`.
+    /// The length of a sub-window, `g`.
     pub const fn length(&self) -> Span {
         Span::from_micros(self.length_us)
     }
@@ -81,7 +81,7 @@ impl SubWindows {
         Attempt { room, outcome, delay: Span::ZERO }
     }
 
-    /// When so many of the oldest units have gone that `spare` are left at most.
+    /// The time at which at most `spare` units are left, because the oldest have expired.
     fn earliest(&self, at: &Standing<'_>, spare: u64) -> Timestamp {
         let mut left = at.sum;
         let position = at.counts.iter().position(|&count| {
@@ -114,8 +114,8 @@ impl SubWindows {
         State::Counts { newest: at.newest, counts }
     }
 
-    /// One sub-window counts 2^32 - 1 units at most: of a debt beyond that the
-    /// rest is forgiven.
+    /// A sub-window counts at most 2^32 - 1 units. The part of a debt beyond that is
+    /// forgiven.
     pub(super) fn charge(&self, state: Option<&State>, units: u64, now: Timestamp) -> State {
         let at = self.standing(state, now);
         self.with(&at, units.min((2 * self.quota.limit()).saturating_sub(at.sum)))
@@ -129,7 +129,7 @@ impl SubWindows {
         State::Counts { newest: at.newest, counts }
     }
 
-    /// If the clock ran backwards, nothing has gone yet.
+    /// If the clock ran backwards, nothing has expired yet.
     fn standing<'s>(&self, state: Option<&'s State>, now: Timestamp) -> Standing<'s> {
         let present = now.as_micros() / self.length_us;
         let fresh = Standing { newest: present, counts: &[], sum: 0 };
@@ -151,7 +151,8 @@ impl SubWindows {
         counts
     }
 
-    /// From when on the sub-window at `position` of the counts is not counted any more.
+    /// The time from which on the sub-window at `position` of the counts does not count any
+    /// more.
     fn end_of(&self, newest: u64, position: usize) -> Timestamp {
         let later = u64::try_from(position).unwrap_or(u64::MAX).saturating_add(1);
         Timestamp::from_micros(newest.saturating_add(later).saturating_mul(self.length_us))

@@ -1,4 +1,4 @@
-//! What every algorithm promises, over random quotas, schedules, costs and clocks.
+//! The guarantees of every algorithm, over random quotas, schedules, costs and clocks.
 
 mod bans;
 mod calendar;
@@ -28,7 +28,7 @@ impl<'a> Counter<'a> {
         Self { algorithm, state: None }
     }
 
-    /// After a whole schedule, and when that ended.
+    /// The key after a whole schedule, and the end of the schedule.
     fn after(algorithm: &'a Algorithm, schedule: &[(Timestamp, u64)]) -> (Self, Timestamp) {
         let mut counter = Self::new(algorithm);
         for &(now, cost) in schedule {
@@ -48,7 +48,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// The same algorithm with a limit, and a burst, that are `more` higher.
+/// The same algorithm with a limit and a burst that are `more` higher.
 fn raised(algorithm: &Algorithm, more: u64) -> Algorithm {
     match algorithm {
         Algorithm::TokenBucket(bucket) => {
@@ -59,8 +59,8 @@ fn raised(algorithm: &Algorithm, more: u64) -> Algorithm {
     }
 }
 
-/// The documented bound: the most units that any time of `span_us` may see,
-/// in parts of a unit, as many as the window has microseconds.
+/// The documented bound: the most units in any time of `span_us`, in parts of a unit. A
+/// unit has as many parts as the window has microseconds.
 fn bound(algorithm: &Algorithm, span_us: u64) -> Option<u64> {
     let (limit, window_us) = (algorithm.limit(), algorithm.window().as_micros());
     let paced = limit * span_us;
@@ -79,7 +79,7 @@ fn assert_within_bound(algorithm: &Algorithm, admitted: &[(Timestamp, u64)]) {
     assert_within_bound_and(algorithm, admitted, 0);
 }
 
-/// Not more than the bound and so many units.
+/// Asserts that at most the bound and these units were admitted.
 fn assert_within_bound_and(algorithm: &Algorithm, admitted: &[(Timestamp, u64)], more: u64) {
     for (first, &(from, _)) in admitted.iter().enumerate() {
         let mut units = 0;
@@ -110,8 +110,8 @@ proptest! {
         assert_within_bound(&algorithm, &admitted);
     }
 
-    /// So units may be taken ahead until there, and change nothing if they are
-    /// spent later.
+    /// The time until which units may be taken in advance without a difference to taking
+    /// them later.
     #[test]
     fn until_the_edge_it_makes_no_difference_when_a_unit_is_taken(
         algorithm in algorithms(),
@@ -131,7 +131,8 @@ proptest! {
         }
     }
 
-    /// What is given back later counts until then, so what is kept stays within the bound.
+    /// Units that are given back later count until then, so the remaining units stay within
+    /// the bound.
     #[test]
     fn giving_back_never_lets_more_through_than_the_bound(
         algorithm in algorithms(),
@@ -153,7 +154,7 @@ proptest! {
         assert_within_bound(&algorithm, &kept);
     }
 
-    /// Seen on a clock that only moves forward, whatever the real one does.
+    /// The times as a clock shows them that only moves forward, whatever the real one does.
     #[test]
     fn a_clock_that_jumps_both_ways_lets_no_more_through(
         algorithm in algorithms(),
@@ -256,7 +257,7 @@ proptest! {
         }
     }
 
-    /// Not below zero, whatever is claimed to have been taken.
+    /// The counter never falls below zero, whatever `Give` claims to have been taken.
     #[test]
     fn giving_back_never_makes_more_room_than_a_fresh_key_has(
         algorithm in algorithms(),
@@ -288,7 +289,7 @@ proptest! {
         let before = end.minus(Span::from_micros(1));
         let verdict = counter.ask(Op::Peek, before).1;
         prop_assert_eq!(verdict.reset_after, Span::from_micros(1));
-        // A queue may have as many slots to give, but all of them later.
+        // A queue may have as many slots, but all of them later.
         prop_assert!(verdict.remaining < algorithm.capacity() || verdict.delay > Span::ZERO);
     }
 
@@ -305,13 +306,13 @@ proptest! {
             algorithm.apply(counter.state.as_ref(), Op::Peek, now).1.remaining
         };
         let higher = raised(&algorithm, more);
-        // Slots are counted in whole ones, and how many there are is up to the delay.
+        // Slots are whole numbers, and their number depends on the delay.
         let (helped, slack) = match algorithm {
             Algorithm::LeakyBucket(_) => (0, 1),
             _ => (more, 0),
         };
         prop_assert!(room(&higher) >= room(&algorithm) + helped);
-        // The same state, written under the higher limit, judged by the lower one.
+        // The same state, written under the higher limit, and judged under the lower one.
         let (written, end) = Counter::after(&higher, &schedule);
         let lowered = Counter { algorithm: &algorithm, state: written.state.clone() };
         let (used, remaining) = (

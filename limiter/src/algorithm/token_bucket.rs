@@ -1,14 +1,13 @@
 //! A bucket of B tokens that refills at L per window W.
 //!
-//! Counted from its other side, as a leak: a take of n pours n units in, L
-//! units leak out in every W, and what would rise above B is refused. This is
-//! the Generic Cell Rate Algorithm (ITU-T I.371, annex A, "continuous-state
-//! leaky bucket"), whose theoretical arrival time is the time at which the
-//! level reaches zero.
+//! The implementation counts a leak: a take of n adds n units, L units leak in every W, and
+//! a take that would raise the level above B is refused. This is the Generic Cell Rate
+//! Algorithm (ITU-T I.371, annex A, "continuous-state leaky bucket"), whose theoretical
+//! arrival time is the time at which the level reaches zero.
 //!
-//! The level is kept in W-ths of a unit, see [`level`](super::level). Keeping
-//! the arrival time instead was rejected: it means other units as soon as the
-//! limit changes, and a raised limit could then block for longer.
+//! The level is kept in W-ths of a unit, see [`level`](super::level). The alternative to
+//! store the arrival time was rejected: its meaning in units depends on the limit, so a
+//! raised limit could then block a client for longer.
 //!
 //! Bound: in any time x at most B + L·x/W. In the long run L/W.
 
@@ -17,8 +16,8 @@ use super::operation::Attempt;
 use super::{MAX_LIMIT, Quota, QuotaError, State, ratio};
 use crate::time::{Span, Timestamp};
 
-/// What a level may reach, with as much again for debt: 74 bits in all, so
-/// that a state with its time fits 128.
+/// The highest level. With as much again for debt it takes 74 bits, so a state with its
+/// time fits in 128.
 const MAX_CAPACITY: u128 = (1 << 73) - 1;
 
 /// A bucket that refills steadily.
@@ -44,7 +43,7 @@ impl TokenBucket {
         Ok(Self { quota, burst })
     }
 
-    /// The burst is scaled with the rate: it stays as long in time.
+    /// The burst is scaled with the rate, so that it lasts equally long.
     pub(super) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         // Limits have 39 bits and windows 45: no product overflows.
         let ours = ratio::product(self.quota.limit(), quota.window().as_micros());
@@ -65,7 +64,7 @@ impl TokenBucket {
         self.quota.window()
     }
 
-    /// How many tokens the bucket holds.
+    /// The capacity of the bucket in tokens.
     pub const fn burst(&self) -> u64 {
         self.burst
     }
@@ -88,9 +87,9 @@ impl TokenBucket {
         Attempt { room, outcome, delay: Span::ZERO }
     }
 
-    /// Gives back what cannot have leaked out since. How much of it really has
-    /// depends on what else was taken meanwhile, which is not stored; to
-    /// give back all of it would pay for the leak a second time.
+    /// Gives back only the units that cannot have leaked since. The amount that has
+    /// actually leaked depends on other takes in the meantime, which are not stored. To
+    /// give back all units would count the leak twice.
     pub(super) fn give(
         &self,
         state: Option<&State>,
@@ -104,19 +103,20 @@ impl TokenBucket {
         stored(Level { parts: level.parts.saturating_sub(given), ..level })
     }
 
-    /// Gives back all that was taken for a request that did not go on.
+    /// Gives back all units that were taken for a request that did not continue.
     ///
-    /// Let A be the level and I the level if the take had not happened. Their
-    /// difference is `cost` at first, and falls only while I is zero and A leaks
-    /// alone. So A − `cost` ≤ I at any time: no request finds less room than without
-    /// the take. What A leaked alone is room that I would have wasted, and it is
-    /// used once more here. So what is admitted in a time x stays within
-    /// B + L·x/W and the units that are under way to be given back.
+    /// Let A be the level, and I the level if the take had not happened. Their difference
+    /// is `cost` at first, and falls only while I is zero and only A leaks. So A − `cost` ≤
+    /// I at any time: no request finds less room than without the take. The units that
+    /// leaked only from A are room that I would not have used, and they can be used once
+    /// more. So the units that are admitted in a time x stay within B + L·x/W and the units
+    /// that wait to be given back.
     ///
-    /// To give back exactly A − I was rejected: it needs the lowest level since
-    /// each such take. To give back what cannot have leaked, as [`give`](Self::give)
-    /// does, was rejected as well: clients that are refused elsewhere would drain
-    /// a bucket that is never empty by what leaks in a round trip, each time.
+    /// The alternative to give back exactly A − I was rejected: it needs the lowest level
+    /// since each such take. The alternative to give back only the units that cannot have
+    /// leaked, as [`give`](Self::give) does, was rejected as well: each request that
+    /// another limit refuses would drain the units that leak in a round trip from a bucket
+    /// that is never empty.
     pub(super) fn cancel(&self, state: Option<&State>, cost: u64, now: Timestamp) -> State {
         let level = self.standing(state, now);
         let given = level::parts(cost, self.quota);

@@ -1,4 +1,4 @@
-//! The charges of one policy for one request, and its report by the answers. Pure.
+//! The charges of one policy for one request, and its report from the answers. Pure.
 
 use std::borrow::Borrow;
 use std::slice;
@@ -28,16 +28,16 @@ pub(super) struct Claim<P> {
     pub(super) key: Key,
     /// The client's limit, unless it has an override.
     pub(super) limit: LimitChoice,
-    /// The override.
+    /// The limit of this key alone, if it has one.
     pub(super) instead: Option<Box<OverrideLimit>>,
     /// The units that the request costs.
     pub(super) cost: u64,
 }
 
 impl<'r> Claim<&'r Arc<Policy>> {
-    /// The claim of `policy` for the subject's request, whose counter is `key`. None if
-    /// the client has no limit. If keys can have limits of their own, this is not known
-    /// yet, so there is a claim.
+    /// The claim of `policy` for the subject's request, whose counter is `key`. None if the
+    /// client has no limit. If keys can have limits of their own, this is not known yet, so
+    /// the result is a claim.
     pub(super) fn new(
         subject: &Subject<'_, '_>,
         policy: &'r Arc<Policy>,
@@ -66,7 +66,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.instead.is_some() || self.limit != LimitChoice::Unlimited
     }
 
-    /// The charge of the cost on the client's counter, up to all that is admitted.
+    /// The charge of the cost on the client's counter, up to the soft limit.
     pub(super) fn within(&self) -> Charge<'_> {
         let instead = self.instead.as_deref();
         Charge {
@@ -82,12 +82,12 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.policy().limit(self.limit)
     }
 
-    /// The limit that the client is told.
+    /// The limit that responses name.
     fn algorithm(&self) -> &Algorithm {
         self.instead.as_deref().map_or(self.own().algorithm, |it| &it.algorithm)
     }
 
-    /// The limit with all that is admitted.
+    /// The limit that decides: the soft limit, if there is one.
     fn widest(&self) -> &Algorithm {
         self.instead.as_deref().map_or_else(|| self.own().widest(), OverrideLimit::widest)
     }
@@ -98,7 +98,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         Some(Charge { key: Beside::Beyond.key(self.key, algorithm), algorithm, ..self.within() })
     }
 
-    /// The charge that tells whether the client is banned. It consumes nothing.
+    /// The charge that checks whether the client is banned. It consumes nothing.
     pub(super) fn ban(&self) -> Option<Charge<'_>> {
         let algorithm = &self.policy().penalty.as_ref()?.ban;
         let key = Beside::Ban.key(self.key, algorithm);
@@ -112,7 +112,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         Some(Charge { key, algorithm, cost: 1, binding: false, ..self.within() })
     }
 
-    /// Adds its charges: the cost, and then that of the ban.
+    /// Appends its charges: the cost, and then the ban.
     pub(super) fn charge<'c>(&'c self, charges: &mut Charges<'c>) {
         charges.push(self.within());
         charges.extend(self.ban());
@@ -147,7 +147,8 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         self.policy().elastic.as_ref().is_some_and(|elastic| headroom.suffices(elastic))
     }
 
-    /// The report of the policy by the answer of its counter, and of its ban if it has bans.
+    /// The report of the policy from the answer of its counter, and of its ban if it has
+    /// bans.
     pub(super) fn report(&self, counted: &Answer, ban: Option<&Answer>) -> Report<P>
     where
         P: Clone,

@@ -1,4 +1,4 @@
-//! What the policies of a route ask for one request.
+//! The claims of a route's policies for one request.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use crate::time::Timestamp;
 /// The most policies that may judge one request.
 pub const MAX_POLICIES: usize = 16;
 
-/// What the policies of a route ask of the store for one request: one claim for
-/// each policy that judges it. Nothing in it refers to the request. `P` borrows the
-/// policies or owns them; claims that own them can go to another thread.
+/// The claims of a route's policies for one request: one for each policy that judges it.
+/// They do not refer to the request. `P` borrows the policies or owns them; claims that own
+/// their policies can be sent to another thread.
 #[derive(Clone, Debug)]
 pub struct Claims<P> {
     pub(super) list: ClaimList<P>,
-    /// Policies in shadow whose key the request lacks.
+    /// Policies in shadow mode whose key the request lacks.
     pub(super) lacking: Lacking<P>,
 }
 
 impl<P> Claims<P> {
-    /// The same number for requests with the same first key, evenly distributed.
+    /// A number that is equal for requests with the same first key, and evenly distributed.
     pub(crate) fn spread(&self) -> u128 {
         self.list.first().map_or(0, |claim| claim.key.principal.bits())
     }
 }
 
 impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
-    /// The decision where no store can be asked: policies whose owner chose so admit,
-    /// all others refuse. Nothing is counted.
-    pub fn unjudged(self, now: Timestamp) -> Decision<P> {
+    /// The decision without a store: policies with `on_failure: allow` admit the request,
+    /// and all others refuse it. Nothing is counted.
+    pub(crate) fn unjudged(self, now: Timestamp) -> Decision<P> {
         let report = |claim: &Claim<P>| {
             let charge = claim.within();
             let admitted = charge.consistency.on_failure == OnFailure::Allow;
@@ -49,11 +49,11 @@ impl<P: Borrow<Arc<Policy>> + Clone> Claims<P> {
 }
 
 impl<'r> Claims<&'r Arc<Policy>> {
-    /// What `policies` ask for the subject's request.
+    /// The claims of `policies` for the subject's request.
     ///
     /// # Errors
-    /// The outcome, if the request lacks what an enforcing policy demands, or can be
-    /// read in two ways. Then nothing is counted.
+    /// The outcome, if the request lacks a key or token that an enforcing policy demands,
+    /// or is ambiguous. Then nothing is counted.
     pub fn new(
         policies: &'r [Arc<Policy>],
         subject: &Subject<'_, '_>,

@@ -1,12 +1,12 @@
-//! The fields that tell a client about its limits.
+//! The header fields that inform a client about its limits.
 //!
-//! All numbers are integers, none is negative, and no wait is too short: a
-//! client that obeys `Retry-After` passes if no other request consumes meanwhile. Names and
-//! numbers of policies are written, never a key.
+//! All numbers are integers, none is negative, and no wait is too short: a client that
+//! obeys `Retry-After` is admitted if no other request consumes meanwhile. The fields
+//! contain names and numbers of policies, and never a key.
 //!
-//! What the backend sent is merged, never loosened. Its items of the `ietf`
-//! lists stay, ours follow. Its `X-Ratelimit-*` fields stay if it leaves the
-//! client less than we do, otherwise ours replace them.
+//! The fields of the backend are merged, and never loosened. Its items of the `ietf` lists
+//! stay, and those of the gateway follow. Its `X-Ratelimit-*` fields stay if they leave the
+//! client less than those of the gateway. Otherwise the gateway replaces them.
 
 #[cfg(test)]
 mod tests;
@@ -32,28 +32,28 @@ const X_RETRY_AFTER: HeaderName = HeaderName::from_static("x-ratelimit-retry-aft
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// Says `over` on a response, and on the request to the upstream, that was
-/// admitted softly: beyond the limit.
+/// Marks the response, and the request to the upstream, of a request that was admitted
+/// beyond its limit. Its value is `over`.
 pub const X_RATELIMIT_SOFT: HeaderName = HeaderName::from_static("x-ratelimit-soft");
-/// What it says.
+/// The value of the field.
 const OVER: HeaderValue = HeaderValue::from_static("over");
 
-/// Says `local` on a response for which this node alone has counted, because
-/// the store that the nodes share is away.
+/// Marks a response for which this node alone has counted, because the store that the nodes
+/// share is unavailable. Its value is `local`.
 const X_RATELIMIT_SOURCE: HeaderName = HeaderName::from_static("x-ratelimit-source");
-/// What it says.
+/// The value of the field.
 const LOCAL: HeaderValue = HeaderValue::from_static("local");
 
 /// Writes decisions into header fields.
 #[derive(Clone, Debug)]
 pub struct HeaderWriter {
     dialects: Vec<Dialect>,
-    /// Names of the fields of all dialects, if scripts of other origins may read them.
+    /// The names of the fields of all dialects, if scripts of other origins may read them.
     exposed: Option<HeaderValue>,
 }
 
 impl HeaderWriter {
-    /// Writes as the settings say.
+    /// Writes the fields that the settings select.
     pub fn new(settings: &HeaderSettings) -> Self {
         let dialects = settings.dialects.clone();
         let expose = settings.expose_cors && !dialects.is_empty();
@@ -62,8 +62,8 @@ impl HeaderWriter {
         Self { dialects, exposed }
     }
 
-    /// Adds a decision's fields to those of a response. `cross_origin`: the
-    /// request has an `Origin`. Without a report there is nothing to tell.
+    /// Adds a decision's fields to those of a response. `cross_origin`: the request has an
+    /// `Origin`. Without a report, nothing is added.
     pub fn write<P: Borrow<Arc<Policy>>>(
         &self,
         decision: &Decision<P>,
@@ -125,7 +125,7 @@ const fn names(dialect: Dialect) -> &'static str {
     }
 }
 
-/// Whole seconds to wait, at least one; none if waiting does not help, or is not needed.
+/// Whole seconds to wait, at least one. None if waiting does not help or is not needed.
 fn wait_secs(retry: Retry) -> Option<u64> {
     match retry {
         Retry::After(wait) => Some(wait.as_secs_ceil().max(1)),
@@ -150,14 +150,14 @@ fn write_ietf<P: Borrow<Arc<Policy>>>(decision: &Decision<P>, fields: &mut Heade
     fields.append(RATELIMIT, limits(decision).value());
 }
 
-/// The list of `RateLimit-Policy`: what each policy allows.
+/// The list of `RateLimit-Policy`: the quota of each policy.
 fn policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
     let mut list = List::default();
     for Report { policy, verdict, window, .. } in decision.told() {
         list.add(&policy.borrow().name);
         list.describe(b'q', verdict.limit);
-        // The field knows whole seconds only. To round a window up is to
-        // promise less; below one second that would be far too little.
+        // The field contains whole seconds only. Rounding a window up states a lower rate.
+        // Below one second the stated rate would be far too low.
         if *window >= Span::SECOND {
             list.describe(b'w', window.as_secs_ceil());
         }
@@ -165,7 +165,8 @@ fn policies<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
     list
 }
 
-/// The list of `RateLimit`: what each policy still allows, and for how long.
+/// The list of `RateLimit`: the remaining units of each policy, and the time until its
+/// reset.
 fn limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
     let mut list = List::default();
     for Report { policy, verdict, .. } in decision.told() {
@@ -177,32 +178,32 @@ fn limits<P: Borrow<Arc<Policy>>>(decision: &Decision<P>) -> List {
     list
 }
 
-/// A list of structured fields (RFC 9651, section 3.1): strings with numbers as
-/// parameters. It is written by hand: every response has two, and to format them
-/// took a tenth of the instructions of a request.
+/// A list of structured fields (RFC 9651, section 3.1): strings with numbers as parameters.
+/// It is formatted without `write!`: every response has two lists, and formatting them took
+/// a tenth of the instructions of a request.
 struct List(Vec<u8>);
 
 impl Default for List {
-    /// It need not grow for a policy or two.
+    /// A list with space for one or two policies.
     fn default() -> Self {
         Self(Vec::with_capacity(80))
     }
 }
 
 impl List {
-    /// Adds a string (section 3.3.3). It can hold printable ASCII only; any other
-    /// byte is written as percent and two digits.
+    /// Appends a string (section 3.3.3). It can contain only printable ASCII. Other bytes
+    /// are written as a percent sign and two digits.
     fn add(&mut self, text: &str) {
         let Self(list) = self;
         list.extend_from_slice(if list.is_empty() { b"\"" } else { b", \"" });
-        // Names are plain as a rule, and then written at once.
+        // Most names have plain characters only, and are appended at once.
         for run in text.as_bytes().split_inclusive(is_special) {
             let (last, before) = run.split_last().expect("no run is empty");
             list.extend_from_slice(before);
             match last {
                 b'"' | b'\\' => list.extend([b'\\', *last]),
                 b' '..=b'~' => list.push(*last),
-                _ => write!(list, "%{last:02X}").expect("memory takes all"),
+                _ => write!(list, "%{last:02X}").expect("writing to memory does not fail"),
             }
         }
         list.push(b'"');
@@ -219,7 +220,7 @@ impl List {
     }
 }
 
-/// Whether a string of structured fields cannot hold it as it is.
+/// Whether a string of structured fields cannot contain the byte itself.
 const fn is_special(byte: &u8) -> bool {
     matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~')
 }

@@ -3,20 +3,20 @@
 use crate::policy::Elastic;
 use crate::time::Span;
 
-/// The state of the upstream of a request. An unknown value counts as no room.
+/// The state of a request's upstream. An unknown value counts as no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headroom {
     /// The recent time to a response.
     pub latency: Option<Span>,
-    /// What it has in flight, in percent of the most that it may have.
+    /// The requests in flight, in percent of the maximum.
     pub in_flight_percent: Option<u8>,
     /// Whether the time to a response grows.
     pub slowing: bool,
 }
 
 impl Headroom {
-    /// Whether there is room by what `elastic` asks for.
-    pub fn suffices(&self, elastic: &Elastic) -> bool {
+    /// Whether the upstream has room by the conditions of `elastic`.
+    pub(crate) fn suffices(&self, elastic: &Elastic) -> bool {
         let Elastic { latency_below, in_flight_below_percent, .. } = elastic;
         !self.slowing
             && is_below(self.latency, *latency_below)
@@ -34,7 +34,7 @@ mod tests {
     use crate::decision::tests::policy;
 
     #[test]
-    fn there_is_room_while_all_that_is_asked_for_is_known_and_below() {
+    fn there_is_room_while_all_required_values_are_known_and_below_their_bounds() {
         let elastic = |latency_ms: Option<u64>, in_flight_below_percent| Elastic {
             beyond: policy("p", 1, Span::SECOND).algorithm,
             latency_below: latency_ms.map(Span::from_millis),

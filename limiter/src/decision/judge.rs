@@ -1,5 +1,5 @@
-//! The judgement over claims. It asks the store, and asks again if room upstream or a
-//! penalty can change the result.
+//! The judgement of claims. It sends the charges to the store, and sends further charges if
+//! room at the upstream or a penalty can change the result.
 
 use std::borrow::Borrow;
 use std::mem;
@@ -32,9 +32,9 @@ impl<'s> Judge<'s> {
         Self { store, overrides }
     }
 
-    /// Judges by counters in memory, where no key has a limit of its own. The
-    /// future of such a judgement is ready when it is first polled.
-    pub const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
+    /// Judges by counters in memory, which have no limits of single keys. The future of
+    /// such a judgement is ready when it is first polled.
+    pub(crate) const fn in_memory(memory: &'s crate::store::MemoryStore) -> Self {
         Self { store: StoreRef::Memory(memory), overrides: None }
     }
 
@@ -43,13 +43,13 @@ impl<'s> Judge<'s> {
     ///
     /// The lease of an admitted request must be [ended](Self::end). If the future
     /// is dropped before it is ready, nothing stays in flight.
-    pub async fn judge<P: Borrow<Arc<Policy>> + Clone>(
+    pub(crate) async fn judge<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: Claims<P>,
         headroom: Headroom,
         now: Timestamp,
     ) -> Decision<P> {
-        // One deadline holds for all questions to the store for one request.
+        // One deadline holds for all messages to the store for one request.
         let deadline = self.store.deadline();
         let spread = claims.spread();
         let Claims { mut list, lacking } = claims;
@@ -92,7 +92,7 @@ impl<'s> Judge<'s> {
         mem::take(&mut undecided.lease)
     }
 
-    /// Asks once more, with the costs that are refused counted beyond the limits.
+    /// Sends the charges once more, with the refused costs counted beyond the limits.
     async fn try_elastic<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: &[Claim<P>],
@@ -119,7 +119,7 @@ impl<'s> Judge<'s> {
             if !report.refuses() {
                 *report = again;
             } else if is_admitted_beyond {
-                // The client is told the limit itself, so its numbers stay.
+                // Responses name the limit itself, so its numbers do not change.
                 report.ruling = Ruling::Elastic;
                 report.verdict.admitted = true;
                 report.verdict.retry = Retry::Now;
@@ -130,7 +130,7 @@ impl<'s> Judge<'s> {
         decided.at
     }
 
-    /// Counts refusals where they have a penalty, and bans clients with too many.
+    /// Counts refusals under policies with a penalty, and bans clients with too many.
     async fn punish<P: Borrow<Arc<Policy>> + Clone>(
         self,
         claims: &[Claim<P>],
@@ -156,17 +156,17 @@ impl<'s> Judge<'s> {
             {
                 let op = Op::Settle { reserved: 0, actual: 1, taken: counted.at };
                 self.store.correct(&[Correction { charge, source: it.source, op }], now);
-                // A client that waits for the limit alone would still be banned.
+                // A client that waits only for the limit would still be banned.
                 let answers = self.store.apply_by(&[charge], now, deadline).await.answers;
                 answers.iter().for_each(|ban| report.ban(&ban.verdict));
             }
         }
     }
 
-    /// Settles what a request owes now that its response has ended: releases what
-    /// it had in flight, corrects what it has cost, and gives back what must
-    /// not be counted. A cost that the ending does not tell stays as it was charged.
-    pub fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
+    /// Settles the lease of a request after its response: releases the units in flight,
+    /// corrects the cost, and gives back units that must not be counted. A cost that the
+    /// ending does not contain stays as it was charged.
+    pub(crate) fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.settle(lease, ending, now);
     }
@@ -176,7 +176,7 @@ impl<'s> Judge<'s> {
     }
 }
 
-/// Whether every refusal can be lifted because the upstream has room, and there is one.
+/// Whether there is a refusal, and room at the upstream can lift all of them.
 fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     claims: &[Claim<P>],
     reports: &[Report<P>],
@@ -188,8 +188,8 @@ fn may_try_elastic<P: Borrow<Arc<Policy>> + Clone>(
     reports.iter().any(Report::refuses) && claims.iter().zip(reports).all(may)
 }
 
-/// The lease of a request whose decision is not complete. If the client leaves before,
-/// dropping this ends the lease.
+/// The lease of a request whose decision is not complete. If the client disconnects before,
+/// the drop ends the lease.
 #[derive(Debug)]
 struct Undecided<'l> {
     judge: Judge<'l>,
@@ -206,7 +206,7 @@ impl<'l> Undecided<'l> {
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         if !self.lease.is_empty() {
-            // It had no response, so its time is not measured.
+            // The request had no response, so its time is not measured.
             self.judge.settle(&self.lease, &Ending::default(), self.now);
         }
     }

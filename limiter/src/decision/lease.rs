@@ -19,24 +19,24 @@ use crate::policy::{Cost, Count, Policy};
 use crate::store::{Charge, Correction, HoldingTimes, Source};
 use crate::time::Timestamp;
 
-/// What a request still owes. Its owner passes it to
-/// [`RateLimiter::end`](super::RateLimiter::end) at the end of the response,
-/// however the response ends. A lease that is dropped leaves all charged, and what it
-/// has in flight in flight.
+/// The open settlement of a request. Its owner passes it to
+/// [`RateLimiter::end`](super::RateLimiter::end) after the response, however the response
+/// ends. If a lease is dropped instead, all units stay charged, and units in flight stay in
+/// flight.
 #[derive(Debug, Default)]
-#[must_use = "what is in flight stays so until the lease is ended"]
+#[must_use = "units stay in flight until the lease is ended"]
 pub struct Lease {
     debts: Vec<Debt>,
-    /// When it was counted, by the clock of the store.
+    /// The time of the charge, by the clock of the store.
     taken: Timestamp,
-    /// When it was decided, by the clock of this node.
+    /// The time of the decision, by the clock of this node.
     began: Timestamp,
-    /// That of the [claims](super::Claims::spread) that were judged.
+    /// The [spread](super::Claims::spread) of the claims that were judged.
     spread: u128,
 }
 
-/// What a request still owes one counter. It outlives the rules by which it was
-/// judged, and so owns all it needs.
+/// The open settlement of a request with one counter. It outlives the policies of the
+/// decision, so it owns all its data.
 #[derive(Debug)]
 struct Debt {
     policy: Arc<Policy>,
@@ -46,20 +46,20 @@ struct Debt {
     source: Source,
 }
 
-/// How a request has ended.
+/// The end of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ending<'a> {
-    /// The response's status; none if there is no response, or its client has left.
+    /// The response's status. None if there is no response, or the client has disconnected.
     pub status: Option<StatusCode>,
-    /// Bytes of the request's body that came.
+    /// The received bytes of the request's body.
     pub request_bytes: u64,
-    /// What the meters of the lease have read, in their order.
+    /// The values that the meters of the lease have read, in their order.
     pub metered: &'a [Option<u64>],
 }
 
 impl Lease {
-    /// What a request owes that was judged at `taken` by the store's clock, and at
-    /// `began` by this node's: nothing if it is refused.
+    /// The lease of a request that was judged at `taken` by the store's clock, and at
+    /// `began` by this node's. It is empty if the request is refused.
     pub(super) fn new<P: Borrow<Arc<Policy>>>(
         claims: &[Claim<P>],
         reports: &[Report<P>],
@@ -89,22 +89,22 @@ impl Lease {
         Self { debts: debts.collect(), taken, began, spread: 0 }
     }
 
-    /// The same, of claims with this spread.
+    /// The same lease, with the spread of its claims.
     pub(super) fn with_spread(self, spread: u128) -> Self {
         Self { spread, ..self }
     }
 
-    /// That of the claims that were judged.
+    /// The spread of the claims that were judged.
     pub(crate) const fn spread(&self) -> u128 {
         self.spread
     }
 
-    /// Whether nothing is owed.
+    /// Whether nothing must be settled.
     pub const fn is_empty(&self) -> bool {
         self.debts.is_empty()
     }
 
-    /// The meters that the response has to pass.
+    /// The meters that must read the response.
     pub fn meters(&self) -> impl Iterator<Item = &MeterSpec> {
         self.debts.iter().filter_map(|debt| match &debt.policy.cost {
             Cost::Metered { meter, .. } => Some(meter),
@@ -112,7 +112,7 @@ impl Lease {
         })
     }
 
-    /// Records for how long its units were in flight.
+    /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
             if let Algorithm::Concurrency(_) = debt.algorithm {
@@ -121,7 +121,7 @@ impl Lease {
         }
     }
 
-    /// The corrections that are due at this end.
+    /// The corrections for this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
         let mut readings = ending.metered.iter().copied();
         let due = self.debts.iter().filter_map(|debt| {
@@ -146,8 +146,7 @@ impl Debt {
         Some(Correction { charge, source, op })
     }
 
-    /// The actual cost in units. Takes the next of the readings if it
-    /// is metered.
+    /// The actual cost in units. Consumes the next of the readings if the cost is metered.
     fn actual(&self, ending: &Ending<'_>, readings: &mut impl Iterator<Item = Option<u64>>) -> u64 {
         let spent = match &self.policy.cost {
             Cost::Fixed(_) | Cost::Field { .. } => self.cost,
@@ -161,7 +160,7 @@ impl Debt {
     }
 }
 
-/// Whether only the end of a response tells what counts under this policy.
+/// Whether the end of a response determines the units that count under this policy.
 fn is_open_until_the_end(policy: &Policy) -> bool {
     policy.count != Count::All
         || matches!(policy.cost, Cost::Body { .. } | Cost::Metered { .. })

@@ -9,7 +9,7 @@ use crate::store::Store;
 use crate::store::overrides::Overrides;
 use crate::time::Timestamp;
 
-/// Decides over requests by counting them in a store.
+/// Decides on requests by counters in a store.
 #[derive(Debug)]
 pub struct RateLimiter {
     store: Store,
@@ -23,17 +23,17 @@ impl RateLimiter {
         Self { store, overrides: None, misfits: Misfits::default() }
     }
 
-    /// Goes by the limits of single keys that are kept there.
+    /// Uses the limits of single keys that this store contains.
     pub fn with_overrides(self, overrides: Option<Overrides>) -> Self {
         Self { overrides, ..self }
     }
 
-    /// Where it counts.
+    /// The store of the counters.
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What must be done now and then, whether requests come or not.
+    /// Does periodic work, which does not depend on requests.
     pub fn housekeep(&self, now: Timestamp) {
         self.store.housekeep(now);
     }
@@ -43,12 +43,11 @@ impl RateLimiter {
         self.store.close(now).await;
     }
 
-    /// What all policies say of the subject's request, and what becomes of it. If it
-    /// is admitted, every policy that enforces its limit has counted it; if it is
-    /// refused, none has.
+    /// Judges the subject's request by all policies. If it is admitted, every policy that
+    /// enforces its limit has counted it. If it is refused, none has.
     ///
-    /// The lease of an admitted request must be [ended](Self::end). Where the future
-    /// is dropped before, nothing stays in flight.
+    /// The lease of an admitted request must be [ended](Self::end). If the future is
+    /// dropped before it is ready, nothing stays in flight.
     pub async fn decide<'r>(
         &self,
         policies: &'r [Arc<Policy>],
@@ -62,14 +61,14 @@ impl RateLimiter {
         }
     }
 
-    /// The judge over claims of any request.
-    pub fn judge(&self) -> Judge<'_> {
+    /// The judge of claims.
+    pub(crate) fn judge(&self) -> Judge<'_> {
         let overrides = self.overrides.as_ref().map(|overrides| (overrides, &self.misfits));
         Judge::new(self.store.as_ref(), overrides)
     }
 
-    /// Settles what a request owes now that its response has ended, see
-    /// [`Judge::end`].
+    /// Settles a request after its response: releases its units in flight, corrects its cost,
+    /// and gives back units that must not be counted.
     pub fn end(&self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         self.judge().end(lease, ending, now);
     }

@@ -1,4 +1,4 @@
-//! When a request is decided.
+//! The time of a decision.
 
 use std::time::Instant;
 

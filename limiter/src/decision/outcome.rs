@@ -1,8 +1,8 @@
-//! One decision from several verdicts. Pure.
+//! Combines several verdicts to one decision. Pure.
 //!
-//! Every policy must admit. A refused request waits for the slowest of those
-//! that refused; an admitted one is told about the policy that will refuse it
-//! first. The order of the policies decides nothing.
+//! Every policy must admit the request. A refused request waits for the slowest of the
+//! policies that refused it. The response to an admitted request describes the policy that
+//! will refuse first. The result does not depend on the order of the policies.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -16,33 +16,34 @@ use crate::policy::TokenFault;
 use crate::policy::{Mode, Policy};
 use crate::time::Span;
 
-/// The wait for a client whose request could not be judged: breakers check this often
-/// whether the store is back.
+/// The wait for a client whose request could not be judged. Breakers check with this period
+/// whether the store is available again.
 pub(super) const RETRY_STORE: Span = Span::SECOND;
 
-/// The same for a client whose token cannot be verified yet: a set of keys that
-/// has not come is asked for that often at first.
+/// The wait for a client whose token cannot be verified yet. At first, a set of keys is
+/// fetched with this period until it is available.
 pub(super) const RETRY_KEYS: Span = Span::SECOND;
 
 /// The result for a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome<P> {
-    /// All policies admit it, or none judges it.
+    /// All policies admit the request, or none judges it.
     Admit,
-    /// At least one refuses it: how long until all of them can admit it.
+    /// At least one policy refuses the request. The value is the time until all of them can
+    /// admit it.
     Refuse(Retry),
-    /// The store is away, and at least one policy refuses what cannot be
-    /// judged: how long until it is worth another try. Nothing was counted.
+    /// The store is unavailable, and at least one policy refuses requests that cannot be
+    /// judged. The value is the time until a retry is useful. Nothing was counted.
     Unavailable(Span),
-    /// It lacks the key that this policy demands. Nothing was counted.
+    /// The request lacks the key that this policy demands. Nothing was counted.
     Deny(P),
-    /// Its bearer token cannot be verified yet, which this policy demands: how long
-    /// until it is worth another try. Nothing was counted.
+    /// The request's bearer token, which this policy demands, cannot be verified yet. The
+    /// value is the time until a retry is useful. Nothing was counted.
     Unverifiable(P, Span),
-    /// Backends may read different keys, or plans, of this policy in it. Nothing
+    /// Backends may read different keys, or plans, of this policy in the request. Nothing
     /// was counted.
     Ambiguous(P),
-    /// It lacks the bearer token that this policy demands. Nothing was counted.
+    /// The request lacks the bearer token that this policy demands. Nothing was counted.
     Unauthorized(P, TokenFault),
 }
 
@@ -55,15 +56,15 @@ pub type Lacking<P> = SmallVec<[P; 1]>;
 pub struct Decision<P> {
     /// The result.
     pub outcome: Outcome<P>,
-    /// How long it is to be held before it goes on, if it is admitted.
+    /// The delay of the request, if it is admitted.
     pub delay: Span,
-    /// Index of the report whose numbers the client is told.
+    /// The index of the report whose numbers the response contains.
     pub binding: Option<usize>,
     /// All reports.
     pub reports: Reports<P>,
-    /// Policies in shadow that would have [denied](Outcome::Deny) it.
+    /// Policies in shadow mode that would have [denied](Outcome::Deny) the request.
     pub lacking: Lacking<P>,
-    /// What it owes when its response has ended, if it is admitted.
+    /// The settlement after the response, if the request is admitted.
     pub lease: Lease,
 }
 
@@ -71,10 +72,10 @@ pub struct Decision<P> {
 pub type OwnedDecision = Decision<Arc<Policy>>;
 
 impl<P: Borrow<Arc<Policy>>> Decision<P> {
-    /// What the reports come to. The longest wait binds; among policies that
-    /// admit, the one with the fewest such requests left. If that is a tie,
-    /// the longer window does, then the lower limit, then the name. Policies in
-    /// shadow neither refuse nor bind.
+    /// The decision from these reports. Of several waits, the longest one binds. Among
+    /// policies that admit the request, the one binds that has room for the fewest further
+    /// requests of this cost; in a tie, the one with the longer window, then the lower
+    /// limit, then the name. Policies in shadow mode neither refuse nor bind.
     #[inline] // so that all reports are copied once less
     pub(super) fn combine(reports: Reports<P>, lacking: Lacking<P>, lease: Lease) -> Self {
         let told = || reports.iter().enumerate().filter(|(_, report)| report.is_told());
@@ -98,7 +99,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         Self { outcome: Outcome::Admit, delay, binding, reports, lacking, lease }
     }
 
-    /// A request that is judged by what it lacks, before anything is counted.
+    /// The decision on a request that lacks a key or token, before anything is counted.
     pub(super) fn uncounted(outcome: Outcome<P>) -> Self {
         Self {
             outcome,
@@ -110,7 +111,7 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         }
     }
 
-    /// The report whose numbers the client is told.
+    /// The report whose numbers the response contains.
     pub fn binding(&self) -> Option<&Report<P>> {
         self.reports.get(self.binding?)
     }
@@ -120,8 +121,8 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         self.reports.iter().filter(|report| report.policy.borrow().mode == Mode::Enforce)
     }
 
-    /// All reports that the client is told of.
-    pub fn told(&self) -> impl Iterator<Item = &Report<P>> {
+    /// All reports that the response contains.
+    pub(crate) fn told(&self) -> impl Iterator<Item = &Report<P>> {
         self.reports.iter().filter(|report| report.is_told())
     }
 
@@ -130,14 +131,14 @@ impl<P: Borrow<Arc<Policy>>> Decision<P> {
         self.reports.iter().filter(|report| report.refuses()).map(|it| it.policy.borrow())
     }
 
-    /// All policies in shadow that would have refused the request.
+    /// All policies in shadow mode that would have refused the request.
     pub fn shadow_refused(&self) -> impl Iterator<Item = &Arc<Policy>> {
         let reports = self.reports.iter().filter(|report| report.is_shadow_refused());
         reports.map(|it| it.policy.borrow()).chain(self.lacking.iter().map(P::borrow))
     }
 
-    /// Whether it is admitted although it is beyond a limit, which upstream and
-    /// client are told (see [`X_RATELIMIT_SOFT`](super::X_RATELIMIT_SOFT)).
+    /// Whether the request is admitted although it is beyond a limit. The upstream and the
+    /// client receive a mark (see [`X_RATELIMIT_SOFT`](super::X_RATELIMIT_SOFT)).
     pub fn is_soft(&self) -> bool {
         matches!(self.outcome, Outcome::Admit)
             && self.told().any(|report| report.ruling == Ruling::Soft)
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_wait_binds_and_all_that_refuse_are_named() {
+    fn the_longest_wait_binds_and_all_refusing_policies_are_named() {
         let [a, b, c] = ["a", "b", "c"].map(|name| shared(name, 100, Span::SECOND));
         let after = |secs| verdict(Retry::After(Span::from_secs(secs)), 0);
         let decision =
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_never_pass_is_refused_forever_whatever_the_others_say() {
+    fn a_request_that_one_policy_can_never_admit_is_never_admitted() {
         let [a, b] = ["a", "b"].map(|name| shared(name, 100, Span::SECOND));
         let decision = combined(&[
             (&a, verdict(Retry::Never, 9), 200),
@@ -205,14 +206,14 @@ mod tests {
         let second = shared("second", 100, Span::SECOND);
         let day = shared("day", 100, Span::DAY);
         let left = |remaining| verdict(Retry::Now, remaining);
-        // Nine units are four requests of cost two; eight are four as well.
+        // Nine units are enough for four requests of cost two, and so are eight.
         assert_eq!(binding(&combined(&[(&second, left(8), 2), (&day, left(9), 2)])), "day");
         assert_eq!(binding(&combined(&[(&second, left(7), 2), (&day, left(8), 2)])), "second");
         assert_eq!(binding(&combined(&[(&second, left(8), 1), (&day, left(9), 1)])), "second");
     }
 
     #[test]
-    fn what_is_in_shadow_neither_refuses_nor_binds_nor_delays() {
+    fn a_policy_in_shadow_neither_refuses_nor_binds_nor_delays() {
         let enforced = shared("enforced", 100, Span::SECOND);
         let shadow = Arc::new(Policy { mode: Mode::Shadow, ..policy("shadow", 100, Span::DAY) });
         let held = Verdict { delay: Span::SECOND, ..verdict(Retry::Now, 0) };
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_held_as_long_as_the_slowest_queue_asks_for_if_it_is_admitted() {
+    fn an_admitted_request_is_delayed_by_the_slowest_queue() {
         let [a, b] = ["a", "b"].map(|name| shared(name, 100, Span::SECOND));
         let held = |ms| Verdict { delay: Span::from_millis(ms), ..verdict(Retry::Now, 1) };
         let delay = |other| combined(&[(&a, held(5), 1), (&b, other, 1)]).delay;

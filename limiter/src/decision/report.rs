@@ -20,40 +20,40 @@ pub type Reports<P> = SmallVec<[Report<P>; 4]>;
 pub struct Report<P> {
     /// The policy.
     pub policy: P,
-    /// Its own decision.
-    pub ruling: Ruling,
-    /// The numbers: `limit` and `remaining` are those of the limit that the
-    /// client is told, even if more is admitted. A refused request consumes nothing,
-    /// and `remaining` shows this even if this policy alone would have admitted it.
+    /// The decision of this policy.
+    pub(crate) ruling: Ruling,
+    /// The numbers: `limit` and `remaining` are those of the limit that responses name,
+    /// even if more is admitted. A refused request consumes nothing, and `remaining` shows
+    /// this even if this policy alone would have admitted it.
     pub verdict: Verdict,
-    /// Where the counter was.
-    pub source: Source,
+    /// The place of the counter.
+    pub(crate) source: Source,
     /// The units that count against the limit, including those beyond it.
-    pub used: u64,
+    pub(crate) used: u64,
     /// The units that the request costs.
     pub cost: u64,
-    /// The window of the limit; zero where time does not matter.
-    pub window: Span,
-    /// Whether the limit is one of this client alone, in place of the policy's.
-    pub overridden: bool,
+    /// The window of the limit. Zero if the algorithm has none.
+    pub(crate) window: Span,
+    /// Whether the limit holds for this client alone, in place of the policy's.
+    pub(crate) overridden: bool,
 }
 
 /// The decision of one policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It is within the limit.
+    /// The request is within the limit.
     Admitted,
-    /// It is beyond the limit, but within what the policy admits softly.
+    /// The request is beyond the limit, but within the soft limit.
     Soft,
-    /// It is beyond the limit, but the upstream has room.
+    /// The request is beyond the limit, but the upstream has room.
     Elastic,
-    /// It is beyond the limit.
+    /// The request is beyond the limit.
     Refused,
-    /// The client is banned, for being refused too often.
+    /// The client is banned, because too many of its requests were refused.
     Banned,
-    /// The store is away, and the policy admits what cannot be judged.
+    /// The store is unavailable, and the policy admits requests that cannot be judged.
     FailedOpen,
-    /// The store is away, and the policy refuses what cannot be judged.
+    /// The store is unavailable, and the policy refuses requests that cannot be judged.
     FailedClosed,
 }
 
@@ -62,20 +62,20 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         self.policy.borrow().mode
     }
 
-    /// Whether the request is refused for it.
-    pub fn refuses(&self) -> bool {
+    /// Whether the policy refuses the request.
+    pub(crate) fn refuses(&self) -> bool {
         self.mode() == Mode::Enforce
             && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }
 
-    /// Whether clients are told of it. Of a policy in shadow they are not: it
-    /// holds no client to its limit. A request that was not judged has no numbers.
-    pub fn is_told(&self) -> bool {
+    /// Whether responses contain the report. A policy in shadow mode enforces no limit, so
+    /// responses omit it. A request that was not judged has no numbers.
+    pub(crate) fn is_told(&self) -> bool {
         let is_known = matches!(self.source, Source::Store | Source::Local);
         is_known && self.mode() == Mode::Enforce
     }
 
-    /// Whether it would have refused, if its policy were not in shadow.
+    /// Whether the policy would have refused the request if it were not in shadow mode.
     pub fn is_shadow_refused(&self) -> bool {
         self.mode() == Mode::Shadow && matches!(self.ruling, Ruling::Refused | Ruling::Banned)
     }
@@ -94,8 +94,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         }
     }
 
-    /// The client is banned: a request fits when both the ban has ended and the
-    /// limit has room.
+    /// Applies a ban: the request fits when the ban has ended and the limit has room.
     pub(super) fn ban(&mut self, ban: &Verdict) {
         let wait = match ban.retry {
             Retry::After(wait) => wait,
@@ -116,19 +115,19 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
         }
     }
 
-    /// How many requests of the same cost would pass.
+    /// The number of requests of the same cost that would be admitted.
     pub(super) fn requests_left(&self) -> u64 {
         self.verdict.remaining / self.cost.max(1)
     }
 
-    /// The order of reports that are otherwise equal: the greater one binds.
+    /// The order of reports that are otherwise equal. The greater one binds.
     pub(super) fn precedence(&self) -> impl Ord {
         (self.window, Reverse(self.verdict.limit), Reverse(&self.policy.borrow().name))
     }
 }
 
 /// The reason in one line: `per-client: refused, 100 used of 100, costs 1, fits in 12s`.
-/// Of a limit of this client alone it says `of 100 (override)`.
+/// For a limit of this client alone it contains `of 100 (override)`.
 impl<P: Borrow<Arc<Policy>>> fmt::Display for Report<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { policy, verdict, used, cost, .. } = self;

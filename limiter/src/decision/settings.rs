@@ -1,6 +1,6 @@
-//! What clients are told about their limits.
+//! The settings of the fields about limits.
 
-/// Which fields tell a client about its limits.
+/// The fields that inform a client about its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderSettings {
     /// The families of fields, in the order in which they are written.

@@ -22,17 +22,17 @@ pub(super) fn fixed(limit: u64, window: Span) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, window).unwrap()))
 }
 
-/// A policy that counts in fixed windows, for whomever.
+/// A policy that counts in fixed windows, with one counter for all clients.
 pub(super) fn policy(name: &str, limit: u64, window: Span) -> Policy {
     Policy::new(name, KeyExpr::Global, fixed(limit, window))
 }
 
-/// The same, as routes have it.
+/// The same policy as routes contain it.
 pub(super) fn shared(name: &str, limit: u64, window: Span) -> Arc<Policy> {
     Arc::new(policy(name, limit, window))
 }
 
-/// What a policy without anything beyond its limit makes of a verdict.
+/// The ruling on a verdict for a policy without a second limit.
 pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Report<&Arc<Policy>> {
     let ruling = if verdict.admitted { Ruling::Admitted } else { Ruling::Refused };
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
@@ -57,8 +57,8 @@ impl Gate {
         }
     }
 
-    /// One claim for each policy, as the rules would make them of a request
-    /// without fields; `costs` stand in for the policies' own.
+    /// One claim for each policy, as for a request without fields. `costs` replace the
+    /// policies' own costs.
     fn claims(&self, costs: &[u64]) -> ClaimList<&Arc<Policy>> {
         let claim = |(n, policy): (u8, _)| {
             let policy: &Arc<Policy> = policy;
@@ -91,7 +91,7 @@ impl Gate {
         self.limiter.end(&lease, ending, Timestamp::from_micros(1));
     }
 
-    /// What remains of each policy.
+    /// The remaining units of each policy.
     async fn remaining(&self) -> Vec<u64> {
         let costs = vec![0; self.policies.len()];
         remaining(&self.decide_at_costs(&costs, 1).await)
@@ -106,7 +106,7 @@ fn outcomes(decision: &Decision<&Arc<Policy>>) -> Vec<&'static str> {
     decision.reports.iter().map(Report::outcome).collect()
 }
 
-/// How long a refused client is told to wait.
+/// The wait of a refused client.
 fn wait(decision: &Decision<&Arc<Policy>>) -> Span {
     match decision.outcome {
         Outcome::Refuse(Retry::After(wait)) => wait,
@@ -136,7 +136,7 @@ async fn a_refused_request_consumes_nothing_of_any_policy() {
 }
 
 #[tokio::test]
-async fn what_costs_nothing_consumes_nothing_and_is_never_refused() {
+async fn a_request_of_cost_zero_consumes_nothing_and_is_never_refused() {
     let gate = Gate::new([policy("p", 1, DAY)]);
     assert!(is_admitted(&gate.decide(0).await));
     assert!(is_admitted(&gate.decide_at_costs(&[0], 0).await));
@@ -144,7 +144,7 @@ async fn what_costs_nothing_consumes_nothing_and_is_never_refused() {
 }
 
 #[tokio::test]
-async fn beyond_the_limit_a_soft_policy_admits_and_says_so_up_to_its_soft_limit() {
+async fn a_soft_policy_admits_and_marks_requests_up_to_its_soft_limit() {
     let soft = Policy { soft: Some(fixed(12, DAY)), ..policy("soft", 10, DAY) };
     let gate = Gate::new([soft, policy("other", 12, DAY)]);
     let costs = |units| [units, units];
@@ -158,7 +158,7 @@ async fn beyond_the_limit_a_soft_policy_admits_and_says_so_up_to_its_soft_limit(
     assert_eq!(outcomes(&over), ["soft", "admitted"]);
     let numbers = over.reports[0];
     assert_eq!((numbers.verdict.limit, numbers.verdict.remaining, numbers.used), (10, 0, 11));
-    // What costs nothing does not go beyond anything.
+    // A request of cost zero is never beyond a limit.
     assert!(!gate.decide_at_costs(&[0, 0], 0).await.is_soft());
     assert!(!is_admitted(&gate.decide_at_costs(&costs(2), 0).await));
     assert!(gate.decide(0).await.is_soft());
@@ -182,7 +182,7 @@ async fn a_policy_in_shadow_counts_what_fits_and_refuses_no_request() {
 }
 
 #[tokio::test]
-async fn a_report_says_why_in_one_line() {
+async fn a_report_gives_the_reason_in_one_line() {
     let gate = Gate::new([policy("p", 10, Span::from_secs(60))]);
     let lines = async |cost| gate.decide_at_costs(&[cost], 0).await.reports[0].to_string();
     assert_eq!(lines(8).await, "p: admitted, 8 used of 10, costs 8");

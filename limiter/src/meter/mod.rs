@@ -32,8 +32,8 @@ pub enum MeterSpec {
     /// occurs twice, the last one counts.
     Json(Pointer),
     /// In the body, which is a stream of server-sent events (WHATWG HTML Standard, section
-    /// 9.2). The last event counts whose data are a JSON document with the number. Other
-    /// events, such as `[DONE]`, are skipped.
+    /// 9.2). The last event that contains the number as JSON counts. Other events, such as
+    /// `[DONE]`, are skipped.
     SseJson(Pointer),
     /// The length of the body as it is sent, in units, rounded up.
     Bytes {
@@ -51,7 +51,7 @@ pub struct Meter(Reading);
 
 #[derive(Clone, Debug)]
 enum Reading {
-    /// The cost is known without the body, or it cannot be read.
+    /// The cost is known without the body, or cannot be read.
     Settled(Option<u64>),
     Json(Document),
     Events(Events),
@@ -87,8 +87,8 @@ impl Meter {
         }
     }
 
-    /// The cost, when the body has ended or was broken off; none if it is missing or
-    /// cannot be read.
+    /// The cost, after the body has ended or was interrupted. None if the cost is missing
+    /// or cannot be read.
     pub fn finish(self) -> Option<u64> {
         match self.0 {
             Reading::Settled(cost) => cost,

@@ -74,7 +74,7 @@ impl Token {
         if escapes.any(|after| !after.starts_with(['0', '1'])) {
             return Err(PointerError::Escape(written.into()));
         }
-        // In this order, or `~01` would become `/` (RFC 6901, section 4).
+        // The order matters: otherwise `~01` would become `/` (RFC 6901, section 4).
         let key = written.replace("~1", "/").replace("~0", "~");
         let is_index = written == "0"
             || !written.starts_with('0') && written.bytes().all(|byte| byte.is_ascii_digit());

@@ -40,7 +40,7 @@ fn cost(spec: &MeterSpec, body: &[u8]) -> Option<u64> {
     cost_with(spec, &HeaderMap::new(), body)
 }
 
-/// The same, in chunks of these sizes, which repeat.
+/// The cost of the same response, in chunks of these sizes. The sizes repeat.
 fn cost_in_chunks(spec: &MeterSpec, mut body: &[u8], sizes: &[usize]) -> Option<u64> {
     let mut meter = Meter::new(spec, &HeaderMap::new());
     for size in sizes.iter().cycle() {

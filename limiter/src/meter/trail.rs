@@ -73,7 +73,7 @@ impl Trail {
         if self.unmatched > 0 {
             self.unmatched -= 1;
         } else {
-            // It was the member that the token of its outer container identifies.
+            // The member was the one that the token of its outer container identifies.
             self.matched -= 1;
             self.index = self.token().and_then(|token| token.index).unwrap_or_default();
         }

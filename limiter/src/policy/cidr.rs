@@ -4,13 +4,12 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// A set of networks, made for quick look-ups. IPv4 addresses count as the
-/// IPv6 addresses that they are mapped to (RFC 4291, section 2.5.5.2), so
-/// `10.0.0.0/8` and `::ffff:10.0.0.0/104` are the same network, and `::/0` is
-/// every address there is.
+/// A set of networks with a fast lookup. An IPv4 address counts as the IPv6 address that it
+/// is mapped to (RFC 4291, section 2.5.5.2). So `10.0.0.0/8` and `::ffff:10.0.0.0/104` are
+/// the same network, and `::/0` contains every address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CidrSet {
-    /// First and last address of each range; ascending, apart from each other.
+    /// The first and last address of each range. The ranges ascend and do not touch.
     ranges: Box<[(u128, u128)]>,
 }
 
@@ -82,7 +81,7 @@ mod tests {
         assert_eq!(set.ranges.len(), 2);
     }
 
-    /// Few bits, so that networks overlap and addresses hit them.
+    /// Networks with few bits, so that they overlap and contain the generated addresses.
     fn address() -> impl Strategy<Value = IpAddr> {
         prop_oneof![
             (0_u32..64).prop_map(|low| IpAddr::V4((0x0a00_0000 | low).into())),

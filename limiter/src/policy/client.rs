@@ -1,4 +1,4 @@
-//! How clients are recognised: settings.
+//! The settings that identify clients.
 
 use std::sync::Arc;
 
@@ -7,28 +7,28 @@ use ipnet::IpNet;
 
 use super::{GeoDatabase, JwtSettings, KeyExpr, TokenKeys};
 
-/// How the client of a request is recognised.
+/// The settings that identify the client of a request.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Only these peers' forwarding fields are believed.
+    /// The peers that are trusted: only their forwarding fields are used.
     pub trusted_proxies: Vec<IpNet>,
-    /// The field in which trusted proxies name their client.
+    /// The field in which trusted proxies name the client.
     pub forwarded_header: ForwardedHeader,
-    /// How many leading bits of an IPv4 address make one client, 1 to 32.
+    /// The number of leading bits of an IPv4 address that identify one client, 1 to 32.
     pub ipv4_prefix: u8,
-    /// How many leading bits of an IPv6 address make one client, 1 to 128.
+    /// The number of leading bits of an IPv6 address that identify one client, 1 to 128.
     pub ipv6_prefix: u8,
-    /// Where an API key is looked for.
+    /// The parts of a request that may contain an API key.
     pub api_key: ApiKeySettings,
-    /// Where the user's id comes from; none: no request has a user.
+    /// The source of the user's id. If there is none, no request has a user.
     pub user: Option<UserSource>,
-    /// Where addresses are, by the first of these that knows it; none: no request
-    /// has a country, a region or a network.
+    /// The databases of places. For each part of a place, the first database that contains
+    /// it is used. Without databases, no request has a country, a region or a network.
     pub geo: Vec<Arc<GeoDatabase>>,
 }
 
-/// Clients are told apart by address alone: no proxy is trusted, an IPv4 client is one
-/// address, and an IPv6 client is a /64, which is what one customer of a provider has.
+/// Clients are identified by address alone. No proxy is trusted. An IPv4 client is one
+/// address, and an IPv6 client is a /64, the size that providers give to one customer.
 impl Default for ClientSettings {
     fn default() -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Default for ClientSettings {
 }
 
 impl ClientSettings {
-    /// The keys that tokens are verified with; none: no user is named by a token.
+    /// The keys that verify tokens. If there are none, no token names a user.
     pub fn token_keys(&self) -> Option<&TokenKeys> {
         match &self.user {
             Some(UserSource::Jwt(settings)) => Some(settings.keys()),
@@ -52,7 +52,7 @@ impl ClientSettings {
         }
     }
 
-    /// The same, to be changed.
+    /// The same settings, for changes.
     pub fn token_keys_mut(&mut self) -> Option<&mut TokenKeys> {
         match &mut self.user {
             Some(UserSource::Jwt(settings)) => Some(settings.keys_mut()),
@@ -60,8 +60,8 @@ impl ClientSettings {
         }
     }
 
-    /// Whether a client whose request lacks `key` can be asked for a bearer token:
-    /// whether a token is all that can be missing.
+    /// Whether the server may ask a client without `key` for a bearer token: whether only a
+    /// token can be missing.
     pub fn takes_token_for(&self, key: &KeyExpr) -> bool {
         match key {
             KeyExpr::ApiKey => self.api_key.bearer,
@@ -77,10 +77,10 @@ impl ClientSettings {
     }
 }
 
-/// A field in which a proxy names the client it speaks for.
+/// A field in which a proxy names its client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardedHeader {
-    /// `X-Forwarded-For`: a list, each proxy appending its peer.
+    /// `X-Forwarded-For`: a list to which each proxy appends the address of its peer.
     XForwardedFor,
     /// `Forwarded` (RFC 7239): the `for` parameters.
     Forwarded,
@@ -88,7 +88,8 @@ pub enum ForwardedHeader {
     Single(HeaderName),
 }
 
-/// Where an API key is looked for, in this order: header fields, bearer token, query.
+/// The parts of a request that may contain an API key, in this order: header fields, bearer
+/// token, query.
 #[derive(Clone, Debug, Default)]
 pub struct ApiKeySettings {
     /// Header fields whose value is the key.
@@ -99,12 +100,12 @@ pub struct ApiKeySettings {
     pub query: Option<String>,
 }
 
-/// Where a user's id comes from.
+/// The source of a user's id.
 #[derive(Clone, Debug)]
 pub enum UserSource {
     /// A claim of a verified bearer token.
     Jwt(JwtSettings),
-    /// A header field, believed from trusted proxies only.
+    /// A header field, which is used only if the peer is trusted.
     Header(HeaderName),
 }
 

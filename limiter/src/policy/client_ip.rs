@@ -1,9 +1,9 @@
 //! The address of the client, behind proxies.
 //!
-//! Guarantees: without a trusted peer no field is looked at. With one, the
-//! client is the rightmost address that is not a trusted proxy: everything right
-//! of it was written by proxies we trust, everything left of it may be made up
-//! and never changes the answer.
+//! Without a trusted peer, no field is read. With a trusted peer, the client is the
+//! rightmost address that is not a trusted proxy. Trusted proxies wrote everything to the
+//! right of this address. A client may have forged everything to the left of it, and this
+//! part never changes the result.
 
 use std::net::IpAddr;
 
@@ -17,11 +17,11 @@ use crate::request::RequestView;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// How many proxies a request may have come through. A longer chain is cut:
-/// the last one looked at counts as the client.
+/// The largest number of proxies that are followed. In a longer chain, the last address
+/// that is read counts as the client.
 const MAX_HOPS: usize = 32;
 
-/// The client's address, IPv4-mapped addresses unmapped.
+/// The client's address. An IPv4-mapped address is converted to IPv4.
 pub(super) fn client_ip(
     request: &RequestView<'_>,
     trusted: &CidrSet,
@@ -41,14 +41,14 @@ pub(super) fn client_ip(
             let hops = lines(&FORWARDED).flat_map(ElementsFromRight::of);
             rightmost_untrusted(peer, trusted, hops, node_of)
         }
-        // One address, no chain. A proxy that adds a line instead of replacing
-        // what the client sent adds it at the end.
+        // The field has one address, and no chain. A proxy that adds a line instead of
+        // replacing the client's line adds it at the end.
         ForwardedHeader::Single(name) => lines(name).next().and_then(address).unwrap_or(peer),
     }
 }
 
-/// Follows the hops from the right as long as they are trusted. Garbage ends
-/// the chain: the proxy or client that wrote it is the last hop known.
+/// Follows the hops from the right while they are trusted. A malformed element ends the
+/// chain: the proxy or client that wrote it is the last known hop.
 fn rightmost_untrusted<'r>(
     peer: IpAddr,
     trusted: &CidrSet,
@@ -56,7 +56,8 @@ fn rightmost_untrusted<'r>(
     read: fn(&[u8]) -> Option<IpAddr>,
 ) -> IpAddr {
     let mut client = peer;
-    // Empty elements mean nothing (RFC 9110, section 5.6.1.2), but are looked at, too.
+    // Empty elements have no meaning (RFC 9110, section 5.6.1.2), but they count towards
+    // the limit.
     for hop in hops.take(MAX_HOPS).filter(|hop| !hop.trim_ascii().is_empty()) {
         let Some(next) = read(hop) else { break };
         client = next;

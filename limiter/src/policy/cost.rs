@@ -1,4 +1,4 @@
-//! How many units a request costs, as far as that is known before it is served.
+//! The units that a request costs, as far as the cost is known before the response.
 
 use http::HeaderName;
 use http::header::CONTENT_LENGTH;
@@ -7,8 +7,8 @@ use super::fields;
 use super::{Cost, Policy, Subject};
 
 impl Subject<'_, '_> {
-    /// The units that `policy` takes for this request at first. A request that
-    /// costs nothing is never refused.
+    /// The units that `policy` charges for this request at first. A request that costs 0
+    /// units is never refused.
     pub fn cost(&self, policy: &Policy) -> u64 {
         match &policy.cost {
             Cost::Fixed(units) => *units,
@@ -16,15 +16,16 @@ impl Subject<'_, '_> {
                 self.declared(name).map_or(*default, |units| units.min(*max))
             }
             Cost::Body { unit_bytes } => self.content_length().map_or(1, |bytes| {
-                // One unit stands for a body of unknown length, and for none.
+                // A body of unknown length, or no body, costs one unit.
                 bytes.div_ceil(unit_bytes.get())
             }),
-            // Of nothing, nothing would ever be refused, whatever it settles.
+            // A reservation of 0 units would never be refused, whatever the response costs.
             Cost::Metered { reserve, .. } => (*reserve).max(1),
         }
     }
 
-    /// The cost that a trusted peer names; none from others, and if it is no number.
+    /// The cost that a trusted peer names. None if the peer is not trusted, or the value is
+    /// not a number.
     fn declared(&self, name: &HeaderName) -> Option<u64> {
         if !self.is_from_trusted_peer() {
             return None;
@@ -37,8 +38,8 @@ impl Subject<'_, '_> {
     }
 }
 
-/// Decimal digits only; what 64 bits do not hold is the largest number, so that
-/// a long one is not cheaper than a short one.
+/// Parses decimal digits only. A number that exceeds 64 bits counts as the largest number,
+/// so that a long number does not cost less than a short one.
 fn number(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     is_number.then(|| {

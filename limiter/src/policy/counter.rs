@@ -1,27 +1,25 @@
-//! What makes a counter the same counter: its policy's name and how it counts,
-//! not how much it allows.
+//! The identity of a counter: its policy's name and its algorithm, and not its limit.
 //!
-//! So a changed limit keeps the counters, over reloads and between the plans of
-//! a client. The order in which things are digested is a format, as it is for
-//! the values of a key.
+//! So a counter survives a change of the limit, by a reload or by a plan of the client. The
+//! order in which the parts are digested is a format, as it is for the values of a key.
 
 use crate::algorithm::Algorithm;
 use crate::digest::{Counter, Digest, Key};
 
-/// A counter that a policy keeps of a client beside its own.
+/// A second counter that a policy keeps for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Beside {
-    /// How often the client was refused.
+    /// The refusals of the client.
     Refusals = 1,
-    /// Whether the client is banned for it.
+    /// The ban of the client.
     Ban = 2,
-    /// What was admitted beyond the limit because the upstream had room.
+    /// The units that were admitted beyond the limit because the upstream had room.
     Beyond = 3,
 }
 
 impl Beside {
-    /// The key of this counter, beside the one that the policy has under `own`.
+    /// The key of this counter, derived from `own`, the key of the policy's main counter.
     pub fn key(self, own: Key, algorithm: &Algorithm) -> Key {
         Key { counter: self.counter(own.counter, algorithm), ..own }
     }
@@ -35,7 +33,7 @@ impl Beside {
     }
 }
 
-/// What makes a policy the same policy over reloads.
+/// The identity of a policy, which is the same after a reload.
 pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
     Counter::of(|digest| {
         digest.value(name.as_bytes());
@@ -43,7 +41,7 @@ pub(super) fn identity(name: &str, algorithm: &Algorithm) -> Counter {
     })
 }
 
-/// What counts the preflights that a policy of this name spares.
+/// The identity of the counter for preflights that the policy of this name does not count.
 pub(super) fn preflights_of(name: &str, algorithm: &Algorithm) -> Counter {
     Counter::of(|digest| {
         digest.value(b"preflights");
@@ -52,7 +50,7 @@ pub(super) fn preflights_of(name: &str, algorithm: &Algorithm) -> Counter {
     })
 }
 
-/// Under what other limits of a principal are kept for a policy of this name.
+/// The identity under which the limits of single keys are stored for a policy of this name.
 pub(super) fn override_of(name: &str) -> Counter {
     Counter::of(|digest| {
         digest.value(b"override");
@@ -60,7 +58,8 @@ pub(super) fn override_of(name: &str) -> Counter {
     })
 }
 
-/// How is counted: states of another kind or window would mean something else.
+/// The algorithm and the window. A state of another algorithm or window has another
+/// meaning.
 fn add_kind(digest: &mut Digest, algorithm: &Algorithm) {
     let (kind, buckets) = match algorithm {
         Algorithm::SlidingWindow(_) => (1, 1),

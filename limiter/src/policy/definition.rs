@@ -17,7 +17,7 @@ use crate::time::Span;
 /// One limit.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Its name, as clients and logs see it.
+    /// Its name in responses and logs.
     pub name: Arc<str>,
     /// The key that requests are counted by.
     pub key: KeyExpr,
@@ -25,38 +25,38 @@ pub struct Policy {
     pub counter: Counter,
     /// The treatment of requests without the key.
     pub missing_key: MissingKey,
-    /// How much, and how it is counted. Of a policy that is unlimited: how its plans
-    /// are counted.
+    /// The limit and the algorithm. In an unlimited policy: the algorithm of its plans.
     pub algorithm: Algorithm,
-    /// Whether it has no limit of its own: it counts only clients with a plan that
-    /// has one.
+    /// Whether the policy has no limit of its own. It then counts only clients that have a
+    /// plan with a limit.
     pub is_unlimited: bool,
-    /// Which requests it leaves alone.
+    /// The requests that it exempts.
     pub exempt: Exempt,
-    /// What a refused client is sent instead of the default answer.
+    /// The response to refused requests, in place of the default one.
     pub response: Option<Template>,
-    /// How many units a request costs.
+    /// The units that a request costs.
     pub cost: Cost,
-    /// Which outcomes are counted.
+    /// The outcomes that are counted.
     pub count: Count,
-    /// How a store of several nodes keeps its counters.
+    /// How a store that several nodes share keeps its counters.
     pub consistency: Consistency,
-    /// Whether it refuses.
+    /// Whether it refuses requests.
     pub mode: Mode,
-    /// The same counter with all that is admitted, if that is more than the
-    /// policy's own limit: `soft: 10%` of 100 is 110 here. It may differ in its
-    /// [capacity](Algorithm::capacity) only: a token bucket has a larger burst and
-    /// refills no faster. Then exactly what the own limit would refuse is marked.
+    /// The same counter with the highest limit that is admitted, if that exceeds the
+    /// policy's own limit: `soft: 10%` of 100 is 110. It differs only in its
+    /// [capacity](Algorithm::capacity): a token bucket has a larger burst and refills no
+    /// faster. Then exactly the requests that the own limit would refuse are marked.
     pub soft: Option<Algorithm>,
     /// Other limits for some clients.
     pub plans: Option<Plans>,
-    /// What happens to clients that are refused too often.
+    /// The bans of clients that are refused too often.
     pub penalty: Option<Penalty>,
-    /// What is admitted beyond the limit while the upstream has room.
+    /// The additional limit while the upstream has room.
     pub elastic: Option<Elastic>,
-    /// Under what limits of single keys are kept, if there may be any.
+    /// The identity under which the limits of single keys are stored, if keys may have
+    /// their own limits.
     pub overrides: Option<Overridable>,
-    /// What it does with preflights.
+    /// The treatment of preflights.
     pub preflights: Preflights,
 }
 
@@ -85,20 +85,20 @@ impl Policy {
         }
     }
 
-    /// A policy that counts nothing: it only demands its key.
+    /// A policy that counts nothing and only demands its key.
     pub fn unlimited(name: &str, key: KeyExpr) -> Self {
         let never_asked = Quota::new(1, Span::SECOND).expect("one a second is a quota");
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(never_asked));
         Self { is_unlimited: true, ..Self::new(name, key, algorithm) }
     }
 
-    /// The keys that it reads in requests: whose counter it is, and which plan holds.
+    /// The keys that it reads in requests: the key of the counter, and the key of the plan.
     pub fn keys(&self) -> impl Iterator<Item = &KeyExpr> {
         iter::once(&self.key).chain(self.plans.as_ref().map(|plans| &plans.from))
     }
 
-    /// All counters that it may keep of a client, but for those of single keys
-    /// that have a window of their own.
+    /// All counters that it may keep for a client, except those of single keys that have
+    /// another window.
     pub fn counters(&self) -> impl Iterator<Item = Counter> {
         let spared = match &self.preflights {
             Preflights::Bounded(bounding) => Some(bounding.counter),
@@ -115,37 +115,38 @@ impl Policy {
     }
 }
 
-/// What a policy must know whose limit may be another one for single keys.
+/// The additional settings of a policy whose keys may have limits of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overridable {
-    /// Under what they are kept of a principal: the policy's name alone, so that
-    /// they outlive a change of its limit, window and algorithm.
+    /// The identity under which the limit of a principal is stored. It contains the
+    /// policy's name only, so that the limits survive a change of the policy's limit,
+    /// window and algorithm.
     pub kept_as: Counter,
-    /// How much is admitted beyond such a limit, with a mark.
+    /// The amount that is admitted beyond such a limit, and marked.
     pub soft_percent: u8,
 }
 
 impl Overridable {
-    /// For the policy of this name.
+    /// The settings for the policy of this name.
     pub fn new(policy: &str, soft_percent: u8) -> Self {
         Self { kept_as: counter::override_of(policy), soft_percent }
     }
 }
 
-/// Whether a policy refuses. A policy that is off is in no route.
+/// Whether a policy refuses requests. Routes contain no policy that is off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// It does.
+    /// It refuses requests.
     #[default]
     Enforce,
-    /// It counts and reports, and refuses no request.
+    /// It counts requests and reports them, and refuses none.
     Shadow,
 }
 
-/// How many units a request costs.
+/// The units that a request costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cost {
-    /// This many.
+    /// A constant number of units.
     Fixed(u64),
     /// The value of this field of the request, which only trusted proxies can set.
     Field {
@@ -153,86 +154,87 @@ pub enum Cost {
         name: HeaderName,
         /// The cost if the field is absent, is not a number, or the peer is not trusted.
         default: u64,
-        /// The most that the field can say.
+        /// The largest cost that the field can name.
         max: u64,
     },
-    /// One for each started unit of the request's body: as announced at first,
-    /// or one if it is not, and settled by what came.
+    /// One unit for each started unit of the request's body. At first the announced length
+    /// counts, or one unit if no length is announced. The received length settles the cost.
     Body {
         /// Bytes.
         unit_bytes: NonZeroU64,
     },
-    /// Known only afterwards: units are reserved, and settled by the cost in the response.
+    /// The cost is known after the response: units are reserved, and the cost in the
+    /// response settles them.
     Metered {
-        /// Taken at first, but one at least; stays if the response does not say.
+        /// The units that are charged at first, at least one. They stay charged if the
+        /// response names no cost.
         reserve: u64,
-        /// Where the response says it.
+        /// The part of the response that names the cost.
         meter: MeterSpec,
     },
 }
 
-/// Which outcomes are counted.
+/// The outcomes that are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Count {
     /// All.
     #[default]
     All,
-    /// Responses with one of these statuses; for others the cost is given back.
+    /// Responses with one of these statuses. For other responses the cost is given back.
     Statuses(Vec<StatusCode>),
 }
 
 /// Limits by plan.
 #[derive(Clone, Debug)]
 pub struct Plans {
-    /// What names the plan of a request.
+    /// The key whose value is the name of the plan.
     pub from: KeyExpr,
-    /// The plans by name; for any other name the policy's own limit holds.
+    /// The plans by name. The policy's own limit holds for other names.
     pub limits: Vec<(Box<str>, Plan)>,
 }
 
 /// The limit of one plan.
 #[derive(Clone, Debug)]
 pub enum Plan {
-    /// The policy does not judge.
+    /// The policy does not judge the client.
     Unlimited,
-    /// The policy's algorithm with another limit, and so the same counters; and
-    /// the soft one, if the policy has a soft limit.
+    /// The policy's algorithm with another limit. The counters stay the same.
     Limited {
         /// The limit.
         algorithm: Algorithm,
-        /// The limit including what is admitted beyond it.
+        /// The limit including the soft limit, if the policy has one.
         soft: Option<Algorithm>,
     },
 }
 
-/// What happens to clients that are refused too often: while a client is banned, the
-/// policy admits none of its requests.
+/// The bans of clients that are refused too often. While a client is banned, the policy
+/// admits none of its requests.
 #[derive(Clone, Debug)]
 pub struct Penalty {
-    /// Counts refusals: the last one that fits its limit is one too many. A
-    /// request that is refused because of a ban is not counted.
+    /// Counts refusals. The first refusal beyond its limit leads to a ban. A request that
+    /// is refused because of a ban is not counted.
     pub after: Algorithm,
-    /// How long bans last: an [`Algorithm::Ban`].
+    /// The length of bans: an [`Algorithm::Ban`].
     pub ban: Algorithm,
 }
 
-/// What is admitted beyond the limit while the upstream has room.
+/// The additional limit while the upstream has room.
 #[derive(Clone, Debug)]
 pub struct Elastic {
-    /// Counts what goes beyond: its limit is the higher limit less the policy's
-    /// own. It is the same for all plans.
+    /// Counts the units beyond the policy's limit. Its limit is the higher limit less the
+    /// policy's own, and is the same for all plans.
     pub beyond: Algorithm,
-    /// There is room while the upstream's latency is below this.
+    /// The upstream has room while its latency is below this.
     pub latency_below: Option<Span>,
-    /// There is room while the upstream has less than this share, in percent,
-    /// of its `max_in_flight` in flight.
+    /// The upstream has room while less than this share, in percent, of its `max_in_flight`
+    /// is in flight.
     pub in_flight_below_percent: Option<u8>,
 }
 
 /// The treatment of a request without the key of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
-    /// The client's address stands in.
+    /// The request is counted by the client's address.
     #[default]
     Ip,
     /// The policy does not judge the request.
@@ -243,28 +245,28 @@ pub enum MissingKey {
     Unauthorized,
 }
 
-/// Requests that a policy leaves alone: any one condition suffices.
+/// The requests that a policy exempts. One condition suffices.
 #[derive(Clone, Debug, Default)]
 pub struct Exempt {
-    /// Clients by address.
+    /// Clients with these addresses.
     pub ips: Vec<IpNet>,
-    /// Clients by where their address is.
+    /// Clients in these places.
     pub places: Vec<GeoCode>,
-    /// Methods.
+    /// Requests with these methods.
     pub methods: Vec<Method>,
-    /// Header fields with exactly this value on one of their lines. They act as
-    /// secrets, and are compared as such.
+    /// Requests with this value on one line of this field. The values are compared in
+    /// constant time, because they act as secrets.
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// What a policy does with preflights.
+/// The treatment of preflights.
 #[derive(Clone, Debug, Default)]
 pub enum Preflights {
-    /// They are requests like any other.
+    /// They are counted like other requests.
     Counted,
-    /// They are counted by address under this policy instead.
+    /// They are counted by address, under this policy.
     Bounded(Arc<Policy>),
-    /// They are left alone: the policy has no limit that could bound them.
+    /// They are exempt: the policy has no limit from which a limit for them can be derived.
     #[default]
     Exempt,
 }

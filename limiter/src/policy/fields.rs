@@ -1,9 +1,9 @@
 //! Single values of a request's header fields, and the reasons why a value is missing.
 //!
-//! A value is what a client is counted by, so it must be the one that the backend
-//! reads. Where backends may read different values, the request is
-//! [`Lack::Ambiguous`], and no policy that needs the value admits it: a client
-//! must not get a fresh counter by sending a field twice.
+//! Clients are counted by these values, so a value must be the one that the backend reads.
+//! If backends may read different values, the request is [`Lack::Ambiguous`], and no policy
+//! that needs the value admits it. So a client gets no second counter by sending a field
+//! twice.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use http::{HeaderMap, HeaderName};
 /// The reason why a request has no usable value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lack {
-    /// It has none, or an empty one.
+    /// The value is absent or empty.
     Absent,
-    /// It has a token that is not valid: it is forged or expired.
+    /// The token is not valid: it is forged or expired.
     Invalid,
-    /// It has a token that cannot be verified yet: no keys were fetched yet.
+    /// The token cannot be verified yet, because no keys have been fetched.
     Unverifiable,
     /// Backends may read different values.
     Ambiguous,
 }
 
-/// The value of a header field. Several lines must all be the same.
+/// The value of a header field. All lines of the field must have the same value.
 pub(super) fn header<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<&'r [u8], Lack> {
     let mut lines = headers.get_all(name).iter();
     let value = lines.next().ok_or(Lack::Absent)?;
@@ -37,14 +37,14 @@ pub(super) fn header<'r>(headers: &'r HeaderMap, name: &HeaderName) -> Result<&'
 /// be written in any case (RFC 9110, section 11.1).
 pub(super) fn bearer(headers: &HeaderMap) -> Result<&[u8], Lack> {
     let value = header(headers, &AUTHORIZATION)?;
-    // Some backends split the value as a list, and find the token behind a comma.
+    // Some backends split the value as a list, and find a token after a comma.
     if value.split(|&byte| byte == b',').skip(1).any(|part| bearer_token(part).is_some()) {
         return Err(Lack::Ambiguous);
     }
     credential(bearer_token(value).ok_or(Lack::Absent)?)
 }
 
-/// What follows the scheme `Bearer` and the blank behind it, if that is the scheme.
+/// The text after the scheme `Bearer` and its blank. None if the scheme is another one.
 fn bearer_token(credentials: &[u8]) -> Option<&[u8]> {
     let credentials = credentials.trim_ascii();
     let end = credentials.iter().position(u8::is_ascii_whitespace)?;
@@ -52,8 +52,8 @@ fn bearer_token(credentials: &[u8]) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer").then_some(token.trim_ascii())
 }
 
-/// A key or token, which has no blank, comma or quote in it: lenient backends
-/// take what stands before or between them.
+/// A key or token. It has no blank, comma or quote, because lenient backends split the
+/// value at them.
 pub(super) fn credential(value: &[u8]) -> Result<&[u8], Lack> {
     if value.iter().any(|byte| byte.is_ascii_whitespace() || matches!(byte, b',' | b'"')) {
         return Err(Lack::Ambiguous);
@@ -61,7 +61,7 @@ pub(super) fn credential(value: &[u8]) -> Result<&[u8], Lack> {
     if value.is_empty() { Err(Lack::Absent) } else { Ok(value) }
 }
 
-/// A value that is there but empty counts as absent.
+/// An empty value counts as absent.
 pub(super) fn present(value: Cow<'_, [u8]>) -> Result<Cow<'_, [u8]>, Lack> {
     if value.is_empty() { Err(Lack::Absent) } else { Ok(value) }
 }

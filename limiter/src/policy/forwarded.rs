@@ -1,9 +1,8 @@
-//! The syntax of forwarding fields: lists, read from the right, of the nodes
-//! that a request came through.
+//! The syntax of forwarding fields: lists of the nodes that a request has passed. The lists
+//! are read from the right.
 //!
-//! From the right, because the right end was written by our own proxies. What
-//! a client wrote stands to the left of it, and cannot change how the right end
-//! is read: not even with a quote that it opens and never closes.
+//! Trusted proxies write the right end. A client can write only to the left of it, and
+//! cannot change how the right end is parsed, not even with a quote that it never closes.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -38,15 +37,15 @@ impl<'a> Iterator for ElementsFromRight<'a> {
     }
 }
 
-/// Whether what follows `before`, inside of quotes, is escaped by a backslash
-/// that is not itself escaped.
+/// Whether the character after `before`, inside of quotes, is escaped by a backslash that
+/// is not itself escaped.
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// The address in the `for` parameter of an element of `Forwarded`. None if the
-/// element is malformed, has no such parameter or two of them, or names its
-/// node otherwise: `unknown`, or `_hidden` (section 6).
+/// The address in the `for` parameter of an element of `Forwarded`. None if the element is
+/// malformed, has not exactly one such parameter, or identifies its node by another name,
+/// such as `unknown` or `_hidden` (section 6).
 pub(super) fn node_of(element: &[u8]) -> Option<IpAddr> {
     let mut rest = std::str::from_utf8(element).ok()?.trim_matches(BLANK);
     let mut node = None;
@@ -62,8 +61,8 @@ pub(super) fn node_of(element: &[u8]) -> Option<IpAddr> {
 
 const BLANK: [char; 2] = [' ', '\t'];
 
-/// Splits the first `name=value` off, where the value may be quoted, with the
-/// semicolon behind it. Escapes in the value stay as they are: no address has one.
+/// Splits off the first `name=value`, in which the value may be quoted, and the semicolon
+/// after it. Escapes in the value are not decoded, because no address contains one.
 fn pair(text: &str) -> Option<(&str, &str, &str)> {
     let (name, rest) = text.split_once('=')?;
     let (value, behind) = match rest.strip_prefix('"') {
@@ -79,8 +78,8 @@ fn pair(text: &str) -> Option<(&str, &str, &str)> {
     Some((name.trim_matches(BLANK), value.trim_matches(BLANK), rest.trim_start_matches(BLANK)))
 }
 
-/// The address of a node, without its port and zone, IPv4-mapped addresses
-/// unmapped: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[fe80::1%eth0]:80`.
+/// The address of a node without its port and zone. An IPv4-mapped address is converted to
+/// IPv4. Examples: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[fe80::1%eth0]:80`.
 pub(super) fn address(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text).ok()?.trim_matches(BLANK);
     if let Some(bracketed) = text.strip_prefix('[') {
@@ -190,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_quotes_separates_nothing() {
+    fn a_comma_in_quotes_does_not_separate_elements() {
         let line = br#"for=a, for="b,\",c";by=d , for=e"#;
         let elements: Vec<_> = ElementsFromRight::of(line).map(<[u8]>::to_vec).collect();
         let wanted: [&[u8]; 3] = [b" for=e", br#" for="b,\",c";by=d "#, b"for=a"];

@@ -1,4 +1,4 @@
-//! Keys: what one counter belongs to.
+//! Keys: they determine the counter of a request.
 
 use std::str::FromStr;
 
@@ -6,27 +6,27 @@ use http::HeaderName;
 
 use crate::request::is_parameter_name;
 
-/// From which parts of a request a policy's key is made.
+/// The parts of a request from which a policy's key is made.
 ///
-/// A value that is there but empty counts as absent, everywhere.
+/// An empty value always counts as absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyExpr {
     /// `ip`: the client's address, cut to its prefix.
     Ip,
-    /// `api_key`: one and the same key, wherever the request carries it.
+    /// `api_key`: the same key, whichever part of the request carries it.
     ApiKey,
     /// `user`: the user's id.
     User,
-    /// `cookie:NAME`: the first such cookie, without quotes.
+    /// `cookie:NAME`: the value of the cookie, without quotes.
     Cookie(Box<str>),
     /// `header:NAME`: the field's value. A field with several lines that differ
     /// is ambiguous, and the request is refused.
     Header(HeaderName),
-    /// `query:NAME`: the first such parameter, decoded.
+    /// `query:NAME`: the value of the parameter, decoded.
     Query(Box<str>),
     /// `jwt:CLAIM`: a claim of the verified token, dots between nested names.
     Jwt(Box<str>),
-    /// `tls:subject`: the subject of the certificate that the client has shown.
+    /// `tls:subject`: the subject of the client's certificate.
     TlsSubject,
     /// `param:NAME`: a parameter of the route's path.
     Param(Box<str>),
@@ -46,9 +46,9 @@ pub enum KeyExpr {
     Asn,
     /// `global`: one counter for all.
     Global,
-    /// `{ first: [...] }`: the first that the request has.
+    /// `{ first: [...] }`: the first one that the request has.
     First(Vec<KeyExpr>),
-    /// `{ all: [...] }`: all of them together; absent if one is.
+    /// `{ all: [...] }`: all of them together; absent if one of them is absent.
     All(Vec<KeyExpr>),
 }
 
@@ -86,7 +86,7 @@ pub enum KeyExprError {
     Param(String),
 }
 
-/// The forms of a single word; lists are the configuration's.
+/// Parses a single word. The configuration parses lists.
 impl FromStr for KeyExpr {
     type Err = KeyExprError;
 
@@ -147,14 +147,14 @@ fn named(kind: &str, name: &str) -> Result<KeyExpr, KeyExprError> {
 }
 
 impl KeyExpr {
-    /// Whether some of it comes from the certificate that a client shows.
+    /// Whether a part of the key comes from the client's certificate.
     pub fn asks_for_certificate(&self) -> bool {
         let mut asks = false;
         self.visit(&mut |key| asks |= *key == Self::TlsSubject);
         asks
     }
 
-    /// What of it comes from where the client's address is.
+    /// The parts of the key that come from the place of the client's address.
     pub fn places(&self) -> Vec<&Self> {
         let mut places = Vec::new();
         self.visit(&mut |key| {
@@ -165,12 +165,12 @@ impl KeyExpr {
         places
     }
 
-    /// Whether it is the country, the region or the network.
+    /// Whether the key is the country, the region or the network.
     pub fn is_place(&self) -> bool {
         matches!(self, Self::Country | Self::Region | Self::Asn)
     }
 
-    /// Whether every request on a route that may use it has this key.
+    /// Whether every request on a route that may use this key has it.
     pub(super) fn is_never_missing(&self) -> bool {
         match self {
             Self::First(keys) => keys.iter().any(Self::is_never_missing),
@@ -186,7 +186,7 @@ impl KeyExpr {
         }
     }
 
-    /// Calls `see` with this key and all that it is made of.
+    /// Calls `see` with this key and all its parts.
     pub fn visit<'k>(&'k self, see: &mut impl FnMut(&'k Self)) {
         see(self);
         if let Self::First(keys) | Self::All(keys) = self {
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_one_word_is_read() {
+    fn every_form_of_a_single_word_is_parsed() {
         let cases = [
             ("ip", KeyExpr::Ip),
             ("api_key", KeyExpr::ApiKey),

@@ -1,10 +1,10 @@
-//! Keys that a person writes: `10.0.0.1`, or `user=ann&path=/x` where a key is
-//! made of several.
+//! Keys as text that a person writes: `10.0.0.1`, or `user=ann&path=/x` if a key has
+//! several parts.
 //!
-//! Such a text leads to the same principal as a request that has this key. A
-//! key of one word is written as it is. A key of several is written like a
-//! query: each word of the configuration with its value, `&` between them, and
-//! in the values `%26` for `&` and `%25` for `%`.
+//! The text leads to the same principal as a request that has this key. The text of a
+//! single word is its value. The text of several words has the form of a query: each word
+//! of the configuration with its value, separated by `&`. A value contains `%26` for `&`
+//! and `%25` for `%`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,18 +23,19 @@ use super::{ClientSettings, GeoCode, KeyExpr};
 use crate::digest::{Digest, Principal, Secret};
 use crate::request::{normal_host, normal_path};
 
-/// Reads keys as a configuration means them.
+/// Parses keys according to a configuration.
 #[derive(Clone, Copy)]
 pub struct KeyTexts<'a> {
-    /// How clients are recognised.
+    /// The settings that identify clients.
     pub client: &'a ClientSettings,
-    /// Under which principals are digested.
+    /// The secret under which principals are digested.
     pub secret: Secret,
-    /// Whether there is a route of this name.
+    /// Whether a route of this name exists.
     pub is_route: &'a dyn Fn(&str) -> bool,
 }
 
-/// The errors of a text that is not such a key. They quote the text to its author.
+/// The errors of a text that is not such a key. They quote the text, because its author
+/// reads them.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum KeyTextError {
     /// No request has an empty value.
@@ -43,31 +44,31 @@ pub enum KeyTextError {
     /// No request can have this value.
     #[error("\"{value}\" cannot be the key's {key}: {why}")]
     Impossible {
-        /// The word of the configuration.
+        /// The word in the configuration.
         key: String,
-        /// What was written.
+        /// The written value.
         value: String,
-        /// What it would be.
+        /// The expected form.
         why: &'static str,
     },
-    /// It is made of several, and not all that is needed is there.
+    /// The key has several parts, and the text lacks a required one.
     #[error("the policy's key is made of several words; write it as {0}")]
     Composed(String),
-    /// Something is there that the key is not made of.
+    /// The text has a part that the key does not have.
     #[error("the policy's key has no \"{word}\"; write it as {form}")]
     Unknown {
-        /// What was written.
+        /// The written part.
         word: String,
-        /// The form.
+        /// The expected form.
         form: String,
     },
 }
 
 impl KeyTexts<'_> {
-    /// The principal that policies with the key `key` count under `text`.
+    /// The principal of `text` for policies with the key `key`.
     ///
     /// # Errors
-    /// If no request can have this key, or it is not written as it should be.
+    /// If no request can have this key, or the text does not have the expected form.
     pub fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
         let empty = self.secret.digest();
         let digest = match key {
@@ -87,7 +88,7 @@ impl KeyTexts<'_> {
         found.ok_or_else(|| KeyTextError::Composed(form()))
     }
 
-    /// `digest` with what the pairs say of `key`, if they say all of it.
+    /// `digest` with the values of `key` in the pairs, if the pairs contain all of them.
     fn with_any(
         &self,
         key: &KeyExpr,
@@ -123,7 +124,7 @@ impl KeyTexts<'_> {
         }
     }
 
-    /// `digest` with the value `text` of a key of one word.
+    /// `digest` with the value `text` of a single word.
     fn with(&self, key: &KeyExpr, text: &str, digest: Digest) -> Result<Digest, KeyTextError> {
         if text.is_empty() {
             return Err(KeyTextError::Empty(Word(key).to_string()));
@@ -139,7 +140,7 @@ impl KeyTexts<'_> {
         Ok(with_single(digest, &single))
     }
 
-    /// The value in the one form that requests have it in, or what it should be.
+    /// The value in the exact form that requests have it in, or advice about the form.
     fn single<'t>(&self, key: &'t KeyExpr, text: &'t str) -> Result<Single<'t>, &'static str> {
         let plain = || text.as_bytes();
         let normal = |it: Cow<'t, str>| match it {
@@ -151,7 +152,8 @@ impl KeyTexts<'_> {
             KeyExpr::User => Single::new(Tag::User, plain()),
             KeyExpr::Cookie(name) => Single::named(Tag::Cookie, name, cookie(text)?),
             KeyExpr::Header(name) => Single::named(Tag::Header, name.as_str(), field(text)?),
-            // Decoded already, but a space and a plus sign are one character here.
+            // The value is decoded. A space and a plus sign are the same character in a
+            // key.
             KeyExpr::Query(name) => {
                 Single::named(Tag::Query, name, text.replace(' ', "+").into_bytes())
             }
@@ -186,18 +188,18 @@ impl KeyTexts<'_> {
             KeyExpr::Global if text == "global" => Single::new(Tag::Global, &b""[..]),
             KeyExpr::Global => return Err("the policy has one counter for all; write global"),
             KeyExpr::Ip | KeyExpr::First(_) | KeyExpr::All(_) => {
-                return Err("it is no word with one value");
+                return Err("this key does not have a single value");
             }
         })
     }
 }
 
-/// A code of this kind.
+/// The code, if it is of this kind.
 fn code(text: &str, is_kind: fn(&GeoCode) -> bool) -> Option<&[u8]> {
     text.parse().ok().filter(is_kind).map(|_| text.as_bytes())
 }
 
-/// The value of a header field: without blanks around it (RFC 9110, section 5.5).
+/// The value of a header field, without blanks around it (RFC 9110, section 5.5).
 fn field(text: &str) -> Result<&[u8], &'static str> {
     match HeaderValue::from_str(text) {
         Ok(_) if text.trim_matches([' ', '\t']) == text => Ok(text.as_bytes()),
@@ -205,7 +207,7 @@ fn field(text: &str) -> Result<&[u8], &'static str> {
     }
 }
 
-/// An API key, in which no request may have a blank, a comma or a quote.
+/// An API key. It contains no blank, comma or quote.
 fn api_key(text: &str) -> Result<&[u8], &'static str> {
     credential(field(text)?).map_err(|_| "an API key has no blank, comma or quote in it")
 }
@@ -228,7 +230,7 @@ fn path(text: &str) -> Result<Cow<'_, str>, &'static str> {
     }
 }
 
-/// One segment of a path, in the form that paths have for rules.
+/// One segment of a path, in the normal form of paths.
 fn segment(text: &str) -> Result<Vec<u8>, &'static str> {
     let whole = format!("/{text}");
     match path(&whole) {
@@ -237,7 +239,7 @@ fn segment(text: &str) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// What is written of a key of several words.
+/// The text of a key of several words.
 #[derive(Clone)]
 struct Pairs<'t>(Vec<(Cow<'t, str>, Cow<'t, str>, bool)>);
 
@@ -262,7 +264,7 @@ impl<'t> Pairs<'t> {
     }
 }
 
-/// A key of one word as the configuration writes it.
+/// A single word as the configuration writes it.
 struct Word<'k>(&'k KeyExpr);
 
 impl fmt::Display for Word<'_> {
@@ -291,7 +293,7 @@ impl fmt::Display for Word<'_> {
     }
 }
 
-/// How a key is written: `user=...&path=...`, or `api_key=... or ip=...`.
+/// The form in which a key is written: `user=...&path=...`, or `api_key=... or ip=...`.
 struct Form<'k>(&'k KeyExpr);
 
 impl fmt::Display for Form<'_> {

@@ -1,5 +1,5 @@
-//! Policies: under which counter a request counts, up to which limit, and how much.
-//! Pure: nothing in here does I/O or reads a clock.
+//! Policies: they determine the counter of a request, its limit and its cost. This module
+//! is pure: it does no I/O and reads no clock.
 //!
 //! [`Clients::subject`] recognises the client of a request. [`Subject::key`],
 //! [`Subject::limit`] and [`Subject::cost`] say which counter each policy uses for it,

@@ -1,20 +1,20 @@
-//! Stands in for verified tokens where the feature `jwt` is off: types without
-//! values, so that no settings can ask for a token.
+//! Replaces verified tokens if the feature `jwt` is off. The types have no values, so no
+//! settings can demand a token.
 
 use std::sync::Arc;
 
 use crate::digest::Secret;
 use crate::time::Timestamp;
 
-/// How bearer tokens are verified: needs the feature `jwt`.
+/// The settings that verify bearer tokens. They need the feature `jwt`.
 #[derive(Clone, Debug)]
 pub enum JwtSettings {}
 
-/// Where the keys come from that tokens are verified with: needs the feature `jwt`.
+/// The source of the keys that verify tokens. It needs the feature `jwt`.
 #[derive(Clone, Debug)]
 pub enum TokenKeys {}
 
-/// Why a token does not hold.
+/// The reason why a token is not valid.
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "the feature `jwt` constructs it")]
 pub(super) enum Fault {
@@ -24,7 +24,7 @@ pub(super) enum Fault {
     Ambiguous,
 }
 
-/// What a token claims.
+/// The claims of a token.
 #[derive(Debug)]
 pub(super) enum Claims {}
 
@@ -46,8 +46,8 @@ impl JwtSettings {
 }
 
 impl TokenKeys {
-    /// Whether a token can hold now.
-    pub const fn can_verify(&self) -> bool {
+    /// Whether a token can be valid now.
+    pub(crate) const fn can_verify(&self) -> bool {
         match *self {}
     }
 }

@@ -1,5 +1,5 @@
-//! The limit of one key, in place of its policy's: the same algorithm with
-//! other numbers.
+//! The limit of a single key in place of its policy's: the same algorithm with other
+//! numbers.
 
 use super::{Policy, counter};
 use crate::algorithm::{Algorithm, Quota, QuotaError};
@@ -9,27 +9,27 @@ use crate::time::Span;
 /// The limit that holds for one key instead of its policy's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OverrideLimit {
-    /// The limit that the client is told.
+    /// The limit that responses name.
     pub algorithm: Algorithm,
-    /// The same counter with what is admitted beyond it, if anything is.
+    /// The same counter with the soft limit, if there is one.
     pub soft: Option<Algorithm>,
-    /// Which counter it counts on: the policy's own, unless it has another window.
+    /// The identity of the counter: the policy's own, unless the window differs.
     pub counter: Counter,
 }
 
 impl OverrideLimit {
-    /// What decides: the limit with all that is admitted.
-    pub fn widest(&self) -> &Algorithm {
+    /// The limit that decides: the soft limit, if there is one.
+    pub(crate) fn widest(&self) -> &Algorithm {
         self.soft.as_ref().unwrap_or(&self.algorithm)
     }
 }
 
 impl Policy {
-    /// This policy's limit for a key that has `units` instead, in another
-    /// window if there is one.
+    /// This policy's limit for a key with an own limit of `units`, and an own window if
+    /// `window` is given.
     ///
     /// # Errors
-    /// If the policy's algorithm cannot count that.
+    /// If the policy's algorithm cannot count this limit.
     pub fn override_limit(
         &self,
         units: u64,

@@ -1,11 +1,9 @@
-//! Values that a request carries under a name of their own: cookies and query
-//! parameters.
+//! Named values of a request: cookies and query parameters.
 //!
-//! Both are lists of pairs, and backends disagree about how to read them. Of
-//! two pairs with one name some take the first and some the last. Some split at
-//! a comma or a semicolon where others do not, and some take `API_KEY`,
-//! `api.key` and `api_key[]` for `api_key`. A pair that only some backends read
-//! makes the request [`Lack::Ambiguous`].
+//! Both are lists of pairs, and backends parse them differently. If two pairs have the same
+//! name, some backends use the first and some the last. Some split at a comma or a
+//! semicolon where others do not, and some treat `API_KEY`, `api.key` and `api_key[]` as
+//! `api_key`. A pair that only some backends accept makes the request [`Lack::Ambiguous`].
 
 use std::borrow::Cow;
 
@@ -15,7 +13,7 @@ use percent_encoding::percent_decode;
 
 use super::fields::{Lack, present};
 
-/// The most cookies, or query parameters, that are looked at.
+/// The most cookies, or query parameters, that are read.
 const MAX_PAIRS: usize = 1024;
 
 /// The cookie with this name, in its [normal form](normal_cookie).
@@ -32,16 +30,15 @@ pub(super) fn cookie<'r>(headers: &'r HeaderMap, name: &str) -> Result<Cow<'r, [
     normal_cookie(value)
 }
 
-/// The value of a cookie in the one form that keys are made of: without quotes
-/// around it and with its escapes decoded. Many frameworks escape values, and
-/// `%41` and `A` are one value for them. A semicolon ends a value even inside of
-/// quotes (RFC 6265, section 4.1.1).
+/// The value of a cookie in the form that keys use: without quotes around it and with
+/// decoded escapes. Many frameworks escape values, and treat `%41` and `A` as the same
+/// value. A semicolon ends a value even inside of quotes (RFC 6265, section 4.1.1).
 pub(super) fn normal_cookie(value: &[u8]) -> Result<Cow<'_, [u8]>, Lack> {
     let value = value.trim_ascii();
     let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\""));
     let is_quoted = unquoted.is_some();
     let value = unquoted.unwrap_or(value);
-    // Some backends undo backslashes in quotes, and some drop a single quote.
+    // Some backends decode backslashes in quotes, and some remove a single quote.
     if value.contains(&b'"') || is_quoted && value.contains(&b'\\') {
         return Err(Lack::Ambiguous);
     }
@@ -66,9 +63,9 @@ pub(super) fn query<'r>(query: Option<&'r str>, name: &str) -> Result<Cow<'r, [u
     present(normal_parameter(value))
 }
 
-/// The name or value of a query parameter in the one form that keys are made
-/// of. A `+` is a space in HTML forms (URL Standard, section 5.1) and a plus sign
-/// elsewhere (RFC 3986), so the two are the same here.
+/// The name or value of a query parameter in the form that keys use. A `+` is a space in
+/// HTML forms (URL Standard, section 5.1) and a plus sign elsewhere (RFC 3986), so keys
+/// treat the two as the same character.
 pub(super) fn normal_parameter(text: &[u8]) -> Cow<'_, [u8]> {
     let decoded: Cow<'_, [u8]> = percent_decode(text).into();
     if decoded.contains(&b' ') {
@@ -78,9 +75,8 @@ pub(super) fn normal_parameter(text: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The one value that all `pairs` with the name have. `read` says how the name
-/// of a pair relates to it, and what its value is. Some backends separate pairs
-/// by `separator`, too.
+/// The common value of all `pairs` with the name. `read` compares the name of a pair with
+/// it, and returns the value. Some backends also separate pairs by `separator`.
 fn single<'r>(
     pairs: impl Iterator<Item = &'r [u8]>,
     separator: u8,
@@ -106,12 +102,12 @@ fn single<'r>(
     found.ok_or(Lack::Absent)
 }
 
-/// How the name of a pair relates to the name that is looked for.
+/// The result of a comparison of a pair's name with the wanted name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation {
     Same,
-    /// Some backends take one for the other: those that ignore case, PHP, which
-    /// writes `_` for some characters, and those that read `name[]` as a list.
+    /// Some backends treat the two names as the same: backends that ignore case, PHP, which
+    /// replaces some characters by `_`, and backends that treat `name[]` as a list.
     Alike,
     Other,
 }
@@ -120,7 +116,7 @@ fn relation(written: &[u8], wanted: &[u8]) -> Relation {
     if written == wanted {
         return Relation::Same;
     }
-    // PHP drops spaces before a name.
+    // PHP removes spaces before a name.
     let indented = written.iter().take_while(|byte| matches!(byte, b' ' | b'+')).count();
     let written = &written[indented..];
     let is_like = |(written, wanted): (&u8, &u8)| {
@@ -134,7 +130,7 @@ fn relation(written: &[u8], wanted: &[u8]) -> Relation {
     }
 }
 
-/// Whether a `%` begins no escape: backends differ in what becomes of it.
+/// Whether a `%` is not part of an escape. Backends treat such a `%` differently.
 fn has_bad_escape(text: &[u8]) -> bool {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|&byte| byte == b'%') {
@@ -167,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_has_one_value_however_it_is_written() {
+    fn all_forms_of_a_cookie_have_the_same_value() {
         let same = [
             &["sid=a"][..],
             &["x=1; sid=\"a\""],
@@ -206,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_parameter_has_one_value_however_it_is_written() {
+    fn all_forms_of_a_query_parameter_have_the_same_value() {
         for text in ["a_key=x y", "a%5Fkey=x+y", "b=1&%61_key=x%20y", "a_key=x%2By&c&a_key=x%2By"] {
             assert_eq!(of_query(text), Ok(b"x+y".to_vec()), "{text}");
         }
@@ -253,8 +249,9 @@ mod tests {
         assert_eq!(of(MAX_PAIRS), Err(Lack::Ambiguous));
     }
 
-    /// How a backend may read the cookie `sid`: at which characters it splits, how it
-    /// compares names, which of several it takes, and whether it decodes values.
+    /// A backend that reads the cookie `sid`: the characters at which it splits, its
+    /// comparison of names, the one of several cookies that it uses, and whether it decodes
+    /// values.
     #[derive(Clone, Copy, Debug)]
     struct Backend {
         splits_at_commas: bool,
@@ -293,8 +290,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
 
-        /// Two requests of one client, for some backend, never have two keys, and
-        /// neither of them has none.
+        /// If a backend reads two requests as the same client, they have the same key, and
+        /// both have one.
         #[test]
         fn what_a_backend_takes_for_one_client_is_never_two(
             lines in proptest::array::uniform2(proptest::collection::vec(

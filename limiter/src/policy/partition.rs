@@ -1,10 +1,10 @@
-//! From a request and a policy to the key of a counter.
+//! Derives the key of a counter from a request and a policy.
 //!
-//! A key is the policy's counter of a principal, which is a keyed digest of the
-//! values that the policy's key expression names. Every value is preceded by a tag that says what it is, so
-//! an address `x` and a header `x` are never the same key. The tags, and the
-//! order in which things are digested, are a format: counters in a shared store
-//! are lost when they change.
+//! A key identifies the policy's counter of a principal. A principal is a keyed digest of
+//! the values that the policy's key expression names. Each value is preceded by a tag for
+//! its kind, so an address `x` and a header `x` never have the same key. The tags, and the
+//! order in which the values are digested, are a format: if they change, the counters in a
+//! shared store are lost.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ use super::{ClientSettings, Exempt, KeyExpr, MissingKey, Policy, Preflights, Sub
 use crate::digest::{Digest, Key, Principal, Secret};
 use crate::policy::TokenFault;
 
-/// Under which key a policy counts a request, if at all.
+/// The key under which a policy counts a request, if it counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFor {
     /// The key of the counter.
@@ -31,13 +31,13 @@ pub enum KeyFor {
     /// The request has a bearer token that cannot be verified yet, and the policy
     /// refuses requests without a valid one.
     Unverifiable,
-    /// The request lacks the bearer token that is or names the key, and the policy
+    /// The request lacks the bearer token that is the key or names it, and the policy
     /// refuses such requests.
     Unauthorized(TokenFault),
 }
 
 impl Subject<'_, '_> {
-    /// Under which key `policy` counts this request, if at all.
+    /// The key under which `policy` counts this request, if it counts it.
     pub fn key(&self, policy: &Policy) -> KeyFor {
         let spares_preflights = !matches!(policy.preflights, Preflights::Counted);
         if spares_preflights && self.is_preflight() || self.is_exempt(&policy.exempt) {
@@ -60,22 +60,22 @@ impl Subject<'_, '_> {
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
             (Err(_), MissingKey::Unauthorized) => KeyFor::Unauthorized(self.token_fault()),
             (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
-            // A token that does not hold here may hold at a backend with another
-            // clock, and one that cannot be verified yet may be good. To skip it
-            // would let its client out of the limit.
+            // A backend with another clock may accept a token that is not valid here, and a
+            // token that cannot be verified yet may be valid. If the policy skipped such a
+            // request, its client would evade the limit.
             (Err(Lack::Invalid | Lack::Unverifiable), MissingKey::Skip)
             | (Err(_), MissingKey::Ip) => KeyFor::Key(key(self.with_ip(empty, Tag::StandIn))),
         }
     }
 
-    /// What `key` says of this request, for choosing an endpoint. It is no secret
-    /// that a client could guess, and so the same everywhere.
+    /// A hash of the value of `key` in this request, for the choice of an endpoint. It is
+    /// not secret, and so it is the same on all nodes.
     pub fn affinity(&self, key: &KeyExpr) -> Option<u64> {
         let bits = self.with(key, Secret::from_bytes([0; 16]).digest()).ok()?.finish();
         Some(u64::try_from(bits & u128::from(u64::MAX)).expect("64 bits fit"))
     }
 
-    /// `digest` with what `key` says of this request.
+    /// `digest` with the value of `key` in this request.
     fn with(&self, key: &KeyExpr, digest: Digest) -> Result<Digest, Lack> {
         match key {
             KeyExpr::Ip => Ok(self.with_ip(digest, Tag::Ip)),
@@ -119,8 +119,8 @@ pub(super) fn with_single(mut digest: Digest, Single { tag, name, value }: &Sing
     digest
 }
 
-/// Whether two values are the same. A value that exempts is a secret: comparing
-/// keyed digests takes a time that tells nothing about where two values differ.
+/// Whether two values are the same. A value that exempts a request is a secret. The
+/// duration of a comparison of keyed digests does not depend on where two values differ.
 fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
     let digest = |value| {
         let mut digest = secret.digest();
@@ -130,7 +130,7 @@ fn are_equal(secret: &Secret, one: &[u8], other: &[u8]) -> bool {
     digest(one) == digest(other)
 }
 
-/// `digest` with the network in which `address` is.
+/// `digest` with the network that contains `address`.
 pub(super) fn with_network(
     digest: Digest,
     tag: Tag,

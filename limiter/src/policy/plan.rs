@@ -1,11 +1,11 @@
-//! Which limit holds for a client: its plan's, or the policy's own.
+//! The choice of a client's limit: its plan's, or the policy's own.
 
 use super::fields::Lack;
 use super::value::Single;
 use super::{KeyExpr, Plan, Plans, Policy, Subject};
 use crate::algorithm::Algorithm;
 
-/// Which of a policy's limits holds for a client.
+/// The choice among a policy's limits for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitChoice {
     /// The policy's own.
@@ -19,21 +19,21 @@ pub enum LimitChoice {
 /// The limit of a policy that holds for one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit<'p> {
-    /// The limit that the client is told.
+    /// The limit that responses name.
     pub algorithm: &'p Algorithm,
-    /// The same counters with what is admitted beyond it, if anything is.
+    /// The same counters with the soft limit, if there is one.
     pub soft: Option<&'p Algorithm>,
 }
 
 impl<'p> Limit<'p> {
-    /// The limit that decides: with all that is admitted.
-    pub fn widest(&self) -> &'p Algorithm {
+    /// The limit that decides: the soft limit, if there is one.
+    pub(crate) fn widest(&self) -> &'p Algorithm {
         self.soft.unwrap_or(self.algorithm)
     }
 }
 
 impl Policy {
-    /// The limit that is chosen for a client; its own where there is none.
+    /// The limit that is chosen for a client: the policy's own if the client has no plan.
     pub fn limit(&self, choice: LimitChoice) -> Limit<'_> {
         if let (LimitChoice::Plan(index), Some(plans)) = (choice, &self.plans)
             && let Some((_, Plan::Limited { algorithm, soft })) = plans.limits.get(index)
@@ -45,7 +45,7 @@ impl Policy {
 }
 
 impl Subject<'_, '_> {
-    /// Which limit of `policy` holds for this client.
+    /// The limit of `policy` that holds for this client.
     pub fn limit(&self, policy: &Policy) -> LimitChoice {
         match policy.plans.as_ref().and_then(|plans| self.plan(plans)) {
             None if policy.is_unlimited => LimitChoice::Unlimited,
@@ -67,9 +67,9 @@ impl Subject<'_, '_> {
         plans.is_some_and(|it| matches!(self.plan_name(&it.from), Err(Lack::Ambiguous)))
     }
 
-    /// What names the plan. If there are trusted proxies, a field is
-    /// believed from them alone. Otherwise a client that reaches the gateway directly could
-    /// choose its own limit.
+    /// The value that names the plan. If there are trusted proxies, only their fields
+    /// count. Otherwise a client that connects directly to the gateway could choose its own
+    /// limit.
     fn plan_name<'a>(&'a self, from: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let is_exposed =
             !self.clients.settings.trusted_proxies.is_empty() && !self.is_from_trusted_peer();
@@ -92,7 +92,7 @@ mod tests {
     use crate::policy::tests::{Case, bearer, policy, users_by_token, with};
     use crate::policy::value::Tag;
 
-    /// The limits, own and soft, that hold for `case`, if any does.
+    /// The limits for `case`, own and soft, if any holds.
     fn limits(case: &Case, from: &str) -> Option<(u64, Option<u64>)> {
         let plain = policy("ip");
         let of = |limit| plain.algorithm.with_limit(limit).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_that_of_the_plan_and_else_the_policys_own() {
+    fn the_plans_limit_holds_and_otherwise_the_policys_own() {
         let limits = |plan| {
             let mut case = with(&[("x-plan", plan)]);
             case.client.trusted_proxies.clear();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn where_proxies_are_trusted_they_alone_name_a_plan_in_a_field() {
+    fn if_proxies_are_trusted_only_they_may_name_a_plan_in_a_field() {
         let limits = |proxies: &str| {
             let mut case = with(&[("x-plan", "pro")]);
             case.client.trusted_proxies = vec![proxies.parse().unwrap()];
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_named_twice_is_none_and_the_request_ambiguous() {
+    fn a_request_with_two_plans_is_ambiguous() {
         let mut case = with(&[("x-plan", "free"), ("x-plan", "internal")]);
         case.client.trusted_proxies.clear();
         assert_eq!(limits(&case, "header:x-plan"), Some((100, Some(105))));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_that_names_nothing_but_a_plan_is_read_and_believed_only_if_signed() {
+    fn a_claim_that_names_only_a_plan_counts_only_if_signed() {
         let secret = [5; 32];
         let limits = |signed_with: &[u8]| {
             let token = bearer(signed_with, &json!({ "sub": "ann", "org": { "plan": "pro" } }));

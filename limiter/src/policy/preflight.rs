@@ -1,10 +1,10 @@
-//! Preflights: what a browser asks before a request of another origin (Fetch
+//! Preflights: requests that a browser sends before a request to another origin (Fetch
 //! Standard, section 3.2.2).
 //!
-//! A preflight carries no credentials, so most policies would find no key in it,
-//! and no person decided to send it. By default it is therefore not counted with
-//! the client's requests. It is still bounded: it counts with the other
-//! preflights from its address, under a limit that is a multiple of the policy's.
+//! A preflight carries no credentials, so most policies find no key in it, and no person
+//! has decided to send it. So by default it is not counted with the client's requests. It
+//! is still bounded: it counts with the other preflights from its address, under a limit
+//! that is a multiple of the policy's.
 
 use std::sync::Arc;
 
@@ -13,9 +13,8 @@ use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 
 use super::{KeyExpr, Policy, Preflights, Subject, counter};
 
-/// How many preflights one address may send for each request that the policy
-/// allows: behind one address there may be many clients, and each request has one
-/// preflight at the most.
+/// The number of preflights that one address may send for each request that the policy
+/// allows. Many clients may share one address, and each request has at most one preflight.
 const PREFLIGHTS_FOR_A_REQUEST: u64 = 10;
 
 impl Policy {
@@ -42,16 +41,16 @@ impl Policy {
 }
 
 impl Subject<'_, '_> {
-    /// The policy that judges this request in the name of `policy`.
-    pub fn judging<'p>(&self, policy: &'p Arc<Policy>) -> &'p Arc<Policy> {
+    /// The policy that judges this request in place of `policy`.
+    pub(crate) fn judging<'p>(&self, policy: &'p Arc<Policy>) -> &'p Arc<Policy> {
         match &policy.preflights {
             Preflights::Bounded(bounding) if self.is_preflight() => bounding,
             _ => policy,
         }
     }
 
-    /// Whether this is a preflight, for any backend: it has no content, and no field
-    /// gives it another method.
+    /// Whether every backend treats this request as a preflight: it has no content, and no
+    /// field gives it another method.
     pub(super) fn is_preflight(&self) -> bool {
         let request = self.request;
         *request.method() == Method::OPTIONS
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn preflights_are_counted_by_address_and_apart() {
+    fn preflights_are_counted_by_address_and_separately() {
         let by_user = || policy("header:x-user").sparing_preflights();
         let (limit, key) = judging(&preflight(), by_user());
         assert_eq!(limit, 1000, "ten times the limit of the policy");

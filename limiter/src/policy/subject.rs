@@ -1,4 +1,4 @@
-//! A request together with the client that sends it.
+//! A request together with its client.
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use crate::digest::{Secret, SharedSecret};
 use crate::request::{Params, PathMatch, PathPattern, RequestView};
 use crate::time::Timestamp;
 
-/// How clients are recognised.
+/// The settings that identify clients.
 #[derive(Debug)]
 pub struct Clients {
     pub(super) settings: ClientSettings,
@@ -25,21 +25,21 @@ pub struct Clients {
     secret: Arc<SharedSecret>,
 }
 
-/// What policies may know of the route on which they judge a request.
+/// The parts of a route that policies use.
 #[derive(Clone, Copy, Debug)]
 pub struct RouteView<'r> {
     /// Its name.
     pub name: &'r str,
     /// The pattern that the request's path matches.
     pub path: &'r PathPattern,
-    /// How paths are compared with it.
+    /// How paths are compared with the pattern.
     pub path_match: PathMatch,
 }
 
 impl Clients {
-    /// Recognises clients by these settings. Of a token, only the claims
-    /// that `keys` name are kept. Keys are digested under `secret`, as it is at the time: only
-    /// nodes with the same secret make the same keys.
+    /// Identifies clients by these settings. Of a token, only the claims that `keys` name
+    /// are kept. Keys are digested under the current value of `secret`: only nodes with the
+    /// same secret derive the same keys.
     pub fn new<'k>(
         settings: ClientSettings,
         keys: impl IntoIterator<Item = &'k KeyExpr>,
@@ -59,7 +59,7 @@ impl Clients {
         &self.settings
     }
 
-    /// Whether proxies tell each other in `Forwarded` which client they speak for.
+    /// Whether trusted proxies name the client in `Forwarded`.
     pub fn speaks_forwarded(&self) -> bool {
         self.settings.forwarded_header == ForwardedHeader::Forwarded
     }
@@ -69,7 +69,7 @@ impl Clients {
         self.settings.token_keys().is_some_and(TokenKeys::can_verify)
     }
 
-    /// Whether what `peer` says about other clients is believed.
+    /// Whether `peer` may name other clients.
     pub fn trusts(&self, peer: IpAddr) -> bool {
         self.trusted.contains(peer.to_canonical())
     }
@@ -98,7 +98,7 @@ impl Clients {
     }
 }
 
-/// The claims that `keys` name: all that is kept of a token.
+/// The claims that `keys` name. Only these are kept of a token.
 fn claims_in<'k>(keys: impl IntoIterator<Item = &'k KeyExpr>) -> Vec<Box<str>> {
     let mut claims = Vec::new();
     for key in keys {
@@ -126,15 +126,15 @@ pub struct Subject<'r, 'q> {
 }
 
 impl<'r, 'q> Subject<'r, 'q> {
-    /// The parameters that the route finds in the request's path.
-    pub fn params(&self) -> Params<'q>
+    /// The values of the route's parameters in the request's path.
+    pub(crate) fn params(&self) -> Params<'q>
     where
         'r: 'q,
     {
         self.params_of(self.request.path())
     }
 
-    /// The parameters that the route finds in another path.
+    /// The values of the route's parameters in another path.
     pub(super) fn params_of<'p>(&self, path: &'p str) -> Params<'p>
     where
         'r: 'p,
@@ -143,7 +143,7 @@ impl<'r, 'q> Subject<'r, 'q> {
             .map_or_else(Params::none, |route| Params::new(route.path, route.path_match, path))
     }
 
-    /// The client's address: the peer, or what trusted proxies say.
+    /// The client's address: the peer's, or the one that trusted proxies name.
     pub fn client_ip(&self) -> IpAddr {
         *self.client_ip.get_or_init(|| {
             client_ip(self.request, &self.clients.trusted, &self.clients.settings.forwarded_header)
@@ -160,7 +160,7 @@ impl<'r, 'q> Subject<'r, 'q> {
         self.request.may_forward() && self.clients.trusted.contains(self.request.peer())
     }
 
-    /// What the request's bearer token claims, if the token is valid now.
+    /// The claims of the request's bearer token, if the token is valid now.
     pub(super) fn claims(&self) -> Result<&Claims, Lack> {
         let verified = self.claims.get_or_init(|| {
             let tokens = self.clients.tokens.as_ref().ok_or(Lack::Absent)?;
@@ -176,7 +176,7 @@ impl<'r, 'q> Subject<'r, 'q> {
         verified.as_deref().map_err(|lack| *lack)
     }
 
-    /// What is wrong with the request's bearer token, which gives no key.
+    /// The fault of the request's bearer token, if the token gives no key.
     pub(super) fn token_fault(&self) -> TokenFault {
         match fields::bearer(self.request.headers()) {
             Err(Lack::Absent) => TokenFault::Missing,

@@ -1,4 +1,4 @@
-//! Requests to ask the rules about.
+//! Requests for tests of policies.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::digest::{Secret, SharedSecret};
 use crate::request::{PathMatch, PathPattern, RequestView};
 use crate::time::{Span, Timestamp};
 
-/// A request's parts, owned, and the settings that it meets.
+/// The owned parts of a request, and the settings that apply to it.
 pub(super) struct Case {
     pub(super) peer: IpAddr,
     pub(super) method: Method,
@@ -65,7 +65,7 @@ pub(super) fn policy_of(key: KeyExpr) -> Policy {
 }
 
 impl Case {
-    /// What is answered about the client of this request, on a route with this policy.
+    /// Calls `question` with the client of this request, on a route with this policy.
     pub(super) fn ask<T>(&self, policy: &Policy, question: impl Fn(&Subject<'_, '_>) -> T) -> T {
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
         let clients = Clients::new(self.client.clone(), policy.keys(), secret);

@@ -1,13 +1,13 @@
-//! What is wrong with a bearer token, as clients are told it.
+//! The faults of bearer tokens, as responses name them.
 
-/// What is wrong with the bearer token that a route asks for (RFC 6750, section 3.1).
+/// The fault of the bearer token that a route demands (RFC 6750, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// There is none.
+    /// The request has no token.
     #[error("this route asks for a bearer token, and the request has none")]
     Missing,
-    /// There is one, but it is not signed by a known key, has expired, is for others,
-    /// or does not say what is asked for.
-    #[error("the bearer token of this request is not valid here, or not any more")]
+    /// The token is not signed by a known key, has expired, is for another audience, or
+    /// lacks a required claim.
+    #[error("the bearer token of this request is not valid, or not valid any more")]
     Invalid,
 }

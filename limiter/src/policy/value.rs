@@ -1,6 +1,6 @@
 //! The value that a key expression finds in a request, and its kind.
 //!
-//! Keys are digests of such values; the name of a client's plan is one.
+//! Keys are digests of such values. The name of a client's plan is such a value, too.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::pairs;
 use super::{ApiKeySettings, GeoCode, KeyExpr, Subject, UserSource};
 use crate::request::{loose_path, slashed_path};
 
-/// The kind of the value that follows it.
+/// The kind of the value that follows the tag.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub(super) enum Tag {
@@ -41,7 +41,7 @@ pub(super) enum Tag {
 /// One value of a request.
 pub(super) struct Single<'a> {
     pub(super) tag: Tag,
-    /// Where a request may have several of the kind, which one it is.
+    /// The name of the value, if a request may have several values of the kind.
     pub(super) name: Option<&'a str>,
     pub(super) value: Cow<'a, [u8]>,
 }
@@ -55,7 +55,7 @@ impl<'a> Single<'a> {
         Self { tag, name: Some(name), value: value.into() }
     }
 
-    /// Whether this is the value that a configuration writes as `text`.
+    /// Whether a configuration writes this value as `text`.
     pub(super) fn is(&self, text: &str) -> bool {
         let is_same = |(value, written): (&u8, u8)| {
             *value == written || written == b' ' && *value == b'+' && self.is_from_query()
@@ -69,8 +69,8 @@ impl<'a> Single<'a> {
 }
 
 impl Subject<'_, '_> {
-    /// The one value that `key` finds. An address is in its usual form, of
-    /// several the first that there is; all of several are not one value.
+    /// The single value of `key`. An address is in its usual form. Of several alternatives,
+    /// the first that the request has counts. All of several keys have no single value.
     pub(super) fn single<'a>(&'a self, key: &'a KeyExpr) -> Result<Single<'a>, Lack> {
         let request = self.request;
         match key {
@@ -112,9 +112,9 @@ impl Subject<'_, '_> {
         }
     }
 
-    /// What `find` finds of the first of `keys` that the request has. A key that
-    /// is present and cannot be used is not skipped: otherwise a client could add any
-    /// other key after it.
+    /// The result of `find` for the first of `keys` that the request has. A key that is
+    /// present but cannot be used is not skipped. Otherwise a client could add any other
+    /// key after it.
     pub(super) fn first<'k, T>(
         &self,
         keys: &'k [KeyExpr],
@@ -124,8 +124,8 @@ impl Subject<'_, '_> {
         found.find(|found| !matches!(found, Err(Lack::Absent))).unwrap_or(Err(Lack::Absent))
     }
 
-    /// The same key is the same client, wherever in the request it stands. Which
-    /// of two different keys counts depends on the backend.
+    /// The same key identifies the same client, whichever part of the request contains it.
+    /// If a request has two different keys, the one that counts depends on the backend.
     fn api_key(&self) -> Result<Cow<'_, [u8]>, Lack> {
         let ApiKeySettings { headers, bearer, query } = &self.clients.settings.api_key;
         let (fields, uri_query) = (self.request.headers(), self.request.query());
@@ -146,8 +146,8 @@ impl Subject<'_, '_> {
         key.ok_or(Lack::Absent)
     }
 
-    /// A parameter of the route's path. Backends that take an escaped slash for a
-    /// slash must find the same value.
+    /// A parameter of the route's path. Backends that treat an escaped slash as a slash
+    /// must find the same value.
     fn param(&self, name: &str) -> Result<&str, Lack> {
         let value = self.params().get(name).ok_or(Lack::Absent)?;
         if self.route.is_some_and(|route| route.path_match.exact_escaped_slash) {
@@ -159,7 +159,7 @@ impl Subject<'_, '_> {
         }
     }
 
-    /// The method, if no field says that it is another one.
+    /// The method, if no field overrides it.
     pub(super) fn method(&self) -> Result<&Method, Lack> {
         let method = self.request.method();
         match self.request.overriding_method() {
@@ -187,11 +187,11 @@ fn code(tag: Tag, code: &Option<GeoCode>) -> Result<Single<'_>, Lack> {
     code.as_ref().map(|code| Single::new(tag, code.as_str().as_bytes())).ok_or(Lack::Absent)
 }
 
-/// A path in normal form as keys are made of it: one for all paths that some
-/// backend takes for the same.
+/// A path in the normal form that keys use. All paths that some backend treats as the same
+/// have the same form.
 pub(super) fn key_path(normal: &str) -> Vec<u8> {
     let slashed = slashed_path(normal);
     let loose = loose_path(slashed.as_deref().unwrap_or(normal));
-    // The root has a name.
+    // The root is not empty.
     if loose.is_empty() { b"/".to_vec() } else { loose.into_owned().into_bytes() }
 }

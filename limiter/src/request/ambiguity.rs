@@ -1,6 +1,6 @@
 //! The errors of requests that have no single meaning.
 
-/// Why a request means nothing, or more than one thing.
+/// The reason why a request has no meaning, or several meanings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Ambiguity {
     /// RFC 9112, section 3.2: a request of HTTP/1.1 has exactly one Host. One of
@@ -22,17 +22,17 @@ pub enum Ambiguity {
     /// RFC 3986, section 2.1: `%` and two hexadecimal digits.
     #[error("the path has a `%` that begins no escape")]
     BadEscape,
-    /// Backends differ in what `/a/../b` and `/a/%2e%2e/b` are.
+    /// Backends interpret `/a/../b` and `/a/%2e%2e/b` differently.
     #[error("the path has a segment `.` or `..`")]
     DotSegment,
     /// `/a/;x/b` is `/a/b` for some backends.
     #[error("the path has a segment that is empty but for a parameter")]
     EmptySegment,
-    /// Control characters and `\` mean different things to different backends.
+    /// Backends interpret control characters and `\` differently.
     #[error("the path has a character that does not belong there")]
     BadCharacter,
-    /// An escaped slash in the path, or a field that replaces the method, leads to
-    /// another route if the backend heeds it.
+    /// An escaped slash in the path, or a field that replaces the method, selects another
+    /// route if the backend evaluates it.
     #[error("the request has a path or a method that can be read in two ways")]
     TwoRoutes,
     /// A value that requests are counted by is ambiguous: an API key, a token, a cookie.
@@ -41,8 +41,8 @@ pub enum Ambiguity {
          and in one place"
     )]
     ManyKeys,
-    /// RFC 9112, section 6.1: `chunked`, once, is the only coding that the
-    /// gateway can undo. Backends differ in what `chunked, chunked` is.
+    /// RFC 9112, section 6.1: the gateway can decode only `chunked`, applied once. Backends
+    /// interpret `chunked, chunked` differently.
     #[error("the request has a transfer coding other than `chunked`")]
     BadCoding,
 }

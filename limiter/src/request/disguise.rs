@@ -1,12 +1,12 @@
-//! Names of fields that some backends take for the names of others.
+//! Names of fields that some backends treat as other names.
 //!
-//! CGI and its kin (WSGI, PHP, Rack) hand a field to the application as
-//! `HTTP_X_FORWARDED_FOR`: in capitals, with `_` in place of `-` (RFC 3875,
-//! section 4.1.18). Some servers put `_` in place of other characters, too. So
-//! `X_Forwarded_For` and `X.Forwarded.For` may replace a field that the gateway
-//! has written, and `X_Api_Key` one that it has counted by.
+//! CGI and similar interfaces (WSGI, PHP, Rack) pass a field to the application as
+//! `HTTP_X_FORWARDED_FOR`: in capitals, with `_` in place of `-` (RFC 3875, section
+//! 4.1.18). Some servers replace other characters by `_`, too. So `X_Forwarded_For` and
+//! `X.Forwarded.For` may replace a field that the gateway has written, and `X_Api_Key` may
+//! replace a field that is part of a key.
 
-/// Fields by which the gateway frames a message, routes it, or names its sender.
+/// Fields by which the gateway frames a message, routes it, or identifies its sender.
 const GUARDED: [&[u8]; 8] = [
     b"content-length",
     b"transfer-encoding",
@@ -17,24 +17,24 @@ const GUARDED: [&[u8]; 8] = [
     b"x-http-method",
     b"x-method-override",
 ];
-/// The beginning of the names of more such fields.
+/// The prefix of the names of more such fields.
 const PREFIX: &[u8] = b"x-forwarded-";
 
-/// Whether a name of a field has no characters but letters, digits and `-`, which
-/// all backends hand on alike.
+/// Whether a name of a field has only letters, digits and `-`, which all backends pass on
+/// unchanged.
 pub fn is_plain_name(name: &[u8]) -> bool {
     name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// A name of a field as such backends see it, in lower case with `-`: two names
-/// with the same form are one name for them.
+/// The form in which such backends see a name of a field, in lower case with `-`. They
+/// treat two names with the same form as the same name.
 pub fn folded_name(name: &str) -> String {
     let fold = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     name.chars().map(fold).collect()
 }
 
-/// Whether a name is for some backends that of a field by which the gateway frames
-/// a message, routes it, or names its sender.
+/// Whether some backends treat a name as that of a field by which the gateway frames a
+/// message, routes it, or identifies its sender.
 pub fn is_disguised(name: &[u8]) -> bool {
     let is_same = |guarded: &[u8]| {
         name.iter().zip(guarded).all(|(byte, guarded)| {
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_disguised_whatever_stands_for_its_dashes() {
+    fn a_name_with_any_character_in_place_of_dashes_is_disguised() {
         for name in [
             "Content_Length",
             "transfer.encoding",
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn names_fold_to_what_such_backends_see() {
+    fn names_fold_to_the_form_that_such_backends_see() {
         assert_eq!(folded_name("X_Api.Key"), "x-api-key");
         assert_eq!(folded_name("x-api-key"), "x-api-key");
     }

@@ -1,4 +1,4 @@
-//! Hosts in the one form that rules compare.
+//! Hosts in the form that routes compare.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -7,10 +7,11 @@ use http::uri::Authority;
 
 use super::Ambiguity;
 
-/// A host as rules compare it: as a Host field names it, without port, in lower case.
+/// A host in the form that routes compare: as in a Host field, without a port, in lower
+/// case.
 ///
 /// # Errors
-/// If it is not a host, or has a port.
+/// If the text is not a host, or has a port.
 pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
     if host.is_empty() || host_and_port(host)? != (host, None) {
         return Err(Ambiguity::BadHost);
@@ -18,15 +19,15 @@ pub fn normal_host(host: &str) -> Result<Cow<'_, str>, Ambiguity> {
     host_of_field(host)
 }
 
-/// The host in the value of a Host field, which may be empty (RFC 9110, section
-/// 7.2), in the form that rules compare: in lower case, without its port and
-/// without the dot that may end a name (RFC 3986, section 3.2.2). An IPv6 address
-/// has its canonical text (RFC 5952).
+/// The host in the value of a Host field, which may be empty (RFC 9110, section 7.2), in
+/// the form that routes compare: in lower case, without its port and without the dot that
+/// may end a name (RFC 3986, section 3.2.2). An IPv6 address has its canonical text (RFC
+/// 5952).
 ///
 /// # Errors
-/// If it is neither a DNS name nor an address. Host names may have more
-/// characters in general syntax (RFC 3986), but no client has a use for them, and
-/// backends differ in what `%61` and `a` are.
+/// If the value is neither a DNS name nor an address. General syntax (RFC 3986) allows more
+/// characters in host names, but clients do not need them, and backends interpret `%61` and
+/// `a` differently.
 pub(super) fn host_of_field(text: &str) -> Result<Cow<'_, str>, Ambiguity> {
     let (host, _) = host_and_port(text)?;
     if let Some(literal) = host.strip_prefix('[') {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_alone_has_no_port() {
+    fn a_host_without_a_field_must_not_have_a_port() {
         assert_eq!(normal_host("A.example").as_deref(), Ok("a.example"));
         for bad in ["", "a.example:80", "a.example:", "[::1]:80"] {
             assert_eq!(normal_host(bad), Err(Ambiguity::BadHost), "{bad}");

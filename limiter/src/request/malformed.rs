@@ -1,15 +1,16 @@
-//! What is wrong with the bytes of a request, before it is a request.
+//! The errors of bytes that are not a request.
 
-/// Why bytes are not a request, or not one that the gateway accepts.
+/// The reason why bytes are not a request, or not one that the gateway accepts.
 ///
-/// All of it can be seen on one connection alone; what a whole request may mean
-/// to others is told by [`Ambiguity`](super::Ambiguity).
+/// All of these errors concern a single connection. [`Ambiguity`](super::Ambiguity)
+/// contains the errors of requests that other systems may interpret differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// RFC 9112, section 3.
     #[error("the request line is not a method, a target and a version, with one space between")]
     BadRequestLine,
-    /// RFC 9110, section 9.1: a token. `get` is not `GET`, but some backends say it is.
+    /// RFC 9110, section 9.1: a token. `get` is not `GET`, but some backends treat it as
+    /// `GET`.
     #[error("the request's method is not one; methods are written in capitals, like GET")]
     BadMethod,
     /// RFC 9112, section 3.2: no blanks, no fragment, nothing that must be escaped.
@@ -33,7 +34,7 @@ pub enum Malformed {
     /// RFC 9112, section 2.2: a CR that no LF follows.
     #[error("the request's head has a carriage return that ends no line")]
     BareCr,
-    /// RFC 9110, section 5.5: NUL and its like.
+    /// RFC 9110, section 5.5: NUL and similar characters.
     #[error("a header field has a control character in it")]
     ControlCharacter,
     /// RFC 9112, section 5: no name, no colon, or a name that is not a token.
@@ -48,14 +49,14 @@ pub enum Malformed {
     /// RFC 9112, sections 2.2 and 5.2: a line that begins with a blank.
     #[error("a line of the request's head begins with a blank")]
     Folded,
-    /// `Content_Length`, `X.Forwarded.For`: for some backends these are the names with
-    /// `-` (RFC 3875, section 4.1.18).
+    /// `Content_Length`, `X.Forwarded.For`: some backends treat them as the names with `-`
+    /// (RFC 3875, section 4.1.18).
     #[error(
         "a header field has a name that some servers take for another one: write it with \
          dashes"
     )]
     DisguisedName,
-    /// RFC 9112, section 6.1: the mark of a smuggled request.
+    /// RFC 9112, section 6.1: a request with both may be an attempt of request smuggling.
     #[error("the request has both Content-Length and Transfer-Encoding")]
     TwoFramings,
     /// RFC 9110, section 8.6: decimal digits and nothing else.
@@ -67,7 +68,7 @@ pub enum Malformed {
     /// RFC 9112, section 6.1: `chunked`, once, and no other.
     #[error("the request has a transfer coding other than one `chunked`")]
     BadCoding,
-    /// RFC 9112, section 6.1: HTTP/1.0 knows none.
+    /// RFC 9112, section 6.1: HTTP/1.0 has no transfer codings.
     #[error("a request of HTTP/1.0 cannot have a transfer coding")]
     CodingInOldVersion,
     /// RFC 9112, section 7.1.
@@ -79,7 +80,7 @@ pub enum Malformed {
     /// RFC 9112, section 7.1.2.
     #[error("the request's body ends in a line that is not a trailer field")]
     BadTrailer,
-    /// RFC 9112, section 7.1.2: the bounds of a head hold for trailers too.
+    /// RFC 9112, section 7.1.2: the bounds of a head hold for trailers, too.
     #[error("the request has more trailer fields than the gateway allows")]
     TrailersTooLarge,
 }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use super::{PathMatch, PathPattern, Segment};
 
-/// Path parameters by name: a view of the pattern and of the path that it
-/// matched. Nothing is stored, so there is nothing to bound: values are looked
-/// up when asked for, in as many steps as the pattern has segments.
+/// Path parameters by name: a view of the pattern and of the path that it matched. It
+/// stores no values, so it needs no bound. A look-up takes as many steps as the pattern has
+/// segments.
 #[derive(Clone, Copy)]
 pub struct Params<'a>(Option<Matched<'a>>);
 
@@ -23,17 +23,17 @@ impl<'a> Params<'a> {
         Self(Some(Matched { pattern, how, path }))
     }
 
-    /// No parameters, as where there is no route.
-    pub const fn none() -> Self {
+    /// No parameters, for requests without a route.
+    pub(crate) const fn none() -> Self {
         Self(None)
     }
 
-    /// The value of the parameter `name`, as it stands in the path.
+    /// The value of the parameter `name`, as the path contains it.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.iter().find_map(|(known, value)| (known == name).then_some(value))
     }
 
-    /// All of them, name and value, in the order of the path.
+    /// All parameters, name and value, in the order of the path.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let pairs = self.0.into_iter().flat_map(|Matched { pattern, how, path }| {
             pattern.segments.iter().zip(how.segments(path))

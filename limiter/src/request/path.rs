@@ -1,20 +1,20 @@
-//! Paths in the forms that rules compare.
+//! Paths in the forms that routes compare.
 //!
-//! Only rules see these forms. A path is forwarded as it came, so a form must
-//! join all that a backend may take for one path: two paths of one form always
-//! have the same route, the same parameters and the same counters.
+//! Only routes and policies use these forms, and a path is forwarded unchanged. So all
+//! paths that a backend may treat as the same must have the same form: two paths with the
+//! same form always have the same route, the same parameters and the same counters.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::Ambiguity;
 
-/// A path in its normal form (RFC 3986, section 6.2.2): characters that may stand
-/// in a path as they are do so, all others are escaped with capital digits, and
-/// several slashes in a row are one, because that is what many backends do.
+/// A path in its normal form (RFC 3986, section 6.2.2): characters that are allowed in a
+/// path are not escaped, all others are escaped with capital digits, and several slashes in
+/// a row are merged to one, because many backends do so.
 ///
 /// # Errors
-/// If the path could mean different things to different backends.
+/// If backends could interpret the path differently.
 pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
     let is_plain = path.bytes().all(|byte| byte == b'/' || is_path_character(byte));
     let has_pairs = || path.as_bytes().windows(2).any(|pair| pair == b"//" || pair == b"/.");
@@ -40,17 +40,17 @@ pub fn normal_path(path: &str) -> Result<Cow<'_, str>, Ambiguity> {
     Ok(Cow::Owned(normal))
 }
 
-/// Appends a byte that is no slash between segments.
+/// Appends a byte that is not a slash between segments.
 fn push(byte: u8, normal: &mut String) -> Result<(), Ambiguity> {
     match byte {
         b'\\' | 0x7f | ..b' ' => return Err(Ambiguity::BadCharacter),
         byte if is_path_character(byte) => normal.push(char::from(byte)),
-        byte => write!(normal, "%{byte:02X}").expect("a string takes all that is written"),
+        byte => write!(normal, "%{byte:02X}").expect("writing to a string does not fail"),
     }
     Ok(())
 }
 
-/// The byte whose two digits `rest` begins with, and what follows them.
+/// The byte that the first two digits of `rest` encode, and the remaining bytes.
 fn unescape(rest: &[u8]) -> Result<(u8, &[u8]), Ambiguity> {
     let digit = |at: usize| rest.get(at).and_then(|&byte| char::from(byte).to_digit(16));
     let (Some(high), Some(low)) = (digit(0), digit(1)) else {
@@ -84,10 +84,10 @@ pub const fn is_path_character(byte: u8) -> bool {
         )
 }
 
-/// Refuses segments that are `.` or `..` for any backend. Some take an escaped
-/// slash for a slash, and some cut off what follows a semicolon before they look
-/// at the dots. A segment that is nothing but parameters is one more for some
-/// backends and none for others, unless it is the last one.
+/// Refuses segments that any backend treats as `.` or `..`. Some treat an escaped slash as
+/// a slash, and some remove the text after a semicolon before they check for dots. A
+/// segment that consists of parameters only counts as a segment for some backends and not
+/// for others, unless it is the last one.
 fn check_segments(normal: &str) -> Result<(), Ambiguity> {
     let mut segments = normal.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
@@ -102,15 +102,15 @@ fn check_segments(normal: &str) -> Result<(), Ambiguity> {
     Ok(())
 }
 
-/// A segment without its parameters: what follows a semicolon (RFC 3986, section
-/// 3.3). Servlet containers ignore them when they look for a handler.
+/// A segment without its parameters, which follow a semicolon (RFC 3986, section 3.3).
+/// Servlet containers ignore them when they select a handler.
 pub fn without_parameters(segment: &str) -> &str {
     segment.split(';').next().unwrap_or(segment)
 }
 
-/// A path as the most lenient backends compare it, made of its normal form: in
-/// lower case, without parameters of segments, and without a slash at its end.
-/// The root is the empty text.
+/// A path in the form that the most lenient backends compare, derived from its normal form:
+/// in lower case, without parameters of segments, and without a slash at its end. The root
+/// is the empty text.
 pub fn loose_path(normal: &str) -> Cow<'_, str> {
     let whole = normal.strip_suffix('/').unwrap_or(normal);
     if !whole.bytes().any(|byte| byte == b';' || byte.is_ascii_uppercase()) {
@@ -130,9 +130,9 @@ pub fn loose_path(normal: &str) -> Cow<'_, str> {
     Cow::Owned(loose)
 }
 
-/// A path in normal form as backends read it that take an escaped slash for a
-/// slash, as all do that get it decoded from their server (CGI, WSGI). None if
-/// that is no other path.
+/// A path in normal form, as backends read it that treat an escaped slash as a slash. All
+/// backends do that receive the path decoded from their server (CGI, WSGI). None if the
+/// path has no escaped slash.
 pub fn slashed_path(normal: &str) -> Option<String> {
     if !normal.contains("%2F") {
         return None;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn lenient_backends_compare_less() {
+    fn lenient_backends_ignore_some_differences() {
         let cases = [
             ("/", ""),
             ("/v1", "/v1"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_slash_may_be_a_slash() {
+    fn some_backends_treat_an_escaped_slash_as_a_slash() {
         for (normal, slashed) in [("/a%2Fb", "/a/b"), ("/a/%2Fb%2F", "/a/b/"), ("/%2F", "/")] {
             assert_eq!(slashed_path(normal).as_deref(), Some(slashed), "{normal}");
         }
@@ -236,7 +236,7 @@ mod tests {
             }
         }
 
-        /// However its bytes are escaped, a path has the same form.
+        /// A path has the same form, however its bytes are escaped.
         #[test]
         fn escapes_make_no_other_path(
             segments in proptest::collection::vec("[a-zA-Z:;@,=~ |\u{e9}-]{1,6}", 1..4),

@@ -1,31 +1,31 @@
-//! How a route compares paths with its pattern.
+//! The comparison of paths with a route's pattern.
 //!
-//! Backends differ in whether `/Login`, `/login/` and `/login;x` are `/login`.
-//! By default a route takes all of them, so that no client gets round its
-//! policies by another spelling. For a backend that is known, a route can ask for
-//! an exact comparison.
+//! Backends differ in whether `/Login`, `/login/` and `/login;x` are the same as `/login`.
+//! By default a route matches all of them, so that no client evades its policies by another
+//! spelling. A route whose backend is known can select an exact comparison.
 
 use super::pattern;
 use super::{PathPattern, Segment, without_parameters};
 
-/// What of a path a route compares exactly. By default it ignores all of it.
+/// The differences between paths that a route does not ignore. By default it ignores all of
+/// these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathMatch {
-    /// Whether `/Login` is another path than `/login`.
+    /// Whether `/Login` and `/login` are different paths.
     pub exact_case: bool,
-    /// Whether `/login/` is another path than `/login`.
+    /// Whether `/login/` and `/login` are different paths.
     pub exact_trailing_slash: bool,
-    /// Whether `/login;x` is another path than `/login` (RFC 3986, section 3.3).
+    /// Whether `/login;x` and `/login` are different paths (RFC 3986, section 3.3).
     pub exact_parameters: bool,
-    /// Whether `/a%2Fb` is another path than `/a/b`. The router compares it so in any
-    /// case, and refuses a request that the other reading leads elsewhere, unless
-    /// its route says this.
+    /// Whether `/a%2Fb` and `/a/b` are different paths. The router always compares them as
+    /// different. If the other interpretation leads to another route, it refuses the
+    /// request, unless its route sets this option.
     pub exact_escaped_slash: bool,
 }
 
 impl PathMatch {
-    /// Whether `pattern` takes `path`, which is in normal form, given that it takes
-    /// it in the loose form that the router compares.
+    /// Whether `pattern` matches `path`, which is in normal form. The caller has checked
+    /// that it matches the loose form, which the router compares.
     pub fn admits(self, pattern: &PathPattern, path: &str) -> bool {
         let is_loose = !(self.exact_case || self.exact_trailing_slash || self.exact_parameters);
         if is_loose {
@@ -33,7 +33,7 @@ impl PathMatch {
         }
         let ends_in_slash = self.segments(path).last() == Some("");
         let is_same_end = ends_in_slash == pattern.ends_in_slash();
-        // Slashes at the end are no segments here.
+        // Slashes at the end do not begin a segment in this comparison.
         let count = self.segments(path).count() - usize::from(ends_in_slash);
         let wanted = pattern.segments.len() - usize::from(pattern.ends_in_slash());
         if !pattern.tail && (count != wanted || self.exact_trailing_slash && !is_same_end) {
@@ -48,7 +48,7 @@ impl PathMatch {
         })
     }
 
-    /// The segments of a path, as far as they are compared.
+    /// The segments of a path, in the form that is compared.
     pub fn segments(self, path: &str) -> impl Iterator<Item = &str> {
         let compared = move |segment| match self.exact_parameters {
             true => segment,
@@ -61,8 +61,8 @@ impl PathMatch {
         if self.exact_case { text == given } else { text.eq_ignore_ascii_case(given) }
     }
 
-    /// Whether `mine`, compared so, takes every path that `theirs` takes, compared
-    /// as `later` says.
+    /// Whether `mine`, compared by `self`, matches every path that `theirs`, compared by
+    /// `later`, matches.
     pub fn covers(self, mine: &PathPattern, later: Self, theirs: &PathPattern) -> bool {
         let leaves_some = self.exact_case && !later.exact_case
             || self.exact_trailing_slash && !later.exact_trailing_slash
@@ -76,7 +76,7 @@ impl PathMatch {
         !is_other_end && self.known(mine).covers(&self.known(theirs))
     }
 
-    /// The pattern without the differences that are ignored.
+    /// The pattern without the ignored differences.
     fn known(self, pattern: &PathPattern) -> PathPattern {
         let mut known = pattern.loose();
         if self.exact_case || self.exact_parameters {
@@ -110,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_exact_by_itself() {
+    fn each_option_makes_one_difference_exact() {
         let case = PathMatch { exact_case: true, ..PathMatch::default() };
         let slash = PathMatch { exact_trailing_slash: true, ..PathMatch::default() };
         let parameters = PathMatch { exact_parameters: true, ..PathMatch::default() };
         let spellings = [("/Login", case), ("/login/", slash), ("/login;x", parameters)];
         for (path, exact) in spellings {
-            assert_eq!(loose_path(path), "/login", "the router takes it for /login");
+            assert_eq!(loose_path(path), "/login", "the router treats it as /login");
             for how in [PathMatch::default(), case, slash, parameters, EXACT] {
                 let is_refused = how == exact || how == EXACT;
                 assert_eq!(admits(how, "/login", path), !is_refused, "{path} {how:?}");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_covers_another_only_if_it_is_no_more_exact() {
+    fn a_route_covers_another_only_if_it_is_not_more_exact() {
         let covers = |how: PathMatch, mine, later, theirs| {
             how.covers(&pattern(mine), later, &pattern(theirs))
         };

@@ -1,8 +1,8 @@
 //! Path patterns: `/v1/orders`, `/v1/orders/{id}`, `/v1/*`, `/grpc.*`.
 //!
 //! A pattern is written in the form in which paths are compared (see
-//! [`RequestView::path`](crate::request::RequestView)); one that could never
-//! match, because no path is ever written so, is refused when it is read.
+//! [`RequestView::path`](crate::request::RequestView)). A pattern that can never match,
+//! because no path has such a form, is refused when it is parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,29 +10,29 @@ use std::str::FromStr;
 
 use crate::request::{is_path_character, without_parameters};
 
-/// The most segments a pattern may have, so that a walk along one is short.
+/// The most segments of a pattern, so that a comparison takes a bounded time.
 pub const MAX_SEGMENTS: usize = 64;
 
 /// `/v1/orders`, `/v1/orders/{id}`, a tail: `/v1/*`, or a prefix: `/grpc.*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PathPattern {
-    /// Between the slashes; the last one is empty if the path ends in a slash.
+    /// The texts between the slashes. The last one is empty if the path ends in a slash.
     pub segments: Vec<Segment>,
-    /// Whether the pattern ends in `*`: anything may follow, also nothing, so
-    /// that `/v1/*` matches `/v1`, `/v1/` and `/v1/a/b`. It does so behind a
-    /// [prefix](Segment::Prefix).
+    /// Whether the pattern ends in `*`: any text may follow, including none, so `/v1/*`
+    /// matches `/v1`, `/v1/` and `/v1/a/b`. The `*` may follow a [prefix](Segment::Prefix).
     pub tail: bool,
 }
 
 /// One segment of a path pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
-    /// Exactly this.
+    /// Exactly this segment.
     Literal(Box<str>),
-    /// Any one segment that is not empty, under this name.
+    /// Any single segment that is not empty. Its value is a parameter with this name.
     Param(Box<str>),
-    /// Any one segment that begins with this, which is not empty. Only the last
-    /// one of a pattern with a tail: `/grpc.*` matches `/grpc.health.v1.Health/Check`.
+    /// Any single segment that begins with this text, which is not empty. Only the last
+    /// segment of a pattern with a tail can be a prefix: `/grpc.*` matches
+    /// `/grpc.health.v1.Health/Check`.
     Prefix(Box<str>),
 }
 
@@ -64,7 +64,7 @@ pub enum PathPatternError {
     #[error("a path ends before `?` or `#`")]
     Query,
     /// `/a b`
-    #[error("the character {0:?} never stands in a path as it is: write it percent-encoded")]
+    #[error("the character {0:?} never occurs in a path unescaped: write it percent-encoded")]
     Character(char),
     /// `/%4`
     #[error("`%` begins an escape of two hexadecimal digits, such as `%20`")]
@@ -74,7 +74,7 @@ pub enum PathPatternError {
     Escape {
         /// The escape in the pattern.
         written: String,
-        /// What a normal path has in its place.
+        /// The text in a normal path.
         right: String,
     },
     /// `/a{b}`, `/{`
@@ -84,7 +84,7 @@ pub enum PathPatternError {
     #[error("a parameter's name is made of letters, digits and `_`, not `{0}`")]
     ParamName(String),
     /// `/{a}/{a}`
-    #[error("the parameter `{0}` stands twice in the path")]
+    #[error("the parameter `{0}` occurs twice in the path")]
     DuplicateParam(String),
     /// More than [`MAX_SEGMENTS`].
     #[error("a path may have at most {MAX_SEGMENTS} segments")]
@@ -92,8 +92,8 @@ pub enum PathPatternError {
 }
 
 impl PathPattern {
-    /// `path`, which the pattern matches, with the names of its parameters in place
-    /// of their values: a value may be a key, and keys are not written down.
+    /// `path`, which the pattern matches, with the names of its parameters in place of
+    /// their values. A value may be a key, and logs contain no keys.
     pub fn masked<'p>(&self, path: &'p str) -> Cow<'p, str> {
         if self.param_names().next().is_none() {
             return Cow::Borrowed(path);
@@ -175,7 +175,7 @@ impl FromStr for Segment {
     }
 }
 
-/// A text that can stand in a path as it is.
+/// Whether a path can contain this text unescaped.
 fn literal(text: &str) -> Result<Box<str>, PathPatternError> {
     for (at, character) in text.char_indices() {
         match character {
@@ -190,7 +190,7 @@ fn literal(text: &str) -> Result<Box<str>, PathPatternError> {
     Ok(text.replace("%2A", "*").into())
 }
 
-/// As it is written in a configuration.
+/// Writes the pattern as in a configuration.
 impl fmt::Display for PathPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for segment in &self.segments {
@@ -208,14 +208,14 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Whether a parameter may be called so.
+/// Whether a parameter may have this name.
 pub fn is_parameter_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Whether the escape that `bytes` begin with is one that a normal path has: in
-/// capitals, and of a character that does not stand there as it is. `%2A` is how a
-/// pattern writes a `*` that is not its own.
+/// Whether a normal path can contain the escape at the beginning of `bytes`: it has capital
+/// digits, and its character is not allowed unescaped. A pattern writes `%2A` for a `*`
+/// that is part of a path.
 fn check_escape(bytes: &[u8]) -> Result<(), PathPatternError> {
     let digits = bytes.get(1..3).and_then(|digits| std::str::from_utf8(digits).ok());
     let (digits, value) = digits
@@ -248,25 +248,25 @@ impl PathPattern {
         })
     }
 
-    /// Whether only paths that end in a slash are written so.
+    /// Whether only paths that end in a slash have this pattern's form.
     pub fn ends_in_slash(&self) -> bool {
         matches!(self.segments.last(), Some(Segment::Literal(text)) if text.is_empty())
     }
 
     /// The pattern without the slash at its end.
-    pub fn without_trailing_slash(&self) -> Self {
+    pub(crate) fn without_trailing_slash(&self) -> Self {
         let mut pattern = self.clone();
         pattern.segments.truncate(self.segments.len() - usize::from(self.ends_in_slash()));
         pattern
     }
 
-    /// The pattern of all paths whose [loose form](crate::request::loose_path) is
-    /// that of a path which this one matches.
+    /// The pattern of all paths whose [loose form](crate::request::loose_path) is equal to
+    /// that of a path that this pattern matches.
     pub fn loose(&self) -> Self {
         let mut pattern = self.without_trailing_slash();
         for segment in &mut pattern.segments {
             match segment {
-                // What follows a prefix within its parameters is a parameter, too.
+                // The text after a parameter within a prefix is a parameter, too.
                 Segment::Literal(text) | Segment::Prefix(text) if text.contains(';') => {
                     *segment = Segment::Literal(without_parameters(text).into());
                 }
@@ -277,7 +277,7 @@ impl PathPattern {
         pattern
     }
 
-    /// Whether every path that `later` matches is matched by this one, too.
+    /// Whether this pattern matches every path that `later` matches.
     pub fn covers(&self, later: &Self) -> bool {
         let (mine, theirs) = (self.segments.len(), later.segments.len());
         let long_enough = if self.tail { mine <= theirs } else { mine == theirs && !later.tail };
@@ -287,8 +287,8 @@ impl PathPattern {
 }
 
 impl Segment {
-    /// Writes all letters of the pattern in lower case, for a route that ignores case.
-    pub fn make_lower_case(&mut self) {
+    /// Converts all letters of the pattern to lower case, for a route that ignores case.
+    pub(crate) fn make_lower_case(&mut self) {
         match self {
             Self::Literal(text) | Self::Prefix(text) => text.make_ascii_lowercase(),
             Self::Param(_) => {}
@@ -309,8 +309,8 @@ impl Segment {
     }
 }
 
-/// What stands between the slashes of a request's path. `*`, the target of an
-/// OPTIONS request for the whole server, has no segments: only `/*` matches it.
+/// The segments of a request's path. `*`, the target of an OPTIONS request for the whole
+/// server, has no segments: only `/*` matches it.
 pub fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.strip_prefix('/').into_iter().flat_map(|rest| rest.split('/'))
 }

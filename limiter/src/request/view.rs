@@ -16,28 +16,29 @@ use super::Ambiguity;
 use super::host::host_of_field;
 use super::path::normal_path;
 
-/// The parts of a request that rules use. None of them is trusted: only rules that know
-/// the trusted proxies believe forwarding fields.
+/// The parts of a request that policies and routes use. None of them is trusted: only
+/// policies that know the trusted proxies use forwarding fields.
 #[derive(Clone, Debug)]
 pub struct RequestView<'a> {
     /// The method, as sent.
     method: &'a Method,
     /// The host, in lower case and without a port. Empty if the request names none.
     host: Cow<'a, str>,
-    /// The path in the one form that rules compare, see [`normal_path`].
+    /// The path in the form that routes compare, see [`normal_path`].
     path: Cow<'a, str>,
-    /// What follows the first `?`, as sent.
+    /// The query: the text after the first `?`, as sent.
     query: Option<&'a str>,
     /// All header fields.
     headers: &'a HeaderMap,
-    /// The address of the peer on the connection. IPv4-mapped addresses are unmapped.
+    /// The address of the peer on the connection. An IPv4-mapped address is converted to
+    /// IPv4.
     peer: IpAddr,
     /// Whether content follows the fields.
     has_content: bool,
     /// Whether the peer may name the clients that it forwards for, if its address is
-    /// trusted. It may not if a balancer passed the connection on without its source.
+    /// trusted. It may not if a load balancer forwarded the connection without its source.
     may_forward: bool,
-    /// The subject of the certificate that the peer has shown.
+    /// The subject of the peer's certificate.
     tls_subject: Option<&'a str>,
 }
 
@@ -45,7 +46,7 @@ impl<'a> RequestView<'a> {
     /// The view of a request that came over HTTP from `peer`.
     ///
     /// # Errors
-    /// If the request means nothing, or more than one thing.
+    /// If the request has no meaning, or several meanings.
     pub fn of(parts: &'a Parts, peer: IpAddr) -> Result<Self, Ambiguity> {
         check_coding(&parts.headers)?;
         Ok(Self {
@@ -61,7 +62,7 @@ impl<'a> RequestView<'a> {
         })
     }
 
-    /// Records that content follows, which over HTTP/2 no field has to announce.
+    /// Records that content follows. Over HTTP/2 no field needs to announce it.
     #[must_use]
     pub const fn with_content(mut self, has_content: bool) -> Self {
         self.has_content = self.has_content || has_content;
@@ -69,14 +70,14 @@ impl<'a> RequestView<'a> {
     }
 
     /// Sets whether the peer may name the clients that it forwards for, if its address is
-    /// trusted. A view says yes unless this says no.
+    /// trusted. The default is true.
     #[must_use]
     pub const fn with_forwarding(mut self, may_forward: bool) -> Self {
         self.may_forward = may_forward;
         self
     }
 
-    /// Sets the subject of the certificate that the peer has shown.
+    /// Sets the subject of the peer's certificate.
     #[must_use]
     pub const fn with_tls_subject(mut self, subject: Option<&'a str>) -> Self {
         self.tls_subject = subject;
@@ -93,12 +94,12 @@ impl<'a> RequestView<'a> {
         &self.host
     }
 
-    /// The path in the form that rules compare, see [`normal_path`].
+    /// The path in the form that routes compare, see [`normal_path`].
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The query: what follows the first `?`, as sent.
+    /// The query: the text after the first `?`, as sent.
     pub const fn query(&self) -> Option<&'a str> {
         self.query
     }
@@ -108,29 +109,30 @@ impl<'a> RequestView<'a> {
         self.headers
     }
 
-    /// The address of the peer on the connection. IPv4-mapped addresses are unmapped.
-    pub const fn peer(&self) -> IpAddr {
+    /// The address of the peer on the connection. An IPv4-mapped address is converted to
+    /// IPv4.
+    pub(crate) const fn peer(&self) -> IpAddr {
         self.peer
     }
 
     /// Whether content follows the fields.
-    pub const fn has_content(&self) -> bool {
+    pub(crate) const fn has_content(&self) -> bool {
         self.has_content
     }
 
     /// Whether the peer may name the clients that it forwards for, if its address is
-    /// trusted. It may not if a balancer passed the connection on without its source.
-    pub const fn may_forward(&self) -> bool {
+    /// trusted. It may not if a load balancer forwarded the connection without its source.
+    pub(crate) const fn may_forward(&self) -> bool {
         self.may_forward
     }
 
-    /// The subject of the certificate that the peer has shown.
-    pub const fn tls_subject(&self) -> Option<&'a str> {
+    /// The subject of the peer's certificate.
+    pub(crate) const fn tls_subject(&self) -> Option<&'a str> {
         self.tls_subject
     }
 }
 
-/// Fields by which some backends take a request for one of another method.
+/// Fields by which some backends replace the method of a request.
 const METHOD_OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-http-method"),
@@ -138,12 +140,12 @@ const METHOD_OVERRIDES: [HeaderName; 3] = [
 ];
 
 impl RequestView<'_> {
-    /// The method that a field of the request gives it for backends that heed such
-    /// fields. They do so for methods that may change something, and write the name
-    /// in capitals.
+    /// The method that a field of the request names, for backends that evaluate such
+    /// fields. Backends do so for methods that may change data, and write the name in
+    /// capitals.
     ///
     /// # Errors
-    /// If the field has no method, or several fields name different ones.
+    /// If the field does not contain a method, or several fields name different methods.
     pub fn overriding_method(&self) -> Result<Option<Method>, Ambiguity> {
         if matches!(*self.method, Method::GET | Method::HEAD) {
             return Ok(None);
@@ -160,7 +162,7 @@ impl RequestView<'_> {
     }
 }
 
-/// Whether fields announce content, which over HTTP/2 nothing has to announce.
+/// Whether fields announce content. Over HTTP/2 no field needs to announce it.
 fn has_content(headers: &HeaderMap) -> bool {
     let is_empty = |length: &HeaderValue| length.as_bytes() == b"0";
     headers.contains_key(TRANSFER_ENCODING)
@@ -205,7 +207,7 @@ fn path_of<'a>(method: &Method, uri: &'a Uri) -> Result<Cow<'a, str>, Ambiguity>
     match uri.path() {
         path if path.starts_with('/') => normal_path(path),
         "*" if method == Method::OPTIONS => Ok(Cow::Borrowed("*")),
-        // Without a scheme it is a target of CONNECT, and of nothing else.
+        // A target without a scheme is valid only for CONNECT.
         "" if uri.scheme().is_some() => Ok(Cow::Borrowed("/")),
         _ => Err(Ambiguity::BadTarget),
     }

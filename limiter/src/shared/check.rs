@@ -1,4 +1,4 @@
-//! The decision on a request of any thread.
+//! The decision on a request, for any thread.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::decision::{Claims, Ending, OwnedDecision};
 use crate::policy::Policy;
 use crate::time::Timestamp;
 
-/// The answer to one request. With counters in memory it is there when it is first
-/// polled. If it is dropped before it is taken, nothing stays in flight.
+/// The answer to one request. With counters in memory it is ready when it is first polled.
+/// If it is dropped before the answer is received, nothing stays in flight.
 #[derive(Debug)]
 #[must_use = "a check does nothing unless it is awaited"]
 pub struct Check {
@@ -34,7 +34,7 @@ impl Check {
         Self { counters: Arc::clone(counters), answer: Answer::Ready(Box::new(decision)) }
     }
 
-    /// The answer that `coming` brings to a question of this time.
+    /// The answer that `coming` delivers to a request of this time.
     pub(super) fn coming(
         counters: &Arc<Counters>,
         coming: oneshot::Receiver<OwnedDecision>,
@@ -59,7 +59,9 @@ impl Future for Check {
         }
         match std::mem::replace(&mut self.answer, Answer::Taken) {
             Answer::Ready(decision) => Poll::Ready(*decision),
-            Answer::Coming(..) | Answer::Taken => panic!("it is not polled after it was ready"),
+            Answer::Coming(..) | Answer::Taken => {
+                panic!("a check must not be polled after it was ready")
+            }
         }
     }
 }
@@ -69,7 +71,8 @@ impl Drop for Check {
         let decision = match std::mem::replace(&mut self.answer, Answer::Taken) {
             Answer::Ready(decision) => *decision,
             Answer::Coming(mut coming, _) => {
-                // From now on the lane itself ends what it cannot deliver.
+                // From now on the lane itself ends the leases of decisions that it cannot
+                // deliver.
                 coming.close();
                 let Ok(decision) = coming.try_recv() else { return };
                 decision

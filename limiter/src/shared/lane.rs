@@ -1,4 +1,4 @@
-//! A thread with a single-threaded runtime on which a store decides.
+//! A thread with a single-threaded runtime that runs a store.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -19,14 +19,14 @@ use crate::policy::Policy;
 use crate::store::SharedStore;
 use crate::time::{Clock, Timestamp};
 
-/// How often the store does its upkeep.
+/// The period of the store's upkeep.
 const UPKEEP: Duration = Duration::from_millis(100);
 
-/// The way to a lane. Its thread ends when this is dropped.
+/// The sender to a lane. The lane's thread ends when it is dropped.
 #[derive(Debug)]
 pub(super) struct Lane {
     jobs: mpsc::UnboundedSender<Job>,
-    /// Bounds what is under way: each judgement holds a permit until it is made.
+    /// Bounds the judgements in progress: each holds a permit until it is made.
     permits: Arc<Semaphore>,
 }
 
@@ -36,7 +36,7 @@ enum Job {
     End(Settlement),
 }
 
-/// The claims of a request, and where the decision goes.
+/// The claims of a request, and the receiver of the decision.
 #[derive(Debug)]
 struct Question {
     claims: Claims<Arc<Policy>>,
@@ -46,7 +46,7 @@ struct Question {
     permit: OwnedSemaphorePermit,
 }
 
-/// A lease, and how its request has ended.
+/// A lease, and the end of its request.
 #[derive(Debug)]
 struct Settlement {
     lease: Lease,
@@ -57,8 +57,7 @@ struct Settlement {
 }
 
 impl Lane {
-    /// Starts the thread, on which `store` is opened, with at most `bound` judgements
-    /// under way.
+    /// Starts the thread, which opens `store`, with at most `bound` judgements in progress.
     pub(super) fn start(
         number: usize,
         store: SharedStore,
@@ -84,8 +83,7 @@ impl Lane {
         Ok(Self { jobs, permits: Arc::new(Semaphore::new(bound.get())) })
     }
 
-    /// Asks for a judgement. None if as many are under way as may be, or if the
-    /// thread has ended.
+    /// Requests a judgement. None if the bound is reached, or the thread has ended.
     pub(super) fn judge(
         &self,
         claims: Claims<Arc<Policy>>,
@@ -103,12 +101,12 @@ impl Lane {
         let Ending { status, request_bytes, metered } = *ending;
         let metered = metered.into();
         let settlement = Settlement { lease, status, request_bytes, metered, now };
-        // Where the thread has ended, the store has closed this node's part.
+        // If the thread has ended, the store has closed this node's part.
         let _ = self.jobs.send(Job::End(settlement));
     }
 }
 
-/// The life of a lane.
+/// Runs a lane until its sender is dropped.
 async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let limiter = Rc::new(RateLimiter::new(store.open(clock.clone())));
     let mut upkeep = interval(UPKEEP);
@@ -129,7 +127,7 @@ async fn run(store: &SharedStore, clock: Clock, mut jobs: mpsc::UnboundedReceive
 async fn judge(limiter: Rc<RateLimiter>, question: Box<Question>) {
     let Question { claims, headroom, now, reply, permit } = *question;
     let decision = limiter.judge().judge(claims, headroom, now).await;
-    // If nothing waits for the answer any more, what it holds is given back.
+    // If the receiver was dropped, the units are given back.
     if let Err(decision) = reply.send(decision) {
         limiter.end(&decision.lease, &Ending::default(), now);
     }

@@ -1,4 +1,4 @@
-//! Decisions from many threads: in memory, and by a store that runs on lanes.
+//! Decisions from many threads: in memory, and by a store on lanes.
 
 use super::*;
 use crate::algorithm::{Algorithm, Concurrency, FixedWindow, Quota};
@@ -16,7 +16,7 @@ fn daily(limit: u64) -> Policy {
     Policy::new("p", KeyExpr::Ip, Algorithm::FixedWindow(FixedWindow::new(quota)))
 }
 
-/// What a policy asks for a request from this address.
+/// The claims of a policy for a request from this address.
 fn claims(policy: &Arc<Policy>, address: [u8; 4]) -> Claims<Arc<Policy>> {
     claims_of(std::slice::from_ref(policy), address)
 }
@@ -36,7 +36,7 @@ fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(1000))
 }
 
-/// All ways to decide, with nothing counted yet.
+/// All kinds of limiters, without counted requests.
 fn limiters() -> [SharedLimiter; 2] {
     let store = SharedStore::Memory(memory());
     let bound = NonZeroUsize::new(1000).unwrap();
@@ -50,9 +50,9 @@ fn is_admitted(decision: &OwnedDecision) -> bool {
     matches!(decision.outcome, Outcome::Admit)
 }
 
-/// What a service on a multi-threaded runtime asks of the types.
+/// The requirements of a service on a multi-threaded runtime.
 #[test]
-fn decisions_go_from_thread_to_thread() {
+fn decisions_can_be_sent_between_threads() {
     const fn is_send<T: Send + 'static>() {}
     const fn is_sync<T: Send + Sync + Clone + 'static>() {}
     const fn is_unpin<T: Unpin>() {}
@@ -102,7 +102,7 @@ fn in_flight(limit: u64) -> Arc<Policy> {
 }
 
 #[tokio::test]
-async fn what_is_in_flight_ends_with_its_lease() {
+async fn units_in_flight_are_released_with_their_lease() {
     for limiter in limiters() {
         let policy = in_flight(1);
         let ask =
@@ -114,31 +114,32 @@ async fn what_is_in_flight_ends_with_its_lease() {
     }
 }
 
-/// A client that goes away drops its check: before the answer has come, and after it
-/// has come and before it is taken.
+/// A client that disconnects drops its check: before the answer arrives, or between its
+/// arrival and its receipt.
 #[tokio::test]
 async fn a_check_that_is_dropped_leaves_nothing_in_flight() {
     for limiter in limiters() {
         let policy = in_flight(1);
         let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
         drop(ask());
-        // A lane answers in order, so the check that was dropped has been judged.
+        // A lane answers in order, so it has judged the dropped check.
         let next = ask().await;
         assert!(is_admitted(&next), "{limiter:?}");
         limiter.end(next.lease, &Ending::default());
         let answered = ask();
-        // The answer to the later question tells that this one has come, too.
+        // The answer to the later request shows that the earlier one has arrived, too.
         assert!(!is_admitted(&ask().await));
         drop(answered);
         assert!(is_admitted(&ask().await), "{limiter:?}");
     }
 }
 
-/// All requests went to the first lane, and what they owed to the lane of another key.
+/// Regression: all requests used the first lane, and their settlements used the lane of
+/// another key.
 #[tokio::test]
-async fn requests_are_spread_over_the_lanes_and_end_where_they_were_judged() {
+async fn requests_are_spread_over_the_lanes_and_settled_where_they_were_judged() {
     let [_, limiter] = limiters();
-    let Place::Lanes(lanes) = &limiter.0.place else { panic!("it has lanes") };
+    let Storage::Lanes(lanes) = &limiter.0.storage else { panic!("the limiter has lanes") };
     let by_all = Policy::new("all", KeyExpr::Global, daily(1000).algorithm);
     let mut used = [0; 2];
     for last in 0..64 {
@@ -149,7 +150,7 @@ async fn requests_are_spread_over_the_lanes_and_end_where_they_were_judged() {
             used[usize::from(std::ptr::eq(lane, &raw const lanes[1]))] += 1;
             let decision = limiter.check(claims, Headroom::default()).await;
             let end = std::ptr::from_ref(lane_of(decision.lease.spread(), lanes));
-            assert_eq!(lane, end, "it ends on the lane that has judged it");
+            assert_eq!(lane, end, "the lane that has judged the request settles it");
             limiter.end(decision.lease, &Ending::default());
         }
     }
@@ -157,7 +158,7 @@ async fn requests_are_spread_over_the_lanes_and_end_where_they_were_judged() {
 }
 
 #[tokio::test]
-async fn beyond_the_bound_the_store_counts_as_away() {
+async fn beyond_the_bound_the_store_counts_as_unavailable() {
     let store = SharedStore::Memory(memory());
     let one = NonZeroUsize::MIN;
     let limiter = SharedLimiter::on_lanes(&store, one, one, Clock::System).unwrap();
@@ -170,7 +171,8 @@ async fn beyond_the_bound_the_store_counts_as_away() {
     {
         let policy = of(on_failure);
         let ask = || limiter.check(claims(&policy, [192, 0, 2, 1]), Headroom::default());
-        // Whether the lane is done with one meanwhile depends on the machine, so many ask.
+        // The number of requests that a lane finishes meanwhile depends on the machine, so
+        // the test sends many.
         let checks: Vec<Check> = (0..1000).map(|_| ask()).collect();
         let mut unjudged = 0;
         for check in checks {
@@ -182,6 +184,6 @@ async fn beyond_the_bound_the_store_counts_as_away() {
                 assert_eq!(is_unavailable, !admits, "{on_failure:?}");
             }
         }
-        assert!(unjudged > 0, "a thousand questions at once are beyond a bound of one");
+        assert!(unjudged > 0, "a thousand simultaneous requests exceed a bound of one");
     }
 }

@@ -13,13 +13,13 @@ pub mod redis {
 
     /// What the workers of a node share of Redis: needs the feature `redis`.
     #[derive(Debug)]
-    pub enum Shared {}
+    pub enum NodeState {}
 
     /// Counters in Redis: needs the feature `redis`.
     #[derive(Debug)]
     pub enum RedisStore {}
 
-    impl Shared {
+    impl NodeState {
         pub(in crate::store) const fn losses(&self) -> Losses {
             match *self {}
         }
@@ -27,8 +27,8 @@ pub mod redis {
 
     #[allow(clippy::unused_async, reason = "as with the feature")]
     impl RedisStore {
-        pub(in crate::store) fn open(shared: &Arc<Shared>, _clock: Clock) -> Self {
-            match **shared {}
+        pub(in crate::store) fn open(node: &Arc<NodeState>, _clock: Clock) -> Self {
+            match **node {}
         }
 
         pub(in crate::store) async fn ready(&self) {

@@ -1,13 +1,12 @@
-//! Whether a server that other requests have just waited for in vain is worth
-//! waiting for: a circuit breaker (M. Nygard, "Release It!", chapter 5).
+//! A circuit breaker (M. Nygard, "Release It!", chapter 5): it decides whether calls to a
+//! server that has failed are worth waiting for.
 //!
-//! Closed, decisions go to the server. After [`FAILURES_TO_OPEN`] failures in a
-//! row it opens: decisions fail at once, while probes that nobody waits for find
-//! out when the server is back. Then it is half open: decisions go to the
-//! server again, the first of them that succeeds closes it, the first that
-//! fails opens it for longer than before.
+//! While it is closed, decisions go to the server. After [`FAILURES_TO_OPEN`] failures in a
+//! row it opens: decisions fail at once, and probes in the background find out when the
+//! server is back. Then it is half open: decisions go to the server again. The first success
+//! closes it, and the first failure opens it for longer than before.
 //!
-//! It reads no clock and sends nothing: its owner does both.
+//! It reads no clock and sends nothing. Its owner does both.
 
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,7 @@ pub(super) struct Breaker {
     /// The next pause: it doubles until a decision succeeds.
     pause: Duration,
     opened: u64,
-    /// The last change that was told, so that none is told twice.
+    /// The last change that was reported, so that none is reported twice.
     told: Option<Change>,
     /// Spreads the probes of many nodes, which all lost the server at once.
     jitter: Rng,
@@ -80,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// Where it stands.
+    /// The position of the breaker.
     pub(super) fn position(&self) -> Position {
         match self.state {
             State::Closed { .. } => Position::Closed,

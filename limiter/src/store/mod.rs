@@ -44,7 +44,7 @@ pub enum SharedStore {
     /// All of it.
     Memory(Arc<MemoryStore>),
     /// What is counted while Redis is away.
-    Redis(Arc<redis::Shared>),
+    Redis(Arc<redis::NodeState>),
 }
 
 impl SharedStore {

@@ -1,4 +1,4 @@
-//! The clocks that decisions go by.
+//! The clocks of decisions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use super::{Span, Timestamp};
 /// The source of the present time for decisions.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The clock of this process: it runs evenly, and follows the system's
-    /// real-time clock slowly. It goes back only where the system's clock is more
-    /// than [`SLOWEST`](super::SLOWEST) behind it for [`HOLD`](super::HOLD).
+    /// The clock of this process. It runs evenly, and follows the system's real-time clock
+    /// slowly. It goes back only if the system's clock is more than
+    /// [`SLOWEST`](super::SLOWEST) behind it for [`HOLD`](super::HOLD).
     #[default]
     System,
-    /// A clock that moves only by [`Clock::advance`]. Clones share it.
+    /// A clock that advances only by [`Clock::advance`]. Clones share it.
     Manual(Arc<AtomicU64>),
 }
 
@@ -25,7 +25,7 @@ impl Clock {
         Self::Manual(Arc::new(AtomicU64::new(start.as_micros())))
     }
 
-    /// The present. Read once a request, at the edge.
+    /// The current time. It is read once per request, when the request arrives.
     pub fn now(&self) -> Timestamp {
         match self {
             Self::System => process::now(),
@@ -33,7 +33,7 @@ impl Clock {
         }
     }
 
-    /// What the wall clock shows, which may jump. A manual clock is its own.
+    /// The time of the wall clock, which may jump. A manual clock is its own wall clock.
     pub fn wall(&self) -> Timestamp {
         match self {
             Self::System => wall(),
@@ -41,7 +41,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock forward; the system's clock moves by itself.
+    /// Advances a manual clock. Has no effect on the system's clock.
     pub fn advance(&self, span: Span) {
         if let Self::Manual(us) = self {
             us.fetch_add(span.as_micros(), Ordering::Relaxed);

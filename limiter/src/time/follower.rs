@@ -1,70 +1,69 @@
 //! A clock that runs evenly and follows the wall clock slowly. Pure.
 //!
-//! The system's wall clock may jump: an operator sets it, NTP corrects it, a
-//! virtual machine or a laptop was suspended. Counters remember times. If the
-//! wall clock is an hour ahead for a moment, what is counted in this moment
-//! would hold for an hour more. So decisions go by this clock instead. It counts
-//! the microseconds of a monotonic clock and compares itself with the wall clock
-//! now and then:
+//! The system's wall clock may jump: an operator sets it, NTP corrects it, or a virtual
+//! machine or a laptop was suspended. Counters store times. If the wall clock is an hour
+//! ahead for a moment, the units that are counted in this moment would count for an
+//! additional hour. So decisions use this clock instead. It counts the microseconds of a
+//! monotonic clock, and compares itself with the wall clock at intervals:
 //!
-//! - A difference is made up for at a tenth of the speed: while the clock
-//!   follows, a second of it lasts 0.9 to 1.1 seconds. So a jump that is taken
-//!   back moves it by a tenth of the time for which the jump lasted.
-//! - Where the wall clock is ahead for [`HOLD`], the clock makes one step
-//!   forward, by the least that it was ahead in this time.
-//! - Where the wall clock is behind, the clock goes slower until they meet. It
-//!   does not go back, because what was counted would hold for longer. If it is
-//!   more than [`SLOWEST`] behind for [`HOLD`], the clock does step back; then
-//!   what was counted under the wrong time must be forgotten.
+//! - It corrects a difference at a tenth of the speed: while the clock follows, one of its
+//!   seconds lasts 0.9 to 1.1 seconds. So a jump that is reverted changes the clock by a
+//!   tenth of the jump's duration.
+//! - If the wall clock is ahead for [`HOLD`], the clock makes one step forward, by the
+//!   smallest difference in this time.
+//! - If the wall clock is behind, the clock runs slower until they agree. It does not go
+//!   back, because counted units would count for longer. If it is more than [`SLOWEST`]
+//!   behind for [`HOLD`], the clock does step back, and everything that was counted under
+//!   the wrong time must be forgotten.
 //!
-//! So it never goes back by less than [`SLOWEST`], and in the long run it is the
-//! wall clock.
+//! So the clock never goes back by less than [`SLOWEST`], and in the long run it agrees
+//! with the wall clock.
 
 use super::{Span, Timestamp};
 
-/// How long the wall clock must differ before a step is made. Longer than the
-/// pause between two looks of most NTP clients at their servers.
+/// The time for which the wall clock must differ before the clock steps. It is longer than
+/// the polling interval of most NTP clients.
 pub const HOLD: Span = Span::from_secs(60);
-/// The most that the clock makes up for by going slower, which takes ten times
-/// as long.
+/// The largest difference that is corrected by running slower, which takes ten times as
+/// long.
 pub const SLOWEST: Span = Span::from_secs(600);
-/// A smaller difference is made up for within a second and does not count as lasting.
+/// A smaller difference is corrected within a second and does not count as lasting.
 const TOLERANCE: Span = Span::from_millis(100);
-/// The part of the speed that is given up, or added, to follow.
+/// The relative change of speed while the clock follows.
 const SLEW: u64 = 10;
 
-/// The clock, as of its last look at the wall clock.
+/// The state of the clock after its last comparison with the wall clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Follower {
     course: Course,
     differs: Option<Difference>,
-    /// How often it has gone back.
+    /// The number of steps back.
     #[cfg(test)]
     steps_back: u64,
 }
 
-/// How the clock runs until the next look.
+/// The course of the clock until the next comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Course {
-    /// The monotonic time at its beginning.
+    /// The monotonic time at the beginning of the course.
     pub(crate) from: Span,
-    /// What the clock showed then.
+    /// The time of the clock at the beginning of the course.
     pub(crate) at: Timestamp,
-    /// How far the wall clock was ahead then, in microseconds.
+    /// The lead of the wall clock at the beginning of the course, in microseconds.
     pub(crate) ahead_us: i64,
 }
 
-/// A difference that lasts.
+/// A lasting difference.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     since: Span,
     is_ahead: bool,
-    /// The least that it was.
+    /// Its smallest absolute value.
     least: Span,
 }
 
 impl Course {
-    /// What the clock shows at this monotonic time.
+    /// The time of the clock at this monotonic time.
     pub(crate) fn at(&self, monotonic: Span) -> Timestamp {
         let passed_us = monotonic.as_micros().saturating_sub(self.from.as_micros());
         let follows = Span::from_micros((passed_us / SLEW).min(self.ahead_us.unsigned_abs()));
@@ -74,7 +73,7 @@ impl Course {
 }
 
 impl Follower {
-    /// A clock that shows what the wall clock shows.
+    /// A clock with the time of the wall clock.
     pub(crate) const fn new(monotonic: Span, wall: Timestamp) -> Self {
         let course = Course { from: monotonic, at: wall, ahead_us: 0 };
         Self {
@@ -85,7 +84,7 @@ impl Follower {
         }
     }
 
-    /// How the clock runs until the next look.
+    /// The course of the clock until the next comparison.
     pub(crate) const fn course(&self) -> Course {
         self.course
     }
@@ -95,7 +94,7 @@ impl Follower {
         self.steps_back
     }
 
-    /// Compares the clock with the wall clock, and goes on from here.
+    /// Compares the clock with the wall clock, and begins a new course.
     pub(crate) fn look(&mut self, monotonic: Span, wall: Timestamp) {
         let mut at = self.course.at(monotonic);
         let is_ahead = wall > at;

@@ -1,9 +1,9 @@
 //! The clock of this process, shared by all its threads.
 //!
-//! Reading it takes no lock: the course that it runs on lies in atomics, and is
-//! read again where it was changed meanwhile (a sequence lock, as in H.-J. Boehm,
-//! "Can seqlocks get along with programming language memory models?"). The first
-//! thread that reads it after [`LOOK`] looks at the wall clock.
+//! Reading it takes no lock. The course is stored in atomics, and is read again if it was
+//! changed meanwhile (a sequence lock, as in H.-J. Boehm, "Can seqlocks get along with
+//! programming language memory models?"). The first thread that reads the clock after
+//! [`LOOK`] compares it with the wall clock.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
@@ -15,15 +15,15 @@ use super::follower::{Course, Follower};
 use super::system::{monotonic, wall};
 use super::{Span, Timestamp};
 
-/// How long a course is held before the wall clock is looked at again.
+/// The time until the clock is compared with the wall clock again.
 const LOOK: Span = Span::from_millis(100);
 
-/// How long it may take to read both clocks.
+/// The longest time between the readings of both clocks.
 const LONGEST_READ: Span = Span::MILLISECOND;
 
 static PROCESS: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start);
 
-/// What time it is for decisions.
+/// The current time for decisions.
 pub(super) fn now() -> Timestamp {
     PROCESS.now()
 }
@@ -51,12 +51,13 @@ impl ProcessClock {
         if passed.as_micros() < course.from.as_micros().saturating_add(LOOK.as_micros()) {
             return course.at(passed);
         }
-        // One thread looks, the others go on by the course that there is.
+        // One thread makes the comparison. The others use the present course.
         if let Some(mut follower) = self.follower.try_lock()
             && follower.course() == course
         {
             let (wall, read) = (wall(), self.passed());
-            // A thread that was suspended in between would see a difference that does not exist.
+            // If the thread was suspended between the readings, it would find a difference
+            // that does not exist.
             if read.as_micros() - passed.as_micros() < LONGEST_READ.as_micros() {
                 follower.look(passed, wall);
                 self.course.write(follower.course());
@@ -67,10 +68,10 @@ impl ProcessClock {
     }
 }
 
-/// A course that one thread writes and all read.
+/// A course that one thread writes and all threads read.
 #[derive(Debug)]
 struct Published {
-    /// Odd while it is written.
+    /// Odd while a thread writes.
     version: AtomicU64,
     from_us: AtomicU64,
     at_us: AtomicU64,
@@ -103,7 +104,7 @@ impl Published {
         }
     }
 
-    /// By one thread at a time.
+    /// Must be called by one thread at a time.
     fn write(&self, Course { from, at, ahead_us }: Course) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version + 1, Ordering::Relaxed);
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_never_read_half_of_a_course() {
+    fn threads_never_read_a_partly_written_course() {
         let course = |n: u64| Course {
             from: Span::from_micros(n),
             at: Timestamp::from_micros(3 * n),
@@ -156,7 +157,7 @@ mod tests {
             assert!(next >= last);
             last = next;
         }
-        // Unless the clock of the machine is being set just now.
+        // This fails only if the clock of the machine is set at the same time.
         let off = wall().since(last).max(last.since(wall()));
         assert!(off < Span::SECOND, "{off}");
     }

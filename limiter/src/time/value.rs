@@ -19,21 +19,21 @@ impl Timestamp {
     }
 
     /// Whole seconds since the epoch, rounded down.
-    pub const fn as_secs(self) -> u64 {
+    pub(crate) const fn as_secs(self) -> u64 {
         self.0 / Span::SECOND.0
     }
 
-    /// How much later `self` is than `earlier`; zero if it is not.
+    /// The time from `earlier` to `self`; zero if `self` is not later.
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// `span` later, or the last point there is.
+    /// The time that is `span` later, or the largest time.
     pub const fn plus(self, span: Span) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// `span` earlier, or the epoch.
+    /// The time that is `span` earlier, or the epoch.
     pub const fn minus(self, span: Span) -> Self {
         Self(self.0.saturating_sub(span.0))
     }
@@ -56,9 +56,9 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Gregorian date of a day counted from 1970-01-01, by 400-year eras that
-/// begin on 1 March, so that the leap day comes last (H. Hinnant,
-/// "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`).
+/// Gregorian date of a day counted from 1970-01-01, by 400-year eras that begin on 1 March,
+/// so that the leap day is the last day (H. Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms", `civil_from_days`).
 const fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let era = shifted / 146_097;
@@ -78,7 +78,7 @@ const fn civil_from_days(days: u64) -> (u64, u64, u64) {
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// A length of zero.
     pub const ZERO: Self = Self(0);
     /// One millisecond.
     pub const MILLISECOND: Self = Self(1000);
@@ -92,12 +92,12 @@ impl Span {
         Self(us)
     }
 
-    /// A span of `ms` milliseconds, or the longest there is.
+    /// A span of `ms` milliseconds, or the longest span.
     pub const fn from_millis(ms: u64) -> Self {
         Self(ms.saturating_mul(1000))
     }
 
-    /// A span of `s` seconds, or the longest there is.
+    /// A span of `s` seconds, or the longest span.
     pub const fn from_secs(s: u64) -> Self {
         Self(s.saturating_mul(Self::SECOND.0))
     }
@@ -107,7 +107,7 @@ impl Span {
         self.0
     }
 
-    /// Whole seconds, rounded up: what a header with delta seconds may promise.
+    /// Whole seconds, rounded up, for header fields with delta seconds.
     pub const fn as_secs_ceil(self) -> u64 {
         self.0.div_ceil(Self::SECOND.0)
     }
@@ -117,7 +117,7 @@ impl Span {
         self.0.div_ceil(1000)
     }
 
-    /// Whether this is no time at all.
+    /// Whether the length is zero.
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -129,14 +129,14 @@ impl From<Span> for Duration {
     }
 }
 
-/// Saturates: 584,000 years are enough.
+/// Saturates at 584,000 years.
 impl From<Duration> for Span {
     fn from(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
     }
 }
 
-/// As the configuration writes it: `1m30s`, `250ms`, `0s`.
+/// Formats the span as the configuration writes it: `1m30s`, `250ms`, `0s`.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(u64, &str); 6] = [
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_is_written_as_rfc_3339() {
+    fn a_timestamp_is_formatted_as_rfc_3339() {
         let cases = [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000_000, "2000-02-29T00:00:00.000Z"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_written_as_the_configuration_reads_it() {
+    fn a_span_is_formatted_as_the_configuration_parses_it() {
         let cases = [
             (Span::ZERO, "0s"),
             (Span::from_millis(250), "250ms"),

@@ -1,8 +1,8 @@
-//! Hosts to path tries: a trie of labels from the right, because `*.example.com`
-//! shares its end with the hosts that it matches.
+//! Maps hosts to path tries. The labels of hosts form a trie from the right, because
+//! `*.example.com` shares its end with the hosts that it matches.
 //!
-//! A walk takes at most one step for each label of the longest pattern, however
-//! long the host of a request is.
+//! A search takes at most one step for each label of the longest pattern, however long the
+//! host of a request is.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::routes::HostPattern;
 #[derive(Debug)]
 pub(super) struct HostIndex {
     any: PathTrie,
-    /// The first one is the root.
+    /// The nodes. The first one is the root.
     nodes: Vec<Node>,
 }
 
@@ -33,12 +33,12 @@ impl Default for HostIndex {
 }
 
 impl HostIndex {
-    /// The paths of routes that name no host.
+    /// The path trie of routes without a host.
     pub(super) fn any(&mut self) -> &mut PathTrie {
         &mut self.any
     }
 
-    /// The paths of routes for `host`, which come to be when first asked for.
+    /// The path trie of routes for `host`. It is created at the first call.
     pub(super) fn paths(&mut self, host: &HostPattern) -> &mut PathTrie {
         match host {
             HostPattern::Exact(name) => self.node(name).exact.get_or_insert_default(),

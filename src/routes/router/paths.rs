@@ -1,11 +1,10 @@
-//! A trie of path segments. Each node holds the routes that end in it, in
-//! file order.
+//! A trie of path segments. Each node contains the routes that end in it, in file order.
 //!
-//! A literal, a parameter and prefixes may all match a segment, so a walk may branch
-//! at every step. It is not exponential all the same: nodes form a tree, a node is
-//! reached by one sequence of steps only, so no walk sees a node twice. What it
-//! sees are nodes whose pattern matches the path so far, no more than the
-//! routes' own segments, whatever path a client makes up.
+//! A literal, a parameter and prefixes may all match a segment, so a search may branch at
+//! every step. It is still not exponential: nodes form a tree and each node has one path
+//! from the root, so no search visits a node twice. It visits only nodes whose pattern
+//! matches the path so far. These are at most as many as the segments of all routes,
+//! whatever path a client sends.
 
 use std::collections::HashMap;
 
@@ -16,7 +15,7 @@ use tollgate_limiter::request::{PathPattern, Segment};
 /// Routes by path.
 #[derive(Debug)]
 pub(super) struct PathTrie {
-    /// The first one is the root.
+    /// The nodes. The first one is the root.
     nodes: Vec<Node>,
 }
 
@@ -46,17 +45,17 @@ impl Node {
     }
 }
 
-/// Nodes by what a segment begins with. To find them takes a look for each length
-/// that a prefix has, however many prefixes there are.
+/// Nodes by the prefix of a segment. A look-up takes one step for each length that a prefix
+/// has, however many prefixes there are.
 #[derive(Debug, Default)]
 struct Prefixes {
     nodes: HashMap<Box<str>, usize>,
-    /// In bytes, each once, ascending.
+    /// The lengths in bytes, without duplicates, ascending.
     lengths: Vec<usize>,
 }
 
 impl Prefixes {
-    /// The node of `prefix`, which is `next` if there was none.
+    /// The node of `prefix`. It is set to `next` if there was none.
     fn node(&mut self, prefix: &str, next: usize) -> usize {
         if let Err(place) = self.lengths.binary_search(&prefix.len()) {
             self.lengths.insert(place, prefix.len());
@@ -76,14 +75,14 @@ impl Prefixes {
 
 impl Default for PathTrie {
     fn default() -> Self {
-        // The root leads everywhere; 0 is before every bound.
+        // The root leads to all routes; 0 is below every bound.
         Self { nodes: vec![Node::new(0)] }
     }
 }
 
 impl PathTrie {
-    /// Adds a route. Routes are added in file order: what is added first is the
-    /// first below every node that it makes.
+    /// Adds a route. Routes must be added in file order: the route that creates a node is
+    /// the first one below it.
     pub(super) fn insert(&mut self, pattern: &PathPattern, route: usize) {
         let mut at = 0;
         for segment in &pattern.segments {
@@ -103,32 +102,31 @@ impl PathTrie {
         if pattern.tail { node.tails.push(route) } else { node.ends.push(route) }
     }
 
-    /// A walk along `path`.
+    /// Begins a search along `path`.
     pub(super) fn walk<'t>(&'t self, path: &'t str) -> Walk<'t> {
         Walk { nodes: &self.nodes, ahead: smallvec![(0, path.strip_prefix('/'))] }
     }
 }
 
-/// A walk along a path, depth first.
+/// A depth-first search along a path.
 pub(super) struct Walk<'t> {
     nodes: &'t [Node],
-    /// Nodes still to be seen, each with the rest of the path behind it; none:
-    /// the path ends in the node. Never more than the trie is deep, plus one, and
-    /// the prefixes of the path's segments.
+    /// The nodes to visit, each with the rest of the path after it; none if the path ends
+    /// in the node. Their number is bounded by the depth of the trie, plus one, and the
+    /// prefixes of the path's segments.
     ahead: SmallVec<[(usize, Option<&'t str>); 16]>,
 }
 
 /// The routes of one node that match a path. Both lists ascend.
 pub(super) struct Candidates<'t> {
-    /// Those whose pattern ends where the path does.
+    /// The routes whose pattern ends where the path ends.
     pub(super) ends: &'t [usize],
-    /// Those whose tail takes the rest of the path.
+    /// The routes whose tail matches the rest of the path.
     pub(super) tails: &'t [usize],
 }
 
 impl<'t> Walk<'t> {
-    /// What matches at the next node. Nodes that lead to no route before
-    /// `bound` are left out.
+    /// The matches at the next node. Skips nodes that lead to no route before `bound`.
     pub(super) fn next_before(&mut self, bound: usize) -> Option<Candidates<'t>> {
         while let Some((at, rest)) = self.ahead.pop() {
             let node = &self.nodes[at];
@@ -147,8 +145,8 @@ impl<'t> Walk<'t> {
         None
     }
 
-    /// Puts the nodes behind `node` on the stack, the one with the earliest
-    /// route on top: what it finds spares the walk the other.
+    /// Pushes the nodes after `node` to the stack, with the earliest route on top. Its
+    /// result may make the other nodes unnecessary.
     fn branch(&mut self, node: &Node, rest: &'t str) {
         let (segment, rest) =
             rest.split_once('/').map_or((rest, None), |(segment, rest)| (segment, Some(rest)));

@@ -1,4 +1,4 @@
-//! The router against a plain reading of the file, from top to bottom.
+//! Compares the router with a linear search through the file.
 
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tollgate_limiter::request::{PathMatch, RequestView};
 use super::*;
 use crate::routes::fuzzing::matches;
 
-/// A request's parts, owned.
+/// The owned parts of a request.
 #[derive(Clone, Debug)]
 struct Asked {
     method: Method,
@@ -53,7 +53,7 @@ fn found(router: &Router, routes: &[Route], asked: &Asked) -> Option<usize> {
     router.select(routes, &Reading { request, path: &asked.path, method: &asked.method })
 }
 
-/// The same route, which tells apart what others ignore.
+/// The same route, which compares paths exactly.
 fn exact(route: Route) -> Route {
     let path_match = PathMatch {
         exact_case: true,
@@ -95,7 +95,7 @@ fn an_exact_path_matches_by_its_text_by_parameter_or_by_tail() {
 }
 
 #[test]
-fn a_path_matches_in_every_spelling_that_some_backend_takes_for_it() {
+fn a_path_matches_in_every_spelling_that_some_backend_treats_as_the_same() {
     let cases = [
         ("/", &["/", "/;x"][..], &["/a", "*"][..]),
         ("/v1", &["/v1", "/v1/", "/V1", "/v1;x", "/V1;x=1/"], &["/v1/a", "/v11"]),
@@ -127,7 +127,7 @@ fn a_host_matches_exactly_or_at_any_depth_below() {
 }
 
 #[test]
-fn the_first_in_the_file_wins_not_the_most_specific() {
+fn the_first_route_in_the_file_wins_and_not_the_most_specific() {
     let hosts: [&[&str]; 4] = [&[], &["*.example.com"], &["a.example.com"], &["*.a.example.com"]];
     let paths = ["/*", "/{a}", "/x", "/x/*"];
     for (first_host, second_host) in hosts.iter().flat_map(|one| hosts.map(|other| (one, other))) {
@@ -150,8 +150,8 @@ fn get_does_not_imply_head() {
 }
 
 #[test]
-fn no_path_makes_a_walk_see_a_node_twice() {
-    // Literal and parameter both match at every step: as branchy as a trie can be.
+fn no_search_visits_a_node_twice() {
+    // A literal and a parameter match at every step. No trie has more branches.
     let mut trie = paths::PathTrie::default();
     let depth = 10;
     for number in 0..1_usize << depth {
@@ -167,7 +167,7 @@ fn no_path_makes_a_walk_see_a_node_twice() {
     assert_eq!(steps(&"/a".repeat(depth), usize::MAX), nodes);
     assert_eq!(steps(&"/a".repeat(10_000), usize::MAX), nodes);
     assert_eq!(steps(&"/b".repeat(10_000), usize::MAX), depth + 1);
-    // Once the first route is found, only what leads before it is looked at.
+    // After the first route is found, only nodes that lead to earlier routes are visited.
     assert_eq!(steps(&"/a".repeat(depth), 1), depth + 1);
 }
 
@@ -193,7 +193,7 @@ fn text(choices: &'static [&'static str]) -> impl Strategy<Value = &'static str>
     proptest::sample::select(choices)
 }
 
-/// From few words, so that patterns and requests often meet.
+/// Patterns and requests consist of few words, so that they match often.
 fn any_route() -> impl Strategy<Value = Route> {
     let host = text(&["a.test", "b.a.test", "*.a.test", "*.test", "*.b.a.test"]);
     let segment = text(&["a", "B", "ab", "a;x", "{x}", "{y}", "{z}"]);
@@ -216,7 +216,7 @@ fn any_route() -> impl Strategy<Value = Route> {
                 let version = http::HeaderName::from_static("x-version");
                 let mut route = route(&hosts, &path);
                 let [exact_case, exact_trailing_slash, exact_parameters] = exact;
-                // The configuration demands it.
+                // The configuration requires this.
                 let exact_parameters = exact_parameters || pattern.has_parameters();
                 route.path_match = PathMatch {
                     exact_case,
@@ -234,7 +234,7 @@ fn any_route() -> impl Strategy<Value = Route> {
         )
 }
 
-/// In normal form.
+/// Paths are in normal form.
 fn any_path() -> impl Strategy<Value = String> {
     let segment = text(&["a", "A", "b", "B", "ab", "Abc", "a;x", "a;xy", "B;x"]);
     (proptest::collection::vec(segment, 1..5), text(&["", "/", "/;x"]))

@@ -10,19 +10,19 @@ use super::interim::InterimQueue;
 pub(crate) struct Peer {
     /// Its address; for a Unix socket, the loopback address of this machine. If a trusted
     /// load balancer passed the connection on, the address that the balancer names.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The address at which it reached the gateway, or the load balancer.
-    pub local: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// Whether a trusted peer may name another client in fields. False if a load balancer
     /// passed the connection on without naming its client.
-    pub may_forward: bool,
+    pub(crate) may_forward: bool,
     /// Whether it uses TLS.
-    pub is_encrypted: bool,
+    pub(crate) is_encrypted: bool,
     /// Its identity, from its client certificate.
-    pub identity: Option<Arc<str>>,
+    pub(crate) identity: Option<Arc<str>>,
     /// Sends it interim responses. None over HTTP/2: the HTTP library does not support
     /// them there.
-    pub interim: Option<InterimQueue>,
+    pub(crate) interim: Option<InterimQueue>,
 }
 
 impl Peer {

@@ -22,18 +22,18 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 /// The TLS settings of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsSettings {
+pub(crate) struct TlsSettings {
     /// At least one. The first is used if no other has the name that a client asks for.
-    pub certificates: Vec<Certificate>,
+    pub(crate) certificates: Vec<Certificate>,
     /// Clients must present a certificate signed by one of these. Empty: they need none.
-    pub client_ca: Vec<CertificateDer<'static>>,
+    pub(crate) client_ca: Vec<CertificateDer<'static>>,
     /// The oldest version that is accepted.
-    pub min_version: TlsVersion,
+    pub(crate) min_version: TlsVersion,
 }
 
 /// Versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TlsVersion {
+pub(crate) enum TlsVersion {
     /// RFC 5246
     #[default]
     Tls12,
@@ -43,7 +43,7 @@ pub enum TlsVersion {
 
 /// A certificate with its chain, its key, and its names.
 #[derive(Clone)]
-pub struct Certificate {
+pub(crate) struct Certificate {
     certified: Arc<CertifiedKey>,
     key: Arc<PrivateKeyDer<'static>>,
     names: Vec<String>,
@@ -51,7 +51,7 @@ pub struct Certificate {
 
 /// Why something cannot be used for TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsError {
+pub(crate) enum TlsError {
     /// There is no certificate, or it cannot be read.
     #[error("there is no certificate in it that could be read")]
     NoCertificate,
@@ -72,7 +72,7 @@ impl Certificate {
     ///
     /// # Errors
     /// If one of the two cannot be read, or they do not belong together.
-    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
+    pub(crate) fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         let chain = certificates(chain)?;
         let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
         let names = chain.first().map_or_else(Vec::new, names);
@@ -143,7 +143,7 @@ impl TlsSettings {
     }
 
     /// Whether clients must present a certificate.
-    pub fn asks_clients(&self) -> bool {
+    pub(crate) fn asks_clients(&self) -> bool {
         !self.client_ca.is_empty()
     }
 
@@ -151,7 +151,7 @@ impl TlsSettings {
     ///
     /// # Errors
     /// If `client_ca` cannot be used to verify clients.
-    pub fn check(&self) -> Result<(), TlsError> {
+    pub(crate) fn check(&self) -> Result<(), TlsError> {
         self.server(true).map(drop)
     }
 }

@@ -259,6 +259,6 @@ fn a_stream_without_window_releases_its_permits() {
         assert_eq!(deaf.outcome(1), Outcome::Status(200));
         assert_eq!(gateway.client().get(probe, &[]).status, refused);
         assert_eq!(deaf.outcome(1), Outcome::Reset(CANCEL));
-        eventually("its place is free", || gateway.client().get(probe, &[]).status == 200);
+        eventually("a unit is free", || gateway.client().get(probe, &[]).status == 200);
     }
 }

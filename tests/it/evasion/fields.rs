@@ -1,10 +1,11 @@
-//! Fields that CGI and its kin take for others: `X_From`, `X.Forwarded.For`.
+//! Fields that CGI and similar interfaces treat as other fields: `X_From`,
+//! `X.Forwarded.For`.
 
 use super::{expect, once_a_day};
 use crate::support::{Gateway, Origin};
 
 #[test]
-fn a_key_comes_under_no_other_name() {
+fn a_key_has_no_other_name() {
     expect(
         &once_a_day("key: api_key, missing_key: skip", ""),
         &[
@@ -25,7 +26,7 @@ fn a_key_comes_under_no_other_name() {
 }
 
 #[test]
-fn what_the_gateway_writes_or_a_route_edits_comes_under_no_other_name() {
+fn fields_that_the_gateway_writes_or_a_route_edits_have_no_other_name() {
     let origin = Origin::hello();
     let route = "request_headers: { set: { x-from: gateway }, remove: [x-secret] }";
     let gateway = Gateway::forwarding(&origin, route, "", "");

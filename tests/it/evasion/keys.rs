@@ -1,6 +1,6 @@
-//! A key is what the backend takes for the client's identity. A request that a
-//! backend may read in two ways is refused, never counted afresh and never
-//! left uncounted.
+//! A key is the value that the backend uses as the client's identity. The gateway refuses a
+//! request that backends may interpret in two ways. It never counts such a request under
+//! another counter or leaves it uncounted.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::support::Gateway;
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
 
-/// A bearer token of the user `ann`, that holds or is expired.
+/// A bearer token of the user `ann`, either valid or expired.
 fn token(secret: &str, expires: u64) -> String {
     let claims = json!({ "sub": "ann", "exp": expires });
     let key = EncodingKey::from_secret(secret.as_bytes());
@@ -24,7 +24,7 @@ fn by_token(policy: &str) -> Gateway {
 }
 
 #[test]
-fn a_second_api_key_is_no_fresh_counter() {
+fn a_second_api_key_gives_no_second_counter() {
     let gateway = once_a_day("key: api_key", "client: { api_key: { query: key } }");
     expect(
         &gateway,
@@ -38,7 +38,8 @@ fn a_second_api_key_is_no_fresh_counter() {
             ("/", &["Authorization: Bearer REAL random"], 400),
             ("/", &["Authorization: Basic cjpy, Bearer REAL"], 400),
             ("/?key=random", &["X-Api-Key: REAL"], 400),
-            // The same key in two places is one key, and other credentials are none.
+            // The same key in two fields is one key, and other credentials are not API
+            // keys.
             ("/?key=REAL", &["X-Api-Key: REAL", "Authorization: Bearer REAL"], 429),
             ("/", &["X-Api-Key: REAL", "Authorization: Basic cjpy"], 429),
         ],
@@ -46,7 +47,7 @@ fn a_second_api_key_is_no_fresh_counter() {
 }
 
 #[test]
-fn an_owner_names_the_one_place_of_the_api_key() {
+fn the_configuration_selects_where_the_api_key_is() {
     let only = "client: { api_key: { headers: [x-api-key], bearer: false } }";
     expect(
         &once_a_day("key: api_key", only),
@@ -55,7 +56,7 @@ fn an_owner_names_the_one_place_of_the_api_key() {
             ("/", &["X-Api-Key: REAL", "Authorization: Bearer two"], 429),
         ],
     );
-    // Where a token names the user, it is no API key unless the owner says so.
+    // If tokens identify users, a token is an API key only if the configuration says so.
     let [one, two] = [4_000_000_000, 4_000_000_001].map(|it| token(SECRET, it));
     let [one, two] = [one, two].map(|it| format!("Authorization: Bearer {it}"));
     expect(
@@ -65,7 +66,7 @@ fn an_owner_names_the_one_place_of_the_api_key() {
 }
 
 #[test]
-fn a_key_that_is_there_and_ambiguous_is_not_passed_over() {
+fn an_ambiguous_key_is_not_skipped() {
     expect(
         &once_a_day("key: { first: [api_key, \"cookie:session\", ip] }", ""),
         &[
@@ -78,7 +79,7 @@ fn a_key_that_is_there_and_ambiguous_is_not_passed_over() {
 }
 
 #[test]
-fn what_is_no_clear_key_is_not_skipped() {
+fn a_request_without_a_clear_key_is_not_skipped() {
     expect(
         &once_a_day("key: api_key, missing_key: skip", ""),
         &[
@@ -100,10 +101,10 @@ fn what_is_no_clear_key_is_not_skipped() {
                 ("/", &[&field(&good), "Authorization: Basic cjpy"], 400),
                 ("/", &[&field(&good), &forged], 400),
                 ("/", &[&field(&format!("{good} x"))], 400),
-                // Lenient decoders take padding for nothing.
+                // Lenient decoders ignore padding.
                 ("/", &[&field(&format!("{good}="))], 400),
                 ("/", &[&field(&good.replacen('.', "=.", 1))], 400),
-                // A backend whose clock is late takes a token that has just expired.
+                // A backend whose clock is behind accepts a token that has just expired.
                 ("/", &[&field(&token(SECRET, 1))], 200),
                 ("/", &[&forged], 429),
             ],
@@ -112,7 +113,7 @@ fn what_is_no_clear_key_is_not_skipped() {
 }
 
 #[test]
-fn a_forged_token_does_not_lead_to_the_next_key() {
+fn a_forged_token_does_not_select_the_next_key() {
     let forged =
         format!("Authorization: Bearer {}", token("another secret of thirty-two bytes", 1));
     expect(
@@ -126,7 +127,7 @@ fn a_forged_token_does_not_lead_to_the_next_key() {
 }
 
 #[test]
-fn a_cookie_sent_twice_is_not_the_first_nor_the_last() {
+fn a_cookie_that_is_sent_twice_is_ambiguous() {
     expect(
         &once_a_day("key: \"cookie:session\"", ""),
         &[
@@ -145,7 +146,7 @@ fn a_cookie_sent_twice_is_not_the_first_nor_the_last() {
 }
 
 #[test]
-fn a_query_parameter_sent_twice_is_not_the_first_nor_the_last() {
+fn a_query_parameter_that_is_sent_twice_is_ambiguous() {
     expect(
         &once_a_day("key: \"query:api_key\"", ""),
         &[
@@ -166,7 +167,7 @@ fn a_query_parameter_sent_twice_is_not_the_first_nor_the_last() {
 }
 
 #[test]
-fn a_plan_named_twice_is_no_choice() {
+fn a_plan_that_is_named_twice_is_ambiguous() {
     let plans = "plans: { from: \"header:x-plan\", limits: { big: 3/day, small: 1/day } }";
     let yaml = format!("key: ip, {plans}");
     expect(

@@ -1,12 +1,12 @@
-//! A route is what the backend takes for the resource. No spelling of a path, a
-//! host or a method leads past the route and the counters that it is for.
+//! A route is the resource that the backend selects. No spelling of a path, a host or a
+//! method evades the route and its counters.
 
 use super::expect;
-use crate::support::{Gateway, Origin, Place};
+use crate::support::{Gateway, Origin, StoreKind};
 
-/// One request a day for what the policy counts on `/login`, and none on others.
+/// One request a day for the policy's key on `/login`. Other paths have no limit.
 fn guarded(route: &str, key: &str) -> Gateway {
-    Place::Memory.start(&format!(
+    StoreKind::Memory.start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          policies: {{ p: {{ limit: 1/day, key: {key} }} }}\n\
          routes:\n\
@@ -15,7 +15,7 @@ fn guarded(route: &str, key: &str) -> Gateway {
     ))
 }
 
-/// Asks for each path in turn. The first one is admitted, and no other is.
+/// Requests each path in turn. Only the first request is admitted.
 fn one_resource(gateway: &Gateway, paths: &[&str]) {
     for (index, path) in paths.iter().enumerate() {
         let wanted = if index == 0 { 200 } else { 429 };
@@ -24,7 +24,7 @@ fn one_resource(gateway: &Gateway, paths: &[&str]) {
 }
 
 #[test]
-fn a_path_has_one_route_however_it_is_spelt() {
+fn a_path_has_one_route_in_every_spelling() {
     one_resource(
         &guarded("path: \"/v1/orders:batch\"", "global"),
         &["/v1/orders:batch", "/v1/orders%3Abatch", "/v1/orders%3abatch", "/v1/%6frders:batch"],
@@ -41,7 +41,7 @@ fn a_path_has_one_route_however_it_is_spelt() {
 }
 
 #[test]
-fn an_owner_who_knows_the_backend_has_paths_compared_exactly() {
+fn a_route_may_compare_paths_exactly() {
     let exact =
         "path: /login, path_match: { case: exact, trailing_slash: exact, parameters: exact }";
     expect(
@@ -58,7 +58,7 @@ fn an_owner_who_knows_the_backend_has_paths_compared_exactly() {
 }
 
 #[test]
-fn a_parameter_of_a_path_has_one_counter_however_it_is_spelt() {
+fn a_parameter_of_a_path_has_one_counter_in_every_spelling() {
     one_resource(
         &guarded("path: \"/t/{tenant}\"", "\"param:tenant\""),
         &["/t/a:b", "/t/a%3Ab", "/t/%61%3ab", "/t/a:b;x=1", "/t/a:b/", "/T/a:b"],
@@ -70,7 +70,7 @@ fn a_parameter_of_a_path_has_one_counter_however_it_is_spelt() {
 }
 
 #[test]
-fn an_escaped_slash_leads_past_no_route() {
+fn an_escaped_slash_evades_no_route() {
     expect(
         &guarded("path: \"/v1/login\"", "global"),
         &[
@@ -78,7 +78,7 @@ fn an_escaped_slash_leads_past_no_route() {
             ("/v1%2Flogin", &[], 400),
             ("/v1%2flogin", &[], 400),
             ("/v1/login%2F", &[], 400),
-            // Nothing hangs on it here.
+            // The slash makes no difference to this route.
             ("/v2/group%2Fproject", &[], 200),
         ],
     );
@@ -94,7 +94,7 @@ fn an_escaped_slash_leads_past_no_route() {
 }
 
 #[test]
-fn a_host_has_one_route_however_it_is_spelt() {
+fn a_host_has_one_route_in_every_spelling() {
     let gateway = guarded("hosts: [api.example.com], path: \"/*\"", "global");
     let status = |host: &str| {
         let mut client = gateway.client();
@@ -115,7 +115,7 @@ fn a_host_has_one_route_however_it_is_spelt() {
 }
 
 #[test]
-fn a_field_that_replaces_the_method_leads_past_no_route() {
+fn a_field_that_replaces_the_method_evades_no_route() {
     let gateway = guarded("path: /login, methods: [DELETE, POST]", "global");
     let status = |method: &str, fields: &[&str]| {
         gateway.client().request(method, "/login", fields, b"").status
@@ -129,7 +129,7 @@ fn a_field_that_replaces_the_method_leads_past_no_route() {
     assert_eq!(status("GET", &["X-HTTP-Method-Override: DELETE"]), 200, "no backend heeds it");
 }
 
-/// What the rules compare is not what is forwarded.
+/// The normal form is only compared, and not forwarded.
 #[test]
 fn the_backend_gets_a_path_as_it_was_sent() {
     let origin = Origin::hello();

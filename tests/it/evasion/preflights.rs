@@ -1,5 +1,4 @@
-//! What browsers ask before a request of another origin, and what pretends to be
-//! such a question.
+//! Preflights of browsers, and requests that imitate a preflight.
 
 use super::once_a_day;
 use crate::support::Gateway;
@@ -11,7 +10,7 @@ fn options(gateway: &Gateway, fields: &[&str], body: &[u8]) -> u16 {
 }
 
 #[test]
-fn a_request_with_a_body_or_another_method_is_no_preflight() {
+fn a_request_with_a_body_or_another_method_is_not_a_preflight() {
     for key in ["ip", "global"] {
         let gateway = once_a_day(&format!("key: {key}"), "");
         assert_eq!(options(&gateway, &["X-HTTP-Method-Override: POST"], b"body"), 200);
@@ -33,7 +32,7 @@ fn preflights_are_bounded_by_address() {
 }
 
 #[test]
-fn a_policy_may_count_preflights_like_all_requests() {
+fn a_policy_may_count_preflights_like_other_requests() {
     let gateway = once_a_day("key: ip, exempt_preflights: false", "");
     assert_eq!(options(&gateway, &[], b""), 200);
     assert_eq!(options(&gateway, &[], b""), 429);

@@ -33,7 +33,7 @@ fn trailers_pass_both_ways_whatever_the_backend_speaks() {
         let answer = block_on(async {
             let http = Http::prior_knowledge(gateway.address()).await;
             let (sender, body) = streamed();
-            let mut request = request("POST", "/shop.Orders/Place", body);
+            let mut request = request("POST", "/shop.Orders/StoreKind", body);
             for (name, value) in
                 [("te", "trailers"), ("trailer", "x-sum"), ("content-type", "application/grpc")]
             {

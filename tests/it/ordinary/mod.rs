@@ -1,5 +1,5 @@
-//! Ordinary traffic passes: requests as browsers, libraries and proxies send them,
-//! under limits by every kind of key. No strictness may cost one of them.
+//! Ordinary traffic is admitted: requests as browsers, libraries and proxies send them,
+//! under limits by every kind of key. No check may refuse one of them.
 
 mod traffic;
 
@@ -21,7 +21,7 @@ const CLIENTS: usize = 4;
 /// Requests of HTTP/2 that are under way at the same time.
 const STREAMS: usize = 50;
 
-/// Answers with success, and to HEAD without a body.
+/// Responds with success, and to HEAD without a body.
 fn origin() -> Origin {
     Origin::answering(|request: &Received| {
         let body = if request.head.starts_with("HEAD ") { "" } else { "hello" };
@@ -55,7 +55,7 @@ fn token(user: usize) -> String {
     encode(&Header::new(Algorithm::HS256), &claims, &key).expect("a token")
 }
 
-/// What became of requests that were not answered with success.
+/// The requests that were not answered with success, and their responses.
 type Refused = Vec<(u16, String)>;
 
 /// Sends requests over HTTP/1, one after the other on kept connections.
@@ -103,13 +103,13 @@ fn assert_all_pass(trusted: &str, seed: u64, requests: usize) {
 }
 
 #[test]
-fn ten_thousand_requests_of_all_sorts_pass() {
+fn ten_thousand_requests_of_all_kinds_are_admitted() {
     assert_all_pass("", 1, REQUESTS / 2);
     assert_all_pass("127.0.0.0/8", 2, REQUESTS / 2);
 }
 
 #[test]
-fn the_same_pass_over_http_2() {
+fn the_same_requests_are_admitted_over_http_2() {
     let origin = origin();
     let gateway = gateway(&origin, "");
     let tokens: Vec<_> = (0..8).map(token).collect();
@@ -133,7 +133,7 @@ fn the_same_pass_over_http_2() {
     assert!(refused.is_empty(), "{} of {} refused: {some:#?}", refused.len(), requests.len());
 }
 
-/// The same request in HTTP/2, if it can be one.
+/// The same request in HTTP/2, if HTTP/2 can express it.
 fn http2(request: &Request) -> Option<http::Request<Outgoing>> {
     let path = request.target.strip_prefix('/')?;
     let body = match &request.body {

@@ -1,15 +1,15 @@
-//! Requests as they come every day, the same ones for the same seed.
+//! Generates ordinary requests. The same seed gives the same requests.
 
 use fastrand::Rng;
 
-/// A request before it is written down.
+/// A request before it is encoded.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: String,
     pub(super) target: String,
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) body: Body,
-    /// It is of HTTP/1.0.
+    /// Whether it is a request of HTTP/1.0.
     pub(super) is_old: bool,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum Body {
 }
 
 impl Request {
-    /// As bytes of HTTP/1.
+    /// The request as bytes of HTTP/1.
     pub(super) fn http1(&self) -> Vec<u8> {
         let version = if self.is_old { "1.0" } else { "1.1" };
         let mut text = format!("{} {} HTTP/{version}\r\n", self.method, self.target);
@@ -49,7 +49,7 @@ impl Request {
     }
 }
 
-/// Requests without end.
+/// An endless sequence of requests.
 pub(super) struct Traffic<'t> {
     rng: Rng,
     tokens: &'t [String],
@@ -231,7 +231,7 @@ const ACCEPTS: &[&str] = &[
     "application/hal+json, */*",
 ];
 
-/// Types of bodies, and bodies of them.
+/// Content types, and bodies of these types.
 const BODIES: &[(&str, &[u8])] = &[
     (
         "application/json",
@@ -263,7 +263,7 @@ impl<'t> Traffic<'t> {
         of[self.rng.usize(..of.len())]
     }
 
-    /// Whether something happens that does so in this share of all cases.
+    /// Returns true with this probability.
     fn chance(&mut self, percent: u8) -> bool {
         self.rng.u8(..100) < percent
     }
@@ -328,7 +328,7 @@ impl<'t> Traffic<'t> {
         fields
     }
 
-    /// A browser's question before a request of another origin.
+    /// A browser's preflight before a request to another origin.
     fn preflight(&mut self) -> Request {
         let fields = vec![
             ("Host", "gateway.test".to_owned()),

@@ -1,23 +1,23 @@
-//! Nodes whose clocks differ: which window is the present one the store decides.
+//! Nodes whose clocks differ: the store determines the current window.
 
 use std::sync::Arc;
 
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Secret, SharedSecret};
-use tollgate_limiter::store::redis::Shared;
+use tollgate_limiter::store::redis::NodeState;
 use tollgate_limiter::store::{Charge, MemoryStore, SharedStore, Source, Store};
 use tollgate_limiter::time::{Clock, Span};
 
 use super::conformance::{key, run};
-use crate::support::Place;
+use crate::support::StoreKind;
 
 const FITS: &str = "it is within the bounds";
 
-/// A node that goes by this clock, and shares its counters with others.
+/// A node with this clock, which shares its counters with others.
 async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &Clock) -> Store {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Shared::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
+    let shared = NodeState::new(settings.clone(), Arc::new(MemoryStore::new(1 << 10)), secret);
     let store = SharedStore::Redis(Arc::new(shared)).open(clock.clone());
     store.ready().await;
     store
@@ -26,7 +26,7 @@ async fn open(settings: &tollgate_limiter::store::redis::RedisSettings, clock: &
 #[test]
 fn a_node_that_is_a_day_ahead_counts_in_the_same_day_as_the_others() {
     run(async {
-        let settings = Place::Standalone.settings().expect("it is Redis");
+        let settings = StoreKind::Standalone.settings().expect("it is Redis");
         let now = Clock::System.now();
         let clocks = [
             Clock::System,
@@ -45,7 +45,8 @@ fn a_node_that_is_a_day_ahead_counts_in_the_same_day_as_the_others() {
         let charge =
             Charge { key: key(1, 0), algorithm: &windows, cost: 1, binding: true, consistency };
         for remaining in (0..7).rev() {
-            // The first question of each comes before it knows the store's time.
+            // The first request of each node is sent before the node knows the store's
+            // time.
             let node = remaining % 3;
             let decided = nodes[node].apply(&[charge], clocks[node].now()).await;
             let answer = decided.answers[0];

@@ -1,5 +1,5 @@
-//! A Redis that is up though its connections close, and a gateway that stands
-//! still: neither is a store that has failed.
+//! A Redis that closes connections, and a gateway whose process is paused. In both cases
+//! the store has not failed.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::support::load::{Load, Plan, is_local};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Gateway, eventually};
 
-const DENY: &str = "each: { key: \"header:x-who\", limit: 1M/day, algorithm: fixed_window, \
+const DENY: &str = "each: { key: \"header:x-client\", limit: 1M/day, algorithm: fixed_window, \
                             on_store_failure: deny }";
 
 fn close_all(redis: &Redis) {
@@ -30,7 +30,7 @@ fn no_request_fails_closed_because_redis_has_closed_idle_connections() {
         close_all(&redis);
         let mut clients = [(); 8].map(|()| gateway.client());
         for client in &mut clients {
-            client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+            client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
         }
         let statuses = clients.each_mut().map(|client| client.response("GET").status);
         assert_eq!(statuses, [200; 8], "round {round}");
@@ -70,27 +70,27 @@ fn an_idle_gateway_connects_again_as_soon_as_redis_closes_its_connection() {
         close_all(&redis);
         eventually("it has connected again", || connections() == before);
     }
-    // Unused connections are tried once a second: that would be found out late.
+    // Unused connections are checked once a second, which would be too late.
     assert!(begin.elapsed() < Duration::from_millis(400) * ROUNDS, "{:?}", begin.elapsed());
     drop(gateway);
 }
 
-/// The gateway's process stands still while Redis answers, for longer than a
-/// decision may wait. The answer has come before its time is looked at.
+/// The gateway's process is paused while Redis answers, for longer than a decision may
+/// wait. The answer is read before the timeout is checked.
 #[test]
 fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     const TIMEOUT: Duration = Duration::from_millis(400);
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
-    let policy = "each: { key: \"header:x-who\", limit: 1000/day }";
+    let policy = "each: { key: \"header:x-client\", limit: 1000/day }";
     let gateway = node_of(&store, policy, "[each]", 1);
     wait_for_store(&gateway);
     wire.set(Fault::Delay(TIMEOUT / 2));
     let mut client = gateway.client();
     for round in 0..5 {
-        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
-        // Redis has been asked, and its answer is on the wire.
+        client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
+        // The request has been sent to Redis, and its answer is on the way.
         thread::sleep(TIMEOUT / 4);
         gateway.signal("STOP");
         thread::sleep(TIMEOUT * 2);
@@ -100,17 +100,17 @@ fn an_answer_that_has_come_while_the_gateway_stood_still_decides() {
     }
 }
 
-/// Under `local` a connection that Redis closes while it is idle is no reason to
-/// judge alone either, nor to count anything twice.
+/// Under `local`, too, a closed idle connection is no reason to judge without the store, or
+/// to count a request twice.
 #[test]
-fn what_was_not_sent_on_a_closed_connection_is_judged_and_counted_by_redis() {
+fn a_request_that_a_closed_connection_did_not_send_is_judged_by_redis() {
     let redis = Redis::start(Options::default());
     let gateway = node(&format!("url: \"{}\"", redis.url()), "limit: 1000/day");
     wait_for_store(&gateway);
     let mut client = gateway.client();
     for asked in 1..=20 {
         close_all(&redis);
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         assert!(!is_local(&response), "request {asked}");
         assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - asked);
     }

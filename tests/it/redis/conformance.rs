@@ -1,11 +1,11 @@
-//! The store itself, without a gateway: Redis says what memory says, wherever the
-//! counters of one request lie.
+//! The store without a gateway: Redis agrees with memory, wherever the counters of a
+//! request are.
 //!
-//! What is promised where they lie in several places, as a cluster's slots or
-//! shards: a request is counted by all of its counters or, in the end, by none. No
-//! window ever admits more than its limit. In between, for as long as a question
-//! is under way, a counter may hold units that another place refuses, and so
-//! refuse somebody for whom there was room. Memory never does.
+//! The guarantees if the counters are in several slots of a cluster or on several shards: a
+//! request is counted by all of its counters or, in the end, by none. No window ever admits
+//! more than its limit. While a request is in progress, a counter may hold units that
+//! another counter refuses, and may then refuse a request for which there was room. Memory
+//! never does this.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,25 +19,26 @@ use tollgate_limiter::algorithm::{
 };
 use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::digest::{Counter, Key, Principal, Secret, SharedSecret};
-use tollgate_limiter::store::redis::{RedisSettings, Shared};
+use tollgate_limiter::store::redis::{NodeState, RedisSettings};
 use tollgate_limiter::store::{
     Charge, Correction, Decided, MemoryStore, SharedStore, Source, Store,
 };
 use tollgate_limiter::time::{Clock, Span, Timestamp};
 
-use crate::support::Place;
+use crate::support::StoreKind;
 
-/// Why what these tests choose is never refused.
+/// The reason why the chosen values are valid.
 const FITS: &str = "it is within the bounds";
 const FEW: &str = "there are few";
-const PLACES: [Place; 3] = [Place::Standalone, Place::Cluster, Place::Sharded];
+const KINDS: [StoreKind; 3] = [StoreKind::Standalone, StoreKind::Cluster, StoreKind::Sharded];
 const PRINCIPALS: u64 = 12;
 const REQUESTS: usize = 1500;
-/// Clocks of several places differ by as much, and what is told about times.
+/// The largest difference between the clocks of several servers, and between reported
+/// times.
 const SLACK_US: u64 = 1_000_000;
 
-/// One policy of each kind, with limits that are soon reached and windows that
-/// do not end meanwhile.
+/// One policy of each kind. The limits are reached soon, and the windows do not end during
+/// the test.
 fn policies() -> Vec<Algorithm> {
     let quota = |limit| Quota::new(limit, Span::DAY).expect(FITS);
     vec![
@@ -52,7 +53,7 @@ fn policies() -> Vec<Algorithm> {
 }
 
 pub(super) fn key(principal: u64, policy: usize) -> Key {
-    // Spread, as digests are.
+    // Uniformly distributed, like digests.
     let bits = u128::from(principal + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let counter = u64::try_from(policy).expect(FEW) * 0x0001_2345;
     Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(counter) }
@@ -62,16 +63,16 @@ fn memory() -> Arc<MemoryStore> {
     Arc::new(MemoryStore::new(1 << 16))
 }
 
-/// One worker of a node of its own.
+/// One worker of a separate node.
 pub(super) async fn open(settings: &RedisSettings) -> Store {
     let [store] = open_workers(settings).await;
     store
 }
 
-/// So many workers of one node.
+/// This number of workers of one node.
 pub(super) async fn open_workers<const COUNT: usize>(settings: &RedisSettings) -> [Store; COUNT] {
     let secret = Arc::new(SharedSecret::new(Secret::random()));
-    let shared = Arc::new(Shared::new(settings.clone(), memory(), secret));
+    let shared = Arc::new(NodeState::new(settings.clone(), memory(), secret));
     let workers = [(); COUNT].map(|()| SharedStore::Redis(Arc::clone(&shared)).open(Clock::System));
     for worker in &workers {
         worker.ready().await;
@@ -84,14 +85,14 @@ pub(super) fn run(test: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(test);
 }
 
-/// Some charges, no two of them of one counter.
+/// Random charges, each on a different counter.
 fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
-    let places = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
+    let counters = 0..policies.len() * usize::try_from(PRINCIPALS).expect(FEW);
     let count = random.usize(1..=4);
-    let chosen = random.choose_multiple(places, count).into_iter();
-    let charge = |place: usize| {
-        let policy = place % policies.len();
-        let principal = u64::try_from(place / policies.len()).expect(FEW);
+    let chosen = random.choose_multiple(counters, count).into_iter();
+    let charge = |counter: usize| {
+        let policy = counter % policies.len();
+        let principal = u64::try_from(counter / policies.len()).expect(FEW);
         let (algorithm, cost) = (&policies[policy], random.u64(0..=3));
         let binding = random.u32(..4) > 0;
         Charge {
@@ -105,7 +106,7 @@ fn charges<'a>(random: &mut Rng, policies: &'a [Algorithm]) -> Vec<Charge<'a>> {
     chosen.map(charge).collect()
 }
 
-/// What must be the same to the unit, and the times, which may differ a little.
+/// Compares the units exactly, and the times with a tolerance.
 fn parts(verdict: &Verdict) -> ((bool, u64, u64, bool), [Span; 3]) {
     let Verdict { admitted, limit, remaining, retry, reset_after, delay } = *verdict;
     let wait = if let Retry::After(wait) = retry { wait } else { Span::ZERO };
@@ -124,10 +125,10 @@ fn agree(found: &Decided, expected: &Decided) -> bool {
         })
 }
 
-/// A charge that was admitted, and when.
+/// A charge that was admitted, and its time.
 type Taken<'a> = (Charge<'a>, Timestamp);
 
-/// Something of what was taken is given back, or turns out to have cost more.
+/// A random correction of a charge: a refund, or a higher cost.
 fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correction<'a>> {
     if taken.is_empty() || random.u32(..4) > 0 {
         return None;
@@ -136,18 +137,18 @@ fn correction<'a>(random: &mut Rng, taken: &mut Vec<Taken<'a>>) -> Option<Correc
     let actual = random.u64(0..=charge.cost + 1);
     let op = match charge.algorithm {
         Algorithm::Concurrency(_) => Op::Give { cost: charge.cost, taken },
-        // These know what to give back by the time at which it was taken. A request
-        // that lies in several places has been decided at several, and keeps the
-        // latest: so what it does not use, as its response tells, may stay counted.
+        // These algorithms use the time of a take to give it back. A request on several
+        // servers has several decisions, and keeps the latest time. So the units that it
+        // does not use may stay counted.
         Algorithm::LeakyBucket(_) | Algorithm::SlidingLog(_) => return None,
         _ => Op::Settle { reserved: charge.cost, actual, taken },
     };
     Some(Correction { charge, source: Source::Store, op })
 }
 
-async fn redis_says_what_memory_says(place: Place, seed: u64) {
+async fn redis_agrees_with_memory(kind: StoreKind, seed: u64) {
     let (redis, memory) =
-        (open(&place.settings().expect("it is Redis")).await, Store::Memory(memory()));
+        (open(&kind.settings().expect("it is Redis")).await, Store::Memory(memory()));
     let (mut random, policies, mut taken) = (Rng::with_seed(seed), policies(), Vec::new());
     let (mut admitted, mut several) = (0, 0);
     for request in 0..REQUESTS {
@@ -156,7 +157,7 @@ async fn redis_says_what_memory_says(place: Place, seed: u64) {
         let expected = memory.apply(&charges, found.at).await;
         assert!(
             agree(&found, &expected),
-            "{place:?}, seed {seed}, request {request}: {charges:#?}\n{found:#?}\n{expected:#?}"
+            "{kind:?}, seed {seed}, request {request}: {charges:#?}\n{found:#?}\n{expected:#?}"
         );
         let judged = || charges.iter().zip(&found.answers);
         if judged().all(|(charge, answer)| answer.verdict.admitted || !charge.binding) {
@@ -174,22 +175,22 @@ async fn redis_says_what_memory_says(place: Place, seed: u64) {
 }
 
 #[test]
-fn redis_says_what_memory_says_wherever_the_counters_of_a_request_lie() {
+fn redis_agrees_with_memory_wherever_the_counters_of_a_request_are() {
     run(async {
-        for place in PLACES {
-            redis_says_what_memory_says(place, 1).await;
+        for kind in KINDS {
+            redis_agrees_with_memory(kind, 1).await;
         }
     });
 }
 
-/// Requests of two policies each, of many tasks at once.
+/// Concurrent requests of many tasks, each with two policies.
 async fn ask_together(store: Rc<Store>, seed: u64) -> Vec<[u64; 2]> {
     let (mut random, algorithm) = (Rng::with_seed(seed), one_of_the_contended());
     let mut admitted = Vec::new();
     for _ in 0..REQUESTS_OF_A_TASK {
         let pair = random.choose_multiple(0..PRINCIPALS, 2);
         let pair = [pair[0], pair[1]];
-        let charges = pair.map(|principal| contended(principal, &algorithm, 1));
+        let charges = pair.map(|principal| charge(principal, &algorithm, 1));
         let decided = store.apply(&charges, Clock::System.now()).await;
         assert!(decided.answers.iter().all(|answer| answer.source == Source::Store));
         if decided.answers.iter().all(|answer| answer.verdict.admitted) {
@@ -207,21 +208,27 @@ fn one_of_the_contended() -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota))
 }
 
-fn contended(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge {
-        key: key(principal, 0),
-        algorithm,
-        cost,
-        binding: true,
-        consistency: Consistency::default(),
-    }
+/// A binding charge on the counter of a principal's first policy.
+pub(super) fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
+    charge_of(principal, 0, algorithm, cost)
+}
+
+/// A binding charge on the counter of one of a principal's policies.
+pub(super) fn charge_of(
+    principal: u64,
+    policy: usize,
+    algorithm: &Algorithm,
+    cost: u64,
+) -> Charge<'_> {
+    let consistency = Consistency::default();
+    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
 }
 
 #[test]
-fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
+fn a_request_is_counted_by_all_counters_or_by_none_under_concurrency() {
     run(async {
-        for place in PLACES {
-            let settings = place.settings().expect("it is Redis");
+        for kind in KINDS {
+            let settings = kind.settings().expect("it is Redis");
             let stores = [Rc::new(open(&settings).await), Rc::new(open(&settings).await)];
             let ask = |seed: u64| {
                 let store = &stores[usize::try_from(seed % 2).expect(FEW)];
@@ -232,19 +239,19 @@ fn all_of_a_request_is_counted_or_nothing_however_many_ask_at_once() {
             for task in tasks {
                 admitted.extend(task.await.expect("no task fails"));
             }
-            assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{place:?}: nothing was refused");
-            // What is given back is on its way until here.
+            assert!(admitted.len() < 40 * REQUESTS_OF_A_TASK, "{kind:?}: nothing was refused");
+            // Refunds are in progress until here.
             for store in &stores {
                 store.close(Clock::System.now()).await;
             }
             let (fresh, algorithm) = (open(&settings).await, one_of_the_contended());
             for principal in 0..PRINCIPALS {
                 let units = admitted.as_flattened().iter().filter(|it| **it == principal).count();
-                let charge = contended(principal, &algorithm, 0);
+                let charge = charge(principal, &algorithm, 0);
                 let decided = fresh.apply(&[charge], Clock::System.now()).await;
                 let left = decided.answers[0].verdict.remaining;
                 let counted = usize::try_from(CONTENDED_LIMIT - left).expect(FEW);
-                assert_eq!(counted, units, "{place:?}, principal {principal}");
+                assert_eq!(counted, units, "{kind:?}, principal {principal}");
             }
         }
     });

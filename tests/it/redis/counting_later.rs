@@ -1,24 +1,24 @@
-//! `write_back` while Redis is away: a policy does as its `on_store_failure` says,
-//! as in every mode.
+//! `write_back` while Redis is unavailable: the policy's `on_store_failure` applies, as in
+//! every mode.
 
 use super::{PATIENT, node_of, wait_for_store};
-use crate::support::load::{is_local, who};
+use crate::support::load::{client_field, is_local};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Gateway, Response, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 
-/// Nodes of one family that count later, after each has met the others.
+/// Nodes in this mode that share their counters. Each one knows of the others.
 fn nodes(redis: &Redis, count: usize, policy: &str) -> Vec<Gateway> {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", mode: write_back, {PATIENT}", redis.url());
     let nodes: Vec<_> = (0..count).map(|_| node_of(&store, &policies, "[each]", 2)).collect();
     nodes.iter().for_each(wait_for_store);
     nodes
 }
 
-fn ask(node: &Gateway, who: &str) -> Response {
-    node.client().get("/", &[who])
+fn ask(node: &Gateway, field: &str) -> Response {
+    node.client().get("/", &[field])
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn without_the_store_nodes_that_count_later_hold_their_shares_and_say_so() {
     let mut redis = Redis::start(Options::default());
     let nodes = nodes(&redis, 2, "limit: 80/day");
     redis.kill();
-    // The second has met the first at its start.
+    // The second node has learned of the first at its start.
     let answers: Vec<_> = (0..90).map(|_| ask(&nodes[1], ANN)).collect();
     let admitted = answers.iter().filter(|it| it.status == 200).count();
     assert_eq!(admitted, 40, "half of the limit is its share");
@@ -39,9 +39,10 @@ fn without_the_store_nodes_that_count_later_refuse_if_the_policy_wants_it() {
     let nodes = nodes(&redis, 2, "limit: 80/day, on_store_failure: deny");
     assert_eq!(ask(&nodes[0], ANN).status, 200);
     redis.kill();
-    // A client of whom nothing is known here.
-    assert_eq!(ask(&nodes[0], &who(7)).status, 503);
-    // One who is known has what this node may admit before it tells the store.
+    // This node knows nothing of the client.
+    assert_eq!(ask(&nodes[0], &client_field(7)).status, 503);
+    // A known client gets the units that this node may admit before it reports to the
+    // store.
     let mut admitted = 0;
     eventually("it is refused", || {
         let response = ask(&nodes[0], ANN);

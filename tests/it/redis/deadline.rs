@@ -1,46 +1,45 @@
-//! All that is asked of Redis for one request has one deadline, and an error of the
-//! script is that of one request.
+//! All messages to Redis for one request share one deadline. An error of the script affects
+//! only one request.
 
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Quota};
-use tollgate_limiter::consistency::Consistency;
+use tollgate_limiter::store::Source;
 use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::redis::layout::Layout;
-use tollgate_limiter::store::{Charge, Source};
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
+use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};
 use crate::support::now;
 use crate::support::redis::{Fault, Options, Redis, Wire};
 
 const TIMEOUT: Duration = Duration::from_millis(200);
 const ROUND_TRIP: Duration = Duration::from_millis(150);
-/// What a busy machine adds.
+/// The additional time on a busy machine.
 const NOISE: Duration = Duration::from_millis(80);
 
-/// The longest that one of three requests waits under this policy.
+/// The longest wait of three requests under this policy.
 fn longest_wait(policy: &str) -> Duration {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let store = format!("url: \"{}\", timeout: {}ms", wire.url(), TIMEOUT.as_millis());
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let gateway = node_of(&store, &policies, "[each]", 1);
     wait_for_store(&gateway);
     wire.set(Fault::Delay(ROUND_TRIP));
     let mut client = gateway.client();
     let waits = (0..3).map(|_| {
         let sent = now();
-        client.get("/", &["X-Who: ann"]);
+        client.get("/", &["X-Client: ann"]);
         sent.elapsed()
     });
     waits.max().expect("there are three")
 }
 
-/// Two and three round trips added up.
+/// Regression: the timeouts of two and three round trips were added.
 #[test]
 fn a_request_waits_for_all_that_is_asked_for_it_no_longer_than_the_timeout() {
     for policy in [
@@ -52,7 +51,7 @@ fn a_request_waits_for_all_that_is_asked_for_it_no_longer_than_the_timeout() {
     }
 }
 
-/// 38 of 39 were judged alone, and nobody knew whether they were counted.
+/// Regression: 38 of 39 requests were judged without the store, and may have been counted.
 #[test]
 fn one_request_at_which_the_script_fails_leaves_the_others_their_answers() {
     const CLIENTS: u64 = 39;
@@ -63,17 +62,8 @@ fn one_request_at_which_the_script_fails_leaves_the_others_their_answers() {
         let store = open(&settings).await;
         let quota = Quota::new(100, Span::DAY).expect("it is a quota");
         let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota));
-        let charge = |principal: u64, cost: u64| {
-            let consistency = Consistency::default();
-            Charge {
-                key: key(principal, 0),
-                algorithm: &algorithm,
-                cost,
-                binding: true,
-                consistency,
-            }
-        };
-        // Something else has taken the last one's key.
+        let charge = |principal: u64, cost: u64| charge(principal, &algorithm, cost);
+        // A value of another type is stored under the last key.
         let layout = Layout::new(&settings.prefix, settings.expected_clients);
         let taken = layout.key(key(CLIENTS - 1, 0).principal);
         let taken = std::str::from_utf8(&taken).expect("it is text");

@@ -1,5 +1,5 @@
-//! What Redis is told when it is back: what was admitted meanwhile, and what
-//! responses have cost, once and all of it.
+//! Reports to Redis when it is available again: the units that were admitted meanwhile, and
+//! the costs that responses stated. Each is reported once and completely.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::support::load::is_local;
 use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{Client, Gateway, Origin, eventually, now};
 
-/// The store is back for a moment only, in which it is told of nothing, or breaks
-/// off while it is told.
+/// The store is available for a moment, in which it gets no report, or fails during a
+/// report.
 #[test]
 fn debts_outlive_a_store_that_comes_and_goes() {
     let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
@@ -22,7 +22,8 @@ fn debts_outlive_a_store_that_comes_and_goes() {
     let mut admitted = 0;
     for outage in 0..10 {
         cut(&wire, &gateway);
-        admitted += statuses::<20>(&mut client, "X-Who: ann").iter().filter(|s| **s == 200).count();
+        admitted +=
+            statuses::<20>(&mut client, "X-Client: ann").iter().filter(|s| **s == 200).count();
         wire.set(Fault::None);
         thread::sleep(Duration::from_millis(40 * outage));
     }
@@ -30,17 +31,19 @@ fn debts_outlive_a_store_that_comes_and_goes() {
     let mut counted = 0;
     let mut asked = 0;
     eventually("the store knows of almost all", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         asked += 1;
         counted = 1000 - response.number("X-Ratelimit-Remaining");
         thread::sleep(Duration::from_millis(20));
-        // A debt is lost that is under way when the wire is cut: one outage's in ten.
+        // A debt that is in progress when the wire is cut is lost: that of one outage in
+        // ten.
         !is_local(&response) && counted + 60 >= asked + u64::try_from(admitted).expect("few")
     });
     assert!(counted <= asked + u64::try_from(admitted).expect("few"), "{counted} of {admitted}");
 }
 
-/// Each probe finds such a store back. They were lost when it was told of them.
+/// Regression: each probe finds such a store available, and debts were lost in the report
+/// to it.
 #[test]
 fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     let redis = Redis::start(Options::default());
@@ -53,24 +56,24 @@ fn debts_outlive_a_store_that_answers_and_counts_nothing() {
     let begin = now();
     let mut admitted = 0;
     while begin.elapsed() < Duration::from_secs(1) {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         assert_eq!((response.status, is_local(&response)), (200, true));
         admitted += 1;
         thread::sleep(Duration::from_millis(20));
     }
-    // Nobody asks meanwhile: each probe finds the store, and then it is told.
+    // No requests are sent: a probe finds the store, and then the node reports.
     thread::sleep(Duration::from_secs(3));
     memory("0");
     wait_for_store(&gateway);
     eventually("the store has counted all", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         admitted += 1;
         thread::sleep(Duration::from_millis(20));
         !is_local(&response) && response.number("X-Ratelimit-Remaining") == 1000 - admitted
     });
 }
 
-/// A gateway whose responses tell what they have cost, and end when `ends` says so.
+/// A gateway whose responses state their cost, and end when `ends` receives a message.
 fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
     let ends = Arc::clone(ends);
     let origin = Origin::serving(move |stream, read| {
@@ -87,19 +90,21 @@ fn metering(wire: &Wire, ends: &Arc<AtomicBool>) -> Gateway {
     });
     let cost = "cost: { reserve: 10, settle: { header: x-tokens } }";
     let policy =
-        format!("key: \"header:x-who\", limit: 100000/day, algorithm: fixed_window, {cost}");
+        format!("key: \"header:x-client\", limit: 100000/day, algorithm: fixed_window, {cost}");
     let top =
         format!("store: {{ redis: {{ url: \"{}\" }} }}\nruntime: {{ workers: 1 }}", wire.url());
     Gateway::limiting_with(&origin, &policy, &top)
 }
 
-/// Waits until the gateway judges others by its store, or alone.
+/// Waits until the gateway judges other requests with its store, or without it.
 fn wait_for(gateway: &Gateway, alone: bool) {
     let mut client = gateway.client();
-    eventually("the gateway has seen it", || is_local(&client.get("/", &["X-Who: bob"])) == alone);
+    eventually("the gateway has seen it", || {
+        is_local(&client.get("/", &["X-Client: bob"])) == alone
+    });
 }
 
-/// Of the reserved 10 and the 50,000 only the 10 were counted.
+/// Regression: of the reserved 10 units and the cost of 50,000, only the 10 were counted.
 fn settles_what_it_has_cost(begins_alone: bool) {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
@@ -111,11 +116,11 @@ fn settles_what_it_has_cost(begins_alone: bool) {
         wait_for(&gateway, true);
     }
     let mut large = gateway.client();
-    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+    large.send(b"GET /large HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
     thread::sleep(Duration::from_millis(100));
     wire.set(if begins_alone { Fault::None } else { Fault::Cut });
     wait_for(&gateway, !begins_alone);
-    // A debt of what was reserved is told by now.
+    // The debt of the reservation has been reported by now.
     thread::sleep(Duration::from_millis(300));
     ends.store(true, Ordering::Relaxed);
     assert_eq!(large.response("GET").status, 200);
@@ -123,7 +128,7 @@ fn settles_what_it_has_cost(begins_alone: bool) {
     wait_for(&gateway, false);
     let mut client = gateway.client();
     eventually("the store knows what it has cost", || {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         !is_local(&response) && response.number("X-Ratelimit-Remaining") == 50_000 - 10
     });
 }
@@ -139,12 +144,12 @@ fn what_a_response_has_cost_is_counted_though_it_began_while_the_store_was_away(
 }
 
 #[test]
-fn what_was_admitted_without_the_store_is_owed_to_it() {
+fn units_that_were_admitted_without_the_store_are_reported_to_it() {
     let (_redis, wire, gateway) = wired("limit: 1000/day, algorithm: fixed_window");
     let mut client = gateway.client();
     let mut admitted = 0;
     let mut ask = |client: &mut Client| {
-        let response = client.get("/", &["X-Who: ann"]);
+        let response = client.get("/", &["X-Client: ann"]);
         admitted += u64::from(response.status == 200);
         (response, admitted)
     };
@@ -168,19 +173,19 @@ fn what_was_admitted_without_the_store_is_owed_to_it() {
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - admitted, "nothing counts twice");
 }
 
-/// Nothing else is: Redis has it.
+/// Units that Redis has counted are not lost.
 #[test]
 fn what_a_gateway_has_admitted_alone_and_not_told_is_lost_when_it_crashes() {
     let policy = "limit: 1000/day, algorithm: fixed_window";
     let (redis, wire, gateway) = wired(policy);
     let mut client = gateway.client();
-    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 4]);
+    assert_eq!(statuses(&mut client, "X-Client: ann"), [200; 4]);
     cut(&wire, &gateway);
-    assert_eq!(statuses(&mut client, "X-Who: ann"), [200; 6]);
+    assert_eq!(statuses(&mut client, "X-Client: ann"), [200; 6]);
     gateway.signal("KILL");
     wire.set(Fault::None);
     let other = node(&format!("url: \"{}\"", redis.url()), policy);
     wait_for_store(&other);
-    let response = other.client().get("/", &["X-Who: ann"]);
+    let response = other.client().get("/", &["X-Client: ann"]);
     assert_eq!(response.number("X-Ratelimit-Remaining"), 1000 - 4 - 1);
 }

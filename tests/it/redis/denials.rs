@@ -1,23 +1,22 @@
-//! What is known to be refused costs no call, wherever its counters lie, and is
-//! asked for again as soon as units were given back.
+//! A request that is known to be refused causes no call, wherever its counters are. The
+//! store is asked again as soon as units are given back.
 
 use std::time::Duration;
 
 use tokio::time::sleep;
 use tollgate_limiter::algorithm::{Algorithm, FixedWindow, Op, Quota};
-use tollgate_limiter::consistency::Consistency;
 use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::{Charge, Correction, Source, Store};
 use tollgate_limiter::time::{Clock, Span, Timestamp};
 
-use super::conformance::{key, open, open_workers, run};
+use super::conformance::{charge_of, open, open_workers, run};
 use crate::support::redis::{Fault, Options, Redis, Wire};
 
 const FITS: &str = "it is within the bounds";
 const CLIENTS: u64 = 16;
 const REQUESTS: u64 = 100;
 const ALL: u64 = 1 << 40;
-/// A machine that is busy with other tests must not look like a store that is away.
+/// The timeout is long, so that a busy machine does not look like an unavailable store.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn shards() -> [Redis; 2] {
@@ -32,7 +31,7 @@ fn settings(shards: &[Redis; 2]) -> RedisSettings {
     settings
 }
 
-/// How often the servers were asked for decisions.
+/// The number of decision calls to the servers.
 fn decisions(shards: &[Redis; 2]) -> u64 {
     let calls = |redis: &Redis| {
         let stats = redis.cli(&["INFO", "commandstats"]);
@@ -46,11 +45,6 @@ fn day(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::DAY).expect(FITS)))
 }
 
-fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let consistency = Consistency::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
-}
-
 async fn is_admitted(store: &Store, charges: &[Charge<'_>]) -> bool {
     let decided = store.apply(charges, Clock::System.now()).await;
     decided.answers.iter().all(|it| it.verdict.admitted)
@@ -62,7 +56,7 @@ fn clients_over_their_own_limits_do_not_ask_though_their_counters_lie_in_several
         let shards = shards();
         let store = open(&settings(&shards)).await;
         let (own, all) = (day(1), day(1_000_000));
-        let of = |client| [charge(client, 0, &own, 1), charge(ALL, 1, &all, 1)];
+        let of = |client| [charge_of(client, 0, &own, 1), charge_of(ALL, 1, &all, 1)];
         for client in 0..CLIENTS {
             assert!(is_admitted(&store, &of(client)).await);
             assert!(!is_admitted(&store, &of(client)).await);
@@ -76,15 +70,15 @@ fn clients_over_their_own_limits_do_not_ask_though_their_counters_lie_in_several
                 assert!(all.verdict.admitted);
             }
             let asked = decisions(&shards) - before;
-            // On a machine that stands still the news may come too late now and then.
+            // If the machine pauses, some updates may come too late.
             assert!(asked < 4 * CLIENTS, "{asked} questions");
-            // Longer than anything is believed of which there is no news.
+            // Longer than a refusal is trusted without an update.
             sleep(Duration::from_secs(4)).await;
         }
     });
 }
 
-/// Until the store says yes; how long that took.
+/// Waits until the store admits the charges, and returns the time that this took.
 async fn until_admitted(store: &Store, charges: &[Charge<'_>]) -> Span {
     let start = Clock::System.now();
     while !is_admitted(store, charges).await {
@@ -95,8 +89,7 @@ async fn until_admitted(store: &Store, charges: &[Charge<'_>]) -> Span {
     Clock::System.now().since(start)
 }
 
-/// Whether a request is refused without a question, at the latest when the node
-/// has news again.
+/// Whether a request is refused without a call, at the latest after the node's next update.
 async fn is_known(store: &Store, shards: &[Redis; 2], charge: Charge<'_>) -> bool {
     for _ in 0..5 {
         sleep(Duration::from_millis(1100)).await;
@@ -109,43 +102,44 @@ async fn is_known(store: &Store, shards: &[Redis; 2], charge: Charge<'_>) -> boo
     false
 }
 
-/// It would be believed for a minute otherwise.
+/// Otherwise the refusal would be trusted for a minute.
 #[test]
-fn what_another_node_gives_back_is_heard_of_within_two_seconds() {
+fn a_refund_by_another_node_is_known_within_two_seconds() {
     run(async {
         let shards = shards();
         let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
         let policy = day(2);
         for client in 0..3 {
-            let two = charge(client, 0, &policy, 2);
+            let two = charge_of(client, 0, &policy, 2);
             let decided = there.apply(&[two], Clock::System.now()).await;
-            let one = charge(client, 0, &policy, 1);
+            let one = charge_of(client, 0, &policy, 1);
             assert!(!is_admitted(&here, &[one]).await);
             sleep(Duration::from_secs(3)).await;
             assert!(is_known(&here, &shards, one).await, "it is asked for each time");
             give_back(&there, two, decided.at);
             let waited = until_admitted(&here, &[one]).await;
-            // Twice as long, for a machine that is busy with other tests.
+            // Twice the time, for a machine that is busy with other tests.
             assert!(waited < Span::from_secs(4), "{waited}");
         }
     });
 }
 
-/// A client that was over its limit, until units were given back. It was refused in
-/// the next outage until the end of its window.
+/// Regression: a client was over its limit until units were given back. In the next outage
+/// it was refused until the end of its window.
 #[test]
-fn what_was_given_back_before_an_outage_is_free_in_it() {
+fn units_that_were_given_back_before_an_outage_are_available_in_it() {
     run(async {
         for gives_itself in [true, false] {
             let redis = Redis::start(Options::default());
             let wire = Wire::to(redis.port());
             let mut settings = RedisSettings::parse_url(&wire.url()).expect("it is a good URL");
             settings.timeout = PATIENCE;
-            // Of one node the first refuses; the second, or another node, gives back.
+            // The first worker of a node refuses. The second worker, or another node, gives
+            // back.
             let [here, beside] = open_workers(&settings).await;
             let there = open(&settings).await;
             let policy = day(10);
-            let [four, six, one] = [4, 6, 1].map(|cost| charge(1, 0, &policy, cost));
+            let [four, six, one] = [4, 6, 1].map(|cost| charge_of(1, 0, &policy, cost));
             let giver = if gives_itself { &beside } else { &there };
             let decided = giver.apply(&[four], Clock::System.now()).await;
             assert!(is_admitted(&here, &[six]).await && !is_admitted(&here, &[one]).await);
@@ -176,14 +170,14 @@ fn give_back(store: &Store, charge: Charge<'_>, taken: Timestamp) {
 }
 
 #[test]
-fn what_a_node_gives_back_at_its_end_is_heard_of_too() {
+fn a_refund_at_the_end_of_a_node_is_known_too() {
     run(async {
         let shards = shards();
         let [here, there] = [open(&settings(&shards)).await, open(&settings(&shards)).await];
         let policy = day(2);
-        let two = charge(1, 0, &policy, 2);
+        let two = charge_of(1, 0, &policy, 2);
         let decided = there.apply(&[two], Clock::System.now()).await;
-        let one = charge(1, 0, &policy, 1);
+        let one = charge_of(1, 0, &policy, 1);
         assert!(!is_admitted(&here, &[one]).await);
         give_back(&there, two, decided.at);
         there.close(Clock::System.now()).await;

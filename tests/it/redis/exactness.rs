@@ -1,7 +1,6 @@
-//! Many connections on many gateways: never is more admitted than the limit, in
-//! any window.
+//! Many connections to several gateways: no window ever admits more than the limit.
 //!
-//! `TOLLGATE_EXACTNESS_SECS` says for how long: 30 for the full run.
+//! `TOLLGATE_EXACTNESS_SECS` sets the duration: 30 for the full run.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -11,17 +10,17 @@ use std::time::{Duration, Instant};
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, Sample};
 use crate::support::redis::Cluster;
-use crate::support::{Gateway, Place, now};
+use crate::support::{Gateway, StoreKind, now};
 
 const GATEWAYS: usize = 4;
 const CONNECTIONS: usize = 64;
-/// Clients with a limit of their own: fewer in a short run, so that all of them
-/// come to it.
+/// Clients with separate limits: fewer in a short run, so that all of them reach their
+/// limits.
 const MANY: usize = 500;
 const FEW: usize = 50;
 const SECOND: Duration = Duration::from_secs(1);
 const POLICIES: &str = "one: { key: global, limit: 1000/minute, buckets: 60 }, \
-                        many: { key: \"header:x-who\", limit: 10/s, buckets: 10 }";
+                        many: { key: \"header:x-client\", limit: 10/s, buckets: 10 }";
 
 fn duration() -> Duration {
     let seconds = asked_secs().map_or(3, |text| text.parse().expect("it is a number"));
@@ -37,14 +36,14 @@ fn many() -> usize {
     if asked_secs().is_some() { MANY } else { FEW }
 }
 
-/// Figures, for whoever has asked for a run of their own.
+/// Prints the results of a run whose duration was set.
 fn report(figures: &str) {
     if asked_secs().is_some() {
         let _ = writeln!(io::stderr(), "{figures}");
     }
 }
 
-/// Gateways with one worker each, by these stores, one or all of them.
+/// Gateways with one worker each, on these stores, one or all of them.
 fn gateways(stores: &[String], names: &str) -> Vec<Gateway> {
     let all = stores.iter().cycle().take(GATEWAYS);
     let gateways: Vec<_> = all.map(|store| node_of(store, POLICIES, names, 1)).collect();
@@ -52,8 +51,8 @@ fn gateways(stores: &[String], names: &str) -> Vec<Gateway> {
     gateways
 }
 
-/// What becomes of requests of so many clients to all gateways, until `meanwhile`
-/// has ended. None is judged without the store.
+/// The results of requests of this number of clients to all gateways, until `meanwhile` has
+/// ended. No request is judged without the store.
 fn load(gateways: &[Gateway], clients: usize, meanwhile: impl FnOnce()) -> Vec<Sample> {
     let load = Load::start(&Plan {
         addresses: gateways.iter().map(Gateway::address).collect(),
@@ -74,11 +73,11 @@ fn admitted(samples: &[Sample]) -> usize {
     samples.iter().filter(|sample| sample.status == 200).count()
 }
 
-/// The most that any client was admitted for certain within a window of this
-/// length. Nobody outside knows when a request was decided, only that it was
-/// between its question and its answer; so counted are those that were asked
-/// after the window began and answered before it ended. That is never too many.
-/// That it is not too few to see a limit that does not hold, a test shows.
+/// The largest number of requests of a client that were certainly admitted within a window
+/// of this length. A decision is made at an unknown time between a request and its
+/// response, so this counts requests that were sent after the window began and answered
+/// before it ended. The result is never too high. Another test shows that it is high enough
+/// to detect a limit that is not enforced.
 fn most_in_a_window(samples: &[Sample], window: Duration) -> usize {
     let mut spans: Vec<Vec<(Instant, Instant)>> = vec![Vec::new(); MANY];
     for sample in samples.iter().filter(|sample| sample.status == 200) {
@@ -87,15 +86,15 @@ fn most_in_a_window(samples: &[Sample], window: Duration) -> usize {
     let within = |own: &[(Instant, Instant)], begin: Instant| {
         let inside =
             |(sent, answered): &&(Instant, Instant)| *sent >= begin && *answered <= begin + window;
-        // They stand in the order in which they were sent.
+        // The samples are in the order in which they were sent.
         own.iter().take_while(|(sent, _)| *sent <= begin + window).filter(inside).count()
     };
     let most = |own: &Vec<_>| (0..own.len()).map(|at| within(&own[at..], own[at].0)).max();
     spans.iter().filter_map(most).max().unwrap_or(0)
 }
 
-/// No client is admitted more than ten a second, in no second and in no longer
-/// time: a surplus that hides at the edges of short windows adds up in long ones.
+/// No client gets more than ten requests a second admitted, in any second and in any longer
+/// time: a surplus at the edges of short windows would add up in long ones.
 fn holds_ten_a_second(samples: &[Sample], run: Duration) {
     let most = most_in_a_window(samples, SECOND);
     report(&format!("of one client at most {most} in a second"));
@@ -109,7 +108,7 @@ fn holds_ten_a_second(samples: &[Sample], run: Duration) {
 
 #[test]
 fn four_gateways_never_admit_more_than_one_limit() {
-    let stores = [Place::Standalone.redis().expect("it is Redis")];
+    let stores = [StoreKind::Standalone.redis().expect("it is Redis")];
     let one = load(&gateways(&stores, "[one]"), 1, || thread::sleep(duration()));
     assert_eq!(admitted(&one), 1000, "of {} requests", one.len());
     let many = load(&gateways(&stores, "[many]"), many(), || thread::sleep(duration()));
@@ -132,10 +131,10 @@ fn four_gateways_never_admit_more_than_one_limit_while_slots_of_a_cluster_move()
     holds_ten_a_second(&many, duration());
 }
 
-/// What the tests above would say if gateways did not share their limits.
+/// The checks above detect gateways that do not share their limits.
 #[test]
-fn gateways_that_share_nothing_are_found_out() {
-    let stores = [(); 2].map(|()| Place::Standalone.redis().expect("it is Redis"));
+fn gateways_that_share_nothing_are_detected() {
+    let stores = [(); 2].map(|()| StoreKind::Standalone.redis().expect("it is Redis"));
     let many = load(&gateways(&stores, "[many]"), FEW, || thread::sleep(SECOND * 2));
     assert!(most_in_a_window(&many, SECOND) > 10);
 }

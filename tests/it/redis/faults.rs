@@ -1,6 +1,5 @@
-//! Redis in trouble while requests come: no request fails that no policy wants
-//! to fail, none waits for long, nothing is counted twice, and everything is as
-//! it was soon after the trouble is over.
+//! Failures of Redis under load: no request fails unless a policy demands it, none waits
+//! for long, nothing is counted twice, and soon after the failure all is as before.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,67 +7,67 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{node_of, wait_for_store};
-use crate::support::load::{Load, Plan, Sample, is_local, percentile, who};
+use crate::support::load::{Load, Plan, Sample, client_field, is_local, percentile};
 use crate::support::redis::{Cluster, Fault, Options, Redis, Sentinels, Wire};
 use crate::support::{Gateway, eventually, now};
 
-/// The most that a decision may wait for the store, as configured.
+/// The configured timeout of decisions.
 const TIMEOUT: Duration = Duration::from_millis(50);
-/// The same where it is to be seen that the store is never given up.
+/// A longer timeout, for trials that check that the store never counts as unavailable.
 const PATIENT: Duration = Duration::from_secs(2);
-/// What two gateways may differ by that wait for the same cores.
+/// The tolerated difference between two gateways that share the same cores.
 const NOISE: Duration = Duration::from_millis(50);
-/// How soon the store must be used again.
+/// The time within which the store must be used again.
 const RECOVERY: Duration = Duration::from_secs(2);
-/// How long each part of a trial lasts.
+/// The length of each part of a trial.
 const PART: Duration = Duration::from_millis(1500);
 const LIMIT: u64 = 1_000_000;
 const CLIENTS: usize = 40;
 
-/// One at a time: other load would be taken for waits.
+/// One trial runs at a time, because other load would look like waits.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A gateway under load, and what became of it.
+/// A gateway under load, and the results.
 struct Trial {
     gateway: Gateway,
     load: Load,
     bystander: Gateway,
-    /// Requests to the bystander, who has no store: what they wait for is the
-    /// machine, which has the other tests to run.
+    /// Requests to a second gateway without a store. Their waits are those of the machine,
+    /// which also runs other tests.
     usual: Load,
     timeout: Duration,
     began: Instant,
     _alone: MutexGuard<'static, ()>,
 }
 
-/// What a trial has shown.
+/// The results of a trial.
 struct Outcome {
     gateway: Gateway,
     samples: Vec<Sample>,
-    /// Those of the bystander.
+    /// The results of the second gateway.
     usual: Vec<Sample>,
     timeout: Duration,
-    /// When the trouble began.
+    /// The time at which the failure began.
     broken: Instant,
-    /// When it was over.
+    /// The time at which the failure ended.
     mended: Instant,
 }
 
 impl Trial {
-    /// Lets requests come for a while.
+    /// Continues the load for a while.
     fn start(store: &str) -> Self {
         Self::start_waiting(store, TIMEOUT)
     }
 
-    /// The same with decisions that wait for the store so long.
+    /// The same with this timeout of decisions.
     fn start_waiting(store: &str, timeout: Duration) -> Self {
         let alone = alone();
         let store = format!("{store}, timeout: {}ms", timeout.as_millis());
         let counts = format!("limit: {LIMIT}/day, algorithm: fixed_window");
-        let policy = format!("each: {{ key: \"header:x-who\", {counts} }}");
+        let policy = format!("each: {{ key: \"header:x-client\", {counts} }}");
         let gateway = node_of(&store, &policy, "[each]", 1);
         wait_for_store(&gateway);
         let bystander = bystander();
@@ -77,7 +76,7 @@ impl Trial {
         Self { gateway, load, bystander, usual, timeout, began: now(), _alone: alone }
     }
 
-    /// Waits until trouble that has just begun and ended again is over, and some more.
+    /// Waits until a failure that has just begun and ended is over, and a little longer.
     fn end(self, mended: Instant) -> Outcome {
         wait_for_store(&self.gateway);
         thread::sleep(PART);
@@ -89,7 +88,7 @@ impl Trial {
         outcome
     }
 
-    /// Trouble that lasts.
+    /// A failure that lasts for a while.
     fn through(self, begin: impl FnOnce(), end: impl FnOnce()) -> Outcome {
         begin();
         thread::sleep(PART);
@@ -99,7 +98,7 @@ impl Trial {
 }
 
 impl Outcome {
-    /// What holds whatever happens.
+    /// Checks that hold in every trial.
     fn check_answers(&self) {
         let failed = self.samples.iter().find(|sample| sample.status != 200);
         assert!(failed.is_none(), "nothing is refused or fails: {failed:?}");
@@ -113,27 +112,27 @@ impl Outcome {
         assert!(delay.unwrap_or_default() <= RECOVERY, "the store is used again after {delay:?}");
     }
 
-    /// While the store is known to be away nobody waits for it.
+    /// While the store is known to be unavailable, no request waits for it.
     fn check_breaker(&self) {
         let open = self.broken + PART / 3..self.mended;
         let usual = percentile(&between(&self.usual, &open), 50);
         let open = between(&self.samples, &open);
         let local = open.iter().filter(|sample| sample.is_local).count();
         assert!(local * 10 > open.len() * 9, "{local} of {} judged alone", open.len());
-        // That a decision then waits for nothing at all is shown where no other
-        // program can make it late: in `waits`.
+        // `waits` checks that such a decision does not wait at all. There, no other program
+        // can delay it.
         let (median, most) = (percentile(&open, 50), usual + self.timeout / 2);
         assert!(median < most, "{median:?}, and {usual:?} without a store");
     }
 
-    /// The store was never given up.
+    /// The store never counted as unavailable.
     fn check_never_alone(&self) {
         let alone = self.samples.iter().filter(|sample| sample.is_local).count();
         assert_eq!(alone, 0, "so many of {} were judged without the store", self.samples.len());
     }
 
-    /// Nobody is counted for more than was admitted. Where the store has lost
-    /// nothing, it also counts all but what it was not known to have counted.
+    /// The store counts no more than was admitted for each client. If it has lost no data,
+    /// it also counts everything that was not in doubt.
     fn check_counts(&self, has_lost: bool) {
         let mut connection = self.gateway.client();
         for client in 0..CLIENTS {
@@ -143,8 +142,8 @@ impl Outcome {
             let doubtful = u64::try_from(doubtful).expect("few");
             let (mut asked, mut counted) = (0, 0);
             eventually("the store judges", || {
-                let response = connection.get("/", &[&who(client)]);
-                // This question is counted, too.
+                let response = connection.get("/", &[&client_field(client)]);
+                // This request is counted, too.
                 asked += 1;
                 counted = LIMIT - response.number("X-Ratelimit-Remaining");
                 !is_local(&response)
@@ -161,7 +160,7 @@ fn between(samples: &[Sample], times: &Range<Instant>) -> Vec<Sample> {
     samples.iter().filter(|sample| times.contains(&sample.sent)).copied().collect()
 }
 
-/// A gateway that needs no store.
+/// A gateway without a store.
 fn bystander() -> Gateway {
     Gateway::start(
         "listeners: [{ address: \"127.0.0.1:0\" }]\n\
@@ -206,8 +205,8 @@ fn a_crash() {
     outcome.check_counts(true);
 }
 
-/// Units taken in advance are spent as before, and what is counted later is
-/// still counted here: the same holds as where every request waits for Redis.
+/// Leased units are still used, and `write_back` still counts here. So the same holds as in
+/// the mode in which every request waits for Redis.
 fn a_crash_of_what_decides_alone(mode: &str) {
     let mut redis = Redis::start(Options::default());
     let trial = Trial::start(&format!("{}, mode: {mode}", url(&redis)));

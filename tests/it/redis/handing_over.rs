@@ -1,28 +1,28 @@
-//! Nodes that decide by themselves for a while: units taken in advance, and
-//! requests counted later. What they owe each other when they end, and what is
-//! promised while they run.
+//! Nodes that decide without the store for a while: leased units, and requests that are
+//! reported later. The tests check their reports at their end, and their guarantees while
+//! they run.
 //!
-//! A node that is exact watches: what it says remains is what Redis has counted.
+//! An exact node observes the counter: its remainder is the one in Redis.
 
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
 
 use super::{node_of, wait_for_store};
-use crate::support::load::{Load, Plan, Sample, is_local, who};
-use crate::support::{Client, Gateway, Origin, Place, Response, eventually};
+use crate::support::load::{Load, Plan, Sample, client_field, is_local};
+use crate::support::{Client, Gateway, Origin, Response, StoreKind, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 const MODES: [&str; 3] = ["exact", "leased", "write_back"];
 
-/// The fields of `store.redis` of a new family of gateways.
+/// The fields of `store.redis` for gateways that share a new prefix.
 fn family() -> String {
-    Place::Standalone.redis().expect("it is Redis")
+    StoreKind::Standalone.redis().expect("it is Redis")
 }
 
-/// A node of a family in this mode, with one worker and the policy `each`.
+/// A node in this mode, with one worker and the policy `each`.
 fn member(family: &str, mode: &str, policy: &str) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let gateway = node_of(&format!("{family}, mode: {mode}"), &policies, "[each]", 1);
     wait_for_store(&gateway);
     gateway
@@ -33,7 +33,7 @@ fn remaining(response: &Response) -> u64 {
     response.number("X-Ratelimit-Remaining")
 }
 
-/// What remains after one more request, which is counted, too.
+/// The remainder after one more request, which is counted, too.
 fn ask(client: &mut Client) -> u64 {
     remaining(&client.get("/", &[ANN]))
 }
@@ -43,8 +43,8 @@ fn end(mut gateway: Gateway) {
     assert_eq!(gateway.wait().code(), Some(0), "{}", gateway.log());
 }
 
-/// Units that nobody has spent, after this many requests to a node that leases
-/// and then one to the one that watches.
+/// The unused units, after this many requests to a node that leases and then one to the
+/// observing node.
 fn leased(node: &Gateway, watching: &mut Client, limit: u64) -> u64 {
     let mut client = node.client();
     for asked in 1..=5 {
@@ -55,7 +55,7 @@ fn leased(node: &Gateway, watching: &mut Client, limit: u64) -> u64 {
 }
 
 #[test]
-fn what_was_leased_and_not_spent_comes_back_when_a_gateway_ends() {
+fn unused_leased_units_are_returned_when_a_gateway_ends() {
     for policy in ["limit: 1000/day", "limit: 1000/day, algorithm: token_bucket, burst: 1000"] {
         let family = family();
         let [node, watching] = ["leased", "exact"].map(|mode| member(&family, mode, policy));
@@ -68,7 +68,7 @@ fn what_was_leased_and_not_spent_comes_back_when_a_gateway_ends() {
 }
 
 #[test]
-fn what_a_crashed_gateway_had_leased_stays_counted_until_its_window_is_over() {
+fn the_leases_of_a_crashed_gateway_stay_counted_until_their_window_ends() {
     let policy = "limit: 1000/2s, algorithm: fixed_window";
     let family = family();
     let [node, watching] = ["leased", "exact"].map(|mode| member(&family, mode, policy));
@@ -79,7 +79,7 @@ fn what_a_crashed_gateway_had_leased_stays_counted_until_its_window_is_over() {
 }
 
 #[test]
-fn what_was_counted_and_not_told_is_told_when_a_gateway_ends() {
+fn unreported_counts_are_reported_when_a_gateway_ends() {
     let family = family();
     let nodes = [(); 2].map(|()| member(&family, "write_back", "limit: 1000/day"));
     let watching = member(&family, "exact", "limit: 1000/day");
@@ -93,7 +93,7 @@ fn what_was_counted_and_not_told_is_told_when_a_gateway_ends() {
     assert_eq!(ask(&mut watching.client()), 1000 - 41);
 }
 
-/// An origin that says of a request that it has cost what its path says.
+/// An origin whose responses state the cost that is in their path.
 fn telling() -> Origin {
     Origin::answering(|request| {
         let path = request.line().split(' ').nth(1).unwrap_or_default();
@@ -105,7 +105,7 @@ fn telling() -> Origin {
 /// A gateway in front of an origin, with one worker.
 fn in_front_of(origin: &Origin, family: &str, mode: &str, policy: &str, top: &str) -> Gateway {
     let top = format!("store: {{ redis: {{ {family}, mode: {mode} }} }}\n{top}");
-    Gateway::limiting_with(origin, &format!("key: \"header:x-who\", {policy}"), &top)
+    Gateway::limiting_with(origin, &format!("key: \"header:x-client\", {policy}"), &top)
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn costs_that_responses_tell_come_to_their_sum_in_every_mode() {
         }
         nodes.into_iter().for_each(end);
         let left = remaining(&start("exact").client().get("/0", &[ANN]));
-        // The last request holds its reserve.
+        // The last request still has its reservation.
         assert_eq!(left, 10_000 - 2 * costs.iter().sum::<u64>() - 50, "{mode}");
     }
 }
@@ -148,7 +148,7 @@ fn one_node_alone_tells_what_remains_to_the_unit_in_every_mode() {
 }
 
 #[test]
-fn what_is_cut_off_when_a_gateway_ends_is_in_flight_no_more() {
+fn a_request_that_the_end_of_a_gateway_aborts_is_no_longer_in_flight() {
     let origin = Origin::serving(|stream, read| {
         while let Some(request) = read() {
             let length = if request.line().contains("stuck") { 9 } else { 2 };
@@ -162,7 +162,7 @@ fn what_is_cut_off_when_a_gateway_ends_is_in_flight_no_more() {
         let [leaving, staying] = [(); 2]
             .map(|()| in_front_of(&origin, &family, mode, policy, "runtime: { drain: 200ms }"));
         let mut stuck = leaving.client();
-        stuck.send(b"GET /stuck HTTP/1.1\r\nHost: a\r\nX-Who: ann\r\n\r\n");
+        stuck.send(b"GET /stuck HTTP/1.1\r\nHost: a\r\nX-Client: ann\r\n\r\n");
         assert_eq!(stuck.head().status, 200);
         let mut client = staying.client();
         assert_eq!(client.get("/", &[ANN]).status, 429, "{mode}");
@@ -171,7 +171,7 @@ fn what_is_cut_off_when_a_gateway_ends_is_in_flight_no_more() {
     }
 }
 
-/// What becomes of requests of one client to three nodes of a family for a while.
+/// The results of requests of one client to three nodes for a while.
 fn rush(mode: &str, policy: &str) -> Vec<Sample> {
     let family = family();
     let nodes = [(); 3].map(|()| member(&family, mode, policy));
@@ -208,7 +208,7 @@ fn nodes_that_lease_from_a_bucket_admit_no_more_than_their_leases_above_it() {
         panic!("nobody has asked");
     };
     let lasted = last.sent + last.wait - first.sent;
-    // The last was sent last, and others may have been answered after it.
+    // The last request was sent last, and others may have been answered after it.
     let lasted = lasted.max(Duration::from_secs(2)) + Duration::from_millis(100);
     let bound = 200.0 + 1000.0 * lasted.as_secs_f64() + 0.02 * 1000.0;
     let admitted = u32::try_from(admitted(&samples)).expect("few");
@@ -224,14 +224,14 @@ fn nodes_that_count_later_admit_no_more_than_two_limits_in_a_burst() {
 }
 
 #[test]
-fn nodes_in_every_mode_tell_everybody_apart() {
+fn nodes_in_every_mode_distinguish_clients() {
     for mode in MODES {
         let family = family();
         let nodes = [(); 2].map(|()| member(&family, mode, "limit: 2/day"));
         let mut clients = nodes.each_ref().map(Gateway::client);
         for client in 0..20 {
-            let who = who(client);
-            assert_eq!(clients[client % 2].get("/", &[&who]).status, 200, "{mode} {client}");
+            let field = client_field(client);
+            assert_eq!(clients[client % 2].get("/", &[&field]).status, 200, "{mode} {client}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Units in flight under a limit that many use: what a request has ended with is
-//! used by the next one, and comes back to all nodes soon.
+//! Units in flight under a limit that many requests use: the next request uses the units of
+//! one that has ended, and the units return to all nodes soon.
 
 use super::{node_of, wait_for_store};
 use crate::support::eventually;
 use crate::support::redis::{Options, Redis};
 
-/// How often the script was called.
+/// The number of calls of the script.
 fn calls(redis: &Redis) -> u32 {
     let stats = redis.cli(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
@@ -16,20 +16,21 @@ fn calls(redis: &Redis) -> u32 {
 fn requests_one_after_the_other_ask_for_a_large_limit_once() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", timeout: 2s", redis.url());
-    let policy = "each: { key: \"header:x-who\", limit: 1000, algorithm: concurrency }";
+    let policy = "each: { key: \"header:x-client\", limit: 1000, algorithm: concurrency }";
     let gateways = [(); 2].map(|()| node_of(&store, policy, "[each]", 1));
     gateways.iter().for_each(wait_for_store);
     let before = calls(&redis);
     let mut client = gateways[0].client();
     for _ in 0..200 {
-        assert_eq!(client.get("/", &["X-Who: ann"]).status, 200);
+        assert_eq!(client.get("/", &["X-Client: ann"]).status, 200);
     }
     let asked = calls(&redis) - before;
-    // Without it there are two for each request. Some are of pauses of this test.
+    // Without this there are two calls for each request. Some calls come from pauses of
+    // this test.
     assert!((1..100).contains(&asked), "{asked} calls for 200 requests");
     let mut other = gateways[1].client();
     eventually("what was kept is free", || {
-        other.get("/", &["X-Who: ann"]).field("X-Ratelimit-Remaining") == Some("999")
+        other.get("/", &["X-Client: ann"]).field("X-Ratelimit-Remaining") == Some("999")
     });
 }
 
@@ -37,13 +38,13 @@ fn requests_one_after_the_other_ask_for_a_large_limit_once() {
 fn a_small_limit_is_asked_for_each_time() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", timeout: 2s", redis.url());
-    let policy = "each: { key: \"header:x-who\", limit: 2, algorithm: concurrency }";
+    let policy = "each: { key: \"header:x-client\", limit: 2, algorithm: concurrency }";
     let gateway = node_of(&store, policy, "[each]", 1);
     wait_for_store(&gateway);
     let before = calls(&redis);
     let mut client = gateway.client();
     for _ in 0..50 {
-        assert_eq!(client.get("/", &["X-Who: ann"]).status, 200);
+        assert_eq!(client.get("/", &["X-Client: ann"]).status, 200);
     }
     eventually("all is given back", || calls(&redis) - before >= 100);
 }

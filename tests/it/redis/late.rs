@@ -1,6 +1,5 @@
-//! Answers of Redis that come later than a request waits for them, and gateways
-//! that stand still for moments: what an answer says is read whenever it comes, so
-//! that in the end Redis counts what was admitted, and counts it once.
+//! Answers of Redis after the timeout of a request, and gateways that pause for moments.
+//! Every answer is read, so that Redis finally counts each admitted request once.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use tollgate_limiter::store::redis::RedisSettings;
 use tollgate_limiter::store::{Charge, Decided, Source, Store};
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
+use super::conformance::{charge, key, open, run};
 use super::{node_of, wait_for_store};
 use crate::support::load::{Load, Plan, is_local};
 use crate::support::redis::{Fault, Options, Redis, Wire};
@@ -24,16 +23,6 @@ const LATE: Fault = Fault::Late(Duration::from_millis(26), 8);
 
 fn quota(limit: u64, window: Span) -> Quota {
     Quota::new(limit, window).expect("it is a quota")
-}
-
-fn charge(principal: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    Charge {
-        key: key(principal, 0),
-        algorithm,
-        cost,
-        binding: true,
-        consistency: Consistency::default(),
-    }
 }
 
 async fn on(wire: &Wire) -> Store {
@@ -48,7 +37,7 @@ async fn ask(store: &Store, charge: Charge<'_>) -> (bool, Source) {
     (answers[0].verdict.admitted, answers[0].source)
 }
 
-/// What of a counter is used, as Redis says when it has been told of everything.
+/// The used units of a counter in Redis, after all reports.
 async fn used(wire: &Wire, store: &Store, charge: Charge<'_>) -> u64 {
     wire.set(Fault::None);
     let quiet = now() + TIMEOUT * 20;
@@ -85,14 +74,15 @@ fn what_is_admitted_while_answers_are_late_is_counted_once() {
     });
 }
 
-/// It was up to 160 of 100: after a second nobody remembered that it was used up.
+/// Regression: up to 160 of 100 were admitted, because the node forgot after a second that
+/// the limit was used up.
 #[test]
 fn a_limit_that_is_used_up_stays_so_while_all_answers_are_late() {
     run(async {
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(100, Span::DAY)));
-        // The second has not heard of the client when its limit is used up.
+        // The second node does not know the client when its limit is used up.
         let stores = [on(&wire).await, on(&wire).await];
         let mut admitted = 0;
         for _ in 0..110 {
@@ -106,12 +96,12 @@ fn a_limit_that_is_used_up_stays_so_while_all_answers_are_late() {
             }
             sleep(Duration::from_millis(50)).await;
         }
-        // The first question of the second, and one more until its answer is read.
+        // The first request of the second node, and one more until its answer is read.
         assert!((100..=102).contains(&admitted), "{admitted} of 100");
     });
 }
 
-/// It was 18 to 30 % too much.
+/// Regression: 18 to 30 % too many requests were admitted.
 #[test]
 fn late_answers_add_nothing_to_a_rate() {
     const RUN: Duration = Duration::from_secs(5);
@@ -142,14 +132,14 @@ fn late_answers_add_nothing_to_a_rate() {
 }
 
 #[test]
-fn what_is_refused_here_and_was_admitted_there_is_given_back() {
+fn units_of_a_request_that_another_policy_refuses_are_given_back() {
     run(async {
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
         let store = on(&wire).await;
         let hourly = Algorithm::SlidingWindow(SlidingWindow::new(quota(9, Span::from_secs(3600))));
         let daily = Algorithm::FixedWindow(FixedWindow::new(quota(1000, Span::DAY)));
-        // What a policy refuses that nobody judges is refused.
+        // A policy refuses the request if no store judges it.
         let consistency = Consistency { on_failure: OnFailure::Deny, ..Consistency::default() };
         let charges = [charge(1, &daily, 5), Charge { consistency, ..charge(2, &hourly, 1) }];
         let _ = store.apply(&charges, Clock::System.now()).await;
@@ -162,10 +152,10 @@ fn what_is_refused_here_and_was_admitted_there_is_given_back() {
     });
 }
 
-/// Units that were leased beside the cost are known to no ledger when the answer
-/// comes too late.
+/// Regression: if the answer came too late, no ledger knew the units that were leased with
+/// the cost.
 #[test]
-fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
+fn units_that_a_late_answer_leases_are_given_back() {
     run(async {
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
@@ -179,7 +169,7 @@ fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
             let (is_admitted, source) = ask(&store, leased).await;
             admitted += u64::from(is_admitted);
             alone += usize::from(source == Source::Local);
-            // A lease of a new size is asked for each time that one is spent.
+            // A lease of a new size is requested whenever one has been used.
             sleep(Duration::from_millis(10)).await;
         }
         wire.set(Fault::None);
@@ -190,10 +180,9 @@ fn what_was_leased_by_an_answer_that_came_late_is_given_back() {
     });
 }
 
-/// The question whether the client is banned was charged like its cost, and that
-/// imposes a ban.
+/// Regression: the check for a ban was charged like a cost, which imposes a ban.
 #[test]
-fn who_was_admitted_here_and_refused_by_a_late_answer_is_not_banned_for_it() {
+fn a_client_that_only_a_late_answer_refuses_is_not_banned() {
     run(async {
         let redis = Redis::start(Options::default());
         let wire = Wire::to(redis.port());
@@ -223,10 +212,10 @@ fn who_was_admitted_here_and_refused_by_a_late_answer_is_not_banned_for_it() {
     });
 }
 
-/// Two gateways that have no CPU for moments, again and again.
+/// Two gateways that are paused repeatedly for moments.
 fn through_stops(redis: &Redis, policy: &str) -> (usize, usize, Vec<Gateway>) {
     const STOPS: usize = 25;
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", timeout: 100ms", redis.url());
     let gateways: Vec<_> = (0..2).map(|_| node_of(&store, &policies, "[each]", 1)).collect();
     gateways.iter().for_each(wait_for_store);
@@ -259,7 +248,7 @@ fn what_gateways_admit_that_stand_still_for_moments_is_counted_once() {
     let mut client = gateways[0].client();
     let (mut asked, mut counted) = (0, 0);
     eventually("Redis has counted all", || {
-        let response = client.get("/", &["X-Who: client-0"]);
+        let response = client.get("/", &["X-Client: client-0"]);
         asked += 1;
         counted = LIMIT - response.number("X-Ratelimit-Remaining");
         let expected = u64::try_from(admitted).expect("few") + asked;
@@ -274,8 +263,8 @@ fn gateways_that_stand_still_for_moments_admit_no_more_than_the_limit() {
     let redis = Redis::start(Options::default());
     let policy = "limit: 200/day, algorithm: fixed_window";
     let (admitted, alone, gateways) = through_stops(&redis, policy);
-    // Those that are under way when the limit is used up. To a gateway that had so
-    // little time that it gave Redis up, its share comes besides.
+    // The requests in progress when the limit is used up. A gateway that treats Redis as
+    // unavailable during its pauses may also admit its share.
     let gave_up = gateways.iter().filter(|it| it.log().contains("Redis is away")).count();
     let most = 216 + 200 * gave_up;
     assert!((200..=most).contains(&admitted), "{admitted}, {alone} alone, {gave_up} gave up");

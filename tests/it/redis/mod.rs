@@ -1,5 +1,5 @@
-//! Several gateways on one Redis: what holds over all of them, and what clients
-//! meet while it is away.
+//! Several gateways on one Redis: the guarantees across all of them, and the behaviour
+//! while it is unavailable.
 
 mod clocks;
 mod closing;
@@ -25,19 +25,19 @@ mod waits;
 use crate::support::load::is_local;
 use crate::support::{Gateway, eventually};
 
-/// For tests of what the store says: a machine that is busy with other tests
-/// must not look like a store that is away.
+/// For tests of the store's decisions: a machine that is busy with other tests must not
+/// look like an unavailable store.
 const PATIENT: &str = "timeout: 2s";
 
-/// A node with one worker whose counters are in the Redis that `store`
-/// describes, such as `url: redis://...`. The policy `each` counts by `X-Who`,
-/// and has the fields of `policy` besides, such as `limit: 5/s`.
+/// A node with one worker whose counters are in the Redis that `store` describes, such as
+/// `url: redis://...`. The policy `each` counts by `X-Client`, and has the further fields
+/// `policy`, such as `limit: 5/s`.
 fn node(store: &str, policy: &str) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     node_of(&format!("{store}, {PATIENT}"), &policies, "[each]", 1)
 }
 
-/// A node with these policies, which are named in the list, and so many workers.
+/// A node with these policies, which the list names, and this number of workers.
 fn node_of(store: &str, policies: &str, names: &str, workers: usize) -> Gateway {
     Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -50,9 +50,9 @@ fn node_of(store: &str, policies: &str, names: &str, workers: usize) -> Gateway 
     ))
 }
 
-/// Waits until every worker of the gateway judges by its store.
+/// Waits until every worker of the gateway uses its store.
 fn wait_for_store(gateway: &Gateway) {
-    // Connections are spread over the workers by chance.
+    // Connections are distributed randomly over the workers.
     const CONNECTIONS: usize = 8;
     eventually("the gateway has its store", || {
         (0..CONNECTIONS).all(|_| !is_local(&gateway.client().get("/probe", &[])))

@@ -1,33 +1,33 @@
-//! Leases belong to a node, not to its workers; a policy with a penalty leases as
-//! well; and the keys can be laid out again while gateways run.
+//! Leases belong to a node, not to its workers; a policy with a penalty leases as well; and
+//! the layout of keys can change while gateways run.
 
 use std::time::Duration;
 
 use super::{PATIENT, node_of, wait_for_store};
-use crate::support::load::{is_local, who};
+use crate::support::load::{client_field, is_local};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, eventually};
 
-const ANN: &str = "X-Who: ann";
+const ANN: &str = "X-Client: ann";
 
-/// A node that leases, with so many workers.
+/// A node that leases, with this number of workers.
 fn leasing(redis: &Redis, policy: &str, workers: usize) -> Gateway {
-    let policies = format!("each: {{ key: \"header:x-who\", {policy} }}");
+    let policies = format!("each: {{ key: \"header:x-client\", {policy} }}");
     let store = format!("url: \"{}\", mode: leased, {PATIENT}", redis.url());
     let node = node_of(&store, &policies, "[each]", workers);
     wait_for_store(&node);
     node
 }
 
-/// How many scripts Redis was asked for.
+/// The number of script calls at Redis.
 fn calls(redis: &Redis) -> u64 {
     let stat = redis.info("cmdstat_evalsha").expect("scripts were called");
     let calls = stat.split(',').find_map(|field| field.strip_prefix("calls="));
     calls.and_then(|calls| calls.parse().ok()).expect("it is a number")
 }
 
-/// Each worker had a ledger of its own, with units that no other could spend: of 32
-/// workers a client got half to two thirds of its limit.
+/// Regression: each worker had its own ledger, with units that no other worker could use.
+/// With 32 workers a client got half to two thirds of its limit.
 #[test]
 fn a_client_on_many_workers_gets_all_of_its_limit() {
     const CONNECTIONS: usize = 128;
@@ -35,15 +35,15 @@ fn a_client_on_many_workers_gets_all_of_its_limit() {
     let node = leasing(&redis, "limit: 100/minute", 32);
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| node.client()).collect();
     for client in 0..3 {
-        let who = who(client);
+        let field = client_field(client);
         for turn in 0..100 {
-            let response = clients[turn * 37 % CONNECTIONS].get("/", &[&who]);
+            let response = clients[turn * 37 % CONNECTIONS].get("/", &[&field]);
             assert_eq!((response.status, is_local(&response)), (200, false), "{turn}");
         }
     }
 }
 
-/// Whether the client is banned was asked for each request.
+/// Regression: each request asked Redis whether the client is banned.
 #[test]
 fn a_policy_with_a_penalty_leases_as_well() {
     let redis = Redis::start(Options::default());
@@ -65,11 +65,11 @@ fn is_banned(client: &mut Client) -> bool {
 #[test]
 fn a_ban_is_honoured_at_once_where_it_is_imposed_and_soon_elsewhere() {
     let redis = Redis::start(Options::default());
-    // A window of a second: who is refused a second later is banned.
+    // The window is a second: a client that is refused a second later is banned.
     let policy = "limit: 20/s, penalty: { after: 3/minute, ban: 60s }";
     let nodes = [(); 2].map(|()| leasing(&redis, policy, 2));
     let mut clients = nodes.each_ref().map(Gateway::client);
-    // Both know that there is no ban.
+    // Both nodes know that there is no ban.
     clients.iter_mut().for_each(|client| assert!(!is_banned(client)));
     let refused = (0..500).filter(|_| is_banned(&mut clients[0])).count();
     assert!(refused >= 3, "{refused} were refused");
@@ -79,12 +79,12 @@ fn a_ban_is_honoured_at_once_where_it_is_imposed_and_soon_elsewhere() {
     }
 }
 
-/// The number of buckets is written by the first gateway. Another one may be
-/// written while gateways run: all of them go by it within seconds.
+/// The first gateway stores the number of buckets. Another number may be stored while
+/// gateways run: all of them use it within seconds.
 #[test]
-fn another_number_of_buckets_is_gone_by_while_gateways_run() {
+fn another_number_of_buckets_takes_effect_while_gateways_run() {
     let redis = Redis::start(Options::default());
-    let policies = "each: { key: \"header:x-who\", limit: 2/day }";
+    let policies = "each: { key: \"header:x-client\", limit: 2/day }";
     let store = format!("url: \"{}\", {PATIENT}", redis.url());
     let nodes = [(); 2].map(|()| {
         let node = node_of(&store, policies, "[each]", 1);
@@ -93,7 +93,7 @@ fn another_number_of_buckets_is_gone_by_while_gateways_run() {
     });
     let mut clients = nodes.each_ref().map(Gateway::client);
     let mut ask = |node: usize, client: usize| {
-        let response = clients[node].get("/", &[&who(client)]);
+        let response = clients[node].get("/", &[&client_field(client)]);
         assert!(!is_local(&response));
         response.status
     };
@@ -103,12 +103,12 @@ fn another_number_of_buckets_is_gone_by_while_gateways_run() {
     }
     assert_eq!(redis.cli(&["GET", "tollgate:meta:buckets"]), "16384");
     redis.cli(&["SET", "tollgate:meta:buckets", "262144"]);
-    // Of 16 clients one stays where it is. The others begin again.
+    // One of 16 clients keeps its position. The counters of the others begin again.
     for node in [0, 1] {
         let mut client = 100 * (node + 1);
         eventually("the node goes by the new layout", || {
             client += 1;
-            // One unit at each node: if they look in two places, there is one more.
+            // One unit at each node: if they use different positions, one more is left.
             let statuses = [ask(node, client), ask(1 - node, client), ask(node, client)];
             let is_new = redis
                 .cli(&["--scan", "--pattern", "tollgate:*"])

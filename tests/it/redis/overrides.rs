@@ -5,15 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use super::{node, wait_for_store};
-use crate::support::load::who;
+use crate::support::load::client_field;
 use crate::support::redis::{Cluster, Options, Redis, Sentinels};
 use crate::support::{Client, Gateway, eventually};
 
-/// Within so long a change is in effect everywhere.
+/// The time within which a change is in effect on all nodes.
 const IN_EFFECT: Duration = Duration::from_secs(2);
 
-/// So many that each of three servers keeps some, whatever their secret is: none is kept
-/// by one of them once in a million times.
+/// The number of clients is so large that each of three servers stores some, whatever their
+/// secret is. The probability that one stores none is one in a million.
 const CLIENTS: usize = 36;
 
 fn pair(store: &str, policy: &str) -> [Gateway; 2] {
@@ -29,28 +29,36 @@ fn set(gateway: &Gateway, key: &str, limit: &str) {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
 }
 
-fn limits(clients: &mut [Client; 2], who: &str) -> [u64; 2] {
-    clients.each_mut().map(|client| client.get("/", &[who]).number("X-Ratelimit-Limit"))
+fn limits(clients: &mut [Client; 2], field: &str) -> [u64; 2] {
+    clients.each_mut().map(|client| client.get("/", &[field]).number("X-Ratelimit-Limit"))
 }
 
-/// Two nodes that reach their store so go by what is set for each of many clients.
+/// Two nodes that reach their store in this way apply the overrides of many clients.
 fn holds(store: &str) {
     let gateways = pair(store, "");
     let mut clients = gateways.each_ref().map(Gateway::client);
     for client in 0..CLIENTS {
-        assert_eq!(limits(&mut clients, &who(client)), [3, 3], "client {client} by {store}");
+        assert_eq!(
+            limits(&mut clients, &client_field(client)),
+            [3, 3],
+            "client {client} by {store}"
+        );
     }
     for client in 0..CLIENTS {
-        let name = who(client);
-        let name = name.strip_prefix("X-Who: ").expect("it is the field");
+        let name = client_field(client);
+        let name = name.strip_prefix("X-Client: ").expect("it is the field");
         set(&gateways[client % 2], name, &(100 + client).to_string());
     }
     thread::sleep(IN_EFFECT);
     for client in 0..CLIENTS {
         let limit = 100 + u64::try_from(client).expect("it is small");
-        assert_eq!(limits(&mut clients, &who(client)), [limit; 2], "client {client} by {store}");
+        assert_eq!(
+            limits(&mut clients, &client_field(client)),
+            [limit; 2],
+            "client {client} by {store}"
+        );
     }
-    assert_eq!(limits(&mut clients, "X-Who: somebody else"), [3, 3]);
+    assert_eq!(limits(&mut clients, "X-Client: somebody else"), [3, 3]);
 }
 
 #[test]
@@ -83,8 +91,8 @@ fn in_a_cluster_also_after_slots_have_moved() {
     cluster.reshard(200);
     set(&gateways[0], "bob", "60");
     let mut clients = gateways.each_ref().map(Gateway::client);
-    eventually("ann's holds", || limits(&mut clients, "X-Who: ann") == [50, 50]);
-    eventually("bob's holds", || limits(&mut clients, "X-Who: bob") == [60, 60]);
+    eventually("ann's holds", || limits(&mut clients, "X-Client: ann") == [50, 50]);
+    eventually("bob's holds", || limits(&mut clients, "X-Client: bob") == [60, 60]);
 }
 
 #[test]
@@ -93,7 +101,7 @@ fn on_a_master_that_sentinels_know() {
     holds(&format!("url: \"{}\"", sentinels.url()));
 }
 
-/// How often this server was asked for a field of a hash.
+/// The number of reads of a hash field at this server.
 fn lookups(server: &Redis) -> u64 {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_hget:calls="));
@@ -101,13 +109,13 @@ fn lookups(server: &Redis) -> u64 {
     calls.map_or(0, |calls| calls.trim().parse().expect("it is a number"))
 }
 
-/// Asks for the limits of clients that were never seen until `is_read` says so.
+/// Requests the limits of new clients until `is_read` returns true.
 fn ask_until(store: &str, what: &str, mut is_read: impl FnMut() -> bool) {
     let gateways = pair(store, "");
     let mut clients = gateways.each_ref().map(Gateway::client);
     let mut next = 1000..;
     eventually(what, || {
-        let names: Vec<_> = next.by_ref().take(20).map(who).collect();
+        let names: Vec<_> = next.by_ref().take(20).map(client_field).collect();
         assert!(names.iter().all(|name| limits(&mut clients, name) == [3, 3]));
         is_read()
     });
@@ -120,28 +128,28 @@ fn read_from_the_replica_that_sentinels_know_and_without_it_from_the_master() {
     holds(&store);
     let replica = &sentinels.replica;
     ask_until(&store, "the replica is read", || lookups(replica) > 20);
-    // Counters are the master's: replicas are never asked to decide.
+    // Counters are on the master: replicas never decide.
     assert!(!replica.cli(&["INFO", "commandstats"]).contains("cmdstat_evalsha"));
     sentinels.replica.kill();
     let gateways = pair(&store, "");
     let mut clients = gateways.each_ref().map(Gateway::client);
-    assert_eq!(limits(&mut clients, &who(0)), [100, 100], "it is read from the master");
-    assert_eq!(limits(&mut clients, "X-Who: never seen"), [3, 3]);
+    assert_eq!(limits(&mut clients, &client_field(0)), [100, 100], "it is read from the master");
+    assert_eq!(limits(&mut clients, "X-Client: never seen"), [3, 3]);
 }
 
 #[test]
 fn read_from_a_replica_that_has_lost_its_master_only_until_that_is_known() {
     let sentinels = Sentinels::start();
     let store = format!("url: \"{}\", read_from: replica", sentinels.url());
-    // It goes on with what it had, and follows nobody.
+    // The replica keeps its data, and follows no master.
     sentinels.replica.cli(&["REPLICAOF", "127.0.0.1", "1"]);
     let gateways = pair(&store, "");
     set(&gateways[0], "ann", "50");
-    // Later than changes are read from the master in any case.
+    // Later than the time at which changes are read from the master in any case.
     thread::sleep(Duration::from_secs(6));
     let other = pair(&store, "");
     let mut clients = other.each_ref().map(Gateway::client);
-    assert_eq!(limits(&mut clients, "X-Who: ann"), [50, 50]);
+    assert_eq!(limits(&mut clients, "X-Client: ann"), [50, 50]);
 }
 
 #[test]
@@ -164,7 +172,7 @@ fn a_raised_limit_ends_a_refusal_in_every_mode_and_a_lowered_one_begins_it() {
     for mode in ["exact", "leased", "write_back"] {
         let gateways = pair(&format!("url: \"{}\"", redis.url()), &format!("store_mode: {mode}"));
         let mut clients = gateways.each_ref().map(Gateway::client);
-        let (name, field) = (mode, format!("X-Who: {mode}"));
+        let (name, field) = (mode, format!("X-Client: {mode}"));
         let refused = |clients: &mut [Client; 2]| {
             clients.each_mut().map(|client| client.get("/", &[&field]).status == 429)
         };
@@ -193,20 +201,20 @@ fn while_redis_is_away_what_was_known_holds_and_nothing_can_be_set() {
     let mut clients = gateways.each_ref().map(Gateway::client);
     set(&gateways[0], "ann", "100");
     thread::sleep(IN_EFFECT);
-    assert_eq!(limits(&mut clients, "X-Who: ann"), [100, 100]);
+    assert_eq!(limits(&mut clients, "X-Client: ann"), [100, 100]);
     redis.stop();
     eventually("it is away", || {
         clients.each_mut().iter_mut().all(|client| {
-            client.get("/", &["X-Who: ann"]).field("X-Ratelimit-Source") == Some("local")
+            client.get("/", &["X-Client: ann"]).field("X-Ratelimit-Source") == Some("local")
         })
     });
-    // Its part of the limit, by how many nodes each has heard of.
-    let parts = limits(&mut clients, "X-Who: ann");
+    // The node's share of the limit depends on the number of nodes that it knows.
+    let parts = limits(&mut clients, "X-Client: ann");
     assert!(parts.iter().all(|part| [50, 100].contains(part)), "{parts:?}");
     let output = gateways[0].overrides(&["set", "each", "ann", "200"]);
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.contains("Redis cannot be reached"), "{}", output.stderr);
     redis.cont();
     set(&gateways[0], "ann", "200");
-    eventually("it is in effect", || limits(&mut clients, "X-Who: ann") == [200, 200]);
+    eventually("it is in effect", || limits(&mut clients, "X-Client: ann") == [200, 200]);
 }

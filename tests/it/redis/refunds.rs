@@ -1,19 +1,18 @@
-//! What a request has taken in one place while another place refuses it.
+//! Refunds of units that a request has taken on one server while another server refuses it.
 
 use std::rc::Rc;
 
 use tokio::task::spawn_local;
 use tollgate_limiter::algorithm::{Algorithm, LeakyBucket, Quota, SlidingWindow, TokenBucket};
-use tollgate_limiter::consistency::Consistency;
-use tollgate_limiter::store::{Charge, Store};
+use tollgate_limiter::store::Store;
 use tollgate_limiter::time::{Clock, Span};
 
-use super::conformance::{key, open, run};
-use crate::support::Place;
+use super::conformance::{charge_of, open, run};
+use crate::support::StoreKind;
 
 const FITS: &str = "it is within the bounds";
-/// In both of these places the counters of a request lie apart.
-const APART: [Place; 2] = [Place::Cluster, Place::Sharded];
+/// With both kinds of stores the counters of a request are on different servers.
+const APART: [StoreKind; 2] = [StoreKind::Cluster, StoreKind::Sharded];
 const CONNECTIONS: u64 = 32;
 const REQUESTS: u64 = 60;
 const BURST: u64 = 1000;
@@ -23,7 +22,7 @@ fn sliding(limit: u64) -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(limit, Span::DAY).expect(FITS)))
 }
 
-/// Limits for everybody together, of a thousand a second.
+/// Limits of a thousand a second for all clients together.
 fn for_all() -> [Algorithm; 2] {
     let quota = Quota::new(BURST, Span::SECOND).expect(FITS);
     [
@@ -32,51 +31,46 @@ fn for_all() -> [Algorithm; 2] {
     ]
 }
 
-fn charge(principal: u64, policy: usize, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let consistency = Consistency::default();
-    Charge { key: key(principal, policy), algorithm, cost, binding: true, consistency }
-}
-
 async fn remaining(store: &Store, all: &Algorithm) -> u64 {
-    let decided = store.apply(&[charge(ALL, 1, all, 0)], Clock::System.now()).await;
+    let decided = store.apply(&[charge_of(ALL, 1, all, 0)], Clock::System.now()).await;
     decided.answers[0].verdict.remaining
 }
 
-/// One connection whose every request is refused by a limit of its own. Each is of
-/// another client, so that nobody knows it beforehand.
+/// One connection whose every request is refused by a limit of its client. Each request has
+/// another client, so that no node knows the refusal beforehand.
 async fn refused(store: Rc<Store>, connection: u64, all: Algorithm) {
     let own = sliding(1);
     for request in 0..REQUESTS {
         let client = connection * REQUESTS + request;
-        let charges = [charge(client, 0, &own, 2), charge(ALL, 1, &all, 1)];
+        let charges = [charge_of(client, 0, &own, 2), charge_of(ALL, 1, &all, 1)];
         let decided = store.apply(&charges, Clock::System.now()).await;
         assert!(!decided.answers[0].verdict.admitted, "it costs more than its limit");
     }
 }
 
-/// The limit for all is nearly used up, and stays so: what refills is taken. Then
-/// clients come who are refused by limits of their own.
+/// The limit for all clients is nearly used up, and stays so, because refilled units are
+/// taken. Then clients send requests that their own limits refuse.
 #[test]
-fn who_is_refused_in_one_place_takes_nothing_from_others_in_another() {
+fn a_request_that_one_store_refuses_consumes_nothing_at_another() {
     run(async {
-        for (place, all) in APART.into_iter().flat_map(|place| for_all().map(|all| (place, all))) {
-            let settings = place.settings().expect("it is Redis");
+        for (kind, all) in APART.into_iter().flat_map(|kind| for_all().map(|all| (kind, all))) {
+            let settings = kind.settings().expect("it is Redis");
             let store = Rc::new(open(&settings).await);
             let clock = Clock::System;
-            store.apply(&[charge(ALL, 1, &all, BURST / 2)], clock.now()).await;
+            store.apply(&[charge_of(ALL, 1, &all, BURST / 2)], clock.now()).await;
             let (before, start) = (remaining(&store, &all).await, clock.now());
             let ask = |connection| spawn_local(refused(Rc::clone(&store), connection, all.clone()));
             let tasks: Vec<_> = (0..CONNECTIONS).map(ask).collect();
             for task in tasks {
                 task.await.expect("no task fails");
             }
-            // What is given back is on its way until here.
+            // Refunds are in progress until here.
             store.close(clock.now()).await;
             let fresh = open(&settings).await;
             let (left, end) = (remaining(&fresh, &all).await, clock.now());
             let refilled = end.since(start).as_micros() * BURST / Span::SECOND.as_micros();
             let ideal = (before + refilled.saturating_sub(1)).min(BURST);
-            assert!(left >= ideal, "{place:?}, {}: {left} left of {ideal}", all.name());
+            assert!(left >= ideal, "{kind:?}, {}: {left} left of {ideal}", all.name());
         }
     });
 }

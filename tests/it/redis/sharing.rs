@@ -1,4 +1,4 @@
-//! Limits over two gateways on one Redis are those of one gateway.
+//! The limits over two gateways on one Redis equal those of one gateway.
 
 use std::io::Write as _;
 use std::thread;
@@ -9,7 +9,7 @@ use crate::support::load::is_local;
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, Origin, eventually};
 
-/// Two nodes on one Redis, the first of which has created all that they share.
+/// Two nodes on one Redis. The first one has created all shared data.
 fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
     [(); 2].map(|()| {
         let gateway = node(&format!("url: \"{}\"", redis.url()), policy);
@@ -18,8 +18,8 @@ fn pair(redis: &Redis, policy: &str) -> [Gateway; 2] {
     })
 }
 
-/// It would judge its first requests alone if it did not wait until it is
-/// connected and knows where the counters are.
+/// Without a wait for the connection and the layout of counters, the gateway would judge
+/// its first requests without the store.
 #[test]
 fn a_gateway_asks_its_store_from_the_first_request_on() {
     let redis = Redis::start(Options::default());
@@ -45,47 +45,48 @@ fn what_one_gateway_admits_counts_on_the_other() {
     ] {
         let gateways = pair(&redis, &format!("limit: 6/day, algorithm: {algorithm}"));
         let mut clients = gateways.each_ref().map(Gateway::client);
-        let who = format!("X-Who: {}", algorithm.replace(", ", " "));
+        let field = format!("X-Client: {}", algorithm.replace(", ", " "));
         for remaining in (0..6).rev() {
-            let response = clients[remaining % 2].get("/", &[&who]);
+            let response = clients[remaining % 2].get("/", &[&field]);
             assert_eq!(response.status, 200, "{algorithm}");
             assert!(!is_local(&response));
             assert_eq!(response.number("X-Ratelimit-Remaining"), remaining as u64, "{algorithm}");
         }
-        assert_eq!(clients.each_mut().map(|client| client.get("/", &[&who]).status), [429, 429]);
+        assert_eq!(clients.each_mut().map(|client| client.get("/", &[&field]).status), [429, 429]);
     }
 }
 
 #[test]
-fn whoever_waits_as_long_as_one_gateway_says_passes_on_the_other() {
+fn a_client_that_waits_as_one_gateway_says_is_admitted_by_the_other() {
     let redis = Redis::start(Options::default());
     for algorithm in ["sliding_window", "sliding_log", "fixed_window", "token_bucket"] {
         let gateways = pair(&redis, &format!("limit: 5/s, algorithm: {algorithm}"));
         let mut clients = gateways.each_ref().map(Gateway::client);
-        let who = format!("X-Who: {algorithm}");
-        let refused = (0..10_000).map(|turn| clients[turn % 2].get("/", &[&who]));
+        let field = format!("X-Client: {algorithm}");
+        let refused = (0..10_000).map(|turn| clients[turn % 2].get("/", &[&field]));
         let refused = refused.enumerate().find(|(_, response)| response.status == 429);
         let (turn, refused) = refused.expect("nobody is as slow as the limit");
         let wait_ms = refused.json()["retry-after-ms"].as_u64().expect("a number");
         thread::sleep(Duration::from_millis(wait_ms));
-        let status = clients[(turn + 1) % 2].get("/", &[&who]).status;
+        let status = clients[(turn + 1) % 2].get("/", &[&field]).status;
         assert_eq!(status, 200, "{algorithm} after {wait_ms} ms");
     }
 }
 
 #[test]
-fn what_one_policy_refuses_costs_nothing_in_the_others() {
+fn a_request_that_one_policy_refuses_consumes_nothing_of_others() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", {PATIENT}", redis.url());
     let policies = "all: { key: global, limit: 5/day }, \
-                    each: { key: \"header:x-who\", limit: 2/day }";
+                    each: { key: \"header:x-client\", limit: 2/day }";
     let gateways = [(); 2].map(|()| node_of(&store, policies, "[all, each]", 2));
     gateways.iter().for_each(wait_for_store);
     let mut clients = gateways.each_ref().map(Gateway::client);
-    let mut statuses = |who: &str| [0, 1, 0, 1].map(|node| clients[node].get("/", &[who]).status);
-    assert_eq!(statuses("X-Who: ann"), [200, 200, 429, 429]);
-    assert_eq!(statuses("X-Who: bob"), [200, 200, 429, 429]);
-    assert_eq!(statuses("X-Who: eve"), [200, 429, 429, 429]);
+    let mut statuses =
+        |field: &str| [0, 1, 0, 1].map(|node| clients[node].get("/", &[field]).status);
+    assert_eq!(statuses("X-Client: ann"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Client: bob"), [200, 200, 429, 429]);
+    assert_eq!(statuses("X-Client: eve"), [200, 429, 429, 429]);
 }
 
 #[test]
@@ -93,19 +94,19 @@ fn a_gateway_that_starts_again_finds_all_that_was_counted() {
     let redis = Redis::start(Options::default());
     let policy = "limit: 3/day";
     let [first, second] = pair(&redis, policy);
-    assert_eq!([0; 2].map(|_| first.client().get("/", &["X-Who: ann"]).status), [200, 200]);
+    assert_eq!([0; 2].map(|_| first.client().get("/", &["X-Client: ann"]).status), [200, 200]);
     drop((first, second));
     let [again, _] = pair(&redis, policy);
     let mut client = again.client();
-    assert_eq!([0; 2].map(|_| client.get("/", &["X-Who: ann"]).status), [200, 429]);
+    assert_eq!([0; 2].map(|_| client.get("/", &["X-Client: ann"]).status), [200, 429]);
 }
 
 #[test]
-fn nothing_in_redis_shows_who_the_clients_are() {
+fn nothing_in_redis_identifies_the_clients() {
     let redis = Redis::start(Options::default());
     let [first, second] = pair(&redis, "limit: 3/day");
     for gateway in [&first, &second] {
-        assert_eq!(gateway.client().get("/", &["X-Who: a-very-secret-name"]).status, 200);
+        assert_eq!(gateway.client().get("/", &["X-Client: a-very-secret-name"]).status, 200);
     }
     for key in redis.cli(&["KEYS", "*"]).lines() {
         assert!(key.starts_with("tollgate:"), "{key} has no prefix");
@@ -122,7 +123,7 @@ fn gateways_with_other_prefixes_share_nothing() {
         let gateway = node(&format!("url: \"{}\", prefix: {prefix}", redis.url()), "limit: 1/day");
         wait_for_store(&gateway);
         let mut client: Client = gateway.client();
-        let statuses = [0; 2].map(|_| client.get("/", &["X-Who: ann"]).status);
+        let statuses = [0; 2].map(|_| client.get("/", &["X-Client: ann"]).status);
         assert_eq!(statuses, [200, 429], "{prefix}");
         gateway
     });
@@ -131,7 +132,7 @@ fn gateways_with_other_prefixes_share_nothing() {
     assert!(keys.lines().all(|key| key.starts_with("one:") || key.starts_with("two:")), "{keys}");
 }
 
-/// Two nodes that let one request at a time go to this origin.
+/// Two nodes that forward one request at a time to this origin.
 fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
     let store = format!("store: {{ redis: {{ url: \"{}\", {PATIENT} }} }}", redis.url());
     [(); 2].map(|()| {
@@ -146,7 +147,7 @@ fn one_at_a_time(redis: &Redis, origin: &Origin) -> [Gateway; 2] {
     })
 }
 
-/// An origin whose answers to a `POST` never end.
+/// An origin whose responses to a `POST` never end.
 fn endless_for_posts() -> Origin {
     Origin::serving(|stream, read| {
         while let Some(request) = read() {
@@ -157,7 +158,8 @@ fn endless_for_posts() -> Origin {
     })
 }
 
-/// A client with a request in flight, as soon as those before it are known to have ended.
+/// A client with a request in flight, as soon as the previous requests are known to have
+/// ended.
 fn in_flight(gateway: &Gateway) -> Client {
     let mut admitted = None;
     eventually("a request is in flight", || {
@@ -180,7 +182,7 @@ fn what_is_in_flight_on_one_gateway_counts_on_the_other() {
     let mut client = second.client();
     assert_eq!(client.get("/", &[]).status, 429);
     drop(leaving);
-    eventually("its place is free", || client.get("/", &[]).status == 200);
+    eventually("a unit is free", || client.get("/", &[]).status == 200);
 }
 
 #[test]
@@ -192,11 +194,11 @@ fn what_was_in_flight_on_a_gateway_that_crashed_is_free_after_a_while() {
     first.signal("KILL");
     let mut client = second.client();
     assert_eq!(client.get("/", &[]).status, 429, "nobody knows yet");
-    eventually("its place is free", || client.get("/", &[]).status == 200);
+    eventually("a unit is free", || client.get("/", &[]).status == 200);
 }
 
-/// As a master does that is gone before its replica has heard of them. A gateway says
-/// every five seconds what it holds.
+/// The same happens if a master fails before its replica has received the units. A gateway
+/// reports its units every five seconds.
 #[test]
 fn what_is_in_flight_is_told_again_to_a_store_that_has_lost_it() {
     let redis = Redis::start(Options::default());
@@ -205,6 +207,6 @@ fn what_is_in_flight_is_told_again_to_a_store_that_has_lost_it() {
     let _held = in_flight(&first);
     redis.cli(&["FLUSHALL"]);
     let mut client = second.client();
-    eventually("its place is taken again", || client.get("/", &[]).status == 429);
+    eventually("the unit is taken again", || client.get("/", &[]).status == 429);
     assert_eq!(client.get("/", &[]).status, 429, "and it stays so");
 }

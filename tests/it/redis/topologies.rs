@@ -1,23 +1,24 @@
-//! Every way to reach Redis that the configuration offers: two gateways share
-//! the limits of many clients by it.
+//! Every way to connect to Redis that the configuration supports. With each, two gateways
+//! share the limits of many clients.
 
 use std::sync::Arc;
 
 use super::{node, node_of, wait_for_store};
-use crate::support::load::who;
+use crate::support::load::client_field;
 use crate::support::redis::{Cluster, LOOPBACK, Options, Redis, Sentinels};
 use crate::support::{Certificates, Gateway, eventually};
 
-/// More than there are servers or slots' owners, so that each has some.
+/// More clients than servers or owners of slots, so that each has some.
 const CLIENTS: usize = 60;
 
-/// Two nodes that reach their store so admit three requests of everybody.
+/// Two nodes that reach their store in this way admit three requests of each client.
 fn holds(store: &str) {
     let gateways = [(); 2].map(|()| node(store, "limit: 3/day"));
     gateways.iter().for_each(wait_for_store);
     let mut clients = gateways.each_ref().map(Gateway::client);
     for client in 0..CLIENTS {
-        let statuses = [0, 1, 0, 1].map(|node| clients[node].get("/", &[&who(client)]).status);
+        let statuses =
+            [0, 1, 0, 1].map(|node| clients[node].get("/", &[&client_field(client)]).status);
         assert_eq!(statuses, [200, 200, 200, 429], "client {client} by {store}");
     }
 }
@@ -76,7 +77,7 @@ fn documentation() -> String {
     std::fs::read_to_string("docs/redis.md").expect("tests run in the project")
 }
 
-/// The rules that docs/redis.md tells a user to give to the gateway.
+/// The rules for the gateway's user in docs/redis.md.
 fn acl_of_documentation() -> String {
     let text = documentation();
     let line = text.lines().find_map(|line| line.strip_prefix("ACL SETUSER "));
@@ -87,13 +88,13 @@ fn over_tls(name: &'static str) -> Redis {
     Redis::start(behind_tls(&Arc::new(Certificates::temporary(name))))
 }
 
-/// Servers that show these certificates, and ask for one of theirs.
+/// Servers that present these certificates, and request one of the same authority.
 fn behind_tls(made: &Arc<Certificates>) -> Options {
     Options { tls: Some(Arc::clone(made)), ..Options::default() }
 }
 
-/// The fields that lead to a server which shows certificates of `trusted`'s
-/// authority, with our own of `known`'s if there is one.
+/// The fields for a server whose certificate is signed by the authority of `trusted`. The
+/// gateway presents the certificate of `known`, if there is one.
 fn by_tls(url: &str, trusted: &Certificates, known: Option<&Certificates>) -> String {
     let own = known.map(|own| format!(", cert: {:?}, key: {:?}", own.client(), own.client_key()));
     let (ca, own) = (trusted.ca(), own.unwrap_or_default());
@@ -107,10 +108,10 @@ fn a_server_behind_tls_that_asks_for_certificates() {
     holds(&by_tls(&redis.url(), made, Some(made)));
 }
 
-/// A gateway serves without the store that these fields lead to, and its log says why.
+/// A gateway serves requests without the store of these fields, and logs the reason.
 fn is_no_store(store: &str, why: &str) {
     let gateway = node(store, "limit: 3/day");
-    let response = gateway.client().get("/", &["X-Who: ann"]);
+    let response = gateway.client().get("/", &["X-Client: ann"]);
     assert_eq!((response.status, response.field("X-Ratelimit-Source")), (200, Some("local")));
     eventually("the log says why", || gateway.log().to_lowercase().contains(why));
 }
@@ -153,7 +154,7 @@ fn a_unix_socket() {
     assert!(redis.cli(&["INFO", "keyspace"]).contains("db5:"));
 }
 
-/// Connections to a server, without the one that asks.
+/// The number of connections to a server, without the one that asks.
 fn connections(redis: &Redis) -> usize {
     redis.cli(&["CLIENT", "LIST"]).lines().filter(|line| line.contains("addr=")).count() - 1
 }
@@ -162,28 +163,28 @@ fn connections(redis: &Redis) -> usize {
 fn several_connections_to_one_server() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", connections: 3", redis.url());
-    let gateway = node_of(&store, "each: { key: \"header:x-who\", limit: 3/day }", "[each]", 2);
+    let gateway = node_of(&store, "each: { key: \"header:x-client\", limit: 3/day }", "[each]", 2);
     wait_for_store(&gateway);
     eventually("each worker has three", || connections(&redis) == 6);
     drop(gateway);
     holds(&store);
 }
 
-/// Counters of one request that go different ways to one server are all counted
-/// or, in the end, none, as on several servers.
+/// Counters of one request that use several connections to one server are all counted or,
+/// in the end, none, as on several servers.
 #[test]
 fn a_request_whose_counters_go_over_several_connections() {
     let redis = Redis::start(Options::default());
     let store = format!("url: \"{}\", connections: 5", redis.url());
     let policies =
-        "each: { key: \"header:x-who\", limit: 3/day }, all: { key: global, limit: 30/day }";
+        "each: { key: \"header:x-client\", limit: 3/day }, all: { key: global, limit: 30/day }";
     let gateways = [(); 2].map(|()| node_of(&store, policies, "[each, all]", 1));
     gateways.iter().for_each(wait_for_store);
     let mut clients = gateways.each_ref().map(Gateway::client);
     let mut admitted = 0;
     for round in 0..5 {
         for client in 0..20 {
-            let status = clients[(client + round) % 2].get("/", &[&who(client)]).status;
+            let status = clients[(client + round) % 2].get("/", &[&client_field(client)]).status;
             admitted += usize::from(status == 200);
         }
     }

@@ -1,7 +1,7 @@
-//! What one decision waits for while Redis is in trouble: never longer than the
-//! timeout, and not at all once that is known.
+//! The waits of single decisions while Redis fails: never longer than the timeout, and none
+//! after the failure is known.
 //!
-//! The store is asked without a gateway, so that what is measured is its own.
+//! The tests use the store without a gateway, so that they measure only its waits.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,24 +21,24 @@ use crate::support::redis::{Fault, Options, Redis, Wire};
 use crate::support::{PATIENCE, now};
 
 const TIMEOUT: Duration = Duration::from_millis(20);
-/// Timers are rounded up, once here and once in the store.
+/// Timers are rounded up, once in the test and once in the store.
 const ROUNDED: Duration = Duration::from_millis(5);
-/// So often do others have their turn before a decision is late: where the
-/// machine has stood still, several timers have run out at once, and who is woken
-/// first says nothing.
+/// Other tasks run this number of times before a decision counts as late. After a pause of
+/// the machine several timers expire at once, and the order in which tasks are woken has no
+/// meaning.
 const TURNS: usize = 100;
-/// How soon the store must be used again.
+/// The time within which the store must be used again.
 const RECOVERY: Duration = Duration::from_secs(2);
 const LASTS: Duration = Duration::from_secs(1);
-/// Three failures in a row open the breaker, and each probe that comes through
-/// lets one more decision wait: after 100 ms, and then each after twice as long.
+/// Three failures in a row open the breaker, and each probe that succeeds lets one more
+/// decision wait: after 100 ms, and then each time after twice as long.
 const MOST_WAITS: usize = 8;
 
-/// How a decision came about.
+/// The way in which a decision was made.
 struct Asked {
     source: Source,
-    /// It waited for nothing at all. That is asked instead of how long it took,
-    /// which a busy machine decides.
+    /// The decision did not wait at all. This is checked in place of its duration, which
+    /// depends on the load of the machine.
     at_once: bool,
 }
 
@@ -54,7 +54,7 @@ async fn ask(store: &Store, what: &str) -> Asked {
         Poll::Pending => (false, in_time(decision, what).await),
     };
     assert!(decided.answers[0].verdict.admitted);
-    // Others have their turn: connections are mended meanwhile.
+    // Other tasks run: connections are reopened meanwhile.
     sleep(Duration::from_millis(1)).await;
     Asked { source: decided.answers[0].source, at_once }
 }
@@ -63,7 +63,7 @@ pub(super) async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) 
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
-/// What `future` gives before its time is over.
+/// The result of `future`, if it is ready in time.
 async fn in_time<T>(mut future: Pin<&mut impl Future<Output = T>>, what: &str) -> T {
     if let Ok(given) = timeout(TIMEOUT + ROUNDED, &mut future).await {
         return given;
@@ -77,7 +77,7 @@ async fn in_time<T>(mut future: Pin<&mut impl Future<Output = T>>, what: &str) -
     panic!("{what}: a decision waits for longer than the timeout")
 }
 
-/// Asks while it lasts.
+/// Makes decisions for this time.
 async fn endure(store: &Store, what: &str) {
     let (begin, mut waited, mut alone) = (now(), 0, 0);
     while begin.elapsed() < LASTS {

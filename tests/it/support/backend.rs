@@ -28,7 +28,7 @@ use super::{Reserved, reserved};
 #[derive(Clone)]
 pub(crate) enum Speaks {
     Http1,
-    /// With this many streams at once on each connection.
+    /// HTTP/2 with this number of concurrent streams on each connection.
     Http2 {
         max_streams: u32,
     },
@@ -56,9 +56,9 @@ struct Counts {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// A backend. `/slow` takes a moment, `/never` for ever, `/large/N` has N bytes, a
-/// path that begins with `/503` gets that status, `/stream` gives a body back while it comes, and then
-/// the trailer `grpc-status`; everything else gets its own body back, and its
+/// A backend. `/slow` takes a moment, `/never` does not end, `/large/N` has N bytes, and a
+/// path that begins with `/503` gets that status. `/stream` returns its body while it
+/// arrives, and then the trailer `grpc-status`. Other requests get their own body and
 /// trailers.
 pub(crate) struct Backend {
     reserved: Reserved,

@@ -1,4 +1,4 @@
-//! Certificates for servers and clients on the loopback, made anew for each test.
+//! Certificates for servers and clients on the loopback, which are created for each test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,14 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) struct Certificates {
     directory: PathBuf,
-    /// The directory, if it is removed with this value.
+    /// The directory, if this value removes it.
     _temporary: Option<TempDir>,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl Certificates {
-    /// Makes them in this directory; the server's is for this name or address.
+    /// Creates them in this directory. The server's certificate is for this name or
+    /// address.
     pub(crate) fn make(directory: &Path, server: &str) -> Self {
         let mut params = CertificateParams::new([]).expect("no names are good names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -36,14 +37,14 @@ impl Certificates {
         made
     }
 
-    /// Makes them in a directory that is removed with them.
+    /// Creates them in a directory that is removed with the value.
     pub(crate) fn temporary(server: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let made = Self::make(directory.path(), server);
         Self { _temporary: Some(directory), ..made }
     }
 
-    /// Another certificate for this name, and its key, in files with that name.
+    /// Another certificate for this name and its key, in files with that name.
     pub(crate) fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
         let file = |end: &str| self.directory.join(format!("{name}{end}"));
         let (certificate, key) = (file(".pem"), file("-key.pem"));

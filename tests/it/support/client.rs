@@ -50,12 +50,13 @@ impl Client {
         self.response(method)
     }
 
-    /// Exactly these bytes, in one piece if the system takes them so. The other side may have closed already.
+    /// Sends exactly these bytes, in one piece if the system accepts them. The other side
+    /// may have closed already.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         let _ = self.try_send(bytes);
     }
 
-    /// The same. The other side must not have closed the connection.
+    /// The same, but the other side must not have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.get_mut().write_all(bytes)
     }
@@ -74,7 +75,7 @@ impl Client {
         Response::read_head(&mut self.stream).expect("a whole head").expect("a response")
     }
 
-    /// The next chunk of a chunked body; an error if it breaks off.
+    /// The next chunk of a chunked body. An error if the body is incomplete.
     pub(crate) fn chunk(&mut self) -> io::Result<Option<Vec<u8>>> {
         read_chunk(&mut self.stream)
     }

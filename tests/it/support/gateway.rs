@@ -1,4 +1,4 @@
-//! The program: started as a user starts it, and stopped with the value.
+//! The program, started as a user starts it. It is stopped when the value is dropped.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ use std::thread;
 
 use super::{Client, Origin, PATIENCE, eventually, now, signal};
 
-/// The program's executable, for commands that end by themselves.
+/// The program's executable, for commands that end without a signal.
 pub(crate) struct Program;
 
-/// What a command printed, and how it ended.
+/// The output and the exit code of a command.
 pub(crate) struct Output {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -47,13 +47,13 @@ pub(crate) struct Gateway {
 }
 
 impl Gateway {
-    /// Routes everything to `origin`, limited by the one policy `per-client`
-    /// whose fields are given, such as `key: ip, limit: 3/minute`.
+    /// Routes all requests to `origin`, limited by the policy `per-client` with these
+    /// fields, such as `key: ip, limit: 3/minute`.
     pub(crate) fn limiting(origin: &Origin, policy: &str) -> Self {
         Self::limiting_with(origin, policy, "")
     }
 
-    /// The same, with further fields at the top of the file.
+    /// The same, with further sections of the file.
     pub(crate) fn limiting_with(origin: &Origin, policy: &str, top: &str) -> Self {
         Self::start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -64,8 +64,8 @@ impl Gateway {
         ))
     }
 
-    /// Routes everything to `origin` without any limit, with further fields
-    /// for the route, the upstream, and at the top of the file.
+    /// Routes all requests to `origin` without a limit, with further fields for the route
+    /// and the upstream, and further sections of the file.
     pub(crate) fn forwarding(origin: &Origin, route: &str, upstream: &str, top: &str) -> Self {
         Self::start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -75,8 +75,8 @@ impl Gateway {
         ))
     }
 
-    /// Routes everything to the origin at `address` on one worker, with further
-    /// fields for the listener.
+    /// Routes all requests to the origin at `address` on one worker, with further fields
+    /// for the listener.
     pub(crate) fn on_one_worker(address: SocketAddr, listener: &str) -> Self {
         Self::start(&format!(
             "listeners: [{{ address: \"127.0.0.1:0\", {listener} }}]\n\
@@ -86,25 +86,25 @@ impl Gateway {
         ))
     }
 
-    /// Starts with this configuration, to which an access log in a file is added.
+    /// Starts with this configuration. An access log in a file is added to it.
     pub(crate) fn start(yaml: &str) -> Self {
         Self::start_logging(yaml, "json")
     }
 
-    /// The same, with lines of the given format in the access log.
+    /// The same, with this format of the access log.
     pub(crate) fn start_logging(yaml: &str, format: &str) -> Self {
         Self::start_by(Program::command(), yaml, format)
     }
 
-    /// Starts with this configuration and the process' log as `level` says.
+    /// Starts with this configuration and this level of the process log.
     pub(crate) fn start_with_log(level: &str, yaml: &str) -> Self {
         let mut command = Program::command();
         command.env("TOLLGATE_LOG", level);
         Self::start_by(command, yaml, "json")
     }
 
-    /// Routes everything to `origin` on one worker, with further fields for the
-    /// upstream, in a process that may have no more than so many files open.
+    /// Routes all requests to `origin` on one worker, with further fields for the upstream,
+    /// in a process with this limit on open files.
     pub(crate) fn with_files(most: u32, origin: &Origin, upstream: &str) -> Self {
         let yaml = format!(
             "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
@@ -129,7 +129,7 @@ impl Gateway {
         Self::spawn(command, listeners, access_log, directory)
     }
 
-    /// Puts another configuration in the place of the file, as editors do it.
+    /// Replaces the configuration file, as editors do.
     pub(crate) fn rewrite(&self, yaml: &str) {
         let (file, new) = (self.file(), self.directory.path().join("new"));
         let yaml = format!("{yaml}{}", telemetry(&self.access_log, "json"));
@@ -137,7 +137,7 @@ impl Gateway {
         std::fs::rename(new, file).expect("both are in one directory");
     }
 
-    /// The same, and waits until it is in effect.
+    /// The same, and waits until the new configuration is in effect.
     pub(crate) fn reload(&self, yaml: &str) {
         let reloads = || self.log().matches(" reloaded file=").count();
         let before = reloads();
@@ -145,12 +145,12 @@ impl Gateway {
         eventually("the gateway reloads", || reloads() > before);
     }
 
-    /// The file that it was started with.
+    /// The configuration file.
     pub(crate) fn file(&self) -> PathBuf {
         self.directory.path().join("gateway.yaml")
     }
 
-    /// Starts without a file: `arguments` follow `run`, and name one listener.
+    /// Starts without a file. `arguments` follow `run`, and contain one listener.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let mut command = Program::command();
@@ -186,14 +186,14 @@ impl Gateway {
         gateway
     }
 
-    /// What `tollgate override` says to these arguments with this gateway's file.
+    /// The output of `tollgate override` with these arguments and this gateway's file.
     pub(crate) fn overrides(&self, arguments: &[&str]) -> Output {
         let file = self.file();
         let file = file.to_str().expect("the path is UTF-8");
         Program::run(&[&["override", "-c", file], arguments].concat())
     }
 
-    /// The addresses of all listeners that it has had.
+    /// The addresses of all its listeners so far.
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         listening(&self.log())
     }
@@ -203,7 +203,7 @@ impl Gateway {
         self.addresses[0]
     }
 
-    /// The address of the second listener, which a test has given TLS.
+    /// The address of the second listener, which has TLS in this test.
     pub(crate) fn encrypted_address(&self) -> SocketAddr {
         self.addresses[1]
     }
@@ -217,13 +217,13 @@ impl Gateway {
         self.log.lock().expect("no thread panics with it").clone()
     }
 
-    /// The access log, as soon as it has `count` lines.
+    /// The lines of the access log, as soon as there are `count`.
     pub(crate) fn access_lines(&self, count: usize) -> Vec<serde_json::Value> {
         let text = self.access_text(count);
         text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
     }
 
-    /// The access log as it stands in the file, as soon as it has `count` lines.
+    /// The text of the access log, as soon as it has `count` lines.
     pub(crate) fn access_text(&self, count: usize) -> String {
         let mut text = String::new();
         eventually("the access log has all lines", || {
@@ -233,23 +233,23 @@ impl Gateway {
         text
     }
 
-    /// How many files and sockets the process has open.
+    /// The number of open files and sockets of the process.
     pub(crate) fn open_files(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.process.id()));
         files.expect("it is our child").count()
     }
 
-    /// What the process holds in memory.
+    /// The resident memory of the process.
     pub(crate) fn resident_kib(&self) -> usize {
         self.status("VmRSS")
     }
 
-    /// The most that it has ever held.
+    /// The largest resident memory of the process so far.
     pub(crate) fn peak_kib(&self) -> usize {
         self.status("VmHWM")
     }
 
-    /// A number that the kernel knows about the process.
+    /// A number from the process status of the kernel.
     fn status(&self, name: &str) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("it is our child");
@@ -257,7 +257,7 @@ impl Gateway {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
-    /// Sends the signal to stop, and does not wait.
+    /// Sends the signal to stop. Does not wait.
     pub(crate) fn terminate(&self) {
         self.signal("TERM");
     }
@@ -267,7 +267,7 @@ impl Gateway {
         signal(&self.process, name);
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process has ended without a further signal.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         eventually("the gateway ends", || {
@@ -292,12 +292,12 @@ fn telemetry(access_log: &std::path::Path, format: &str) -> String {
     format!("telemetry: {{ access_log: {{ path: {access_log:?}, format: {format} }} }}\n")
 }
 
-/// The addresses and ports that the log says are listened on.
+/// The addresses and ports of the listeners in the log.
 fn listening(log: &str) -> Vec<SocketAddr> {
     announced(log).filter_map(|address| address.parse().ok()).collect()
 }
 
-/// The same with Unix sockets, as they are written.
+/// The same with Unix sockets, as the log writes them.
 fn announced(log: &str) -> impl Iterator<Item = &str> {
     log.lines()
         .filter(|line| line.contains("listening") && !line.contains("no longer"))

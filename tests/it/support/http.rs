@@ -42,7 +42,7 @@ pub(crate) fn nothing() -> Outgoing {
     Empty::new().boxed()
 }
 
-/// A body of what is sent, until the sender is dropped. It holds back one frame.
+/// A body of the frames that are sent, until the sender is dropped. It buffers one frame.
 pub(crate) fn streamed() -> (mpsc::Sender<Frame<Bytes>>, Outgoing) {
     let (sender, receiver) = mpsc::channel(1);
     let frames = unfold(receiver, |mut receiver| async {
@@ -163,7 +163,7 @@ impl Http {
         self.ask(request("GET", path, nothing())).await.expect("an answer")
     }
 
-    /// Waits until the connection has ended, and returns how.
+    /// Waits until the connection has ended, and returns the result.
     pub(crate) async fn ended(self) -> hyper::Result<()> {
         // The sender is kept, because the gateway must close the connection.
         let Self { sender: _sender, connection } = self;

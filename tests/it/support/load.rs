@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use super::{Client, Response, now};
 
-/// What the load is: the gateways, the clients and the requests.
+/// The parameters of a load: the gateways, the clients and the requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The gateways.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Connections to each of them.
+    /// The number of connections to each gateway.
     pub(crate) connections: usize,
     /// The path of all requests.
     pub(crate) path: &'static str,
-    /// The number of clients. They send requests in turn and name themselves in `X-Who`.
+    /// The number of clients. They send requests in turn, each with its own `X-Client`.
     pub(crate) clients: usize,
-    /// How long a connection rests between two requests.
+    /// The pause between two requests on a connection.
     pub(crate) rest: Duration,
 }
 
-/// A request, and how it was answered.
+/// A request, and the result of its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) client: usize,
@@ -51,8 +51,8 @@ impl Load {
         Self { threads: threads.collect(), stop }
     }
 
-    /// Every request in the order in which they were sent. One that was not
-    /// answered, or not by HTTP, fails the test.
+    /// Returns all requests in the order in which they were sent. The test fails if a
+    /// request has no valid HTTP response.
     pub(crate) fn stop(self) -> Vec<Sample> {
         self.stop.store(true, Ordering::Relaxed);
         let samples =
@@ -66,12 +66,12 @@ impl Load {
 fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec<Sample> {
     let mut connection = Client::connect(address);
     let mut samples = Vec::new();
-    // Connections begin at clients of their own, so that no two go in step.
+    // Connections begin with different clients, so that no two connections send in step.
     let mut client = first * 31 % plan.clients;
     while !stop.load(Ordering::Relaxed) {
         client = (client + 1) % plan.clients;
         let sent = now();
-        let response = connection.get(plan.path, &[&who(client)]);
+        let response = connection.get(plan.path, &[&client_field(client)]);
         samples.push(Sample {
             client,
             sent,
@@ -84,17 +84,17 @@ fn ask(address: SocketAddr, first: usize, plan: &Plan, stop: &AtomicBool) -> Vec
     samples
 }
 
-/// The field by which a client of [`Plan::clients`] names itself.
-pub(crate) fn who(client: usize) -> String {
-    format!("X-Who: client-{client}")
+/// The field that identifies a client of [`Plan::clients`].
+pub(crate) fn client_field(client: usize) -> String {
+    format!("X-Client: client-{client}")
 }
 
-/// Whether the gateway says that it has decided without its store.
+/// Whether the response says that the gateway has decided without its store.
 pub(crate) fn is_local(response: &Response) -> bool {
     response.field("X-Ratelimit-Source") == Some("local")
 }
 
-/// The wait that so many percent of the samples do not exceed.
+/// The smallest wait that this percentage of the samples does not exceed.
 pub(crate) fn percentile(samples: &[Sample], percent: usize) -> Duration {
     let mut waits: Vec<Duration> = samples.iter().map(|sample| sample.wait).collect();
     waits.sort_unstable();

@@ -1,8 +1,8 @@
-//! What the tests speak with: a gateway, clients in front of it, origins behind it.
+//! The parts of the tests: a gateway, its clients, and origins.
 //!
-//! Everything listens on a free port of the loopback, and everything that was
-//! started ends with the value that stands for it. Clients and origins are
-//! blocking threads over plain sockets, so that they can misbehave byte by byte.
+//! All servers listen on free ports of the loopback, and end when their values are dropped.
+//! Clients and origins are blocking threads over plain sockets, so that they can send
+//! invalid bytes.
 
 mod backend;
 mod certificates;
@@ -13,10 +13,10 @@ mod gateway;
 pub(crate) mod http;
 pub(crate) mod load;
 mod origin;
-mod place;
 pub(crate) mod redis;
 pub(crate) mod reserved;
 mod response;
+mod store_kind;
 mod tls;
 
 pub(crate) use tollgate_limiter::policy::geo_writer as mmdb;
@@ -27,18 +27,18 @@ pub(crate) use client::Client;
 pub(crate) use endpoint::Endpoint;
 pub(crate) use gateway::{Gateway, Output, Program};
 pub(crate) use origin::{Origin, Received};
-pub(crate) use place::{Place, on_every_store};
 pub(crate) use reserved::Reserved;
 pub(crate) use response::Response;
+pub(crate) use store_kind::{StoreKind, on_every_store};
 pub(crate) use tls::{TlsClient, read_certificate};
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Nothing on this machine takes longer, unless it hangs.
+/// A bound for every wait in the tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until `condition` holds, and says what did not happen if it never does.
+/// Waits until `condition` holds. If it never does, fails with `what`.
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = now() + PATIENCE;
     while !condition() {
@@ -47,8 +47,8 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// For waiting, never for asserting how fast something was.
-#[expect(clippy::disallowed_methods, reason = "tests of a real program live in real time")]
+/// Pauses while a test waits. It never asserts a duration.
+#[expect(clippy::disallowed_methods, reason = "tests of a real program need real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -56,5 +56,5 @@ pub(crate) fn now() -> Instant {
 /// Sends the signal of this name to a process that a test has started.
 pub(crate) fn signal(process: &Child, name: &str) {
     let status = Command::new("kill").args(["-s", name, &process.id().to_string()]).status();
-    assert!(status.expect("kill is there").success());
+    assert!(status.expect("kill is installed").success());
 }

@@ -63,7 +63,7 @@ impl TlsClient {
         Self(Arc::new(config))
     }
 
-    /// Connects, and asks for this name.
+    /// Connects, and requests this name.
     pub(crate) async fn connect(
         &self,
         address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Bans begin at once, end to the microsecond, double, and are forgotten.
+//! Bans begin at once, end to the microsecond, double their length, and are forgotten.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ impl Counter<'_> {
         self.apply(Op::Settle { reserved: 0, actual: 1, taken: now }, now);
     }
 
-    /// How long the client is banned yet.
+    /// The remaining length of the client's ban.
     fn left(&self, now: Timestamp) -> Span {
         match self.ask(Op::Take(1), now).1.retry {
             Retry::Now => Span::ZERO,
@@ -28,7 +28,7 @@ fn at(us: u64) -> Timestamp {
 }
 
 #[test]
-fn each_ban_lasts_twice_as_long_until_the_longest_and_starts_anew_when_forgotten() {
+fn each_ban_lasts_twice_as_long_up_to_the_longest_and_restarts_when_forgotten() {
     let ban = ban(5, 30);
     let mut counter = Counter::new(&ban);
     let mut now = at(1000);
@@ -44,7 +44,7 @@ fn each_ban_lasts_twice_as_long_until_the_longest_and_starts_anew_when_forgotten
 }
 
 #[test]
-fn a_ban_while_one_lasts_changes_nothing() {
+fn a_second_ban_during_a_ban_changes_nothing() {
     let ban = ban(5, 30);
     let mut counter = Counter::new(&ban);
     counter.impose(at(1000));
@@ -55,7 +55,7 @@ fn a_ban_while_one_lasts_changes_nothing() {
 }
 
 #[test]
-fn a_ban_lasts_some_time_and_no_longer_than_the_longest() {
+fn the_length_of_a_ban_is_not_zero_and_not_above_the_longest() {
     let new = |first_us, longest_us| {
         Ban::new(Span::from_micros(first_us), Span::from_micros(longest_us)).map(drop)
     };
@@ -87,7 +87,7 @@ proptest! {
             let refused = counter.ask(Op::Take(cost), before).1;
             prop_assert_eq!((refused.admitted, refused.remaining), (false, 0));
             prop_assert!(counter.ask(Op::Take(cost), end).1.admitted);
-            // Asking changes nothing, whatever the answer.
+            // A peek changes nothing, whatever the answer.
             let asked = counter.ask(Op::Take(cost), end).0;
             prop_assert_eq!(asked.as_ref(), counter.state.as_ref());
         }

@@ -1,4 +1,4 @@
-//! Windows of the calendar, held against the dates that a zone's clock shows.
+//! Calendar windows, compared with the dates that a zone's clock shows.
 
 use jiff::civil::Date;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -6,8 +6,8 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use super::super::calendar::Calendar;
 use super::*;
 
-/// With all that zones do: changes at midnight, over midnight and by half an
-/// hour, offsets in quarters of an hour, days that were left out.
+/// Zones with all kinds of changes: at midnight, over midnight and by half an hour, offsets
+/// in quarters of an hour, and omitted days.
 const ZONES: [&str; 14] = [
     "UTC",
     "Europe/Berlin",
@@ -50,7 +50,7 @@ fn calendar(window: Span, zone: &str, limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::calendar(quota, zone).unwrap())
 }
 
-/// Begin and end of every window from `from` until `to`.
+/// The begin and end of every window from `from` until `to`.
 fn windows(window: Span, zone: &str, from: &str, to: &str) -> Vec<(i64, i64)> {
     let calendar = Calendar::new(window, zone).unwrap();
     let mut windows = Vec::new();
@@ -67,7 +67,7 @@ fn lengths_s(windows: &[(i64, i64)]) -> Vec<i64> {
     windows.iter().map(|(start_s, end_s)| end_s - start_s).collect()
 }
 
-/// Times of this and the next century; half of them close to where a clock changes.
+/// Times in this and the next century; half of them close to a change of clocks.
 fn times() -> impl Strategy<Value = (usize, i64)> {
     let close = (0..100_usize, -100_000..100_000_i64);
     (0..ZONES.len(), 86_400 * 14..4_200_000_000_i64, prop::option::of(close)).prop_map(
@@ -86,7 +86,7 @@ fn times() -> impl Strategy<Value = (usize, i64)> {
 proptest! {
     #![proptest_config(cases())]
 
-    /// What comes before shows an earlier date, what comes after a later one.
+    /// The time before the window shows an earlier date, and the time after it a later one.
     #[test]
     fn a_day_or_week_lasts_from_when_its_date_is_shown_until_a_later_one_is(
         (index, time_s) in times(),
@@ -167,8 +167,8 @@ fn a_day_whose_midnight_is_skipped_begins_an_hour_later() {
 }
 
 #[test]
-fn a_day_that_was_left_out_has_no_window() {
-    // Samoa had no 2011-12-30.
+fn an_omitted_day_has_no_window() {
+    // Samoa omitted 2011-12-30.
     let days = windows(Span::DAY, "Pacific/Apia", "2011-12-29T10:00:00Z", "2011-12-31T10:00:00Z");
     assert_eq!(lengths_s(&days), [24 * 3600, 24 * 3600]);
 }

@@ -1,4 +1,4 @@
-//! Units in flight: never more than the limit, and none is forgotten.
+//! Units in flight: never more than the limit, and none is lost.
 
 use super::*;
 
@@ -51,7 +51,7 @@ proptest! {
 }
 
 #[test]
-fn a_refused_take_is_told_to_wait_a_second_and_an_impossible_one_nothing() {
+fn a_refused_take_waits_a_second_and_an_impossible_one_never_fits() {
     let algorithm = in_flight(2);
     let mut counter = Counter::new(&algorithm);
     let now = Timestamp::from_micros(3);

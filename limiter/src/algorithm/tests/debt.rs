@@ -1,10 +1,10 @@
-//! What is settled afterwards: more is charged even beyond the limit, less is
-//! given back.
+//! Settlements: a higher cost is charged even beyond the limit, and a lower one is given
+//! back.
 
 use super::*;
 
-/// At most twice the capacity is counted: what that leaves of three times as
-/// much, or the level of a queue, shows it.
+/// At most twice the capacity is counted. The units that are left of three times the
+/// capacity, or the level of a queue, show it.
 fn assert_bounded(counter: &Counter<'_>, now: Timestamp) {
     if let Algorithm::LeakyBucket(bucket) = counter.algorithm {
         let Some(State::Queue { level, .. }) = counter.state else { return };
@@ -44,7 +44,7 @@ proptest! {
         prop_assert_eq!(counter.ask(settle, now), counter.ask(Op::Give { cost: unused, taken }, now));
     }
 
-    /// As if all of it had been taken at once, where that fits.
+    /// The result is the same as if all units had been taken at once, if they fit.
     #[test]
     fn what_costs_more_than_reserved_is_charged(
         algorithm in algorithms(),
@@ -116,7 +116,7 @@ fn a_debt_is_paid_off_in_twice_the_window_at_most() {
     let bucket = TokenBucket::new(minute, 100).unwrap();
     assert_eq!(wait(Algorithm::TokenBucket(bucket)), after_ms(60_600));
     let queue = LeakyBucket::new(minute, Span::from_secs(60), None).unwrap();
-    // One slot more than a minute has: the one that goes at once.
+    // There is one slot more than a minute has: the one that is used at once.
     assert_eq!(wait(Algorithm::LeakyBucket(queue)), after_ms(61_200));
     assert_eq!(wait(Algorithm::SlidingWindow(SlidingWindow::new(minute))), after_ms(30_300));
     assert_eq!(wait(Algorithm::SlidingLog(SlidingLog::new(minute).unwrap())), after_ms(60_000));

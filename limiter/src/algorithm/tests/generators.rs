@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// As many cases as `TOLLGATE_PROPTEST_CASES` says, or enough to find most
+/// The number of cases that `TOLLGATE_PROPTEST_CASES` names, or enough to find most
 /// mistakes in a second. A failure prints its smallest input.
 pub(crate) fn cases() -> ProptestConfig {
     let cases = std::env::var("TOLLGATE_PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
@@ -15,8 +15,8 @@ pub(crate) fn cases() -> ProptestConfig {
     }
 }
 
-/// Small quotas, so that a short schedule meets every edge; W/L is rarely whole.
-/// All algorithms that count in time.
+/// All algorithms that count in time. Their quotas are small, so that a short schedule meets every
+/// edge; W/L is rarely a whole number.
 pub(crate) fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=12_u64, 1000..=1500_u64)
         .prop_map(|(limit, us)| Quota::new(limit, Span::from_micros(us)).unwrap());
@@ -27,7 +27,7 @@ pub(crate) fn algorithms() -> impl Strategy<Value = Algorithm> {
     )
 }
 
-/// How many there are.
+/// The number of them.
 pub(super) const KINDS: u32 = 6;
 
 /// One of them. The burst is also the depth of the queue, if it is even.
@@ -49,17 +49,17 @@ pub(super) fn algorithm(
     }
 }
 
-/// How long after the one before, in microseconds: at once, soon, or windows later.
+/// The distance from the previous take in microseconds: none, short, or windows.
 pub(super) fn gaps() -> impl Strategy<Value = u64> {
     prop_oneof![2 => Just(0), 6 => 0..150_u64, 1 => 0..4000_u64]
 }
 
-/// When a schedule begins: at the epoch, or today.
+/// The beginning of a schedule: the epoch, or today.
 fn starts() -> impl Strategy<Value = u64> {
     prop_oneof![0..5000_u64, 1_795_246_126_000_000..1_795_246_126_005_000_u64]
 }
 
-/// Takes at times that do not decrease: when, and how much.
+/// Takes at times that do not decrease: their times and costs.
 pub(super) fn schedules() -> impl Strategy<Value = Vec<(Timestamp, u64)>> {
     (starts(), prop::collection::vec((gaps(), 1..=4_u64), 1..60)).prop_map(|(start, steps)| {
         let times = steps.iter().scan(start, |now_us, (gap, _)| {
@@ -70,7 +70,7 @@ pub(super) fn schedules() -> impl Strategy<Value = Vec<(Timestamp, u64)>> {
     })
 }
 
-/// Any number, the largest ones more often than chance has them.
+/// Any number. The largest numbers are more frequent than by chance.
 pub(super) fn numbers() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0..10_u64, u64::MAX - 10..=u64::MAX]
 }

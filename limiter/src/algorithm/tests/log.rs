@@ -1,4 +1,4 @@
-//! A log: its bytes, and what is cut off.
+//! A log: its bytes, and the removal of entries.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn packed_len(counter: &Counter<'_>) -> usize {
     }
 }
 
-/// Bytes an entry when the whole limit comes evenly over the window.
+/// Bytes per entry when the whole limit comes evenly over the window.
 fn bytes_an_entry(limit: u64, window: Span) -> usize {
     let algorithm = logged(limit, window);
     let mut counter = Counter::new(&algorithm);
@@ -56,7 +56,7 @@ fn units_of_the_same_microsecond_are_one_entry() {
         counter.apply(Op::Take(1), now);
     }
     assert_eq!(packed_len(&counter), 2);
-    // Give back what was taken then, and only that.
+    // Gives back only the units that were taken at this time.
     counter.apply(Op::Give { cost: 30, taken: now.minus(Span::from_micros(1)) }, now);
     assert_eq!(counter.ask(Op::Peek, now).1.remaining, 900);
     counter.apply(Op::Give { cost: 30, taken: now }, now);

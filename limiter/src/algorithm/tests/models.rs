@@ -1,5 +1,5 @@
-//! The formulas of the literature, written down naively over the whole
-//! history, must say what the algorithms say; and no input may overflow.
+//! The algorithms agree with the formulas of the literature, computed naively over the
+//! whole history, and no input overflows.
 
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
     };
     match algorithm {
         Algorithm::SlidingWindow(_) => {
-            // A window owns its end.
+            // A window contains its end.
             let window = |time: Timestamp| time.as_micros().div_ceil(window_us);
             let units = |back| {
                 let counted = history.iter().filter(|(at, _)| window(*at) + back == window(now));
@@ -54,7 +54,7 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
             let free = history.iter().fold(0, |free: u128, &(taken, cost)| {
                 free.max(at(taken)) + u128::from(cost * window_us)
             });
-            // The last unit's slot is no later than the delay and the depth allow.
+            // The slot of the last unit is no later than the delay and the depth allow.
             let last = free.max(at(now)) + u128::from((cost - 1) * window_us);
             let depth = bucket.depth().map_or(u64::MAX, |depth| depth * window_us);
             let latest = (bucket.max_delay().as_micros() * limit).min(depth);
@@ -65,7 +65,7 @@ fn fits(algorithm: &Algorithm, history: &[(Timestamp, u64)], cost: u64, now: Tim
     }
 }
 
-/// Logs have no other form than one that a log has made.
+/// Logs have only the form that a log creates.
 fn logs() -> impl Strategy<Value = Log> {
     prop::collection::vec((numbers(), numbers()), 0..5).prop_map(|mut entries| {
         entries.sort_unstable();

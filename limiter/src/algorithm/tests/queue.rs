@@ -1,8 +1,8 @@
-//! A queue: what is held goes on at even distances.
+//! A queue: delayed requests continue at even distances.
 
 use super::*;
 
-/// What the level of a queue may reach, in parts, by its documentation.
+/// The highest level of a queue in parts, by its documentation.
 pub(super) fn capacity(bucket: &LeakyBucket) -> u64 {
     let window_us = bucket.window().as_micros();
     let by_depth = bucket.depth().map_or(u64::MAX, |depth| depth * window_us);
@@ -72,15 +72,15 @@ proptest! {
             gone.extend(verdict.admitted.then(|| now.plus(verdict.delay)));
             let waiting = gone.iter().filter(|&&time| time > now).count();
             prop_assert!(waiting as u64 <= depth);
-            // It is refused for want of a place and for nothing else.
+            // The queue refuses only because no slot is left.
             prop_assert_eq!(verdict.admitted || waiting as u64 == depth, true);
         }
     }
 }
 
 #[test]
-fn a_queue_spaces_without_drift() {
-    // 1/7 s is no whole number of microseconds.
+fn a_queue_keeps_even_distances_without_drift() {
+    // 1/7 s is not a whole number of microseconds.
     let algorithm = queue(7, Span::from_secs(100), None);
     let mut counter = Counter::new(&algorithm);
     let start = Timestamp::from_micros(5);
@@ -91,7 +91,7 @@ fn a_queue_spaces_without_drift() {
 }
 
 #[test]
-fn a_cost_takes_as_many_slots_and_goes_on_at_the_first() {
+fn a_cost_takes_as_many_slots_and_continues_at_the_first() {
     let algorithm = queue(10, Span::SECOND, None);
     let mut counter = Counter::new(&algorithm);
     let now = Timestamp::from_micros(0);
@@ -107,7 +107,7 @@ fn a_cost_takes_as_many_slots_and_goes_on_at_the_first() {
 }
 
 #[test]
-fn a_slot_before_one_that_is_promised_is_not_given_twice() {
+fn a_slot_before_an_assigned_one_is_not_assigned_twice() {
     let algorithm = queue(10, Span::SECOND, None);
     for between_us in [0, 1] {
         let mut counter = Counter::new(&algorithm);
@@ -121,7 +121,7 @@ fn a_slot_before_one_that_is_promised_is_not_given_twice() {
 }
 
 #[test]
-fn without_a_delay_the_queue_is_a_bucket_of_one() {
+fn a_queue_without_a_delay_is_a_bucket_of_one() {
     let algorithm = queue(10, Span::ZERO, None);
     let mut counter = Counter::new(&algorithm);
     assert!(counter.apply(Op::Take(1), Timestamp::default()).admitted);

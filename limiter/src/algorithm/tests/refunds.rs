@@ -1,22 +1,22 @@
-//! What a request has taken that is refused elsewhere, and is given back: held
-//! against an ideal in which the request never came.
+//! Refunds of requests that another limit refuses, compared with an ideal in which these
+//! requests never came.
 
 use super::*;
 
-/// A schedule of others' requests, and of some that are refused elsewhere: each
-/// of these is given back so many steps later.
+/// A schedule of other requests, and of requests that another limit refuses. Each of the
+/// latter is given back this number of steps later.
 fn steps() -> impl Strategy<Value = Vec<(u64, u64, Option<usize>)>> {
     let refused = prop_oneof![2 => Just(None), 1 => (0..6_usize).prop_map(Some)];
     prop::collection::vec((gaps(), 1..=4_u64, refused), 1..60)
 }
 
-/// A counter, and the same without the requests that are refused elsewhere.
+/// A counter, and the same counter without the requests that another limit refuses.
 struct Both<'a> {
     real: Counter<'a>,
     ideal: Counter<'a>,
-    /// When they are given back, what they took, and when.
+    /// The times of the refunds, their units, and the times of their takes.
     waiting: Vec<(usize, u64, Timestamp)>,
-    /// The most units that were under way at any time.
+    /// The most units that were waiting to be given back at any time.
     most_under_way: u64,
     kept: Vec<(Timestamp, u64)>,
 }
@@ -33,7 +33,7 @@ impl<'a> Both<'a> {
                 Some(steps) => self.waiting.push((step + steps, cost, now)),
                 None => {
                     self.kept.push((now, cost));
-                    // The ideal counts it, also where it has no room for it.
+                    // The ideal counts the request even if it has no room for it.
                     let actual = cost;
                     self.ideal.apply(Op::Settle { reserved: 0, actual, taken: now }, now);
                 }
@@ -79,12 +79,12 @@ proptest! {
             prop_assert!(real.retry <= ideal.retry);
             prop_assert!(!ideal.admitted || real.delay <= ideal.delay);
             if !matches!(algorithm, Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_)) {
-                prop_assert_eq!(real, ideal, "windows and logs know exactly what was taken");
+                prop_assert_eq!(real, ideal, "windows and logs know the exact units that were taken");
             }
         }
     }
 
-    /// Beyond the bound only what was under way to be given back.
+    /// At most the units that wait to be given back are admitted beyond the bound.
     #[test]
     fn what_is_refused_elsewhere_lets_no_more_through_than_was_under_way(
         algorithm in algorithms(),
@@ -103,17 +103,17 @@ proptest! {
     }
 }
 
-/// A bucket for all that is nearly empty, and one client whose every request is
-/// refused by another limit a millisecond later, on 32 connections.
+/// A shared bucket that is nearly empty, and a client on 32 connections. Another limit
+/// refuses each of the client's requests a millisecond later.
 #[test]
-fn a_client_that_is_refused_elsewhere_drains_no_bucket() {
+fn a_client_that_another_limit_refuses_drains_no_bucket() {
     let quota = Quota::new(1000, Span::SECOND).unwrap();
     let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 1000).unwrap());
     let mut counter = Counter::new(&algorithm);
     let mut now = Timestamp::from_micros(1_795_246_126_000_000);
     counter.apply(Op::Take(500), now);
     for _ in 0..1000 {
-        // Others take what refills.
+        // Other clients take the refilled units.
         counter.apply(Op::Take(1), now);
         let takes = (0..32).filter(|_| counter.apply(Op::Take(1), now).admitted).count();
         let taken = now;

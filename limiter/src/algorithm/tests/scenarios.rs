@@ -1,8 +1,8 @@
-//! Runs with known outcomes, and what the constructors refuse.
+//! Runs with known results, and the errors of the constructors.
 
 use super::*;
 
-/// Units admitted of ten requests a second for so long, from the epoch on.
+/// The units that are admitted of ten requests a second in this time, from the epoch on.
 fn admitted_of_ten_a_second(algorithm: &Algorithm, seconds: u64) -> u64 {
     let mut counter = Counter::new(algorithm);
     let times = (0..seconds * 10).map(|tick| Timestamp::from_micros(tick * 100_000));
@@ -21,7 +21,7 @@ fn a_hundred_a_minute_admit_500_in_five_minutes_and_6000_in_an_hour() {
 }
 
 #[test]
-fn a_client_that_obeys_its_waits_gets_the_whole_limit() {
+fn a_client_that_waits_as_told_gets_the_whole_limit() {
     for limit in [1, 2, 7, 100] {
         let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(limit)));
         let mut counter = Counter::new(&algorithm);
@@ -38,7 +38,7 @@ fn a_client_that_obeys_its_waits_gets_the_whole_limit() {
 
 #[test]
 fn a_bucket_refills_without_drift() {
-    // 60/7 s a token is no whole number of microseconds.
+    // 60/7 s a token is not a whole number of microseconds.
     let algorithm = Algorithm::TokenBucket(TokenBucket::new(per_minute(7), 2).unwrap());
     let mut counter = Counter::new(&algorithm);
     let mut now = Timestamp::default();
@@ -68,7 +68,7 @@ fn sub_windows_admit_the_limit_around_an_edge_where_a_fixed_window_admits_twice(
 }
 
 #[test]
-fn a_cost_above_the_limit_never_passes() {
+fn a_cost_above_the_limit_is_never_admitted() {
     let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
     let (next, verdict) = algorithm.apply(None, Op::Take(101), Timestamp::default());
     assert_eq!(next, None);
@@ -78,18 +78,18 @@ fn a_cost_above_the_limit_never_passes() {
 }
 
 #[test]
-fn the_wait_is_known_to_the_microsecond() {
+fn the_wait_is_exact_to_the_microsecond() {
     let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
     let mut counter = Counter::new(&algorithm);
     let now = Timestamp::from_micros(90_000_000);
     assert_eq!(counter.apply(Op::Take(100), now).reset_after, Span::from_secs(90));
-    // From 120 s on 100 · (1 - e/60 s) <= 99 is waited for: e = 0.6 s.
+    // From 120 s on, the take waits until 100 · (1 - e/60 s) <= 99: e = 0.6 s.
     let verdict = counter.apply(Op::Take(1), now);
     assert_eq!(verdict.retry, Retry::After(Span::from_millis(30_600)));
 }
 
 #[test]
-fn the_longer_wait_orders_last() {
+fn a_longer_wait_is_greater() {
     let waits = [Retry::Now, Retry::After(Span::ZERO), Retry::After(Span::DAY), Retry::Never];
     assert!(waits.is_sorted());
 }
@@ -102,7 +102,7 @@ fn a_state_of_another_algorithm_counts_as_none() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused_when_it_is_made() {
+fn constructors_refuse_quotas_that_they_cannot_count() {
     let year = Quota::new(100, MAX_WINDOW).unwrap();
     assert_eq!(TokenBucket::new(year, 0), Err(QuotaError::Burst));
     assert_eq!(TokenBucket::new(year, MAX_LIMIT + 1), Err(QuotaError::Burst));
@@ -167,5 +167,5 @@ fn another_limit_changes_nothing_but_the_limit_and_scales_a_burst() {
     }
     let faster = Quota::new(20, Span::from_micros(quota.window().as_micros() / 2)).unwrap();
     let burst = bucket(10, 4).with_quota(faster).unwrap().capacity();
-    assert_eq!(burst, 16, "four times the rate, and as long in time");
+    assert_eq!(burst, 16, "at four times the rate the burst lasts equally long");
 }

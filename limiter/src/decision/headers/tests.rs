@@ -1,4 +1,4 @@
-//! Each field as it goes over the wire.
+//! Each field as responses contain it.
 
 use proptest::prelude::*;
 
@@ -35,7 +35,7 @@ fn after(ms: u64) -> Retry {
     Retry::After(Span::from_millis(ms))
 }
 
-/// The fields that a response with `sent` has at the end, one a line, in alphabetical order.
+/// The fields of a response that had the fields `sent`, one a line, in alphabetical order.
 fn written(reports: &[Report<&Arc<Policy>>], sent: &[(&'static str, &'static str)]) -> Vec<String> {
     let mut fields = HeaderMap::new();
     for (name, value) in sent {
@@ -50,7 +50,7 @@ fn written(reports: &[Report<&Arc<Policy>>], sent: &[(&'static str, &'static str
 }
 
 #[test]
-fn an_admitted_request_is_told_what_remains() {
+fn an_admitted_response_names_the_remaining_units() {
     let minute = shared("per-client", 100, Span::from_secs(60));
     let day = shared("daily", 10_000, Span::DAY);
     let reports = [report(&minute, 50, Retry::Now, 29_001), report(&day, 0, Retry::Now, 3_600_000)];
@@ -67,7 +67,7 @@ fn an_admitted_request_is_told_what_remains() {
 }
 
 #[test]
-fn a_refused_request_is_told_when_to_come_back() {
+fn a_refusal_names_the_time_to_retry() {
     let minute = shared("per-client", 100, Span::from_secs(60));
     let other = shared("other", 100, Span::from_secs(60));
     let reports = [report(&minute, 0, after(1), 60_000), report(&other, 7, Retry::Now, 60_000)];
@@ -86,7 +86,7 @@ fn a_refused_request_is_told_when_to_come_back() {
 }
 
 #[test]
-fn a_wait_is_rounded_up_and_told_twice_alike() {
+fn a_wait_is_rounded_up_and_equal_in_both_fields() {
     let minute = shared("p", 100, Span::from_secs(60));
     let lines = written(&[report(&minute, 3, after(12_000), 60_000)], &[]);
     assert!(lines.contains(&"retry-after: 12".into()), "{lines:?}");
@@ -100,14 +100,14 @@ fn a_wait_is_rounded_up_and_told_twice_alike() {
 }
 
 #[test]
-fn what_can_never_pass_is_not_told_to_come_back() {
+fn a_request_that_can_never_be_admitted_gets_no_retry_after() {
     let minute = shared("p", 100, Span::from_secs(60));
     let lines = written(&[report(&minute, 100, Retry::Never, 0)], &[]);
     assert!(!lines.iter().any(|line| line.contains("retry-after")), "{lines:?}");
 }
 
 #[test]
-fn windows_are_told_in_whole_seconds_or_not_at_all() {
+fn windows_are_written_in_whole_seconds_or_omitted() {
     let cases = [(1000, ";w=1"), (1500, ";w=2"), (999, "")];
     for (window_ms, expected) in cases {
         let policy = shared("p", 5, Span::from_millis(window_ms));
@@ -117,12 +117,12 @@ fn windows_are_told_in_whole_seconds_or_not_at_all() {
 }
 
 #[test]
-fn without_a_report_nothing_is_told() {
+fn without_a_report_no_field_is_written() {
     assert_eq!(written(&[], &[]), [""; 0]);
 }
 
 #[test]
-fn the_fields_of_the_backend_stay_where_they_are_stricter() {
+fn stricter_fields_of_the_backend_stay() {
     let minute = shared("p", 100, Span::from_secs(60));
     let reports = [report(&minute, 50, Retry::Now, 30_000)];
     let sent = |remaining| {
@@ -146,7 +146,7 @@ fn the_fields_of_the_backend_stay_where_they_are_stricter() {
 }
 
 #[test]
-fn scripts_of_other_origins_may_read_what_is_written() {
+fn scripts_of_other_origins_may_read_the_fields() {
     let minute = shared("p", 100, Span::from_secs(60));
     let within = report(&minute, 50, Retry::Now, 30_000);
     let exposed = |report, expose_cors, cross_origin| {
@@ -178,7 +178,7 @@ fn a_request_beyond_its_limit_is_marked_if_it_is_admitted() {
 }
 
 #[test]
-fn clients_are_not_told_of_policies_in_shadow() {
+fn policies_in_shadow_are_not_reported_to_clients() {
     let minute = shared("p", 100, Span::from_secs(60));
     let shadow = Arc::new(Policy { mode: Mode::Shadow, ..policy("s", 5, Span::from_secs(60)) });
     let told = report(&minute, 50, Retry::Now, 30_000);
@@ -188,7 +188,7 @@ fn clients_are_not_told_of_policies_in_shadow() {
 }
 
 #[test]
-fn only_the_dialects_that_are_set_are_written() {
+fn only_the_configured_dialects_are_written() {
     let minute = shared("p", 100, Span::from_secs(60));
     let decision = decision(&[report(&minute, 0, after(500), 500)]);
     let names = |dialect| {
@@ -205,8 +205,8 @@ fn only_the_dialects_that_are_set_are_written() {
 proptest! {
     #![proptest_config(cases())]
 
-    /// By the grammar of RFC 9651: printable ASCII, in which only a quote or a
-    /// backslash is escaped, and none stands alone.
+    /// Checks the grammar of RFC 9651: printable ASCII, in which only a quote or a
+    /// backslash is escaped, and each backslash escapes one of them.
     #[test]
     fn any_name_becomes_a_valid_string(name in any::<String>()) {
         let mut list = List::default();
@@ -222,7 +222,7 @@ proptest! {
         }
     }
 
-    /// A parser of RFC 9651 that is not ours reads what we write, and reads the same.
+    /// An independent parser of RFC 9651 reads the same values from the fields.
     #[test]
     fn an_independent_parser_reads_what_is_meant(
         name in "[ -~]{1,20}",

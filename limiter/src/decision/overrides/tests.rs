@@ -1,4 +1,4 @@
-//! The limits of single keys in decisions: a real file, real rules.
+//! The limits of single keys in decisions, with a real file and real policies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ fn policy(limit: u64) -> Policy {
     }
 }
 
-/// A limiter, and the file behind it.
+/// A limiter, and its file.
 struct Gate {
     clients: Clients,
     limiter: RateLimiter,
@@ -59,7 +59,7 @@ impl Gate {
         self.file.put(Key { principal, counter }, what).unwrap();
     }
 
-    /// Decides, when what was put is known: the outcome and the report in words.
+    /// Decides when the overrides are known. Returns the outcome and the report in words.
     async fn decide(&self, client: &'static str, plan: &'static str, at_ms: u64) -> (bool, String) {
         let mut headers = HeaderMap::new();
         headers.insert("x-client", HeaderValue::from_static(client));
@@ -74,7 +74,7 @@ impl Gate {
     }
 }
 
-/// Nothing is believed for so long without news, and the last day is another window.
+/// The limits are trusted for this long without an update. The last day is another window.
 const LATER_MS: u64 = 86_400_000;
 
 fn limit(units: u64, window: Option<Span>) -> Option<Override> {
@@ -88,7 +88,8 @@ fn run(test: impl AsyncFn(&Path)) {
     runtime.block_on(test(directory.path()));
 }
 
-/// Decides until `holds`: the thread that reads the file may not have opened it yet.
+/// Decides until `holds` returns true: the thread that reads the file may not have opened
+/// it yet.
 async fn until(
     gate: &Gate,
     client: &'static str,
@@ -102,11 +103,11 @@ async fn until(
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    panic!("it never held for {client}");
+    panic!("the condition never held for {client}");
 }
 
 #[test]
-fn an_override_comes_before_the_plan_and_the_policys_own_limit() {
+fn an_override_precedes_the_plan_and_the_policys_own_limit() {
     run(async |directory| {
         let gate = Gate::new(directory, policy(3));
         gate.put("ann", limit(7, None));
@@ -138,7 +139,7 @@ fn a_raised_limit_keeps_the_counter_and_admits_at_once() {
 }
 
 #[test]
-fn what_the_policy_cannot_count_any_more_is_no_limit() {
+fn an_override_that_the_policy_cannot_count_is_ignored() {
     run(async |directory| {
         let gate = Gate::new(directory, policy(3));
         gate.put("ann", limit(u64::MAX, None));

@@ -1,4 +1,4 @@
-//! Beyond a limit, as long as there is room.
+//! Requests beyond a limit while the upstream has room.
 
 use super::*;
 use crate::policy::Elastic;
@@ -16,7 +16,7 @@ fn elastic(name: &str, limit: u64, beyond: u64) -> Policy {
 }
 
 #[tokio::test]
-async fn the_limit_is_strict_without_room_and_wider_with_it() {
+async fn the_limit_is_strict_without_room_and_higher_with_room() {
     let mut gate = Gate::new([elastic("e", 2, 3)]);
     for _ in 0..2 {
         assert_eq!(outcomes(&gate.decide(0).await), ["admitted"]);
@@ -44,18 +44,18 @@ async fn within_the_limit_nothing_counts_as_beyond_it() {
 }
 
 #[tokio::test]
-async fn a_policy_that_refuses_and_is_not_elastic_leaves_counters_beyond_limits_untouched() {
+async fn a_refusal_by_an_inelastic_policy_leaves_elastic_counters_unchanged() {
     let mut gate = Gate::new([elastic("e", 1, 1), policy("strict", 2, Span::SECOND)]);
     gate.room = SOME_ROOM;
     assert!(is_admitted(&gate.decide(0).await));
     assert!(!is_admitted(&gate.decide_at_costs(&[1, 2], 0).await));
-    // A second later only the elastic policy would refuse, and has kept its unit.
+    // A second later only the elastic policy would refuse, and its unit is still available.
     let decision = gate.decide(1_000_000).await;
     assert_eq!(outcomes(&decision), ["elastic", "admitted"]);
 }
 
 #[tokio::test]
-async fn if_one_has_nothing_left_beyond_its_limit_none_consumes() {
+async fn if_one_elastic_counter_is_exhausted_no_policy_consumes() {
     let mut gate = Gate::new([elastic("a", 1, 2), elastic("b", 1, 1), policy("strict", 9, DAY)]);
     gate.room = SOME_ROOM;
     assert_eq!(outcomes(&gate.decide(0).await), ["admitted", "admitted", "admitted"]);
@@ -63,13 +63,13 @@ async fn if_one_has_nothing_left_beyond_its_limit_none_consumes() {
     let refused = gate.decide(0).await;
     assert_eq!(outcomes(&refused), ["refused", "refused", "admitted"]);
     assert_eq!(gate.remaining().await, [0, 0, 7]);
-    // What is left beyond the first one's limit is still there.
+    // The elastic units of the first policy are still available.
     let alone = gate.decide_at_costs(&[1, 0, 1], 0).await;
     assert_eq!(outcomes(&alone), ["elastic", "admitted", "admitted"]);
 }
 
 #[tokio::test]
-async fn what_went_beyond_is_given_back_beyond() {
+async fn elastic_units_are_given_back_to_the_elastic_counter() {
     let counted = Policy {
         count: crate::policy::Count::Statuses(vec![http::StatusCode::UNAUTHORIZED]),
         ..elastic("e", 1, 1)

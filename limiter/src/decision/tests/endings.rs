@@ -1,4 +1,4 @@
-//! What is settled, given back and released when a response has ended.
+//! Settlements, refunds and releases after a response.
 
 use std::num::NonZeroU64;
 
@@ -17,7 +17,7 @@ fn ended(status: u16) -> Ending<'static> {
     Ending { status: Some(StatusCode::from_u16(status).unwrap()), ..Ending::default() }
 }
 
-/// What remains of a limit of 100 after one request with this ending.
+/// The remaining units of a limit of 100 after one request with this ending.
 async fn left(policy: Policy, ending: &Ending<'_>) -> u64 {
     let gate = Gate::new([policy]);
     let decision = gate.decide(0).await;
@@ -26,20 +26,20 @@ async fn left(policy: Policy, ending: &Ending<'_>) -> u64 {
 }
 
 #[tokio::test]
-async fn plain_policies_are_owed_nothing() {
+async fn plain_policies_need_no_settlement() {
     let gate = Gate::new([policy("a", 9, DAY), policy("b", 9, DAY)]);
     let lease = gate.decide(0).await.lease;
     assert!(lease.is_empty() && lease.meters().next().is_none());
 }
 
 #[tokio::test]
-async fn a_refused_request_owes_nothing() {
+async fn a_refused_request_needs_no_settlement() {
     let costly = Policy { cost: metered(101), ..policy("p", 100, DAY) };
     assert!(Gate::new([costly]).decide(0).await.lease.is_empty());
 }
 
 #[tokio::test]
-async fn what_was_reserved_is_settled_by_what_the_response_says() {
+async fn reserved_units_are_settled_by_the_cost_in_the_response() {
     let left = async |reading: &[Option<u64>]| {
         let ending = Ending { metered: reading, ..ended(200) };
         left(Policy { cost: metered(20), ..policy("p", 100, DAY) }, &ending).await
@@ -48,13 +48,13 @@ async fn what_was_reserved_is_settled_by_what_the_response_says() {
     assert_eq!(left(&[Some(0)]).await, 100);
     assert_eq!(left(&[Some(30)]).await, 70);
     assert_eq!(left(&[Some(u64::MAX)]).await, 0);
-    // What the response does not say stays charged.
+    // A response without a cost leaves the reserved units charged.
     assert_eq!(left(&[None]).await, 80);
     assert_eq!(left(&[]).await, 80);
 }
 
 #[tokio::test]
-async fn a_body_costs_the_bytes_that_came_even_without_a_response() {
+async fn a_body_costs_its_received_bytes_even_without_a_response() {
     let cost = || Cost::Body { unit_bytes: NonZeroU64::new(1000).unwrap() };
     let left = async |status: Option<StatusCode>, request_bytes| {
         let ending = Ending { status, request_bytes, metered: &[] };
@@ -83,7 +83,7 @@ async fn outcomes_that_are_not_counted_are_given_back_and_unknown_ones_are_not()
 }
 
 #[tokio::test]
-async fn what_is_in_flight_is_released_at_any_end() {
+async fn units_in_flight_are_released_at_any_end() {
     let in_flight = Algorithm::Concurrency(Concurrency::new(1).unwrap());
     let gate = Gate::new([Policy::new("c", KeyExpr::Global, in_flight), policy("p", 9, DAY)]);
     for ending in [ended(200), ended(502), Ending::default()] {
@@ -112,7 +112,7 @@ async fn readings_belong_to_meters_in_their_order() {
 }
 
 #[tokio::test]
-async fn what_a_policy_in_shadow_refused_is_not_given_back_to_it() {
+async fn units_that_a_policy_in_shadow_refused_are_not_given_back_to_it() {
     let count = Count::Statuses(vec![StatusCode::UNAUTHORIZED]);
     let shadow = Policy { mode: Mode::Shadow, count, ..policy("s", 1, DAY) };
     let gate = Gate::new([shadow]);

@@ -1,4 +1,4 @@
-//! What a client is told that is refused for what others have in flight.
+//! The wait of a client that is refused because of other requests in flight.
 
 use super::*;
 use crate::algorithm::Concurrency;
@@ -13,12 +13,12 @@ const SECOND_US: u64 = 1_000_000;
 fn wait(decision: &Decision<&Arc<Policy>>) -> Span {
     match decision.outcome {
         Outcome::Refuse(Retry::After(wait)) => wait,
-        _ => panic!("it is not refused for a while: {:?}", decision.outcome),
+        _ => panic!("the request is not refused with a wait: {:?}", decision.outcome),
     }
 }
 
 #[tokio::test]
-async fn a_client_waits_as_long_as_others_have_taken_and_a_second_at_least() {
+async fn a_client_waits_for_the_mean_time_in_flight_and_at_least_a_second() {
     let gate = Gate::new([in_flight("p", 1)]);
     let mut now_us = 0;
     for (held_s, told) in [(0, 1), (1, 1), (150, 10), (0, 9)] {
@@ -34,14 +34,14 @@ async fn a_client_waits_as_long_as_others_have_taken_and_a_second_at_least() {
 }
 
 #[tokio::test]
-async fn what_costs_more_than_there_is_never_fits_however_long_others_take() {
+async fn a_cost_above_the_limit_never_fits_whatever_the_mean_time() {
     let gate = Gate::new([in_flight("p", 2)]);
     let refused = gate.decide_at_costs(&[3], 0).await;
     assert!(matches!(refused.outcome, Outcome::Refuse(Retry::Never)));
 }
 
 #[tokio::test]
-async fn each_policy_has_a_mean_of_its_own() {
+async fn each_policy_has_its_own_mean_time() {
     let gate = Gate::new([in_flight("long", 1), in_flight("short", 5)]);
     let first = gate.decide(0).await;
     gate.limiter.end(&first.lease, &Ending::default(), Timestamp::from_micros(7 * SECOND_US));

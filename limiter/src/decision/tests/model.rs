@@ -1,4 +1,4 @@
-//! Random policies of all kinds at once say what plain sums say.
+//! Random policies of all kinds together agree with plain sums.
 
 use http::StatusCode;
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ impl Sum {
     }
 }
 
-/// What each policy says, and whether the request is admitted.
+/// The expected ruling of each policy, and whether the request is admitted.
 fn expected(sums: &mut [Sum], costs: &[u64], has_room: bool) -> (bool, Vec<&'static str>) {
     let mut refusing =
         sums.iter().zip(costs).filter(|(sum, cost)| !sum.is_shadow && !sum.fits(**cost));

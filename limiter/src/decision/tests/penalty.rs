@@ -6,7 +6,7 @@ use crate::policy::{Elastic, Penalty};
 
 const SECOND_US: u64 = 1_000_000;
 
-/// One request a second, and a ban of ten seconds for the third refusal in
+/// A policy of one request a second, with a ban of ten seconds for the third refusal in
 /// five seconds.
 fn strict(mode: Mode) -> Policy {
     let ban = Ban::new(Span::from_secs(10), Span::from_secs(25)).unwrap();
@@ -15,7 +15,7 @@ fn strict(mode: Mode) -> Policy {
     Policy { mode, penalty, ..policy("strict", 1, Span::SECOND) }
 }
 
-/// Takes the one request there is, and is refused until the ban.
+/// Takes the only unit, and is refused until the ban.
 async fn provoke(gate: &Gate, us: u64) {
     assert_eq!(outcomes(&gate.decide(us).await)[0], "admitted");
     for _ in 0..2 {
@@ -25,7 +25,7 @@ async fn provoke(gate: &Gate, us: u64) {
 }
 
 #[tokio::test]
-async fn the_refusal_that_is_one_too_many_tells_of_the_ban_that_it_brings() {
+async fn the_refusal_that_causes_a_ban_reports_the_ban() {
     let gate = Gate::new([strict(Mode::Enforce), policy("other", 100, DAY)]);
     provoke(&gate, 0).await;
     let banned = gate.decide(0).await;
@@ -35,7 +35,7 @@ async fn the_refusal_that_is_one_too_many_tells_of_the_ban_that_it_brings() {
 }
 
 #[tokio::test]
-async fn a_banned_client_is_refused_until_the_end_and_nothing_of_it_is_counted() {
+async fn a_banned_client_is_refused_until_the_end_and_not_counted() {
     let gate = Gate::new([strict(Mode::Enforce), policy("other", 100, DAY)]);
     provoke(&gate, SECOND_US).await;
     gate.decide(SECOND_US).await;
@@ -49,12 +49,12 @@ async fn a_banned_client_is_refused_until_the_end_and_nothing_of_it_is_counted()
             assert!(banned.violated().map(|policy| &*policy.name).eq(["strict"]));
         }
     }
-    // None of these was a refusal that would be punished again.
+    // These refusals were not counted for a further ban.
     provoke(&gate, end_us).await;
 }
 
 #[tokio::test]
-async fn a_banned_client_is_told_to_wait_until_its_limit_has_room_too() {
+async fn the_wait_of_a_banned_client_includes_the_wait_for_its_limit() {
     let daily = Policy { algorithm: fixed(1, DAY), ..strict(Mode::Enforce) };
     let gate = Gate::new([daily]);
     let waits = [gate.decide(0).await, gate.decide(0).await, gate.decide(0).await];
@@ -66,7 +66,7 @@ async fn a_banned_client_is_told_to_wait_until_its_limit_has_room_too() {
 }
 
 #[tokio::test]
-async fn room_upstream_is_not_for_banned_clients() {
+async fn a_banned_client_is_refused_even_if_the_upstream_has_room() {
     let elastic =
         Elastic { beyond: fixed(100, DAY), latency_below: None, in_flight_below_percent: Some(50) };
     let mut gate = Gate::new([Policy { elastic: Some(elastic), ..strict(Mode::Enforce) }]);
@@ -78,7 +78,7 @@ async fn room_upstream_is_not_for_banned_clients() {
 }
 
 #[tokio::test]
-async fn what_costs_nothing_is_banned_with_the_rest() {
+async fn a_ban_includes_requests_of_cost_zero() {
     let gate = Gate::new([strict(Mode::Enforce)]);
     provoke(&gate, 0).await;
     gate.decide(0).await;
@@ -94,14 +94,14 @@ async fn each_ban_lasts_twice_as_long_up_to_the_longest() {
         assert_eq!(wait(&gate.decide(us).await), Span::from_secs(secs));
         us += secs * SECOND_US;
     }
-    // Forgotten after as long as the longest ban.
+    // The bans are forgotten after the length of the longest ban.
     us += 25 * SECOND_US;
     provoke(&gate, us).await;
     assert_eq!(wait(&gate.decide(us).await), Span::from_secs(10));
 }
 
 #[tokio::test]
-async fn refusals_by_another_policy_are_not_punished() {
+async fn refusals_by_another_policy_do_not_count() {
     let gate = Gate::new([strict(Mode::Enforce), policy("tight", 1, DAY)]);
     assert!(is_admitted(&gate.decide(0).await));
     for _ in 0..9 {

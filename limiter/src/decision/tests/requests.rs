@@ -1,4 +1,4 @@
-//! From a request and the policies of its route to claims.
+//! Derives claims from a request and the policies of its route.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
@@ -62,7 +62,7 @@ async fn a_missing_key_denies_and_counts_nothing() {
 }
 
 #[tokio::test]
-async fn a_policy_without_a_limit_gives_no_report_and_touches_no_counter() {
+async fn a_policy_without_a_limit_gives_no_report_and_uses_no_counter() {
     let unlimited = Policy::unlimited("p", KeyExpr::Header(X));
     let policies = policies([Policy { missing_key: MissingKey::Deny, ..unlimited }]);
     let limiter = limiter();
@@ -76,7 +76,7 @@ async fn a_policy_without_a_limit_gives_no_report_and_touches_no_counter() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_token_is_told_so_and_in_shadow_it_is_reported() {
+async fn a_missing_token_is_refused_and_in_shadow_it_is_reported() {
     let of = |mode| Policy { mode, ..by_x(MissingKey::Unauthorized) };
     let enforced = policies([of(Mode::Enforce)]);
     let limiter = limiter();

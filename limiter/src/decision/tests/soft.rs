@@ -1,5 +1,4 @@
-//! One counter with two thresholds: what is admitted, and what the client is
-//! promised.
+//! One counter with two thresholds: the admitted units, and the numbers in responses.
 
 use proptest::prelude::*;
 
@@ -7,7 +6,8 @@ use super::*;
 use crate::algorithm::tests::{algorithms, cases};
 use crate::algorithm::{Op, TokenBucket};
 
-/// The same with room for so many units more. A queue has no two thresholds.
+/// The same algorithm with room for this number of units more. A queue has no second
+/// threshold.
 fn widened(algorithm: &Algorithm, more: u64) -> Option<Algorithm> {
     match algorithm {
         Algorithm::LeakyBucket(_) => None,
@@ -50,10 +50,11 @@ proptest! {
     }
 }
 
-/// The remainder was that of a share, and the margin that of the whole limit: of
-/// ten softly doubled nothing remained after the first request, and all were over.
+/// Regression: the remainder was that of a share, and the margin that of the whole limit. A
+/// node with a soft limit of twice ten reported 0 remaining units after the first request,
+/// and marked all requests.
 #[test]
-fn a_node_that_judges_alone_tells_its_share_of_both_thresholds() {
+fn a_node_that_judges_alone_reports_its_share_of_both_thresholds() {
     let [own, soft] = [fixed(12, DAY), fixed(24, DAY)];
     let plain = Policy::new("p", KeyExpr::Global, own);
     let policy = Arc::new(Policy { soft: Some(soft.clone()), ..plain });

@@ -1,4 +1,4 @@
-//! Chains of proxies, honest and forged.
+//! Chains of proxies, with and without forged elements.
 
 use http::{HeaderMap, HeaderValue};
 use proptest::prelude::*;
@@ -108,7 +108,7 @@ fn header() -> impl Strategy<Value = ForwardedHeader> {
     ]
 }
 
-/// Any bytes that a field may have; often those that mean something here.
+/// Any bytes that a field may have, often bytes with a meaning in these fields.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![
         2 => proptest::sample::select(b"\",;=\\ [].:10for".to_vec()),

@@ -1,4 +1,4 @@
-//! What requests cost at first.
+//! The first charge of requests.
 
 use std::num::NonZeroU64;
 
@@ -18,7 +18,7 @@ fn trusted(headers: &[(&'static str, &str)]) -> Case {
 }
 
 #[test]
-fn a_field_is_believed_from_trusted_peers_only_and_up_to_the_most() {
+fn a_cost_field_counts_from_trusted_peers_only_and_up_to_its_maximum() {
     let field = || Cost::Field { name: HeaderName::from_static("x-cost"), default: 3, max: 50 };
     let named = |value| cost(&trusted(&[("x-cost", value)]), field());
     assert_eq!([named("0"), named("7"), named("50"), named("51")], [0, 7, 50, 50]);
@@ -43,7 +43,7 @@ fn a_body_costs_one_for_each_unit_that_its_length_starts() {
 }
 
 #[test]
-fn what_is_known_afterwards_is_reserved_and_never_nothing() {
+fn a_cost_that_the_response_names_is_reserved_with_at_least_one_unit() {
     let metered = |reserve| {
         let meter = MeterSpec::Header(HeaderName::from_static("x-used"));
         cost(&with(&[]), Cost::Metered { reserve, meter })

@@ -1,9 +1,9 @@
-//! Where addresses are: country, region and network, from MaxMind DB files
-//! (MaxMind DB File Format Specification, version 2.0).
+//! The places of addresses: country, region and network, from MaxMind DB files (MaxMind DB
+//! File Format Specification, version 2.0).
 //!
-//! Guarantees: a lookup takes a bounded time, allocates nothing that grows with
-//! the file, and never panics, whatever is in the file. What the file says is
-//! used only if it has the form of a code; anything else counts as unknown.
+//! A lookup takes a bounded time, allocates no memory in proportion to the file, and never
+//! panics, whatever the file contains. A text from the file is used only if it has the form
+//! of a code. Other texts count as unknown.
 
 mod place;
 #[cfg(test)]
@@ -21,18 +21,18 @@ pub(super) use self::place::Place;
 pub use self::place::{GeoCode, GeoCodeError};
 use super::KeyExpr;
 
-/// A database that tells where addresses are. The whole file is in memory: a
-/// file that is truncated while it is mapped would end the process.
+/// A database of the places of addresses. The whole file is in memory: if a mapped file
+/// were truncated, the process would end.
 pub struct GeoDatabase {
     reader: Reader<Box<[u8]>>,
 }
 
-/// The errors of a file that is not such a database.
+/// The error of a file that is not such a database.
 #[derive(Debug, thiserror::Error)]
 #[error("it is not a complete MaxMind DB file: {0}")]
 pub struct GeoError(#[source] maxminddb::MaxMindDbError);
 
-/// Never the whole file.
+/// Does not print the file's content.
 impl fmt::Debug for GeoDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("GeoDatabase").field("kind", &self.kind()).finish_non_exhaustive()
@@ -40,23 +40,22 @@ impl fmt::Debug for GeoDatabase {
 }
 
 impl GeoDatabase {
-    /// The database in the bytes of a file. Its records are not looked at: a
-    /// record that is broken is found when an address leads to it, and then the
-    /// address is unknown.
+    /// The database in the bytes of a file. The records are not checked now. If a lookup
+    /// finds a broken record, the place of its address is unknown.
     ///
     /// # Errors
-    /// If the bytes do not end with the description of a search tree that is there.
+    /// If the bytes do not end with the description of a complete search tree.
     pub fn from_bytes(bytes: impl Into<Box<[u8]>>) -> Result<Self, GeoError> {
         Reader::from_source(bytes.into()).map(|reader| Self { reader }).map_err(GeoError)
     }
 
-    /// What the file says it is, such as `GeoLite2-City`.
+    /// The kind of the database in the file, such as `GeoLite2-City`.
     pub fn kind(&self) -> &str {
         &self.reader.metadata().database_type
     }
 
-    /// Whether addresses in it can have this key, as far as its kind tells. A
-    /// kind that is not known may have all of them.
+    /// Whether addresses can have this key in a database of this kind. A database of an
+    /// unknown kind may have all keys.
     pub fn may_have(&self, key: &KeyExpr) -> bool {
         let is = |names: &[&str]| names.iter().any(|name| self.kind().contains(name));
         let (has_cities, has_countries) = (is(&["City", "Enterprise"]), is(&["Country"]));
@@ -72,9 +71,9 @@ impl GeoDatabase {
         }
     }
 
-    /// Adds to `place` what the database knows of `address` and `place` does not.
+    /// Adds to `place` the parts that only this database knows of `address`.
     fn complete(&self, address: IpAddr, place: &mut Place) {
-        // An IPv6 address is an error in a database of IPv4 addresses.
+        // A lookup of an IPv6 address in a database of IPv4 addresses is an error.
         let Ok(found) = self.reader.lookup(address) else { return };
         if !found.has_data() {
             return;
@@ -95,7 +94,7 @@ impl GeoDatabase {
 
 const COUNTRY: [PathElement<'static>; 2] =
     [PathElement::Key("country"), PathElement::Key("iso_code")];
-/// The first subdivision is the largest.
+/// The first subdivision is the largest one.
 const REGION: [PathElement<'static>; 3] =
     [PathElement::Key("subdivisions"), PathElement::Index(0), PathElement::Key("iso_code")];
 const ASN: [PathElement<'static>; 1] = [PathElement::Key("autonomous_system_number")];
@@ -104,8 +103,8 @@ fn text<'d>(found: &LookupResult<'d, Box<[u8]>>, path: &[PathElement<'static>]) 
     found.decode_path(path).ok().flatten()
 }
 
-/// Where `address` is, by the first of the databases that knows each part. A
-/// region is taken from the database that has the country.
+/// The place of `address`. Each part comes from the first database that knows it, and the
+/// region from the database that has the country.
 pub(super) fn place_of(databases: &[Arc<GeoDatabase>], address: IpAddr) -> Place {
     let mut place = Place::default();
     for database in databases {

@@ -1,4 +1,4 @@
-//! Codes of countries, regions and networks, in the one form that each has.
+//! Codes of countries, regions and networks. Each code has exactly one form.
 
 use std::fmt;
 use std::str::{FromStr, from_utf8};
@@ -6,17 +6,17 @@ use std::str::{FromStr, from_utf8};
 /// The longest code: `AS4294967295`.
 const MAX_BYTES: usize = 12;
 
-/// Where an address is.
+/// The place of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::policy) struct Place {
     pub(in crate::policy) country: Option<GeoCode>,
-    /// Not without its country.
+    /// None if the country is unknown.
     pub(in crate::policy) region: Option<GeoCode>,
     pub(in crate::policy) asn: Option<GeoCode>,
 }
 
 impl Place {
-    /// Whether it is in one of these countries, regions or networks.
+    /// Whether the place is in one of these countries, regions or networks.
     pub(in crate::policy) fn is_one_of(&self, codes: &[GeoCode]) -> bool {
         let own = [self.country, self.region, self.asn];
         own.into_iter().flatten().any(|code| codes.contains(&code))
@@ -26,7 +26,7 @@ impl Place {
 /// A country (`DE`), a region (`DE-BE`) or a network (`AS64500`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GeoCode {
-    /// ASCII, and zeros behind it.
+    /// ASCII, padded with zeros.
     text: [u8; MAX_BYTES],
     kind: Kind,
 }
@@ -38,10 +38,10 @@ enum Kind {
     Asn,
 }
 
-/// The errors of a text that is not a code.
+/// The error of a text that is not a code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeoCodeError {
-    /// Neither form fits.
+    /// The text has no form of a code.
     #[error(
         "`{0}` is not a country, region or network: write a country like DE (ISO 3166-1), \
          a region like DE-BE (ISO 3166-2), or a network like AS64500"
@@ -56,16 +56,16 @@ impl GeoCode {
         is_code.then(|| Self::new(Kind::Country, &[code]))
     }
 
-    /// The region of this country whose code within it is `code`: one to three
-    /// capitals or digits (ISO 3166-2). Countries use the same codes for their
-    /// regions, so a region has its country's before its own.
+    /// The region of this country with this code: one to three capitals or digits (ISO
+    /// 3166-2). Countries use the same codes for their regions, so the country's code
+    /// precedes the region's.
     pub(super) fn region_of(country: &Self, code: &str) -> Option<Self> {
         let is_code = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit();
         let is_region = (1..=3).contains(&code.len()) && code.bytes().all(is_code);
         is_region.then(|| Self::new(Kind::Region, &[country.as_str(), "-", code]))
     }
 
-    /// The network with this number; zero is none (RFC 7607).
+    /// The network with this number. Zero is reserved (RFC 7607).
     pub(super) fn asn_of(number: u32) -> Option<Self> {
         let digits = number.to_string();
         (number > 0).then(|| Self::new(Kind::Asn, &["AS", &digits]))
@@ -84,23 +84,23 @@ impl GeoCode {
         from_utf8(&self.text[..length]).unwrap_or_default()
     }
 
-    /// Whether it is that of a country.
+    /// Whether the code is a country's.
     pub fn is_country(&self) -> bool {
         self.kind == Kind::Country
     }
 
-    /// Whether it is that of a region.
+    /// Whether the code is a region's.
     pub fn is_region(&self) -> bool {
         self.kind == Kind::Region
     }
 
-    /// Whether it is that of a network.
+    /// Whether the code is a network's.
     pub fn is_asn(&self) -> bool {
         self.kind == Kind::Asn
     }
 }
 
-/// The one form of each code, as databases have it.
+/// The exact form of each code in databases.
 impl FromStr for GeoCode {
     type Err = GeoCodeError;
 
@@ -114,7 +114,7 @@ impl FromStr for GeoCode {
                 Self::asn_of(digits.parse().ok().filter(|_| is_plain)?)
             }
         };
-        // A number may be written in one way only.
+        // A number has only one valid form.
         let same = read().filter(|code| code.as_str() == text);
         same.ok_or_else(|| GeoCodeError::Malformed(text.into()))
     }

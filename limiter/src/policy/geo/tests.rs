@@ -1,4 +1,4 @@
-//! What files say of addresses, and files that are broken.
+//! Lookups in complete files and in broken files.
 
 mod requests;
 
@@ -29,7 +29,7 @@ fn cities(ip_version: u16, record_bits: u16) -> MmdbWriter {
 }
 
 #[test]
-fn the_longest_network_that_has_an_address_says_where_it_is() {
+fn the_longest_matching_network_gives_the_place() {
     for record_bits in [24, 28, 32] {
         for ip_version in [4, 6] {
             let databases = [database(cities(ip_version, record_bits))];
@@ -45,14 +45,14 @@ fn the_longest_network_that_has_an_address_says_where_it_is() {
 }
 
 #[test]
-fn addresses_of_ipv6_have_places_of_their_own() {
+fn ipv6_addresses_have_places() {
     let databases = [database(cities(6, 28).insert("2001:db8::/32", &place("JP", Some("13"))))];
     assert_eq!(found(&databases, "2001:db8::1"), some(["JP", "JP-13", ""]));
     assert_eq!(found(&databases, "192.0.2.1"), some(["DE", "DE-BE", ""]));
 }
 
 #[test]
-fn of_several_databases_each_says_what_those_before_it_do_not_know() {
+fn each_database_adds_what_those_before_it_do_not_contain() {
     let networks = MmdbWriter::new("GeoLite2-ASN")
         .insert("192.0.2.0/24", &network(64500))
         .insert("203.0.113.0/24", &network(4_294_967_295));
@@ -62,7 +62,7 @@ fn of_several_databases_each_says_what_those_before_it_do_not_know() {
     let databases = [database(cities(6, 28)), database(networks), database(countries)];
     assert_eq!(found(&databases, "192.0.2.1"), some(["DE", "DE-BE", "AS64500"]));
     assert_eq!(found(&databases, "203.0.113.1"), some(["SE", "", "AS4294967295"]));
-    // A region of another database's country would be none.
+    // The region of another database's country is not used.
     assert_eq!(found(&databases, "198.51.100.7"), some(["NO", "", ""]));
 }
 
@@ -86,14 +86,14 @@ fn a_text_without_the_form_of_a_code_is_unknown() {
         let databases = [database(MmdbWriter::new("own").insert("192.0.2.0/24", &record))];
         assert_eq!(found(&databases, "192.0.2.1"), some(["DE", "", ""]), "{record:?}");
     }
-    // Another form of the same thing: a text in place of a map.
+    // A record with a text in place of a map.
     let flat = Data::Map(vec![("country", "DE".into()), ("subdivisions", "BE".into())]);
     let databases = [database(MmdbWriter::new("own").insert("192.0.2.0/24", &flat))];
     assert_eq!(found(&databases, "192.0.2.1"), some(["", "", ""]));
 }
 
 #[test]
-fn the_kind_of_a_database_tells_which_keys_it_has() {
+fn the_kind_of_a_database_determines_its_keys() {
     let keys = [KeyExpr::Country, KeyExpr::Region, KeyExpr::Asn];
     for (kind, has) in [
         ("GeoLite2-City", [true, true, false]),
@@ -110,7 +110,7 @@ fn the_kind_of_a_database_tells_which_keys_it_has() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_is_refused() {
+fn an_incomplete_file_is_refused() {
     let file = cities(6, 28).finish();
     let whole = file.len();
     for length in (0..whole).step_by(7).chain(whole - 9..whole) {
@@ -122,7 +122,7 @@ fn a_file_that_is_not_whole_is_refused() {
     assert!(GeoDatabase::from_bytes(*b"{ \"not\": \"a database\" }").is_err());
 }
 
-/// How a file is damaged.
+/// A kind of damage to a file.
 #[derive(Clone, Debug)]
 enum Damage {
     Byte(prop::sample::Index, u8),
@@ -164,7 +164,7 @@ fn damaged(mut file: Vec<u8>, damages: Vec<Damage>) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// Whatever is in a file, an address has a code of the right form or none, and
+    /// Whatever a file contains, an address has a code of the right form or none, and
     /// nothing panics.
     #[test]
     fn a_damaged_file_never_panics_and_never_gives_a_malformed_code(

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-/// What a record may hold.
+/// A value in a record.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// A text.
@@ -14,7 +14,7 @@ pub enum Data {
     Map(Vec<(&'static str, Data)>),
     /// Values in order.
     List(Vec<Data>),
-    /// A number of up to 16 bits, as the description of a file has them.
+    /// A number of up to 16 bits. Descriptions of files use this type.
     Short(u16),
     /// A number of up to 64 bits.
     Long(u64),
@@ -26,8 +26,8 @@ impl From<&str> for Data {
     }
 }
 
-/// The record of a place as databases of cities have it; without a region as
-/// databases of countries.
+/// The record of a place, as databases of cities have it. Without a region: as databases of
+/// countries have it.
 pub fn place(country: &str, region: Option<&str>) -> Data {
     let names = || ("names", Data::Map(vec![("en", "a name".into())]));
     let mut record = vec![
@@ -54,11 +54,11 @@ pub fn network(number: u32) -> Data {
 enum Record {
     Nothing,
     Node(usize),
-    /// Where it begins in the data section.
+    /// The record's offset in the data section.
     Data(usize),
 }
 
-/// A file that is being made.
+/// A file under construction.
 pub struct MmdbWriter {
     kind: &'static str,
     ip_version: u16,
@@ -73,15 +73,15 @@ impl MmdbWriter {
         Self::with(kind, 6, 28)
     }
 
-    /// A database of addresses of one version, 4 or 6 (which has those of IPv4,
-    /// too), with records of 24, 28 or 32 bits in its tree.
-    pub fn with(kind: &'static str, ip_version: u16, record_bits: u16) -> Self {
+    /// A database of addresses of one version, with records of 24, 28 or 32 bits in its
+    /// tree. Version 6 contains the addresses of version 4, too.
+    pub(crate) fn with(kind: &'static str, ip_version: u16, record_bits: u16) -> Self {
         let nodes = vec![[Record::Nothing; 2]];
         Self { kind, ip_version, record_bits, nodes, data: Vec::new() }
     }
 
-    /// Gives all addresses of `network/prefix` this record. Networks within others
-    /// come after them.
+    /// Assigns this record to all addresses of `network/prefix`. A network within another
+    /// one must be added after it.
     #[must_use]
     pub fn insert(mut self, network: &str, data: &Data) -> Self {
         let (address, prefix) = network.split_once('/').expect("a network");
@@ -112,7 +112,7 @@ impl MmdbWriter {
         self
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn finish(self) -> Vec<u8> {
         let count = self.nodes.len();
         let number = |record: Record| match record {
@@ -182,8 +182,7 @@ fn fixed(kind: u8, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
 }
 
-/// Type and size: types above 7 have a byte of their own, and so have sizes from
-/// 29 on.
+/// The type and the size. Types above 7 and sizes from 29 on take additional bytes.
 fn head(kind: u8, size: usize, out: &mut Vec<u8>) {
     let small = u8::try_from(size.min(29)).expect("at most 29");
     match kind {

@@ -1,5 +1,5 @@
-//! What is kept of a verified token: the claims that keys are made of, and how
-//! long it holds.
+//! The kept part of a verified token: the claims that keys use, and the token's validity
+//! period.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use serde_json::Value;
 
 use crate::time::{Span, Timestamp};
 
-/// The longest value of a claim that is kept, in bytes. A longer one is no
-/// identifier, and cutting it would make two users one.
+/// The longest value of a claim that is kept, in bytes. A longer value is not an
+/// identifier. A cut value could give two users the same key.
 const MAX_VALUE: usize = 256;
 
-/// The claims of a verified token that keys are made of.
+/// The claims of a verified token that keys use.
 pub(in crate::policy) struct Claims {
     /// Sorted.
     names: Arc<[Box<str>]>,
-    /// In the order of `names`.
+    /// The values, in the order of `names`.
     values: Box<[Option<Box<str>>]>,
     not_before: Timestamp,
     expires: Option<Timestamp>,
 }
 
-/// Never the values: they identify the user.
+/// Does not print the values, because they identify the user.
 impl fmt::Debug for Claims {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Claims")
@@ -34,8 +34,8 @@ impl fmt::Debug for Claims {
 }
 
 impl Claims {
-    /// The claims with these names, which are sorted. None if the token's times
-    /// make no sense.
+    /// The claims with these names, which are sorted. None if the token's times are not
+    /// valid.
     pub(super) fn of(payload: &Value, names: &Arc<[Box<str>]>) -> Option<Self> {
         Some(Self {
             names: names.clone(),
@@ -48,11 +48,11 @@ impl Claims {
         })
     }
 
-    /// Whether the token holds at `now` (RFC 7519, sections 4.1.4 and 4.1.5).
+    /// Whether the token is valid at `now` (RFC 7519, sections 4.1.4 and 4.1.5).
     ///
-    /// Without leeway: a request that comes a second too late or too early counts
-    /// as one without a token, which does no harm. A token need not expire, for
-    /// it opens nothing here; whether it does is the backend's to demand.
+    /// There is no leeway: a request that comes a second too late or too early counts as a
+    /// request without a token, which does no harm. A token may have no expiry, because it
+    /// only identifies the user. A backend can require an expiry itself.
     pub(super) fn hold_at(&self, now: Timestamp) -> bool {
         self.not_before <= now && self.expires.is_none_or(|expires| now < expires)
     }
@@ -64,8 +64,8 @@ impl Claims {
     }
 }
 
-/// The claim of this name; a dot leads into a nested one, unless the whole
-/// name is there, as in `https://example.com/plan`.
+/// The claim of this name. A dot separates the names of nested claims, unless a claim has
+/// the whole name, such as `https://example.com/plan`.
 fn find<'v>(within: &'v Value, name: &str) -> Option<&'v Value> {
     within.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
@@ -73,7 +73,7 @@ fn find<'v>(within: &'v Value, name: &str) -> Option<&'v Value> {
     })
 }
 
-/// Text, integers and booleans are identifiers; nothing else is.
+/// Texts, integers and booleans are identifiers. Other values are not.
 fn text_of(value: &Value) -> Option<Box<str>> {
     let text = match value {
         Value::String(text) => text.as_str().into(),
@@ -84,7 +84,7 @@ fn text_of(value: &Value) -> Option<Box<str>> {
     (1..=MAX_VALUE).contains(&text.len()).then_some(text)
 }
 
-/// `NumericDate`: seconds since the epoch, maybe with a fraction (RFC 7519, section 2).
+/// `NumericDate`: seconds since the epoch, with an optional fraction (RFC 7519, section 2).
 fn date(value: &Value) -> Option<Timestamp> {
     let since_epoch = match value.as_u64() {
         Some(seconds) => Span::from_secs(seconds),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_lead_into_nested_claims_unless_the_whole_name_is_there() {
+    fn dots_separate_nested_claims_unless_a_claim_has_the_whole_name() {
         let payload = json!({
             "org": { "id": "nested", "a.b": "dotted" }, "org.name": "flat",
             "https://example.com/plan": "pro",
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_holds_from_nbf_until_just_before_exp() {
+    fn a_token_is_valid_from_nbf_until_just_before_exp() {
         let at = |us| Timestamp::from_micros(us);
         let whole = claims(&json!({ "nbf": 10, "exp": 20 }), &[]).unwrap();
         let fraction = claims(&json!({ "nbf": 9.5, "exp": 20.25 }), &[]).unwrap();

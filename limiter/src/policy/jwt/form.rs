@@ -1,29 +1,29 @@
-//! Why a text is not a token that holds (RFC 7515, section 7.1).
+//! The reasons why a text is not a valid token (RFC 7515, section 7.1).
 //!
-//! Base64url writes each value in one way (RFC 4648, sections 3.2 and 3.5).
-//! Lenient decoders take padding, `+` and `/`, and ignore the unused bits of the
-//! last character. A token in such a form fails here and may hold at the
-//! backend, so it is neither a good token nor a bad one.
+//! In base64url each value has exactly one form (RFC 4648, sections 3.2 and 3.5). Lenient
+//! decoders accept padding, `+` and `/`, and ignore the unused bits of the last character.
+//! A token in such a form is not valid here and may be valid at the backend, so it is
+//! ambiguous.
 
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
-/// Why a text is not a token that holds.
+/// The reason why a text is not a valid token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::policy) enum Fault {
-    /// No backend takes it for a signed token.
+    /// No backend accepts it as a signed token.
     Opaque,
-    /// It is a signed token, and it is forged, expired or not yet valid.
+    /// It is a signed token that is forged, expired or not yet valid.
     Invalid,
-    /// It is a signed token, and the keys to verify it with have not come yet.
+    /// It is a signed token, and the keys that verify it have not been fetched yet.
     Unverifiable,
-    /// Its encoding is not the canonical one, and lenient backends may take it.
+    /// Its encoding is not the canonical one, and lenient backends may accept it.
     Ambiguous,
 }
 
-/// Takes what lenient decoders take.
+/// A decoder that accepts what lenient decoders accept.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -31,7 +31,7 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Why `token`, whose signature could not be verified, does not hold.
+/// The reason why `token`, whose signature could not be verified, is not valid.
 pub(super) fn fault_of(token: &[u8]) -> Fault {
     let mut parts = token.split(|&byte| byte == b'.');
     let (Some(header), Some(payload), Some(signature), None) =
@@ -49,8 +49,8 @@ pub(super) fn fault_of(token: &[u8]) -> Fault {
     }
 }
 
-/// What a lenient decoder makes of a part. Some take the standard alphabet, and
-/// some skip what is in neither.
+/// Decodes a part as lenient decoders do. Some accept the standard alphabet, and some skip
+/// characters of neither alphabet.
 fn decode(part: &[u8]) -> Option<Vec<u8>> {
     let letters = part.iter().filter_map(|&byte| match byte {
         b'+' => Some(b'-'),
@@ -60,7 +60,7 @@ fn decode(part: &[u8]) -> Option<Vec<u8>> {
     LENIENT.decode(letters.collect::<Vec<u8>>()).ok()
 }
 
-/// Whether a strict encoder writes the part so.
+/// Whether the part has the form that a strict encoder writes.
 fn is_canonical(part: &[u8]) -> bool {
     decode(part).is_some_and(|bytes| {
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes).as_bytes() == part
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_in_its_one_form_is_invalid() {
+    fn a_token_in_canonical_form_is_invalid() {
         for token in ["e30.QQ", "e30.", "e30.-_8"] {
             assert_eq!(fault_of(format!("{HEADER}.{token}").as_bytes()), Fault::Invalid, "{token}");
         }

@@ -1,10 +1,10 @@
 //! Keys that are fetched while the gateway runs (RFC 7517), shared by all workers.
 //!
-//! A set is replaced as a whole. A request sees one set or the other, and what was
-//! verified by an older one is verified again: a key that is gone verifies nothing
-//! any more. Requests never wait for a set. A token that names a key which is not
-//! there requests an early refresh; how often the set is fetched is decided by the
-//! task that fetches it, not by the clients that send tokens.
+//! A set is replaced as a whole, so a request sees either the old set or the new one.
+//! Tokens that an older set has verified are verified again: a removed key verifies no
+//! token any more. Requests never wait for a set. A token with an unknown key requests an
+//! early refresh. The task that fetches the set limits how often it does so, whatever
+//! tokens the clients send.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,24 +14,24 @@ use tokio::sync::Notify;
 
 use super::verifying_key::VerifyingKey;
 
-/// Keys that are fetched, and replaced now and then.
+/// Keys that are fetched and replaced regularly.
 #[derive(Debug, Default)]
 pub struct KeySet {
     current: RwLock<Arc<Keys>>,
-    /// That of `current`, to be looked at without the lock.
+    /// The version of `current`, which can be read without the lock.
     generation: AtomicU64,
     refresh: Arc<RefreshRequest>,
 }
 
-/// The keys of one moment.
+/// The keys at one time.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// How many sets came before, and this one; 0: none has come yet.
+    /// The number of sets so far, including this one. 0: no set has been fetched yet.
     pub(super) generation: u64,
     pub(super) keys: Vec<VerifyingKey>,
 }
 
-/// Whether a token has named a key that is not in the set.
+/// Whether a token has named a key that the set lacks.
 #[derive(Debug, Default)]
 pub struct RefreshRequest {
     is_pending: AtomicBool,
@@ -39,12 +39,12 @@ pub struct RefreshRequest {
 }
 
 impl KeySet {
-    /// A set that has not come yet. Tokens can be neither believed nor rejected.
+    /// A set that has not been fetched yet. Tokens can be neither accepted nor rejected.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// From now on these are the keys.
+    /// Replaces the keys.
     pub fn replace(&self, keys: Vec<VerifyingKey>) {
         let mut current = self.current.write();
         let generation = current.generation + 1;
@@ -52,17 +52,17 @@ impl KeySet {
         self.generation.store(generation, Ordering::Release);
     }
 
-    /// Whether there are keys, or were.
+    /// Whether a set has ever been fetched.
     pub fn has_come(&self) -> bool {
         self.generation() > 0
     }
 
-    /// Tells when a token names a key that is not in the set.
+    /// Returns the signal that a token has named a key that the set lacks.
     pub fn refresh(&self) -> Arc<RefreshRequest> {
         Arc::clone(&self.refresh)
     }
 
-    /// How many sets have come.
+    /// The number of sets that have been fetched.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -71,9 +71,10 @@ impl KeySet {
         Arc::clone(&self.current.read())
     }
 
-    /// A token names a key that is not in the set.
+    /// Records that a token names a key that the set lacks.
     pub fn request_refresh(&self) {
-        // Read first: in a flood of such tokens all cores keep the cache line.
+        // The flag is read first: when many such tokens come, all cores keep the cache
+        // line.
         if !self.refresh.is_pending.load(Ordering::Relaxed)
             && !self.refresh.is_pending.swap(true, Ordering::Relaxed)
         {
@@ -82,7 +83,7 @@ impl KeySet {
     }
 }
 
-/// A task that waits for a request to refresh the set does not wait for ever.
+/// Wakes a task that waits for a request to refresh the set.
 impl Drop for KeySet {
     fn drop(&mut self) {
         self.refresh.is_pending.store(true, Ordering::Relaxed);
@@ -91,8 +92,8 @@ impl Drop for KeySet {
 }
 
 impl RefreshRequest {
-    /// Returns when an early refresh has been requested since the last
-    /// [`Self::clear`], or the set is gone.
+    /// Returns when an early refresh has been requested since the last [`Self::clear`], or
+    /// the set has been dropped.
     pub async fn requested(&self) {
         loop {
             self.notify.notified().await;
@@ -102,7 +103,7 @@ impl RefreshRequest {
         }
     }
 
-    /// The set has been fetched: earlier requests are done with.
+    /// Clears earlier requests, because the set has been fetched.
     pub fn clear(&self) {
         self.is_pending.store(false, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Keys that tokens are verified with: from a secret, a PEM text, or a key set.
+//! Keys that verify tokens: from a secret, a PEM text, or a key set.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, DecodingKeyKind};
@@ -10,7 +10,7 @@ use crate::policy::VerifyingKey;
 const MIN_SECRET: usize = 32;
 /// The shortest modulus for RS256, in bytes (RFC 7518, section 3.3).
 const MIN_MODULUS: usize = 256;
-/// A point of P-256 as it stands in keys: a tag and two coordinates (SEC 1, section 2.3.3).
+/// A point of P-256 as keys contain it: a tag and two coordinates (SEC 1, section 2.3.3).
 const P256_POINT: usize = 65;
 /// The most keys of a set: a token that names no key is tried with all of them.
 const MAX_KEYS: usize = 32;
@@ -21,10 +21,10 @@ pub enum KeyError {
     /// No algorithm was given.
     #[error("tokens need at least one algorithm: HS256, RS256, ES256 or EdDSA")]
     NoAlgorithm,
-    /// An algorithm that is not offered.
+    /// An algorithm that is not supported.
     #[error("the algorithm {0:?} is not supported: use HS256, RS256, ES256 or EdDSA")]
     Unsupported(Algorithm),
-    /// None of the algorithms is one for this key.
+    /// None of the allowed algorithms fits this key.
     #[error("this is a key for {fits:?}, which is not among the algorithms {allowed:?}")]
     OtherAlgorithm {
         /// The algorithm that the key is for.
@@ -32,13 +32,13 @@ pub enum KeyError {
         /// The algorithms of the configuration.
         allowed: Vec<Algorithm>,
     },
-    /// Shorter than HS256 requires.
+    /// A secret that is shorter than HS256 requires.
     #[error("a secret for HS256 has at least {MIN_SECRET} bytes, this one has {0}")]
     ShortSecret(usize),
-    /// Shorter than RS256 requires.
+    /// A modulus that is shorter than RS256 requires.
     #[error("an RSA key for RS256 has at least 2048 bits")]
     ShortModulus,
-    /// A private key where a public one belongs.
+    /// A private key in place of a public one.
     #[error("this is a private key: the gateway needs the public one only")]
     Private,
     /// Neither an RSA key, nor one of P-256, nor one of Ed25519.
@@ -50,29 +50,29 @@ pub enum KeyError {
     /// Not a JSON Web Key Set.
     #[error("this is not a JSON Web Key Set: {0}")]
     Jwks(#[from] serde_json::Error),
-    /// A set without a key that can be used.
+    /// A set without a usable key.
     #[error("the key set has no key for the algorithms {0:?}")]
     NoKey(Vec<Algorithm>),
-    /// A member of a set that is not what it says.
+    /// A malformed member of a set.
     #[error("the key {id} of the key set is malformed", id = .0.as_deref().unwrap_or("without `kid`"))]
     Member(Option<String>),
-    /// A set of more than 32 keys that can be used.
+    /// A set of more than 32 usable keys.
     #[error("the key set has more than {MAX_KEYS} keys for signatures")]
     TooManyKeys,
 }
 
-/// A JSON Web Key Set whose members are not looked at yet.
+/// A JSON Web Key Set whose members have not been checked yet.
 #[derive(Deserialize)]
 struct Published {
     keys: Vec<serde_json::Value>,
 }
 
-/// What can be used of a key set.
+/// The usable part of a key set.
 #[derive(Debug)]
 pub struct PublishedKeys {
     /// At least one.
     pub keys: Vec<VerifyingKey>,
-    /// Members that cannot be used here.
+    /// The number of members that cannot be used.
     pub passed_over: usize,
 }
 
@@ -89,13 +89,14 @@ impl VerifyingKey {
     /// The public key in a PEM text: RSA, P-256 or Ed25519 (RFC 7468, section 13).
     ///
     /// # Errors
-    /// If the text is no such key, or its algorithm is not among the algorithms.
+    /// If the text is not such a key, or its algorithm is not among the algorithms.
     pub fn from_pem(pem: &str, algorithms: &[Algorithm]) -> Result<Self, KeyError> {
         check_algorithms(algorithms)?;
         if pem.contains("PRIVATE KEY-----") {
             return Err(KeyError::Private);
         }
-        // A certificate would be used for the key it contains, and its signature would not be checked.
+        // A certificate is refused: its key would be used, and its signature would not be
+        // checked.
         if !pem.contains("PUBLIC KEY-----") {
             return Err(KeyError::Pem);
         }
@@ -127,8 +128,8 @@ impl VerifyingKey {
         }
     }
 
-    /// The keys of a set that others publish, which is not in our hands: a member
-    /// that cannot be used is passed over, whatever is wrong with it.
+    /// The keys of a set that another party publishes. A member that cannot be used is
+    /// skipped, whatever is wrong with it.
     ///
     /// # Errors
     /// If the bytes are not a key set, or it has no such key, or more than 32.
@@ -166,8 +167,8 @@ impl VerifyingKey {
         }
     }
 
-    /// Keeps only the algorithm that is one for this kind of key, so that a
-    /// public key can never be used as a secret (RFC 8725, section 2.1).
+    /// Keeps only the algorithm that fits this kind of key, so that a public key can never
+    /// be used as a secret (RFC 8725, section 2.1).
     fn new(id: Option<String>, key: DecodingKey, allowed: &[Algorithm]) -> Result<Self, KeyError> {
         let fits = match key.family() {
             AlgorithmFamily::Hmac => Algorithm::HS256,
@@ -201,14 +202,14 @@ fn check_strength(key: &DecodingKey) -> Result<(), KeyError> {
     };
     match key.family() {
         AlgorithmFamily::Hmac if length < MIN_SECRET => Err(KeyError::ShortSecret(length)),
-        // The DER form is a little longer than the modulus in it.
+        // The DER form is slightly longer than the modulus that it contains.
         AlgorithmFamily::Rsa if length < MIN_MODULUS => Err(KeyError::ShortModulus),
         AlgorithmFamily::Ec if length != P256_POINT => Err(KeyError::Curve),
         _ => Ok(()),
     }
 }
 
-/// Whether the set offers the key for signatures, and it is of a kind that is known here.
+/// Whether the set declares the key for signatures, and its kind is supported.
 fn is_for_signatures(jwk: &Jwk) -> bool {
     let offered = matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature));
     offered

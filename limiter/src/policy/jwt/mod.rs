@@ -1,11 +1,10 @@
 //! Bearer tokens that identify the user (RFC 7519).
 //!
-//! Guarantees: a token counts only if its signature holds under a configured
-//! key, by an algorithm that the configuration allows for that key (RFC 8725,
-//! section 3.1); the token's own word for either is never enough. Time is the
-//! caller's `now`, in which tokens are checked again whenever they are used.
-//! Verified tokens are remembered, under keyed digests and in bounded memory;
-//! failures are not.
+//! A token counts only if its signature is valid under a configured key, by an algorithm
+//! that the configuration allows for that key (RFC 8725, section 3.1). The key and the
+//! algorithm that the token itself names are never sufficient. The caller passes the time
+//! `now`, and tokens are checked against it at each use. Verified tokens are cached under
+//! keyed digests, in bounded memory. Failures are not cached.
 
 mod claims;
 mod form;
@@ -29,31 +28,31 @@ pub use self::verifying_key::VerifyingKey;
 use crate::digest::Secret;
 use crate::time::Timestamp;
 
-/// The longest token that is looked at, in bytes.
+/// The longest token that is verified, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
-/// How many verified tokens are remembered.
+/// The largest number of cached tokens.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Verifies tokens, and remembers those that were good.
+/// Verifies tokens, and caches those that are valid.
 #[derive(Debug)]
 pub(super) struct TokenVerifier {
     settings: JwtSettings,
-    /// Sorted; the only claims that are kept of a token.
+    /// The claims that are kept of a token, sorted.
     wanted: Arc<[Box<str>]>,
     verified: Cache<u128, Verified>,
     secret: Secret,
 }
 
-/// What a token says that was good.
+/// The claims of a token that was valid.
 #[derive(Clone, Debug)]
 struct Verified {
     claims: Arc<Claims>,
-    /// That of the [`KeySet`] by which it was good; 0 for keys that do not change.
+    /// The version of the [`KeySet`] that verified it. 0 for keys that do not change.
     generation: u64,
 }
 
 impl TokenVerifier {
-    /// `claims` are those that policies count by; the user's is added.
+    /// `claims` are those that policies count by. The claim of the user's id is added.
     pub(super) fn new(settings: JwtSettings, claims: Vec<Box<str>>, secret: Secret) -> Self {
         let mut wanted = claims;
         wanted.push(settings.claim.as_str().into());
@@ -62,10 +61,10 @@ impl TokenVerifier {
         Self { settings, wanted: wanted.into(), verified: Cache::new(MAX_REMEMBERED), secret }
     }
 
-    /// The claims of a token that holds at `now`.
+    /// The claims of a token that is valid at `now`.
     ///
     /// # Errors
-    /// Why there are none, see [`Fault`].
+    /// The reason why the token is not valid, see [`Fault`].
     pub(super) fn verify(&self, token: &[u8], now: Timestamp) -> Result<Arc<Claims>, Fault> {
         if token.len() > MAX_TOKEN {
             return Err(Fault::Invalid);
@@ -99,7 +98,7 @@ impl TokenVerifier {
         Ok(claims)
     }
 
-    /// Which set of keys is in force.
+    /// The version of the keys that are in use.
     fn generation(&self) -> u64 {
         match &self.settings.keys {
             TokenKeys::Known(_) => 0,
@@ -107,23 +106,24 @@ impl TokenVerifier {
         }
     }
 
-    /// Whether there were no keys yet when these were looked at.
+    /// Whether this version had no keys yet.
     fn awaits_keys(&self, generation: u64) -> bool {
         matches!(self.settings.keys, TokenKeys::Fetched(_)) && generation == 0
     }
 
-    /// Whether a token is signed by a key that may be new: it names one that is not
-    /// there, and an algorithm that may be used.
+    /// Whether a new key may have signed the token: it names an unknown key, and an
+    /// algorithm that is allowed.
     fn names_unknown_key(&self, token: &[u8], keys: &[VerifyingKey]) -> bool {
         let Ok(Header { alg, kid: Some(kid), .. }) = decode_header(token) else { return false };
         self.settings.algorithms.contains(&alg)
             && !keys.iter().any(|key| key.id.as_deref() == Some(&*kid))
     }
 
-    /// What the token says, if its signature, issuer and audience are good.
+    /// The claims of the token, if its signature, issuer and audience are valid.
     fn signed_payload(&self, token: &[u8], keys: &[VerifyingKey]) -> Option<Value> {
         let header = decode_header(token).ok()?;
-        // An extension that we do not know may change what the token means (RFC 7515, section 4.1.11).
+        // An unknown extension may change the meaning of the token (RFC 7515, section
+        // 4.1.11).
         if header.crit.is_some() {
             return None;
         }
@@ -133,9 +133,8 @@ impl TokenVerifier {
             .map(|token| token.claims)
     }
 
-    /// Signature, issuer and audience are checked by the crate. Times are not:
-    /// it would read the system's clock, and a remembered token has to be
-    /// checked again anyway.
+    /// The crate checks signature, issuer and audience. It does not check times, because it
+    /// would read the system's clock, and a cached token must be checked again at each use.
     fn validation(&self, algorithm: Algorithm) -> Validation {
         let mut validation = Validation::new(algorithm);
         validation.required_spec_claims.clear();

@@ -1,4 +1,4 @@
-//! How bearer tokens are verified: settings.
+//! The settings that verify bearer tokens.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use jsonwebtoken::Algorithm;
 use super::key_set::KeySet;
 use super::verifying_key::VerifyingKey;
 
-/// How bearer tokens are verified (RFC 7519).
+/// The settings that verify bearer tokens (RFC 7519).
 #[derive(Clone, Debug)]
 pub struct JwtSettings {
-    /// The keys, each with the algorithms it may be used for.
+    /// The keys, each with its allowed algorithms.
     pub keys: TokenKeys,
-    /// All algorithms that a token may be signed by.
+    /// All algorithms that may sign a token.
     pub algorithms: Vec<Algorithm>,
-    /// `iss` must be one of these; none: it may be anything.
+    /// `iss` must be one of these. If there are none, any issuer is accepted.
     pub issuers: Vec<String>,
-    /// `aud` must contain one of these; none: it may be anything.
+    /// `aud` must contain one of these. If there are none, any audience is accepted.
     pub audiences: Vec<String>,
     /// The claim that is the user's id, with dots between nested names.
     pub claim: String,
@@ -37,17 +37,17 @@ impl JwtSettings {
     }
 }
 
-/// Where the keys come from that tokens are verified with.
+/// The source of the keys that verify tokens.
 #[derive(Clone, Debug)]
 pub enum TokenKeys {
-    /// They are known. Without any no token holds.
+    /// The keys are known. Without keys no token is valid.
     Known(Vec<VerifyingKey>),
-    /// They are fetched.
+    /// The keys are fetched.
     Fetched(Arc<KeySet>),
 }
 
 impl TokenKeys {
-    /// Whether a token can hold now.
+    /// Whether a token can be valid now.
     pub fn can_verify(&self) -> bool {
         match self {
             Self::Known(keys) => !keys.is_empty(),

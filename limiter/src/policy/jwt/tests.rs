@@ -1,4 +1,4 @@
-//! Tokens that hold, and all the ways in which they do not.
+//! Valid tokens, and every way in which a token can be invalid.
 
 mod fetched;
 
@@ -66,7 +66,7 @@ fn exp_in(span: Span) -> u64 {
 }
 
 #[test]
-fn a_token_signed_by_any_offered_algorithm_holds() {
+fn a_token_signed_by_any_supported_algorithm_is_valid() {
     for algorithm in ALL {
         let verifier =
             verifier(|settings| settings.keys = TokenKeys::Known(vec![verifying_key(algorithm)]));
@@ -76,7 +76,7 @@ fn a_token_signed_by_any_offered_algorithm_holds() {
 }
 
 #[test]
-fn a_changed_token_does_not_hold() {
+fn a_changed_token_is_not_valid() {
     for algorithm in ALL {
         let verifier =
             verifier(|settings| settings.keys = TokenKeys::Known(vec![verifying_key(algorithm)]));
@@ -91,7 +91,7 @@ fn a_changed_token_does_not_hold() {
 }
 
 #[test]
-fn a_token_without_signature_never_holds() {
+fn a_token_without_signature_is_never_valid() {
     let verifier = verifier(|_| {});
     // {"alg":"none"}, {"alg":"None"}, {"alg":""} and {}, each before {"sub":"ann"}.
     let headers = ["eyJhbGciOiJub25lIn0", "eyJhbGciOiJOb25lIn0", "eyJhbGciOiIifQ", "e30"];
@@ -104,7 +104,7 @@ fn a_token_without_signature_never_holds() {
 }
 
 #[test]
-fn a_public_key_is_never_taken_for_a_secret() {
+fn a_public_key_is_never_used_as_a_secret() {
     let pem = RSA_PUBLIC.as_bytes();
     let der = VerifyingKey::from_pem(RSA_PUBLIC, &ALL).unwrap();
     let der = der.key.try_get_as_bytes().unwrap().to_vec();
@@ -121,7 +121,7 @@ fn a_public_key_is_never_taken_for_a_secret() {
 }
 
 #[test]
-fn an_algorithm_that_the_settings_do_not_allow_does_not_hold() {
+fn an_algorithm_that_the_settings_do_not_allow_is_refused() {
     let token = encode(
         &Header::new(Algorithm::HS512),
         &json!({ "sub": "ann" }),
@@ -159,7 +159,7 @@ fn a_token_is_checked_against_the_time_of_each_request() {
 }
 
 #[test]
-fn only_tokens_that_held_are_remembered() {
+fn only_valid_tokens_are_cached() {
     let verifier = verifier(|_| {});
     let old = signed(Algorithm::HS256, &json!({ "sub": "ann", "exp": 1 }));
     for token in ["", "a.b.c", &old, "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhbm4ifQ."] {
@@ -169,7 +169,7 @@ fn only_tokens_that_held_are_remembered() {
 }
 
 #[test]
-fn the_memory_of_tokens_is_bounded() {
+fn the_cache_of_tokens_is_bounded() {
     let verifier = verifier(|_| {});
     for number in 0..MAX_REMEMBERED + 500 {
         let token = signed(Algorithm::HS256, &json!({ "sub": number }));
@@ -202,7 +202,7 @@ fn issuer_and_audience_must_be_among_the_configured_ones() {
 }
 
 #[test]
-fn without_keys_no_token_holds() {
+fn without_keys_no_token_is_valid() {
     let verifier = verifier(|settings| settings.keys = TokenKeys::Known(vec![]));
     for algorithm in ALL {
         assert_eq!(user(&verifier, &signed(algorithm, &json!({ "sub": "ann" })), NOW), None);
@@ -248,14 +248,14 @@ fn a_token_that_names_its_key_is_checked_with_that_key_only() {
 }
 
 #[test]
-fn unknown_extensions_make_a_token_void() {
+fn a_token_with_an_unknown_extension_is_not_valid() {
     let header = Header { crit: Some(vec!["exp".into()]), ..Header::default() };
     let token = encode(&header, &json!({ "sub": "ann" }), &signing_key(Algorithm::HS256));
     assert_eq!(user(&verifier(|_| {}), &token.unwrap(), NOW), None);
 }
 
 #[test]
-fn huge_tokens_are_not_looked_at() {
+fn a_token_that_is_too_long_is_not_verified() {
     let verifier = verifier(|_| {});
     let padded =
         |length: usize| signed(Algorithm::HS256, &json!({ "sub": "ann", "x": "x".repeat(length) }));

@@ -1,21 +1,21 @@
-//! A key that tokens may be signed with.
+//! A key that verifies tokens.
 
 use std::fmt;
 
 use jsonwebtoken::{Algorithm, DecodingKey};
 
-/// One key that tokens may be signed with.
+/// One key that verifies tokens.
 #[derive(Clone)]
 pub struct VerifyingKey {
     /// `kid` of a key from a key set: a token that names a `kid` is checked with that key only.
-    pub id: Option<String>,
+    pub(crate) id: Option<String>,
     /// The key.
     pub key: DecodingKey,
     /// The algorithms allowed with it, from the configuration, never from the token.
     pub algorithms: Vec<Algorithm>,
 }
 
-/// Never the key itself.
+/// Does not print the key.
 impl fmt::Debug for VerifyingKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VerifyingKey")

@@ -1,4 +1,4 @@
-//! A key that is written leads to the counter of the request that has it.
+//! A written key leads to the counter of requests that have this key.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn one(text: &str) -> KeyExpr {
     text.parse().unwrap()
 }
 
-/// Whose request this is under `key`.
+/// The principal of this request under `key`.
 fn of(case: &Case, key: &KeyExpr) -> Principal {
     match case.key(&policy_of(key.clone())) {
         KeyFor::Key(Key { principal, .. }) => principal,
@@ -36,7 +36,7 @@ fn case() -> Case {
 }
 
 #[test]
-fn every_word_is_read_as_requests_are() {
+fn every_word_is_parsed_as_requests_are() {
     let cases = [
         ("ip", "10.9.8.7"),
         ("ip", "::ffff:10.9.8.7"),
@@ -72,7 +72,7 @@ fn several_words_are_written_with_their_names() {
 }
 
 #[test]
-fn what_no_request_can_have_is_refused_with_advice() {
+fn a_key_that_no_request_can_have_is_refused_with_advice() {
     let all = KeyExpr::All(vec![KeyExpr::First(vec![one("api_key"), one("ip")]), one("path")]);
     let cases = [
         (one("user"), "", "the key's user is empty"),

@@ -1,4 +1,4 @@
-//! Which requests share a counter, and which never do.
+//! The requests that share a counter, and those that never do.
 
 use http::{HeaderName, Method};
 use proptest::prelude::*;
@@ -70,7 +70,7 @@ fn addresses_of_one_network_are_one_client() {
 }
 
 #[test]
-fn an_api_key_is_the_same_wherever_it_stands() {
+fn an_api_key_is_the_same_in_every_part_of_a_request() {
     let key = |case: Case| case.key(&policy("api_key"));
     let wanted = key(with(&[("x-api-key", "k1")]));
     assert!(is_key(wanted));
@@ -118,7 +118,7 @@ fn an_empty_value_is_no_value() {
 }
 
 #[test]
-fn the_address_stands_in_for_a_missing_key_but_is_not_taken_for_one() {
+fn the_address_in_place_of_a_missing_key_is_not_the_key_ip() {
     let lenient = |key| Policy { missing_key: MissingKey::Ip, ..policy(key) };
     let (one, other) = (from("192.0.2.1"), from("192.0.2.2"));
     let stands_in = one.key(&lenient("header:x"));
@@ -147,7 +147,7 @@ fn a_client_without_a_key_is_asked_for_a_token_or_for_a_better_one() {
 }
 
 #[test]
-fn a_field_sent_twice_opens_no_fresh_counter_and_no_way_around_a_limit() {
+fn a_field_sent_twice_gives_no_second_counter_and_evades_no_limit() {
     let of = |missing_key| Policy { missing_key, ..policy("header:x") };
     let twice = with(&[("x", "k1"), ("x", "made-up")]);
     for missing_key in [MissingKey::Ip, MissingKey::Skip, MissingKey::Deny] {
@@ -158,7 +158,7 @@ fn a_field_sent_twice_opens_no_fresh_counter_and_no_way_around_a_limit() {
 }
 
 #[test]
-fn first_takes_the_first_that_is_there() {
+fn first_uses_the_first_key_that_the_request_has() {
     let [x, y, ip] = ["header:x", "header:y", "ip"].map(|key| key.parse::<KeyExpr>().unwrap());
     let first = policy_of(KeyExpr::First(vec![x.clone(), y.clone(), ip.clone()]));
     let both = with(&[("x", "1"), ("y", "2")]);
@@ -171,7 +171,7 @@ fn first_takes_the_first_that_is_there() {
 }
 
 #[test]
-fn a_token_that_does_not_hold_is_neither_skipped_nor_passed_over() {
+fn an_invalid_token_is_not_skipped() {
     let forged = bearer(&[6; 32], &json!({ "sub": "ann" }));
     let lenient = format!("{forged}=");
     let key = |authorization: &str, key: KeyExpr, missing_key| {
@@ -188,7 +188,7 @@ fn a_token_that_does_not_hold_is_neither_skipped_nor_passed_over() {
         assert_eq!(key(&lenient, user(), missing_key), KeyFor::Ambiguous);
     }
     assert_eq!(key(&forged, user(), MissingKey::Deny), KeyFor::Denied);
-    // The token may be an API key, and then the request names no user.
+    // The token may be an API key. Then the request names no user.
     assert_eq!(key("Bearer opaque", user(), MissingKey::Skip), KeyFor::Exempt);
     assert!(is_key(key("Bearer opaque", first(), MissingKey::Deny)));
     assert_ne!(key("Bearer opaque", first(), MissingKey::Ip), stands_in);
@@ -209,7 +209,7 @@ fn all_takes_every_part_or_none() {
 }
 
 #[test]
-fn a_user_field_is_believed_from_trusted_peers_only() {
+fn a_user_field_counts_from_trusted_peers_only() {
     let fields = [("x-user", "ann"), ("x-forwarded-for", "198.51.100.1")];
     let trusted = Case { peer: [10, 0, 0, 1].into(), ..with(&fields) };
     assert!(is_key(trusted.key(&policy("user"))));
@@ -239,7 +239,7 @@ fn users_and_claims_come_from_verified_tokens() {
 }
 
 #[test]
-fn a_policy_keeps_its_counters_as_long_as_name_algorithm_and_window_stay() {
+fn a_policy_keeps_its_counters_while_name_algorithm_and_window_stay() {
     let quota = |limit, secs| Quota::new(limit, Span::from_secs(secs)).unwrap();
     let sliding = |quota| Algorithm::SlidingWindow(SlidingWindow::new(quota));
     let buckets = |count| Algorithm::SubWindows(SubWindows::new(quota(100, 60), count).unwrap());
@@ -264,7 +264,7 @@ fn a_policy_keeps_its_counters_as_long_as_name_algorithm_and_window_stay() {
 }
 
 #[test]
-fn counters_beside_a_policys_own_are_their_own_and_keep_their_states() {
+fn second_counters_of_a_policy_are_separate_and_keep_their_states() {
     let quota = |limit, secs| Quota::new(limit, Span::from_secs(secs)).unwrap();
     let log = |limit, secs| Algorithm::SlidingLog(SlidingLog::new(quota(limit, secs)).unwrap());
     let ban =

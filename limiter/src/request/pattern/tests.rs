@@ -1,9 +1,9 @@
-//! Which texts are path patterns, and what the others are told.
+//! Texts that are path patterns, and the errors of other texts.
 
 use super::*;
 
 #[test]
-fn a_pattern_is_read_segment_by_segment() {
+fn a_pattern_is_parsed_segment_by_segment() {
     let literal = |text: &str| Segment::Literal(text.into());
     let param = |text: &str| Segment::Param(text.into());
     let prefix = |text: &str| Segment::Prefix(text.into());
@@ -25,7 +25,7 @@ fn a_pattern_is_read_segment_by_segment() {
 }
 
 #[test]
-fn what_could_never_match_is_refused_with_advice() {
+fn a_pattern_that_can_never_match_is_refused_with_advice() {
     use PathPatternError as Error;
     let escape =
         |written: &str, right: &str| Error::Escape { written: written.into(), right: right.into() };
@@ -67,14 +67,14 @@ fn what_could_never_match_is_refused_with_advice() {
 }
 
 #[test]
-fn a_pattern_has_a_largest_length() {
+fn the_number_of_segments_is_bounded() {
     let of = |length: usize| "/a".repeat(length).parse::<PathPattern>();
     assert_eq!(of(MAX_SEGMENTS).map(|pattern| pattern.segments.len()), Ok(MAX_SEGMENTS));
     assert_eq!(of(MAX_SEGMENTS + 1), Err(PathPatternError::TooLong));
 }
 
 #[test]
-fn an_error_says_what_would_be_right() {
+fn an_error_names_the_correct_form() {
     let error = |text: &str| text.parse::<PathPattern>().unwrap_err().to_string();
     assert_eq!(error("v1/x"), "a path begins with a slash: `/v1/x`");
     assert_eq!(
@@ -84,7 +84,7 @@ fn an_error_says_what_would_be_right() {
 }
 
 #[test]
-fn values_of_parameters_are_masked_and_nothing_else_is() {
+fn only_values_of_parameters_are_masked() {
     for (pattern, path, masked) in [
         ("/v1/orders", "/v1//orders", "/v1//orders"),
         ("/t/{tenant}/orders", "/t/acme/orders", "/t/{tenant}/orders"),

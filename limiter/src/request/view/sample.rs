@@ -1,4 +1,4 @@
-//! Views of requests that did not come over HTTP, for tests.
+//! Views of requests that did not arrive over HTTP, for tests.
 
 use std::net::IpAddr;
 

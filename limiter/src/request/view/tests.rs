@@ -1,4 +1,4 @@
-//! Requests that HTTP allows, and what their views say.
+//! Requests that HTTP allows, and their views.
 
 use http::{HeaderValue, Request};
 
@@ -32,7 +32,7 @@ fn there_is_one_host() {
 }
 
 #[test]
-fn a_request_of_http_2_names_its_host_in_either_way() {
+fn an_http_2_request_names_its_host_in_host_or_authority() {
     let host = |target, hosts: &[&str]| {
         let mut parts = request(target, hosts);
         parts.version = Version::HTTP_2;
@@ -47,7 +47,7 @@ fn a_request_of_http_2_names_its_host_in_either_way() {
 }
 
 #[test]
-fn an_asterisk_is_for_options_only() {
+fn an_asterisk_is_valid_for_options_only() {
     let mut parts = request("*", &["a"]);
     assert_eq!(RequestView::of(&parts, PEER).map(|_| ()), Err(Ambiguity::BadTarget));
     parts.method = Method::OPTIONS;
@@ -68,7 +68,7 @@ fn a_target_in_absolute_form_is_of_http_or_https() {
 }
 
 #[test]
-fn the_only_coding_is_chunked() {
+fn only_the_coding_chunked_is_accepted() {
     let judged = |codings: &[&str]| {
         let mut parts = request("/", &["a"]);
         for coding in codings {
@@ -85,7 +85,7 @@ fn the_only_coding_is_chunked() {
 }
 
 #[test]
-fn a_mapped_peer_is_the_address_it_maps() {
+fn an_ipv4_mapped_peer_is_converted_to_ipv4() {
     let parts = request("/", &["a"]);
     let peer = "::ffff:192.0.2.1".parse().expect("an address");
     let view = RequestView::of(&parts, peer).expect("a good request");

@@ -28,7 +28,7 @@ pub(super) use reader::Reader;
 
 use crate::digest::{Key, Secret};
 use crate::store::override_limit::Override;
-use crate::store::shared::overrides::{Said, Unreadable, decode, encode, part};
+use crate::store::shared::overrides::{Stored, Unreadable, decode, encode, part};
 
 /// By principal and policy.
 const LIMITS: TableDefinition<'_, (u128, u64), &[u8]> = TableDefinition::new("limits");
@@ -217,8 +217,8 @@ impl Opened {
     }
 
     /// What is kept of these keys, in their order; none where it makes no sense.
-    fn read(&self, keys: &[Key]) -> Result<Vec<Said>, String> {
-        let read = || -> Result<Vec<Said>, redb::Error> {
+    fn read(&self, keys: &[Key]) -> Result<Vec<Stored>, String> {
+        let read = || -> Result<Vec<Stored>, redb::Error> {
             let limits = self.database.begin_read()?.open_table(LIMITS)?;
             let mut said = Vec::with_capacity(keys.len());
             for key in keys {

@@ -1,13 +1,12 @@
 //! Limits of single keys, in place of their policies' own: kept in Redis or in
 //! a file, for billions of keys, and read through a bounded cache.
 //!
-//! Guarantees: a change is in effect on every node within two seconds. A key
-//! that is known costs no call. A request waits for what is not known for
-//! the timeout at most; if nothing is said until then, or the
-//! keeper is away, what was known last holds, and else the policy's own limit.
-//! What is remembered, and what is asked for at a time, is bounded.
+//! Guarantees: a change takes effect on all nodes within two seconds. A known key costs no
+//! call. A request waits for an unknown key for at most the timeout. If there is no reply by
+//! then, or the backend is away, the last known override holds, or else the policy's own
+//! limit. The cache and the number of concurrent lookups are bounded.
 //!
-//! How changes are noticed: see `Marks`.
+//! How nodes find changes: see `Marks`.
 
 mod file;
 
@@ -29,17 +28,18 @@ pub use super::shared::overrides::Unreadable;
 
 use self::file::Reader;
 use super::in_time::in_time;
-use super::shared::overrides::{Asked, Cache, Found, Marks, Said};
+use super::shared::overrides::{Cache, Marks, ReadAt, Stored};
 use super::{Store, redis};
 use crate::digest::Key;
 use crate::time::{Clock, Timestamp, monotonic};
 
-/// What one worker remembers, overridden or not. An entry takes about 100 bytes.
+/// The maximum number of keys in one worker's cache, with or without an override. An entry
+/// takes about 100 bytes.
 const MAX_KNOWN: usize = 100_000;
-/// Keys that one worker asks for at a time, those that wait among them. What is
-/// beyond that has the limit that was known last.
+/// The maximum number of pending lookups of one worker. Further keys have their last known
+/// limit.
 const MAX_WANTED: usize = 4096;
-/// Keys that are asked for together.
+/// The maximum number of keys in one lookup.
 const MAX_BATCH: usize = 256;
 /// How long a request waits for a file: as long as it does for Redis by default.
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
@@ -48,11 +48,11 @@ const FILE_TIMEOUT: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug)]
 pub struct SharedOverrides {
     marks: Arc<Marks>,
-    keeper: SharedKeeper,
+    backend: SharedBackend,
 }
 
 #[derive(Clone, Debug)]
-enum SharedKeeper {
+enum SharedBackend {
     File(Reader),
     /// Whether a worker listens already.
     Redis(Arc<AtomicBool>),
@@ -65,37 +65,37 @@ impl SharedOverrides {
     /// If the system gives no thread.
     pub fn in_file(file: OverridesFile) -> std::io::Result<Self> {
         let marks = Arc::new(Marks::default());
-        let keeper = SharedKeeper::File(Reader::start(file, Arc::clone(&marks))?);
-        Ok(Self { marks, keeper })
+        let backend = SharedBackend::File(Reader::start(file, Arc::clone(&marks))?);
+        Ok(Self { marks, backend })
     }
 
     /// Those in the Redis in which a node also counts.
     pub fn in_redis() -> Self {
-        Self { marks: Arc::default(), keeper: SharedKeeper::Redis(Arc::default()) }
+        Self { marks: Arc::default(), backend: SharedBackend::Redis(Arc::default()) }
     }
 
     /// The way there of the worker in whose runtime this is called, and whose
     /// store this is. None if they are in Redis and the store is not.
     pub fn open(&self, store: &Store) -> Option<Overrides> {
-        let (keeper, timeout) = match (&self.keeper, store) {
-            (SharedKeeper::File(reader), _) => (Keeper::File(reader.clone()), FILE_TIMEOUT),
-            (SharedKeeper::Redis(listens), Store::Redis(store)) => {
+        let (backend, timeout) = match (&self.backend, store) {
+            (SharedBackend::File(reader), _) => (Backend::File(reader.clone()), FILE_TIMEOUT),
+            (SharedBackend::Redis(listens), Store::Redis(store)) => {
                 let there = store.overrides();
                 if !listens.swap(true, Ordering::Relaxed) {
                     spawn_local(there.clone().listen(Arc::clone(&self.marks), Clock::System));
                 }
                 let timeout = there.timeout();
-                (Keeper::Redis(there), timeout)
+                (Backend::Redis(there), timeout)
             }
-            (SharedKeeper::Redis(_), Store::Memory(_)) => return None,
+            (SharedBackend::Redis(_), Store::Memory(_)) => return None,
         };
-        Some(Overrides::new(keeper, Arc::clone(&self.marks), timeout))
+        Some(Overrides::new(backend, Arc::clone(&self.marks), timeout))
     }
 }
 
 /// Where they are kept.
 #[derive(Clone, Debug)]
-enum Keeper {
+enum Backend {
     File(Reader),
     Redis(redis::Overrides),
     /// What a test says.
@@ -103,10 +103,10 @@ enum Keeper {
     Fake(tests::Fake),
 }
 
-impl Keeper {
+impl Backend {
     /// What is kept of these keys, in their order. Those that have `settled` have
     /// not changed lately.
-    async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
+    async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Stored> {
         match self {
             Self::File(reader) => reader.fetch(keys).await,
             Self::Redis(there) => there.fetch(keys, settled).await,
@@ -122,35 +122,35 @@ pub struct Overrides(Rc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    keeper: Keeper,
+    backend: Backend,
     marks: Arc<Marks>,
     timeout: Duration,
     cache: RefCell<Cache>,
-    wanted: RefCell<Wanted>,
-    /// Told whenever answers have come.
-    landed: watch::Sender<()>,
+    pending: RefCell<PendingLookups>,
+    /// Notified when lookups have ended.
+    updated: watch::Sender<()>,
 }
 
-/// Keys that the keeper is asked for.
+/// Keys whose lookup is pending.
 #[derive(Debug, Default)]
-struct Wanted {
-    /// All of them.
+struct PendingLookups {
+    /// All pending keys.
     keys: HashSet<Key>,
-    /// Those that are not on their way yet.
+    /// The keys whose lookup has not begun.
     waiting: Vec<(Key, Timestamp)>,
-    /// Whether somebody carries the questions.
-    carried: bool,
+    /// Whether a task is running that looks up the waiting keys.
+    is_running: bool,
 }
 
 impl Overrides {
-    fn new(keeper: Keeper, marks: Arc<Marks>, timeout: Duration) -> Self {
+    fn new(backend: Backend, marks: Arc<Marks>, timeout: Duration) -> Self {
         Self(Rc::new(Inner {
-            keeper,
+            backend,
             marks,
             timeout,
             cache: RefCell::new(Cache::new(MAX_KNOWN)),
-            wanted: RefCell::default(),
-            landed: watch::Sender::new(()),
+            pending: RefCell::default(),
+            updated: watch::Sender::new(()),
         }))
     }
 
@@ -164,11 +164,12 @@ impl Overrides {
     ) -> SmallVec<[Option<Override>; 4]> {
         let inner = &self.0;
         if !keys.iter().all(|key| inner.knows(key, now)) {
-            let mut landed = inner.landed.subscribe();
-            if Inner::want(inner, keys, now) {
-                let all =
-                    async { while inner.wants_any(keys) && landed.changed().await.is_ok() {} };
-                // What is not there by then is what it was.
+            let mut updated = inner.updated.subscribe();
+            if Inner::request(inner, keys, now) {
+                let all = async {
+                    while inner.is_any_pending(keys) && updated.changed().await.is_ok() {}
+                };
+                // If the time is over, the last known override holds.
                 let left = deadline.map(|it| it.saturating_duration_since(monotonic()));
                 let limit = left.map_or(inner.timeout, |left| left.min(inner.timeout));
                 let _ = in_time(limit, all).await;
@@ -181,54 +182,54 @@ impl Overrides {
 
 impl Inner {
     fn knows(&self, key: &Key, now: Timestamp) -> bool {
-        matches!(self.cache.borrow().find(key, &self.marks, now), Found::Fresh)
+        self.cache.borrow().is_fresh(key, &self.marks, now)
     }
 
-    fn wants_any(&self, keys: &[Key]) -> bool {
-        let wanted = self.wanted.borrow();
-        keys.iter().any(|key| wanted.keys.contains(key))
+    fn is_any_pending(&self, keys: &[Key]) -> bool {
+        let pending = self.pending.borrow();
+        keys.iter().any(|key| pending.keys.contains(key))
     }
 
-    /// Has those asked for that are not known. Each is asked for once at a
-    /// time, however many requests wait for it. Whether any is on its way.
-    fn want(inner: &Rc<Self>, keys: &[Key], now: Timestamp) -> bool {
-        let mut wanted = inner.wanted.borrow_mut();
+    /// Requests lookups of the keys that are not known. Each key has at most one pending
+    /// lookup, however many requests wait for it. Returns whether any lookup is pending.
+    fn request(inner: &Rc<Self>, keys: &[Key], now: Timestamp) -> bool {
+        let mut pending = inner.pending.borrow_mut();
         let mut any = false;
         for key in keys.iter().filter(|key| !inner.knows(key, now)) {
-            if wanted.keys.contains(key) {
+            if pending.keys.contains(key) {
                 any = true;
-            } else if wanted.keys.len() < MAX_WANTED {
+            } else if pending.keys.len() < MAX_WANTED {
                 any = true;
-                wanted.keys.insert(*key);
-                wanted.waiting.push((*key, now));
+                pending.keys.insert(*key);
+                pending.waiting.push((*key, now));
             }
         }
-        if !wanted.waiting.is_empty() && !wanted.carried {
-            wanted.carried = true;
-            spawn_local(Rc::clone(inner).carry());
+        if !pending.waiting.is_empty() && !pending.is_running {
+            pending.is_running = true;
+            spawn_local(Rc::clone(inner).run_lookups());
         }
         any
     }
 
-    /// Carries questions, one batch after the other, until there are no more:
-    /// those that come while one is under way go together with the next. It is
-    /// a task of its own, so that a client who goes away disturbs nobody.
-    async fn carry(self: Rc<Self>) {
+    /// Runs the lookups, one batch after the other, until none is left. Keys that are
+    /// requested during a lookup are in the next batch. It is a task of its own, so that a
+    /// client that disconnects does not affect other requests.
+    async fn run_lookups(self: Rc<Self>) {
         loop {
             let batch: Vec<(Key, Timestamp)> = {
-                let mut wanted = self.wanted.borrow_mut();
-                let size = wanted.waiting.len().min(MAX_BATCH);
-                wanted.carried = size > 0;
-                wanted.waiting.drain(..size).collect()
+                let mut pending = self.pending.borrow_mut();
+                let size = pending.waiting.len().min(MAX_BATCH);
+                pending.is_running = size > 0;
+                pending.waiting.drain(..size).collect()
             };
             if batch.is_empty() {
                 return;
             }
-            let asked = |(key, at): &(Key, Timestamp)| Asked { mark: self.marks.of(key), at: *at };
-            let asked: Vec<Asked> = batch.iter().map(asked).collect();
+            let asked = |(key, at): &(Key, Timestamp)| ReadAt { mark: self.marks.of(key), at: *at };
+            let asked: Vec<ReadAt> = batch.iter().map(asked).collect();
             let keys: Vec<Key> = batch.iter().map(|(key, _)| *key).collect();
             let settled = batch.iter().all(|(key, at)| self.marks.has_settled(key, *at));
-            let said = self.keeper.fetch(&keys, settled).await;
+            let said = self.backend.fetch(&keys, settled).await;
             let mut cache = self.cache.borrow_mut();
             for ((key, asked), said) in keys.iter().zip(asked).zip(said) {
                 if let Some(said) = said {
@@ -236,12 +237,12 @@ impl Inner {
                 }
             }
             drop(cache);
-            let mut wanted = self.wanted.borrow_mut();
+            let mut pending = self.pending.borrow_mut();
             keys.iter().for_each(|key| {
-                wanted.keys.remove(key);
+                pending.keys.remove(key);
             });
-            drop(wanted);
-            self.landed.send_replace(());
+            drop(pending);
+            self.updated.send_replace(());
         }
     }
 }

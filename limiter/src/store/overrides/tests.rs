@@ -9,7 +9,7 @@ use super::*;
 use crate::digest::{Counter, Principal};
 use crate::time::Span;
 
-/// A keeper that says what a test has told it to.
+/// A backend that says what a test has told it to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fake(Rc<RefCell<State>>);
 
@@ -23,7 +23,7 @@ struct State {
 }
 
 impl Fake {
-    pub(super) async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+    pub(super) async fn fetch(&self, keys: &[Key]) -> Vec<Stored> {
         self.0.borrow_mut().calls.push(keys.len());
         let pause = self.0.borrow().answers_after;
         sleep(pause).await;
@@ -56,7 +56,7 @@ fn at(ms: u64) -> Timestamp {
 
 fn overrides() -> (Overrides, Fake, Arc<Marks>) {
     let (fake, marks) = (Fake::default(), Arc::new(Marks::default()));
-    (Overrides::new(Keeper::Fake(fake.clone()), Arc::clone(&marks), TIMEOUT), fake, marks)
+    (Overrides::new(Backend::Fake(fake.clone()), Arc::clone(&marks), TIMEOUT), fake, marks)
 }
 
 /// Runs a test in virtual time, in which waiting takes none.
@@ -166,8 +166,8 @@ fn a_flood_of_new_keys_is_asked_for_up_to_a_bound_and_remembered_up_to_another()
             let keys: Vec<_> = (0..100).map(|n| key(first * 100 + n)).collect();
             overrides.look_up(&keys, at(0), None).await;
         }
-        assert_eq!(overrides.0.wanted.borrow().keys.len(), MAX_WANTED);
-        assert!(overrides.0.wanted.borrow().waiting.len() <= MAX_WANTED);
+        assert_eq!(overrides.0.pending.borrow().keys.len(), MAX_WANTED);
+        assert!(overrides.0.pending.borrow().waiting.len() <= MAX_WANTED);
         let (overrides, ..) = self::overrides();
         for first in 0..120 {
             let keys: Vec<_> = (0..1000).map(|n| key(first * 1000 + n)).collect();

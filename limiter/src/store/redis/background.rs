@@ -12,15 +12,15 @@ use super::batch::Repeat;
 use super::codec::{Encoder, decode};
 use super::deadline::Reply;
 use super::invalidation::exchange;
-use super::question::OwnedCharge;
+use super::pending::OwnedCharge;
 use super::server::Call;
 use super::server::Destination;
-use super::store::{RedisStore, Shared};
+use super::store::{NodeState, RedisStore};
 use crate::algorithm::{Algorithm, Op};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::breaker::Position;
-use crate::store::shared::fallback::{Debt, Standing};
+use crate::store::shared::fallback::{Debt, ServerStatus};
 use crate::store::shared::in_flight::Renewal;
 use crate::store::shared::leased::Return;
 use crate::store::shared::local_plan::{Due, ReportOutcome};
@@ -28,14 +28,14 @@ use crate::store::shared::write_back::Delta;
 use crate::store::shared::{Ahead, Ask, Asked};
 use crate::time::Timestamp;
 
-/// How many counters a store that is back is told of at a time.
+/// The maximum number of debts that are reported at a time.
 const MAX_DEBTS: usize = 64;
-/// Of how many counters the store is told at a time when a worker ends: fewer
-/// than may wait for a server.
+/// The maximum number of calls at a time when a worker ends. It is below the length of a
+/// server's queue.
 const MAX_LAST: usize = 1024;
 
 impl RedisStore {
-    /// Corrects what the store has counted.
+    /// Corrects a charge that the store has counted.
     pub(super) fn correct_in_store(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         if let (Op::Give { cost, .. }, Algorithm::Concurrency(_)) = (op, charge.algorithm)
             && self.in_flight.borrow_mut().give(charge.key, cost, now) == 0
@@ -43,11 +43,11 @@ impl RedisStore {
             return;
         }
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
-        let Some(op) = self.shared.local.correct(charge, op, nodes, store_now) else { return };
+        let Some(op) = self.node.local.correct(charge, op, nodes, store_now) else { return };
         let Some(asked) = Asked::correction(charge.key, charge.algorithm, op) else { return };
         match (self.encoder(), asked.ask) {
             (Some(encoder), Ask::Charge(units)) => {
-                // It may be banned by that.
+                // The client may be banned by this charge.
                 self.denied.borrow_mut().forget(&charge.key);
                 self.charge_in_store(&encoder, charge, units, now);
             }
@@ -55,14 +55,14 @@ impl RedisStore {
                 self.post(&encoder, self.destination(&encoder, charge), &[asked], now);
             }
             (None, Ask::Charge(units)) => {
-                self.shared.fallback.settle(charge, units, self.nodes(), store_now);
+                self.node.fallback.settle(charge, units, self.nodes(), store_now);
             }
             (None, _) => {}
         }
     }
 
-    /// Has the store count units beyond what it was asked for. If it certainly does
-    /// not, they count here, and it is told of them when it is back.
+    /// Charges units in the store, whether they fit or not. If the store certainly does not
+    /// count them, this node counts them and reports them as a debt.
     pub(super) fn charge_in_store(
         &self,
         encoder: &Encoder,
@@ -72,11 +72,11 @@ impl RedisStore {
     ) {
         let ask = Ask::Charge(units);
         let call = self.call_one(encoder, charge.key, charge.algorithm, ask, now);
-        let (shared, charge) = (Arc::clone(&self.shared), OwnedCharge::of(charge));
+        let (node, charge) = (Arc::clone(&self.node), OwnedCharge::of(charge));
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         self.background.begin(async move {
             if call.final_reply(|| {}).await.is_err_and(|error| !error.may_have_counted()) {
-                shared.fallback.settle(&charge.charge(), units, nodes, store_now);
+                node.fallback.settle(&charge.charge(), units, nodes, store_now);
             }
         });
     }
@@ -100,21 +100,22 @@ impl RedisStore {
         let in_flight = |asked: &&Asked<'_>| matches!(asked.algorithm, Algorithm::Concurrency(_));
         let flights: SmallVec<[(Key, Algorithm); 1]> =
             asked.iter().filter(in_flight).map(|it| (it.key, it.algorithm.clone())).collect();
-        let (shared, held) = (Arc::clone(&self.shared), Rc::clone(&self.in_flight));
+        let (node, held) = (Arc::clone(&self.node), Rc::clone(&self.in_flight));
         self.background.begin(async move {
-            // What fails stays charged: the safe side, and never for long. But units
-            // in flight would stay as long as this node takes others, so the store
-            // is told what is really held.
+            // If the call fails, the units stay charged until they expire, which is safe.
+            // Units in flight would not expire while this node renews others, so they are
+            // renewed with the number that is really held.
             if servers.call(destination, encoded, Repeat::Never).await.is_err() {
                 let mut held = held.borrow_mut();
                 flights.iter().for_each(|(key, algorithm)| held.doubt(*key, algorithm));
             }
-            // Not earlier: a node that reads the marks could read the old state again.
-            given.iter().for_each(|key| shared.invalidations.announce(key));
+            // Not before the call has ended: a node that reads the mark earlier could read the
+            // old state again.
+            given.iter().for_each(|key| node.invalidations.announce(key));
         });
     }
 
-    /// All that is due now.
+    /// Sends all renewals and reports that are due.
     pub(super) fn run_background(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let unneeded = self.in_flight.borrow_mut().unneeded(now);
         for Renewal { key, algorithm, units, .. } in unneeded {
@@ -133,52 +134,52 @@ impl RedisStore {
                 let answer = call.await;
                 let mut held = store.in_flight.borrow_mut();
                 match answer.map(|answer| decode(&asked, &answer)) {
-                    Ok(Ok(it)) => held.hear(key, it.findings[0].verdict.remaining, now),
+                    Ok(Ok(it)) => held.hear(key, it.replies[0].verdict.remaining, now),
                     Ok(Err(_)) => {}
                     Err(_) => held.doubt(key, &algorithm),
                 }
             });
         }
         let store_now = self.store_time(now);
-        self.report_due(encoder, self.shared.local.due(store_now), store_now);
+        self.report_due(encoder, self.node.local.due(store_now), store_now);
         self.report_debts(encoder, now).into_iter().for_each(|debt| self.background.begin(debt));
     }
 
-    /// What tells servers that are back what this node has admitted without them. A
-    /// debt is kept until it is known what became of it.
+    /// The tasks that report debts to servers that are back. A debt is kept until its outcome
+    /// is known.
     fn report_debts(
         self: &Rc<Self>,
         encoder: &Encoder,
         now: Timestamp,
     ) -> Vec<impl Future<Output = ()> + 'static> {
         let store_now = self.store_time(now);
-        let standing = |key: &Key| {
+        let status = |key: &Key| {
             let destination = self.servers.destination(&encoder.layout().key(key.principal));
             match self.servers.position(destination) {
-                Some(Position::Closed) => Standing::Up,
-                Some(Position::HalfOpen) => Standing::Untried,
-                Some(Position::Open) | None => Standing::Away,
+                Some(Position::Closed) => ServerStatus::Up,
+                Some(Position::HalfOpen) => ServerStatus::Probing,
+                Some(Position::Open) | None => ServerStatus::Down,
             }
         };
-        let debts = self.shared.fallback.owed(MAX_DEBTS, store_now, standing);
+        let debts = self.node.fallback.owed(MAX_DEBTS, store_now, status);
         let tell = |mut debt: Debt| {
             let ask = Ask::Charge(debt.units);
             let call = self.call_one(encoder, debt.key, &debt.algorithm, ask, now);
             let store = Rc::clone(self);
             async move {
-                let reply = call.final_reply(|| store.shared.fallback.overdue(&mut debt)).await;
+                let reply = call.final_reply(|| store.node.fallback.overdue(&mut debt)).await;
                 store.debt_reported(debt, ask, reply);
             }
         };
         debts.into_iter().map(tell).collect()
     }
 
-    /// What became of a debt. Where that is not known it is not told again: to be
-    /// charged twice would harm the client for longer.
+    /// Records the outcome of a debt. If it is not known, the debt is not reported again: to
+    /// count it twice would harm the client for longer.
     fn debt_reported(&self, debt: Debt, ask: Ask, answer: Reply) {
         let asked = [Asked { key: debt.key, algorithm: &debt.algorithm, ask, binding: false }];
         let answered = answer.and_then(|answer| Ok(decode(&asked, &answer)?));
-        let fallback = &self.shared.fallback;
+        let fallback = &self.node.fallback;
         match answered {
             Ok(answered) => {
                 let op = Op::Settle { reserved: 0, actual: debt.units, taken: answered.at };
@@ -204,7 +205,7 @@ impl RedisStore {
         self.servers.call(destination, encoder.encode(&asked, self.store_time(now)), Repeat::Never)
     }
 
-    /// Gives back what was leased and not spent, and tells what was counted here.
+    /// Returns unspent units of leases, and reports the units that this node has counted.
     pub(super) fn report_due(&self, encoder: &Rc<Encoder>, due: Due, store_now: Timestamp) {
         for Return { key, algorithm, units, taken } in due.returns {
             let ask = Ask::Give { cost: units, taken };
@@ -223,13 +224,13 @@ impl RedisStore {
         delta: Delta,
         store_now: Timestamp,
     ) -> impl Future<Output = ()> + 'static {
-        let (servers, shared) = (Rc::clone(&self.servers), Arc::clone(&self.shared));
+        let (servers, node) = (Rc::clone(&self.servers), Arc::clone(&self.node));
         let encoder = Rc::clone(encoder);
         async move {
             let ask = match (delta.units, delta.is_settlement) {
                 (0, _) => Ask::Peek,
                 (units, true) => Ask::Charge(units),
-                // As many as fit.
+                // The store counts as many units as fit.
                 (extra, false) => {
                     let ahead = Ahead { extra, reserve: 0, share_1024: 1024 };
                     Ask::Lease { cost: 0, ahead }
@@ -241,42 +242,41 @@ impl RedisStore {
             let encoded = encoder.encode(&asked, store_now);
             let mut call = servers.call(destination, encoded, Repeat::Never);
             let answer = (&mut call).await;
-            let Some(delta) = shared.settle_delta(delta, answer, &asked, store_now) else { return };
+            let Some(delta) = node.settle_delta(delta, answer, &asked, store_now) else { return };
             let Some(late) = call.give_up() else { return };
             if let Some(answer) = late.await {
-                drop(shared.settle_delta(delta, answer, &asked, store_now));
+                drop(node.settle_delta(delta, answer, &asked, store_now));
             }
         }
     }
 
-    /// Tells the store all that it should know before this worker ends: what was
-    /// leased and not spent, what was counted here, what was admitted without it,
-    /// and that nothing is in flight any more. Returns when the store has heard it,
-    /// or is not there to hear it.
+    /// Sends all reports before this worker ends: unspent units of leases, units that this
+    /// node has counted, debts, and the release of all units in flight. Returns when the store
+    /// has replied or cannot be reached.
     pub async fn close(self: &Rc<Self>, now: Timestamp) {
         if let Some(encoder) = self.encoder() {
             self.report_rest(&encoder, now).await;
         }
-        // Each of them waits for its answer no longer than the timeout; in a
-        // cluster it may be sent on once.
-        self.background.end(self.shared.settings.timeout * 2).await;
-        let Shared { invalidations, settings, .. } = &*self.shared;
+        // Each call waits for its reply for one timeout at most. In a cluster it may be
+        // redirected once.
+        self.background.end(self.node.settings.timeout * 2).await;
+        let NodeState { invalidations, settings, .. } = &*self.node;
         if invalidations.are_due() {
-            // Where the store does not hear it, states are not believed for long.
+            // If the store cannot be reached, old states are used for a limited time only.
             drop(exchange(invalidations, &self.servers, &settings.prefix, &self.clock).await);
         }
     }
 
     async fn report_rest(self: &Rc<Self>, encoder: &Rc<Encoder>, now: Timestamp) {
         let store_now = self.store_time(now);
-        let Due { returns, deltas } = self.shared.local.close(store_now);
+        let Due { returns, deltas } = self.node.local.close(store_now);
         let give = |back: &Return| {
             let asked = Ask::Give { cost: back.units, taken: back.taken };
             self.call_one(encoder, back.key, &back.algorithm, asked, now)
         };
         for some in returns.chunks(MAX_LAST) {
             join_all(some.iter().map(give)).await;
-            some.iter().for_each(|back| self.shared.invalidations.announce(&back.key));
+            some.iter().for_each(|back| self.node.invalidations.announce(&back.key));
         }
         let held = self.in_flight.borrow_mut().release();
         let release = |it: &Renewal| {
@@ -284,8 +284,8 @@ impl RedisStore {
             self.call_one(encoder, it.key, &it.algorithm, ask, now)
         };
         join_all(held.iter().map(release)).await;
-        // An answer that is late is not waited for.
-        let patience = self.shared.settings.timeout * 2;
+        // Late replies are not awaited.
+        let patience = self.node.settings.timeout * 2;
         loop {
             let debts = self.report_debts(encoder, now);
             if debts.is_empty() || timeout(patience, join_all(debts)).await.is_err() {
@@ -300,9 +300,9 @@ impl RedisStore {
     }
 }
 
-impl Shared {
-    /// Tells the ledger what became of a delta. One that is in doubt is returned: a
-    /// late answer may still tell it.
+impl NodeState {
+    /// Records the outcome of a delta in the ledger. A delta in doubt is returned, because a
+    /// late reply may still tell its outcome.
     fn settle_delta(
         &self,
         delta: Delta,

@@ -1,11 +1,10 @@
-//! Calls that wait for their turn on one connection, and how they are put
-//! together: self-clocked batches.
+//! The queue of one connection's calls, which forms self-clocked batches.
 //!
-//! While few batches are in flight the next one goes out as soon as the worker
-//! has done what it has at hand, with all calls that were made meanwhile; after
-//! that calls join the one that follows. So no call waits at low load, and at
-//! high load one script decides many calls, which costs the server less than
-//! half as much for each. The queue is bounded. It sends nothing itself.
+//! While fewer than the maximum of batches are in flight, the next batch is sent as soon as
+//! the worker has run its ready tasks, with all calls that they made. Later calls join the
+//! following batch. So no call waits at low load. At high load one script run decides many
+//! calls, which costs the server less than half as much for each. The queue is bounded. It
+//! performs no I/O.
 
 use std::collections::VecDeque;
 
@@ -13,41 +12,43 @@ use super::deadline::ReplySender;
 use super::failure::StoreError;
 use super::script::Encoded;
 
-/// Calls in one batch: more save the server nothing, and hold it up.
+/// The maximum number of calls in one batch. Larger batches save the server nothing and
+/// block it for longer.
 const MAX_CALLS: usize = 64;
-/// Batches in flight: with two, the server has one to do while another travels.
+/// The maximum number of batches in flight. With two, the server works on one while the
+/// other is on the network.
 const MAX_IN_FLIGHT: usize = 2;
-/// Calls that wait; more fail at once.
+/// The maximum number of waiting calls. Further calls fail at once.
 const MAX_WAITING: usize = 4096;
 
-/// Whether a call is sent again if its connection breaks before the answer. The
-/// server may have counted it all the same, and then counts it twice.
+/// Whether a call is sent again if its connection breaks before the reply. The server may
+/// have counted the first one, and then counts it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// It is not: the caller is told that the answer is lost.
+    /// It is not. The caller gets an error.
     Never,
-    /// It is, once.
+    /// It is sent again once.
     IfLost,
 }
 
-/// A call that waits for its answer.
+/// A call that waits for its reply.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// What is asked.
+    /// The keys and the body.
     pub(super) encoded: Encoded,
-    /// Calls of one group can be asked by one script: the slot in a cluster.
+    /// Calls of one group can be sent in one `EVALSHA`. In a cluster it is the slot.
     pub(super) group: u16,
-    /// Whether the server must be told that another sent us (`ASKING`).
+    /// Whether another server has redirected the call, so that `ASKING` must be sent.
     pub(super) asking: bool,
-    /// Whether it is sent again.
+    /// Whether it is sent again if the reply is lost.
     pub(super) repeat: Repeat,
-    /// Where the answer goes. Closed when no caller waits for it any more.
+    /// Receives the reply. It is closed when no caller waits any more.
     pub(super) answer: ReplySender,
 }
 
 impl Call {
-    /// Says why there is no answer. The error speaks of the last `times` that the call
-    /// went out. If it went out before, over a connection that broke, it may have been
+    /// Ends the call with an error. The error describes the last `times` sendings of the
+    /// call. If the call was sent before over a connection that broke, it may have been
     /// counted then.
     pub(super) fn fail(self, error: &StoreError, times: u8) {
         let is_told = error.may_have_counted() || error.is_redirection();
@@ -64,12 +65,12 @@ impl Call {
 pub(super) struct Queue {
     waiting: VecDeque<Call>,
     in_flight: usize,
-    /// A batch is about to be taken.
+    /// Whether a task is about to take a batch.
     has_sender: bool,
 }
 
 impl Queue {
-    /// Adds a call, or tells it that there are too many.
+    /// Adds a call. If too many calls wait, it fails.
     pub(super) fn push(&mut self, call: Call) {
         if self.waiting.len() >= MAX_WAITING {
             // Calls whose callers gave up are still in the queue.
@@ -113,19 +114,19 @@ impl Queue {
         Some(batch)
     }
 
-    /// Puts calls that were taken back to where they were.
+    /// Puts calls that were taken back to the front.
     pub(super) fn put_back(&mut self, calls: Vec<Call>) {
         for call in calls.into_iter().rev() {
             self.waiting.push_front(call);
         }
     }
 
-    /// A batch has landed: answered, failed or given up.
+    /// Records that a batch has ended: answered, failed or given up.
     pub(super) fn finished(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// The task that began for a batch cannot take one.
+    /// Records that the task that began for a batch cannot take one.
     pub(super) fn release_sender(&mut self) {
         self.has_sender = false;
     }
@@ -135,7 +136,7 @@ impl Queue {
         self.in_flight == 0
     }
 
-    /// Tells all that wait the same.
+    /// Ends all waiting calls with this error.
     pub(super) fn fail_all(&mut self, error: &StoreError) {
         for call in self.waiting.drain(..) {
             call.fail(error, 0);

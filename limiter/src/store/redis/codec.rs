@@ -1,13 +1,11 @@
-//! What the script is asked, and what its answer means.
+//! The bodies that the script receives, and its replies.
 //!
-//! The script says yes or no and writes; we explain. Its answer holds the time
-//! and the fields as they were before, and from these the
-//! [`Algorithm`](crate::algorithm::Algorithm) itself
-//! computes every number a client is told. So Redis and memory cannot disagree
-//! on numbers. Should they ever disagree on yes or no, the answer is refused as
-//! [`Garbage`].
+//! The script decides and writes. Its reply has its time and the fields as they were before.
+//! From these the [`Algorithm`](crate::algorithm::Algorithm) computes each number that a
+//! client receives. So Redis and memory cannot disagree on numbers. If they disagree on
+//! whether a request is admitted, the reply is an [`InvalidReply`].
 //!
-//! Whatever bytes an answer has, reading it neither panics nor invents a time.
+//! Decoding any bytes neither panics nor yields an invalid time.
 
 mod answer;
 mod body;
@@ -16,8 +14,8 @@ mod fields;
 pub(super) mod tests;
 mod wire;
 
-pub use answer::{Answered, Finding, decode};
+pub use answer::{Answered, CounterReply, decode};
 pub use body::Encoder;
-pub use wire::Garbage;
+pub use wire::InvalidReply;
 
 pub use crate::store::shared::{Ahead, Ask, Asked};

@@ -66,7 +66,7 @@ pub(super) async fn connect(
     prepare.cmd("ROLE").cmd("SCRIPT").arg("LOAD").arg(script.source);
     let answers = wire.send(&prepare).await?;
     let [role, loaded] = <[Value; 2]>::try_from(answers)
-        .map_err(|_| StoreError::Garbage("not as many answers as commands"))?;
+        .map_err(|_| StoreError::InvalidReply("not as many answers as commands"))?;
     // A user may not be allowed to ask for the role. Then the first write shows it.
     if let Value::Array(role) = role
         && role.first() == Some(&Value::BulkString(b"slave".to_vec()))
@@ -102,7 +102,7 @@ pub(super) async fn ping(wire: &mut Wire, limit: Duration) -> Result<(), StoreEr
     let answer = answer.unwrap_or(Err(StoreError::Timeout))?;
     match answer.extract_error()? {
         Value::SimpleString(pong) if pong == "PONG" => Ok(()),
-        _ => Err(StoreError::Garbage("a PING is not answered by PONG")),
+        _ => Err(StoreError::InvalidReply("a PING is not answered by PONG")),
     }
 }
 
@@ -156,7 +156,7 @@ fn client(settings: &RedisSettings, peer: Peer) -> RedisConnectionInfo {
 async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
     let master = |answer, name: &str| {
         let (host, port) = redis::from_redis_value::<Option<(String, u16)>>(answer)
-            .map_err(|_| StoreError::Garbage("a sentinel does not answer with host and port"))?
+            .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with host and port"))?
             .ok_or_else(|| {
                 let what = format!("the sentinels know no master \"{name}\"");
                 StoreError::Refused(Refusal::Other, what)
@@ -170,7 +170,7 @@ async fn master(settings: &RedisSettings) -> Result<Address, StoreError> {
 async fn replica(settings: &RedisSettings) -> Result<Address, StoreError> {
     let replica = |answer, name: &str| {
         let replicas = redis::from_redis_value::<Vec<HashMap<String, String>>>(answer)
-            .map_err(|_| StoreError::Garbage("a sentinel does not answer with replicas"))?;
+            .map_err(|_| StoreError::InvalidReply("a sentinel does not answer with replicas"))?;
         let well: Vec<Address> = replicas.iter().filter_map(healthy_replica).collect();
         fastrand::choice(well).ok_or_else(|| {
             let what = format!("the sentinels know no replica of \"{name}\" that is well");

@@ -1,12 +1,11 @@
 //! The reply to one call, within one thread, and the deadline of the call.
 //!
-//! A call that was sent may be answered later than that. Its caller is told in
-//! time that it is late, and may wait for the answer by [`Late`]: what the server
-//! has counted is known then.
+//! The reply to a call may come after the deadline. The caller gets an error at the deadline,
+//! and may wait for the late reply by [`LateReply`] to learn what the server has counted.
 //!
-//! If the sender is dropped, no reply will come. Of the deadlines of all calls
-//! only the earliest needs a timer: see [`Deadlines`]. A timer for each call would
-//! cost more than the rest of its way through here.
+//! If the sender is dropped, no reply will come. Only the earliest deadline of all calls needs
+//! a timer, see [`Deadlines`]. A timer for each call would cost more than the rest of this
+//! module.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,7 +18,7 @@ use bytes::Bytes;
 
 use super::failure::StoreError;
 
-/// The answer to a call, or why there is none.
+/// The reply to a call, or why there is none.
 pub(super) type Reply = Result<Bytes, StoreError>;
 
 /// Sends the reply. Dropping it means that no reply will come.
@@ -30,7 +29,7 @@ pub(super) struct ReplySender(Rc<Slot>);
 #[derive(Debug)]
 pub(super) struct PendingReply(Rc<Slot>);
 
-/// Waits for an answer that did not come in time. None: it will never come.
+/// Waits for a late reply. None: it will never come.
 #[derive(Debug)]
 #[must_use = "it tells what the server has counted"]
 pub(super) struct LateReply(PendingReply);
@@ -38,7 +37,7 @@ pub(super) struct LateReply(PendingReply);
 #[derive(Debug)]
 struct Slot {
     state: RefCell<State>,
-    /// How often the call went out.
+    /// How often the call was sent.
     times_sent: Cell<u8>,
 }
 
@@ -61,28 +60,27 @@ impl ReplySender {
         (Self(Rc::clone(&slot)), PendingReply(slot))
     }
 
-    /// Whether the time is over, or no answer is waited for any more: such a call
-    /// is not sent.
+    /// Whether the deadline has passed, or no caller waits any more. Such a call is not sent.
     pub(super) fn is_closed(&self) -> bool {
         is_closed(&self.0)
     }
 
-    /// The call goes out.
+    /// Records that the call is sent.
     pub(super) fn mark_sent(&self) {
         self.0.times_sent.set(self.0.times_sent.get().saturating_add(1));
     }
 
-    /// How often the call went out.
+    /// How often the call was sent.
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()
     }
 
-    /// Whether the call went out only once, and an answer is still waited for.
+    /// Whether the call was sent only once, and a caller still waits for the reply.
     pub(super) fn may_be_sent_again(&self) -> bool {
         self.0.times_sent.get() <= 1 && !self.is_closed()
     }
 
-    /// Tells the answer.
+    /// Passes the reply to the caller.
     pub(super) fn send(self, answer: Reply) {
         settle(&self.0, State::Answered(answer));
     }
@@ -96,7 +94,7 @@ impl Drop for ReplySender {
 }
 
 impl Slot {
-    /// What the caller is told when there is no answer in time.
+    /// The error for a caller whose deadline has passed.
     fn silence(&self) -> Reply {
         Err(if self.times_sent.get() == 0 { StoreError::NotSent } else { StoreError::Timeout })
     }
@@ -118,7 +116,7 @@ fn settle(slot: &Slot, next: State) {
     }
 }
 
-/// The time of a call is over.
+/// Ends a call at its deadline.
 fn pass(slot: &Slot) {
     if !is_closed(slot) {
         settle(slot, State::Overdue(None));
@@ -126,21 +124,21 @@ fn pass(slot: &Slot) {
 }
 
 impl PendingReply {
-    /// How often the call went out: 0 if the server cannot have seen it.
+    /// How often the call was sent: 0 if the server cannot have received it.
     pub(super) fn times_sent(&self) -> u8 {
         self.0.times_sent.get()
     }
 
-    /// The time of the call is over, whatever its deadline: if it was not sent, it
-    /// will not be. Waits for the answer that it may still get.
+    /// Gives up the call before or after its deadline. If it was not sent, it will not be.
+    /// Returns the late reply that may still come.
     pub(super) fn give_up(self) -> Option<LateReply> {
         pass(&self.0);
         let is_expected = !matches!(*self.0.state.borrow(), State::Over);
         (is_expected && self.times_sent() > 0).then_some(LateReply(self))
     }
 
-    /// The answer, if there is one already. Otherwise `waker` is kept if there may
-    /// be one later, also after the time of the call is over.
+    /// The reply, if it has come. Otherwise `waker` is kept if it may come later, also after
+    /// the deadline.
     fn take(&self, waker: Option<&Waker>) -> Option<Reply> {
         let mut state = self.0.state.borrow_mut();
         match &mut *state {
@@ -165,7 +163,7 @@ impl PendingReply {
 impl Future for PendingReply {
     type Output = Reply;
 
-    /// The answer in time. Later, that there is none.
+    /// The reply, or the error at the deadline.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Reply> {
         let is_open = matches!(*self.0.state.borrow(), State::Open(_));
         match self.take(is_open.then_some(cx.waker())) {
@@ -194,16 +192,16 @@ impl Future for LateReply {
     }
 }
 
-/// By when the calls of one link must have been answered, the earliest first.
-/// Almost all may wait equally long, so a new one mostly stands at the end.
+/// The deadlines of the calls of one link, the earliest first. Most calls have the same
+/// timeout, so a new deadline is usually the last.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(VecDeque<(Instant, Rc<Slot>)>);
 
 impl Deadlines {
-    /// What is awaited is over at `deadline`. Whether this is the earliest of all:
-    /// then somebody must look at the time by then.
+    /// Adds a deadline. Returns whether it is the earliest of all. Then the caller must start
+    /// a timer for it.
     pub(super) fn add(&mut self, deadline: Instant, awaited: &PendingReply) -> bool {
-        // So there are about as many as there are open calls.
+        // So their number is about the number of open calls.
         while self.0.front().is_some_and(|(_, slot)| is_closed(slot)) {
             self.0.pop_front();
         }
@@ -213,7 +211,8 @@ impl Deadlines {
         place == 0
     }
 
-    /// Ends what is over at `now`. When the next is, if there is one.
+    /// Ends the calls whose deadlines have passed at `now`. Returns the next deadline, if there
+    /// is one.
     pub(super) fn pass(&mut self, now: Instant) -> Option<Instant> {
         while let Some((deadline, slot)) = self.0.front() {
             if is_closed(slot) || *deadline <= now {
@@ -266,7 +265,7 @@ mod tests {
         assert_eq!(awaited.now_or_never(), TIMEOUT);
     }
 
-    /// A call that was sent, and whose time is over.
+    /// A call that was sent and whose deadline has passed.
     fn overdue() -> (ReplySender, PendingReply) {
         let (sender, mut awaited) = ReplySender::new();
         let (mut deadlines, now) = (Deadlines::default(), monotonic());

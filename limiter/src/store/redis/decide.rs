@@ -6,9 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Asked, Encoder, Finding, decode};
+use super::codec::{Answered, Asked, CounterReply, Encoder, decode};
 use super::fan_out::{self, Outcome, Part, Wanted};
-use super::question::{Calls, Question};
+use super::pending::{Calls, PendingDecision};
 use super::server::Destination;
 use super::store::RedisStore;
 use crate::consistency::StoreMode;
@@ -37,7 +37,7 @@ impl RedisStore {
         }
         let store_now = self.store_time(now);
         let is_up = self.servers.is_up();
-        let plan = self.shared.local.plan(charges, (self.nodes(), is_up), store_now);
+        let plan = self.node.local.plan(charges, (self.nodes(), is_up), store_now);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
         let wanted = match stopped {
@@ -50,7 +50,7 @@ impl RedisStore {
                 // The store must know what this node has counted before it decides.
                 let is_asked = |planned: &Planned| matches!(planned, Planned::Ask(_));
                 let asked = charges.iter().zip(&plan).filter(|(_, planned)| is_asked(planned));
-                let due = self.shared.local.due_of(asked.map(|(charge, _)| charge), store_now);
+                let due = self.node.local.due_of(asked.map(|(charge, _)| charge), store_now);
                 self.report_due(&encoder, due, store_now);
                 let planned = Some((&plan, store_now));
                 Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
@@ -84,9 +84,9 @@ impl RedisStore {
         };
         let answers: SmallVec<[Answer; 4]> = charges.iter().zip(plan).map(answer).collect();
         if !refused {
-            self.shared.local.foresee(charges, &answers, store_now);
+            self.node.local.foresee(charges, &answers, store_now);
         }
-        self.report_due(encoder, self.shared.local.due_of(charges.iter(), store_now), store_now);
+        self.report_due(encoder, self.node.local.due_of(charges.iter(), store_now), store_now);
         Decided { at: asked.map_or(store_now, |asked| asked.at), answers }
     }
 
@@ -98,7 +98,7 @@ impl RedisStore {
         planned: Planned,
         store_now: Timestamp,
     ) -> Option<Answer> {
-        let (answer, op) = self.shared.local.withdraw(charge, planned, store_now);
+        let (answer, op) = self.node.local.withdraw(charge, planned, store_now);
         if let Some(asked) = op.and_then(|op| Asked::correction(charge.key, charge.algorithm, op)) {
             self.post(encoder, self.destination(encoder, charge), &[asked], self.clock.now());
         }
@@ -112,7 +112,7 @@ impl RedisStore {
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         Decided {
             at: store_now,
-            answers: self.shared.fallback.judge(&unjudged, false, nodes, store_now),
+            answers: self.node.fallback.judge(&unjudged, false, nodes, store_now),
         }
     }
 
@@ -135,10 +135,10 @@ impl RedisStore {
         }
         let parts = Part::split(&wanted, |charge| self.destination(encoder, charge));
         let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
-        let mut question = Question { store: self, encoder, charges, plan, now, calls };
-        let decided = self.collect(encoder, &wanted, &parts, &mut question.calls, now).await;
+        let mut pending = PendingDecision { store: self, encoder, charges, plan, now, calls };
+        let decided = self.collect(encoder, &wanted, &parts, &mut pending.calls, now).await;
         // The decision is made, so dropping the question must not withdraw the plan.
-        question.plan = None;
+        pending.plan = None;
         decided
     }
 
@@ -186,7 +186,7 @@ impl RedisStore {
 
     /// The answers of a request that the deny cache refuses.
     fn known_refusal(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
-        let is_current = |key: &Key, asked| self.shared.invalidations.is_current(key, asked, now);
+        let is_current = |key: &Key, asked| self.node.invalidations.is_current(key, asked, now);
         let charges = wanted.iter().map(|it| &it.charge);
         let answers = self.denied.borrow().refuse_if(charges, now, is_current)?;
         Some(Decided { at: self.store_time(now), answers })
@@ -197,7 +197,7 @@ impl RedisStore {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         if self.last_clock.replace(Some(clock)).is_none() {
-            self.shared.local.set_clock(now, clock.bounds(now).0);
+            self.node.local.set_clock(now, clock.bounds(now).0);
         }
         Ok(answered)
     }
@@ -225,7 +225,7 @@ impl RedisStore {
             SmallVec::new()
         } else {
             let (nodes, store_now) = (self.nodes(), self.store_time(now));
-            self.shared.fallback.judge(&unjudged, refused, nodes, store_now)
+            self.node.fallback.judge(&unjudged, refused, nodes, store_now)
         };
         let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);
         for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
@@ -253,13 +253,13 @@ impl RedisStore {
     fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
         let (refused, at) = (answered.refused, answered.at);
         let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
-        for (((&index, asked), before), finding) in found.zip(&mut answered.findings) {
-            let (charge, admitted) = (&wanted[index].charge, finding.verdict.admitted);
+        for (((&index, asked), before), reply) in found.zip(&mut answered.replies) {
+            let (charge, admitted) = (&wanted[index].charge, reply.verdict.admitted);
             let became = (admitted && !refused, admitted && refused);
-            let local = &self.shared.local;
+            let local = &self.node.local;
             if let Some(verdict) = local.learn_reply(charge, asked.ask, before.as_ref(), became, at)
             {
-                finding.verdict = verdict;
+                reply.verdict = verdict;
             }
         }
     }
@@ -285,16 +285,16 @@ impl RedisStore {
         refused: bool,
         now: Timestamp,
     ) {
-        let is_over = |(index, found): (&usize, &Finding)| {
+        let is_over = |(index, found): (&usize, &CounterReply)| {
             let needed = wanted[*index].charge.cost.max(1);
             !found.verdict.admitted || found.verdict.remaining < needed
         };
-        let fallback = &self.shared.fallback;
+        let fallback = &self.node.fallback;
         let mut denied = self.denied.borrow_mut();
         let is_worth_it = judged.iter().any(|(part, answered)| {
             let is_known =
                 |it: &Asked<'_>| denied.knows(&it.key) || fallback.may_know(&it.key, answered.at);
-            part.indices.iter().zip(&answered.findings).any(is_over)
+            part.indices.iter().zip(&answered.replies).any(is_over)
                 || part.asked.iter().any(is_known)
         });
         if !is_worth_it {
@@ -318,10 +318,11 @@ impl RedisStore {
         denied.learn_all(found);
     }
 
-    /// Updates what is known of a counter whose units are given back, or which is reset. `there` is the store's time.
+    /// Updates the known state of a counter that is reset, or whose units are given back.
+    /// `store_now` is the store's time.
     pub(super) fn take_away(&self, asked: &Asked<'_>, store_now: Timestamp) {
         let Asked { key, algorithm, ask, .. } = *asked;
         self.denied.borrow_mut().forget(&key);
-        self.shared.fallback.take_away(key, algorithm, ask, store_now);
+        self.node.fallback.take_away(key, algorithm, ask, store_now);
     }
 }

@@ -1,39 +1,39 @@
-//! Why Redis gave no answer, shaped by what can be done about it.
+//! Errors of calls to Redis, grouped by what the caller can do.
 
 use redis::{RedisError, ServerErrorKind};
 use thiserror::Error;
 
-use super::codec::Garbage;
+use super::codec::InvalidReply;
 use super::settings::Address;
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StoreError {
-    /// The server is known to be away: nothing was sent.
+    /// The server is known to be away. Nothing was sent.
     #[error("the server is away")]
     Away,
-    /// Too many calls wait for the server: nothing was sent.
+    /// Too many calls wait for the server. Nothing was sent.
     #[error("too many calls wait for the server")]
     Overloaded,
-    /// The call had no turn within the timeout: nothing was sent.
+    /// The call could not be sent within the timeout. Nothing was sent.
     #[error("the call could not be sent in time")]
     NotSent,
-    /// No answer within the timeout. It may have been counted.
+    /// The server did not answer within the timeout. It may have counted the call.
     #[error("the server did not answer in time")]
     Timeout,
-    /// The connection broke before the answer. It may have been counted.
+    /// The connection broke before the answer. The server may have counted the call.
     #[error("the connection broke before the answer: {0}")]
     Lost(String),
-    /// The server said no. It did not count the call, unless it says
+    /// The server returned an error. It did not count the call, unless the error is
     /// [`Refusal::Other`].
     #[error("the server refused the call: {1}")]
     Refused(Refusal, String),
-    /// The answer makes no sense. It may have been counted.
-    #[error("the server's answer makes no sense: {0}")]
-    Garbage(&'static str),
+    /// The answer is invalid. The server may have counted the call.
+    #[error("the server's answer is invalid: {0}")]
+    InvalidReply(&'static str),
 }
 
-/// Why a server says no.
+/// The error that a server returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// It does not know the script.
@@ -42,11 +42,11 @@ pub enum Refusal {
     Moved(Address),
     /// The slot is moving to another node, which has this key already.
     Ask(Address),
-    /// The keys of a call are on their way to another node: some here, some there.
+    /// The slot is moving to another node, and the keys of the call are on both nodes.
     TryAgain,
-    /// It is a replica: the master is elsewhere.
+    /// It is a replica.
     ReadOnly,
-    /// It reads its data from disk.
+    /// It is loading its data from disk.
     Loading,
     /// It has no master, and its own data are old.
     MasterDown,
@@ -56,21 +56,21 @@ pub enum Refusal {
     OutOfMemory,
     /// It runs another script that does not end.
     Busy,
-    /// It did not let us in, or not do this.
+    /// Authentication failed, or the user lacks a permission.
     Unauthorised,
-    /// Anything else: a defect of this program, or of another program that writes there. The script
-    /// may have stopped in the middle of a batch: what came before is counted.
+    /// Any other error: a defect of this program, or of another program that writes to the
+    /// same keys. If the script stopped in the middle of a batch, the calls before are
+    /// counted.
     Other,
 }
 
 impl StoreError {
-    /// Whether the server may have counted the call. Such a call is never
-    /// sent again.
+    /// Whether the server may have counted the call.
     pub fn may_have_counted(&self) -> bool {
         match self {
             Self::Refused(Refusal::Other, _) => true,
             Self::Away | Self::Overloaded | Self::NotSent | Self::Refused(..) => false,
-            Self::Timeout | Self::Lost(_) | Self::Garbage(_) => true,
+            Self::Timeout | Self::Lost(_) | Self::InvalidReply(_) => true,
         }
     }
 
@@ -80,14 +80,14 @@ impl StoreError {
     }
 }
 
-/// An answer that cannot be read may have been counted all the same.
-impl From<Garbage> for StoreError {
-    fn from(_: Garbage) -> Self {
-        Self::Garbage("it is none of the script's")
+/// If a reply cannot be read, the server may still have counted the call.
+impl From<InvalidReply> for StoreError {
+    fn from(_: InvalidReply) -> Self {
+        Self::InvalidReply("it is not a reply of the script")
     }
 }
 
-/// What redis-rs says, in our words.
+/// Translates errors of redis-rs.
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
         if let Some(refusal) = refusal(&error) {
@@ -101,7 +101,7 @@ impl From<RedisError> for StoreError {
                 Self::Refused(Refusal::Unauthorised, error.to_string())
             }
             redis::ErrorKind::Parse | redis::ErrorKind::UnexpectedReturnType => {
-                Self::Garbage("it does not follow the protocol")
+                Self::InvalidReply("it does not follow the protocol")
             }
             _ => Self::Lost(error.to_string()),
         }

@@ -1,14 +1,13 @@
-//! One decision over several servers.
+//! One decision over several destinations.
 //!
-//! What lies in one place is decided in one step. A request whose counters lie
-//! in several is asked for everywhere at once, and where any place refuses it,
-//! the others get back what they had counted. Another client may be refused
-//! within that one round trip. No window ever admits more than its limit; for
-//! buckets see [`Op::Cancel`].
+//! Counters at one destination are decided in one step. If a request has counters at several
+//! destinations, all are called at once. If one of them refuses, the units that the others
+//! counted are given back. Within that one round trip, another client may be refused. No
+//! window ever admits more than its limit; for buckets see [`Op::Cancel`].
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked, Finding};
+use super::codec::{Answered, Ask, Asked, CounterReply};
 use super::{Destination, StoreError};
 use crate::algorithm::Op;
 use crate::store::shared::fallback::Unjudged;
@@ -16,7 +15,7 @@ use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
 
-/// What is wanted of the store for one charge.
+/// A charge that the store decides, and the operation that it performs for it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted<'a> {
     pub(super) charge: Charge<'a>,
@@ -24,13 +23,12 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// The charge itself, and nothing beside.
+    /// The charge with its exact cost.
     fn take(charge: &Charge<'a>) -> Self {
         Self { charge: *charge, ask: Ask::Take(charge.cost) }
     }
 
-    /// What is wanted for all charges that the store has a part in. Without a plan
-    /// these are all.
+    /// The charges that the store decides. Without a plan these are all.
     pub(super) fn all(charges: &[Charge<'a>], plan: Option<&Plan>) -> SmallVec<[Self; 4]> {
         match plan {
             None => charges.iter().map(Self::take).collect(),
@@ -38,11 +36,11 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// What was planned, if the store has a part in it.
+    /// A planned charge, if the store decides it.
     fn planned((charge, planned): (&Charge<'a>, &Planned)) -> Option<Self> {
         match *planned {
             Planned::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Planned::Spent(..) | Planned::Counted(..) | Planned::Known(_) => None,
+            Planned::Spent(..) | Planned::Counted(..) | Planned::Cached(_) => None,
         }
     }
 
@@ -52,20 +50,20 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The charges of a request that lie in one place.
+/// The charges of a request at one destination.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) destination: Destination,
-    /// Which of the request's charges.
+    /// The indices of the request's charges.
     pub(super) indices: SmallVec<[usize; 4]>,
     pub(super) asked: SmallVec<[Asked<'a>; 4]>,
 }
 
-/// What became of a part.
+/// The reply to a part, or why there is none.
 pub(super) type Outcome = Result<Answered, StoreError>;
 
 impl<'a> Part<'a> {
-    /// The parts of a request, by where its charges lie.
+    /// Splits the charges of a request by their destination.
     pub(super) fn split(
         wanted: &[Wanted<'a>],
         destination: impl Fn(&Charge<'a>) -> Destination,
@@ -90,11 +88,11 @@ impl<'a> Part<'a> {
         parts
     }
 
-    /// What gives back all that an answer says was taken.
+    /// The operations that give back all units that a reply reports as taken.
     pub(super) fn refund(&self, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
         let taken = answered.at;
-        let given = self.asked.iter().zip(&answered.findings).filter(|(_, it)| it.verdict.admitted);
-        let give = |(asked, found): (&Asked<'a>, &Finding)| match asked.ask {
+        let given = self.asked.iter().zip(&answered.replies).filter(|(_, it)| it.verdict.admitted);
+        let give = |(asked, found): (&Asked<'a>, &CounterReply)| match asked.ask {
             Ask::Take(cost) | Ask::Lease { cost, .. } if cost + found.extra > 0 => {
                 let op = Op::Cancel { cost: cost + found.extra, taken };
                 Asked::correction(asked.key, asked.algorithm, op)
@@ -105,8 +103,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// One answer for each charge, in their order: those of the parts that the store
-/// has judged, and for the others, in their order, those of `local`.
+/// One answer for each charge, in their order: those of the store for the parts with a
+/// reply, and for the others, in their order, those of `local`.
 pub(super) fn combine(
     charges: usize,
     parts: &[Part<'_>],
@@ -116,8 +114,8 @@ pub(super) fn combine(
     let mut answers: SmallVec<[Option<Answer>; 4]> = SmallVec::from_elem(None, charges);
     for (part, outcome) in parts.iter().zip(outcomes) {
         if let Ok(answered) = outcome {
-            for (&index, finding) in part.indices.iter().zip(&answered.findings) {
-                answers[index] = Some(Answer::of_store(finding.verdict));
+            for (&index, reply) in part.indices.iter().zip(&answered.replies) {
+                answers[index] = Some(Answer::of_store(reply.verdict));
             }
         }
     }
@@ -126,13 +124,13 @@ pub(super) fn combine(
     answers.into_iter().filter_map(fill).collect()
 }
 
-/// When a request was decided: the latest time that any part says, or `now`.
+/// When a request was decided: the latest time in the replies, or `now`.
 pub(super) fn decided_at(outcomes: &[Outcome], now: Timestamp) -> Timestamp {
     let times = outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().ok()?.at));
     times.max().unwrap_or(now)
 }
 
-/// Whether a request is refused by one of these answers.
+/// Whether one of these answers refuses the request.
 pub(super) fn refuses<'c, 'a: 'c>(
     charges: impl IntoIterator<Item = &'c Charge<'a>>,
     answers: &[Answer],
@@ -140,7 +138,7 @@ pub(super) fn refuses<'c, 'a: 'c>(
     charges.into_iter().zip(answers).any(|(charge, it)| charge.binding && !it.verdict.admitted)
 }
 
-/// The request's charges that no store has judged.
+/// The request's charges that the store has not decided.
 pub(super) fn unjudged<'a>(
     wanted: &[Wanted<'a>],
     parts: &[Part<'_>],

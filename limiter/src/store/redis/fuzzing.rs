@@ -61,7 +61,7 @@ fn script(kind: u8, input: &[u8]) {
         asks.push(asked(other, principal, question(ask / 16, cost.into())));
     }
     let Ok(mut answered) = codec::decode(&asks, answer) else { return };
-    assert_eq!((answered.findings.len(), answered.before.len()), (asks.len(), asks.len()));
+    assert_eq!((answered.replies.len(), answered.before.len()), (asks.len(), asks.len()));
     let after = answered.after(&asks);
     for (asked, states) in asks.iter().zip(answered.before.iter().zip(&after)) {
         for state in [states.0, states.1] {

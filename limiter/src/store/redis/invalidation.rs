@@ -77,9 +77,9 @@ fn marks(answers: Vec<Value>) -> Result<Vec<(usize, u64)>, StoreError> {
     for answer in answers {
         last = Some(answer.extract_error()?);
     }
-    let missing = StoreError::Garbage("fewer answers than commands");
+    let missing = StoreError::InvalidReply("fewer answers than commands");
     redis::from_redis_value(last.ok_or(missing)?)
-        .map_err(|_| StoreError::Garbage("the marks of what was given back are no numbers"))
+        .map_err(|_| StoreError::InvalidReply("the marks of give-backs are not numbers"))
 }
 
 #[cfg(test)]

@@ -1,50 +1,50 @@
-//! Answers that come after their requests were judged without them.
+//! Late replies: replies that come after this node has decided their requests itself.
 //!
-//! A request that the store has not answered in time is judged by this node
-//! alone. The answer tells what the store has done, and settles the account:
+//! If the store does not reply in time, this node decides the request. The late reply says
+//! what the store has done, and corrects the counters:
 //!
-//! | there | here | |
+//! | store | this node | correction |
 //! |---|---|---|
-//! | admitted | admitted | charged once: what this node counted of its share is given back |
-//! | admitted | refused | the store gets it back |
-//! | refused | admitted | the store is told of it, as a debt |
-//! | refused | refused | nothing was counted |
+//! | admitted | admitted | the charge is removed from this node's share, so it counts once |
+//! | admitted | refused | the units are given back to the store |
+//! | refused | admitted | the units are charged in the store, or become a debt |
+//! | refused | refused | none: nothing was counted |
 //!
-//! Whatever it says of the counters is learnt. If no answer comes, as of a
-//! connection that has closed, it stays unknown what was counted; then the request is not charged
-//! again.
+//! The states in the reply are recorded in any case. If no reply comes, for example because
+//! the connection has closed, it stays unknown what was counted. Then the request is not
+//! charged again.
 
 use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::codec::{Answered, Ask, Asked, Encoder, Finding, decode};
+use super::codec::{Answered, Ask, Asked, CounterReply, Encoder, decode};
 use super::deadline::LateReply;
 use super::fan_out::{self, Part, Wanted};
-use super::question::OwnedCharge;
+use super::pending::OwnedCharge;
 use super::{Destination, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
 use crate::store::shared::fallback;
 use crate::store::{Charge, Decided, Source};
 use crate::time::Timestamp;
 
-/// What one place was asked for a request that was judged without its answer.
+/// The part of a request at one destination whose reply is late.
 struct Overdue {
     destination: Destination,
     charges: SmallVec<[OverdueCharge; 1]>,
     /// Whether the request was admitted.
     is_admitted: bool,
-    /// When it was asked for, by this node's clock.
+    /// When the call was sent, by this node's clock.
     asked: Timestamp,
-    /// When it was judged, by the store's clock.
+    /// When this node decided the request, by the store's clock.
     judged: Timestamp,
 }
 
-/// One charge of it.
+/// One charge of the part.
 struct OverdueCharge {
     charge: OwnedCharge,
     ask: Ask,
-    /// This node has admitted it by its share.
+    /// Whether this node has admitted it by its share.
     is_counted_locally: bool,
 }
 
@@ -53,7 +53,7 @@ impl Overdue {
         self.charges.iter().map(|it| Wanted { charge: it.charge.charge(), ask: it.ask }).collect()
     }
 
-    /// What this node has admitted by its shares, and the store must count.
+    /// The charges that this node has admitted by its shares and the store must count.
     fn counted_locally(&self) -> impl Iterator<Item = (usize, Charge<'_>)> {
         let counted = self.charges.iter().enumerate().filter(|(_, it)| it.is_counted_locally);
         let charges = counted.map(|(index, it)| (index, it.charge.charge()));
@@ -62,8 +62,8 @@ impl Overdue {
 }
 
 impl RedisStore {
-    /// Waits for what `part` of a request may still be answered that is `decided`
-    /// without it, at `now` by this node's clock.
+    /// Waits in the background for the late reply to `part` of a request that was `decided`
+    /// without it. The call was sent at `now`, by this node's clock.
     pub(super) fn await_late(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
@@ -105,7 +105,7 @@ impl RedisStore {
         part: &Part<'_>,
         answered: Result<Answered, StoreError>,
     ) {
-        let (now, nodes, fallback) = (self.clock.now(), self.nodes(), &self.shared.fallback);
+        let (now, nodes, fallback) = (self.clock.now(), self.nodes(), &self.node.fallback);
         let store_now = self.store_time(now);
         let answered = match answered {
             Ok(answered) => answered,
@@ -123,8 +123,8 @@ impl RedisStore {
         }
         self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
         for (index, charge) in overdue.counted_locally() {
-            // A charge that does not bind may be refused in a request that is not.
-            match !answered.refused && answered.findings[index].verdict.admitted {
+            // A charge that does not bind may be refused in a request that is admitted.
+            match !answered.refused && answered.replies[index].verdict.admitted {
                 true => fallback.counted_by_store(&charge, overdue.judged, nodes, store_now),
                 false => self.charge_in_store(encoder, &charge, charge.cost, now),
             }
@@ -133,10 +133,10 @@ impl RedisStore {
     }
 }
 
-/// What gives back that was leased beside the costs: no ledger knows of it.
+/// The operations that give back leased units, because no ledger has recorded the lease.
 fn unspent<'a>(part: &Part<'a>, answered: &Answered) -> SmallVec<[Asked<'a>; 4]> {
-    let leased = part.asked.iter().zip(&answered.findings).filter(|(_, it)| it.extra > 0);
-    let give = |(asked, found): (&Asked<'a>, &Finding)| {
+    let leased = part.asked.iter().zip(&answered.replies).filter(|(_, it)| it.extra > 0);
+    let give = |(asked, found): (&Asked<'a>, &CounterReply)| {
         let op = Op::Give { cost: found.extra, taken: answered.at };
         Asked::correction(asked.key, asked.algorithm, op)
     };

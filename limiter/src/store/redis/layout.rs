@@ -1,14 +1,12 @@
-//! Where a principal's states lie in Redis.
+//! The layout of a principal's states in Redis.
 //!
-//! All of them are one field of a hash that it shares with about
-//! [`CLIENTS_PER_BUCKET`] others, the bucket. Redis keeps a hash of so few
-//! fields as one piece of memory: a client takes about as many bytes as are
-//! written, where a key of its own would take a hundred more. And what lies in
-//! one field lies on one server and changes in one step.
+//! All states of a principal are one field of a hash, the bucket, which it shares with about
+//! [`CLIENTS_PER_BUCKET`] others. Redis stores a hash with so few fields as one piece of
+//! memory: a client takes about as many bytes as are written, while a key of its own would
+//! take a hundred more. One field is on one server and changes in one step.
 //!
-//! Bucket and field are bits of the principal's digest, which nobody without
-//! the secret can compute: no key tells who the client is, and no client can
-//! aim at a bucket.
+//! Bucket and field are bits of the principal's digest, which cannot be computed without the
+//! secret. So no key reveals a client, and no client can choose its bucket.
 
 use bytes::Bytes;
 
@@ -31,7 +29,7 @@ const FIELD_BYTES: usize = 7;
 /// The field that holds the states of one principal.
 pub type Field = [u8; FIELD_BYTES];
 
-/// Where principals lie under one prefix.
+/// The layout of principals under one prefix.
 #[derive(Clone, Debug)]
 pub struct Layout {
     prefix: Box<str>,
@@ -47,14 +45,14 @@ impl Layout {
         Self::with_buckets(prefix, buckets)
     }
 
-    /// The layout with this number of buckets, as another node has it. What is
-    /// no power of two is rounded up to one.
+    /// The layout with this number of buckets, as another node has it. Other
+    /// numbers are rounded up to a power of two.
     pub fn with_buckets(prefix: &str, buckets: u64) -> Self {
         let buckets = buckets.clamp(MIN_BUCKETS, MAX_BUCKETS).next_power_of_two();
         Self { prefix: prefix.into(), buckets }
     }
 
-    /// How many buckets there are: a power of two from 2^4 to 2^32.
+    /// The number of buckets: a power of two from 2^4 to 2^32.
     pub const fn buckets(&self) -> u64 {
         self.buckets
     }
@@ -90,7 +88,7 @@ impl Layout {
         &digits[first..]
     }
 
-    /// The field in that bucket: bits of which the bucket has none.
+    /// The field in that bucket. Its bits are not used for the bucket.
     pub fn field(principal: Principal) -> Field {
         let bytes = principal.bits().to_be_bytes();
         *bytes.first_chunk().expect("a digest has 16 bytes")

@@ -1,17 +1,16 @@
 //! The connection of one worker to one server, on which no request ever waits
 //! longer than the timeout.
 //!
-//! Calls are put into batches and carried by tasks of their own, so that a
-//! caller that goes away disturbs no other. What may have been counted is not sent
-//! again, unless its caller asked for that ([`Repeat`]); what surely was not
-//! (`NOSCRIPT`, or a connection that was closed before) is. Connecting is the
-//! keeper's job: calls wait for it within their time. While the breaker is open
-//! calls fail at once.
+//! Tasks of their own send the calls in batches, so that a caller that stops waiting does
+//! not affect others. A call that may have been counted is not sent again, unless its caller
+//! allows it ([`Repeat`]). A call that was certainly not counted (`NOSCRIPT`, or a connection
+//! that was closed before) is sent again. The reconnect task connects; calls wait for it
+//! until their deadline. While the breaker is open, calls fail at once.
 //!
-//! A batch that is not answered in time is no longer waited for, but its answers
-//! are read when they come (`carrier`).
+//! After the timeout of a batch its callers do not wait any more, but late replies are still
+//! read (`delivery`).
 
-mod carrier;
+mod delivery;
 mod exchange;
 mod reconnect;
 
@@ -22,8 +21,8 @@ use std::time::Instant;
 use super::batch::{Call, Queue, Repeat};
 use super::connect::Target;
 use super::deadline::{Deadlines, PendingReply, ReplySender};
+use super::event::OnceEvent;
 use super::failure::{Refusal, StoreError};
-use super::latch::Latch;
 use super::outage_log::OutageLog;
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
@@ -36,25 +35,25 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep_until;
 
-/// A connection to one server, or the attempt to have one.
+/// A connection to one server, or the attempts to connect.
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Rc<Shared>,
     reconnect_task: JoinHandle<()>,
 }
 
-/// What a link has seen.
+/// Statistics of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The server.
     pub server: String,
-    /// Whether it is used.
+    /// The position of its breaker.
     pub position: Position,
-    /// How often it was given up.
+    /// How often the breaker has opened.
     pub times_opened: u64,
-    /// Batches that were answered.
+    /// The number of batches with a reply.
     pub answered: u64,
-    /// Batches that were not.
+    /// The number of batches that failed.
     pub failed: u64,
 }
 
@@ -65,32 +64,32 @@ struct Shared {
     target: Target,
     outage_log: OutageLog,
     state: RefCell<State>,
-    /// Wakes the keeper when there is no connection any more.
+    /// Wakes the reconnect task when the connection is lost.
     lost: Notify,
-    /// Wakes those that wait for a connection when there is one, or none will come soon.
+    /// Wakes tasks that wait for a connection when there is one, or when none will come soon.
     changed: Notify,
-    /// Whether it was ever connected, or known to be away.
-    settled: Latch,
+    /// Set when the link was connected for the first time, or the server is known to be away.
+    settled: OnceEvent,
 }
 
 #[derive(Debug)]
 struct State {
     queue: Queue,
     deadlines: Deadlines,
-    /// The number of the task that watches them.
+    /// The number of the task that watches the deadlines.
     watch: u64,
     breaker: Breaker,
     connection: Option<Connection>,
     connections: u64,
     answered: u64,
     failed: u64,
-    /// Batches that were not answered in time, and may be yet.
+    /// The number of batches that wait for late replies.
     late: usize,
-    /// The news say that the server is away.
+    /// Whether the outage log says that the server is away.
     is_told: bool,
 }
 
-/// One connection, and which one it is: an old one's failure says nothing about its successor.
+/// One connection and its number: the failure of an old one does not concern its successor.
 #[derive(Clone, Debug)]
 struct Connection {
     wire: Wire,
@@ -98,9 +97,9 @@ struct Connection {
 }
 
 impl State {
-    /// The next batch, and on what it goes. On a connection that has closed
-    /// nothing goes: its calls wait for the next one, as the keeper makes it.
-    fn departs(&mut self) -> Option<(Connection, Vec<Call>)> {
+    /// The next batch and its connection. None if the connection has closed: the calls wait
+    /// until the reconnect task has opened another one.
+    fn next_batch(&mut self) -> Option<(Connection, Vec<Call>)> {
         let open = self.connection.as_ref().filter(|it| !it.wire.is_closed());
         let Some(connection) = open.cloned() else {
             self.queue.release_sender();
@@ -111,7 +110,7 @@ impl State {
 }
 
 impl Link {
-    /// Begins to connect, in the background. Must be called within a `LocalRuntime`.
+    /// Begins to connect in the background. It must be called within a `LocalRuntime`.
     pub(super) fn new(
         settings: Rc<RedisSettings>,
         script: &'static Script,
@@ -138,17 +137,16 @@ impl Link {
             state: RefCell::new(state),
             lost: Notify::new(),
             changed: Notify::new(),
-            settled: Latch::default(),
+            settled: OnceEvent::default(),
         });
         let reconnect_task = spawn_local(Rc::clone(&shared).stay_connected());
         Self { shared, reconnect_task }
     }
 
-    /// Asks the script. The call takes its place in the queue now, before it is
-    /// awaited: calls are sent in the order in which they were made. Calls of
-    /// one `group` may be asked together; `asking` tells a cluster's node that
-    /// another one sent us. The answer comes by the deadline, or says what kept the
-    /// server from answering.
+    /// Calls the script. The call enters the queue before the reply is awaited, so calls are
+    /// sent in the order in which they are made. Calls of one `group` may be sent together.
+    /// `asking` tells a node of a cluster that another node has redirected the call. The
+    /// reply or an error comes by the deadline.
     pub(super) fn call(
         &self,
         encoded: Encoded,
@@ -162,11 +160,11 @@ impl Link {
         awaited
     }
 
-    /// Asks something else than the script, beside the batches. Not for the
-    /// path of a request.
+    /// Sends other commands than the script, outside of batches. Requests must not wait for
+    /// it.
     ///
     /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// If the server does not answer within the timeout.
     pub(super) async fn query(&self, commands: &redis::Pipeline) -> Result<Vec<Value>, StoreError> {
         let connection = self.shared.state.borrow().connection.clone();
         let mut connection = connection.ok_or(StoreError::Away)?;
@@ -174,12 +172,11 @@ impl Link {
         answers.unwrap_or(Err(StoreError::Timeout))
     }
 
-    /// The same for requests that wait for it, also for a connection that is being
-    /// made: what comes of it is told to the breaker, and while that is open
-    /// nothing is sent.
+    /// The same for commands for which requests wait. It waits for a connection that is being
+    /// opened. The breaker records the result, and while it is open nothing is sent.
     ///
     /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// If the server does not answer within the timeout.
     pub(super) async fn look_up(
         &self,
         commands: &redis::Pipeline,
@@ -201,17 +198,17 @@ impl Link {
         self.shared.state.borrow().connection.is_some()
     }
 
-    /// Where its breaker stands.
+    /// The position of its breaker.
     pub(super) fn position(&self) -> Position {
         self.shared.state.borrow().breaker.position()
     }
 
-    /// Whether calls reach it.
+    /// Whether the breaker admits calls.
     pub(super) fn is_up(&self) -> bool {
         self.shared.state.borrow().breaker.admits()
     }
 
-    /// What it has seen.
+    /// The statistics of the link.
     pub(super) fn health(&self) -> Health {
         let state = self.shared.state.borrow();
         Health {
@@ -255,10 +252,10 @@ impl Shared {
         self.pump();
     }
 
-    /// Lets no call wait for longer than it may, as long as there are any. What
-    /// has been answered by then is read before. It is `now` where the first call
-    /// was made: this task may have waited since. It ends when another `watch` has
-    /// begun, because a call may wait less long than those before it.
+    /// Ends calls at their deadlines, until no call is left. Replies that have arrived by then
+    /// are read first. `now` is the time at which the first call was made; this task may have
+    /// started later. The task ends when another `watch` begins, which happens if a call has
+    /// an earlier deadline than those before it.
     async fn watch_the_time(self: Rc<Self>, watch: u64, mut now: Instant) {
         let pass = |now| {
             let mut state = self.state.borrow_mut();
@@ -271,8 +268,8 @@ impl Shared {
         }
     }
 
-    /// Which connection there is, as soon as there is one; none if the server is
-    /// known to be away.
+    /// The number of the connection, as soon as there is one. None if the server is known to
+    /// be away.
     async fn connection_number(&self) -> Option<u64> {
         loop {
             let changed = self.changed.notified();
@@ -290,18 +287,17 @@ impl Shared {
         }
     }
 
-    /// Sends what may be sent. Without a connection calls wait for it: the
-    /// breaker opens when it does not come in time.
+    /// Starts a task that sends the next batch, if one may be sent. Without a connection the
+    /// calls wait. The breaker opens if no connection comes in time.
     fn pump(self: &Rc<Self>) {
         let mut state = self.state.borrow_mut();
         if state.connection.is_some() && state.queue.needs_sender() {
-            // It runs after all that the worker has at hand now, and takes with
-            // it what they ask.
-            spawn_local(Rc::clone(self).carry());
+            // The task runs after all tasks that are ready now, and sends their calls, too.
+            spawn_local(Rc::clone(self).deliver());
         }
     }
 
-    /// Draws the conclusions from how a batch or a probe on a connection ended.
+    /// Updates the breaker with the result of a batch or a probe on a connection.
     fn judge(&self, outcome: Result<(), StoreError>, number: u64) {
         let mut state = self.state.borrow_mut();
         let current = state.connection.as_ref().is_some_and(|current| current.number == number);
@@ -327,7 +323,7 @@ impl Shared {
         self.conclude(&mut state, change, outcome.err());
     }
 
-    /// After the breaker was told something.
+    /// Applies a change of the breaker.
     fn conclude(&self, state: &mut State, change: Option<Change>, error: Option<StoreError>) {
         if !state.breaker.admits() {
             state.connection = None;
@@ -352,11 +348,11 @@ impl Shared {
     }
 }
 
-/// Whether a connection is of no more use.
+/// Whether the connection cannot be used any more after this error.
 fn is_fatal(error: &StoreError) -> bool {
     match error {
-        StoreError::Lost(_) | StoreError::Garbage(_) => true,
-        // It has become a replica: the sentinels, or a name, lead to the master.
+        StoreError::Lost(_) | StoreError::InvalidReply(_) => true,
+        // The server has become a replica. The sentinels or the name lead to the master.
         StoreError::Refused(refusal, _) => *refusal == Refusal::ReadOnly,
         StoreError::Away | StoreError::Overloaded | StoreError::NotSent | StoreError::Timeout => {
             false

@@ -1,9 +1,8 @@
-//! What nodes must know of each other, kept in Redis under `{prefix}:meta:`:
-//! how many there are, the secret under which they digest what they count by,
-//! and the number of buckets.
+//! The state that all nodes share, stored in Redis under `{prefix}:meta:`: the number of
+//! nodes, the secret under which they digest keys, and the number of buckets.
 //!
-//! One presence for each process. What it learns is published to all workers.
-//! While Redis is away, what was known last holds.
+//! Each process has one membership, which publishes the state to all workers. While Redis is
+//! away, the last known state holds.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,30 +20,31 @@ use super::server::Servers;
 use super::settings::RedisSettings;
 use crate::digest::Secret;
 
-/// Between two signs of life.
+/// The time between two heartbeats.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Between two attempts while Redis is away.
+/// The time between two attempts while Redis is away.
 const RETRY: Duration = Duration::from_millis(200);
-/// After so much silence a node counts as gone.
+/// A node without a heartbeat for this time does not count any more.
 const SILENCE_S: u8 = 15;
 const ALIVE: &str = include_str!("membership.lua");
 
-/// What all nodes agree on.
+/// The state on which all nodes agree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusterState {
-    /// The secret. None: not known yet, so that this node must not count in Redis.
+    /// The secret. None if it is not known yet. Then this node must not count in Redis.
     pub(super) secret: Option<Secret>,
-    /// The number of buckets. None: not known yet, so that this node must not count in Redis.
+    /// The number of buckets. None if it is not known yet. Then this node must not count in
+    /// Redis.
     pub(super) buckets: Option<u64>,
 }
 
 impl ClusterState {
-    /// What is known before anything was heard.
+    /// The state before the first reply of Redis.
     pub(super) const fn unknown(settings: &RedisSettings) -> Self {
         Self { secret: settings.secret, buckets: None }
     }
 
-    /// Whether all is known that must be to count in Redis.
+    /// Whether all values are known that this node needs to count in Redis.
     pub(super) const fn is_known(&self) -> bool {
         self.secret.is_some() && self.buckets.is_some()
     }
@@ -73,11 +73,11 @@ impl NodeCount {
 pub(super) struct Membership {
     servers: Rc<Servers>,
     prefix: String,
-    /// What this process is called: random, new at every start.
+    /// The name of this process: random, new at each start.
     node: u64,
-    /// The owner gave the secret: it is neither read from Redis nor written there.
+    /// Whether the secret is configured. Then it is neither read from Redis nor written there.
     is_given: bool,
-    /// What Redis is told if it knows none.
+    /// The value that is written if Redis has none.
     secret: Secret,
     buckets: u64,
     nodes_alive: Arc<NodeCount>,
@@ -107,24 +107,24 @@ impl Membership {
         }
     }
 
-    /// Gives signs of life, for ever.
+    /// Sends heartbeats until the task is dropped.
     pub(super) async fn keep(mut self) {
         self.servers.settled().await;
         self.warn_of_eviction().await;
         loop {
             let pause = match self.visit().await {
                 Ok(()) => INTERVAL,
-                // The links have logged it.
+                // The links have logged the error.
                 Err(_) => RETRY,
             };
             sleep(pause).await;
         }
     }
 
-    /// One sign of life, and a look at what the others have agreed on.
+    /// Sends one heartbeat, and reads the state on which the nodes agree.
     ///
     /// # Errors
-    /// Whatever kept Redis from answering. What was learnt before that holds.
+    /// If Redis does not answer. Values that were read before the error hold.
     async fn visit(&mut self) -> Result<(), StoreError> {
         // First: with the facts known this node counts in Redis, and if Redis
         // then goes away, it must know with how many others it shares a limit.
@@ -138,7 +138,7 @@ impl Membership {
     /// if no other node has: it is published, and the secret returned.
     ///
     /// # Errors
-    /// Whatever kept Redis from answering.
+    /// If Redis does not answer.
     pub(super) async fn agree_on_state(&mut self) -> Result<Secret, StoreError> {
         if !self.is_given {
             let secret = self.agree("secret", &hex(*self.secret.expose())).await?;
@@ -146,13 +146,13 @@ impl Membership {
                 .as_deref()
                 .and_then(bytes)
                 .map(Secret::from_bytes)
-                .ok_or(StoreError::Garbage("the secret is not 32 hexadecimal digits"))?;
+                .ok_or(StoreError::InvalidReply("the secret is not 32 hexadecimal digits"))?;
         }
         let buckets = self.agree("buckets", &self.buckets.to_string()).await?;
         let buckets = buckets
             .and_then(|buckets| buckets.parse().ok())
             .filter(|buckets: &u64| buckets.is_power_of_two())
-            .ok_or(StoreError::Garbage("the number of buckets is no power of two"))?;
+            .ok_or(StoreError::InvalidReply("the number of buckets is not a power of two"))?;
         if buckets != self.buckets {
             let (key, ours) = (self.key("buckets"), self.buckets);
             info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
@@ -193,7 +193,7 @@ impl Membership {
         Ok(agreed)
     }
 
-    /// The last answer of each server that answers, as text.
+    /// The last reply of each server that replies, as text.
     async fn copies(
         &self,
         key: &str,
@@ -229,14 +229,16 @@ impl Membership {
                     Ok(u32::try_from(alive).unwrap_or(1).max(most.unwrap_or(1)))
                 }
                 (_, Ok(most)) => Ok(most),
-                (Ok(_), Err(_)) => Err(StoreError::Garbage("the number of nodes is no number")),
+                (Ok(_), Err(_)) => {
+                    Err(StoreError::InvalidReply("the number of nodes is not a number"))
+                }
                 (Err(error), Err(_)) => Err(error),
             };
         }
         most
     }
 
-    /// A server that evicts forgets about a hundred clients with each key.
+    /// Warns if the server evicts keys: it forgets about a hundred clients with each key.
     /// Users may be forbidden to ask; then nothing is said.
     async fn warn_of_eviction(&self) {
         let mut commands = pipe();

@@ -7,12 +7,12 @@
 //! 2. counters at several destinations are asked at once, and units are given back if one
 //!    of the destinations refuses (`fan_out`);
 //! 3. no connection makes a request wait longer than its deadline (`link`), and a request
-//!    whose client disconnects leaves nothing in flight (`question`);
+//!    whose client disconnects leaves nothing in flight (`pending`);
 //! 4. the node decides what the store does not decide in time, as the policy's
 //!    consistency settings say (`shared::fallback`), and reports it to the store later.
 //!
 //! Each worker has a store of its own, with its own connections. What they share
-//! is [`Shared`].
+//! is [`NodeState`].
 
 mod background;
 mod batch;
@@ -23,12 +23,12 @@ mod compact;
 mod connect;
 mod deadline;
 mod decide;
+mod event;
 mod failure;
 mod fan_out;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod fuzzing;
 mod invalidation;
-mod latch;
 mod late;
 pub mod layout;
 mod link;
@@ -36,7 +36,7 @@ mod membership;
 mod outage_log;
 #[cfg(feature = "overrides")]
 mod overrides;
-mod question;
+mod pending;
 pub mod script;
 mod server;
 mod settings;
@@ -56,5 +56,5 @@ pub use outage_log::OutageLog;
 pub use overrides::{OverrideError, Overrides};
 pub use server::{Call, Destination, Servers};
 pub use settings::{Address, Identity, Password, ReadFrom, RedisSettings, TlsSettings, Topology};
-pub use store::{RedisStore, Shared};
+pub use store::{NodeState, RedisStore};
 pub use url::UrlError;

@@ -33,7 +33,7 @@ impl OutageLog {
         Self { of_replicas: true, ..self.clone() }
     }
 
-    /// A worker has given the server up. True if it is the first.
+    /// Records that a worker has given up the server. True for the first worker.
     pub(super) fn lost(&self, server: &str, error: Option<&StoreError>) -> bool {
         let mut outages = self.outages.lock();
         let outage = outages.entry(server.to_owned()).or_default();
@@ -60,7 +60,7 @@ impl OutageLog {
         true
     }
 
-    /// A worker knows why the server is still away. True if it is the first that does.
+    /// Records why the server is still away. True for the first worker that knows it.
     pub(super) fn explain(&self, server: &str, error: &StoreError) -> bool {
         let mut outages = self.outages.lock();
         let unexplained = outages.get_mut(server).filter(|outage| !outage.is_explained);
@@ -72,7 +72,7 @@ impl OutageLog {
         true
     }
 
-    /// A worker has found the server again. True if it is the last.
+    /// Records that a worker uses the server again. True for the last worker.
     pub(super) fn found(&self, server: &str) -> bool {
         let is_last = self.forget(server);
         if is_last && self.of_replicas {
@@ -83,8 +83,7 @@ impl OutageLog {
         is_last
     }
 
-    /// A worker that has given the server up does not look for it any more.
-    /// True if it is the last.
+    /// Records that a worker stops, which had given up the server. True for the last worker.
     pub(super) fn forget(&self, server: &str) -> bool {
         let mut outages = self.outages.lock();
         let Some(outage) = outages.get_mut(server) else { return false };

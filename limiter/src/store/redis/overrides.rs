@@ -1,11 +1,10 @@
-//! Limits of single keys in Redis: a field each, in hashes that are laid out
-//! like those of the counters, beside them.
+//! Overrides in Redis: one field for each key, in hashes with the same layout as those of the
+//! counters.
 //!
-//! They are reached by the links of the worker's counters. A link that is known
-//! to be broken is not waited for, and what comes of a question is a reason for
-//! its breaker like any other call.
+//! They are read over the links of the worker's counters. A link that is known to be broken
+//! is not waited for, and each read counts for its breaker like any other call.
 //!
-//! The marks that tell of changes are one hash, in one place: `{prefix}:meta:overrides`.
+//! The marks of changes are one hash on one server: `{prefix}:meta:overrides`.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,35 +26,35 @@ use super::settings::{ReadFrom, RedisSettings};
 use super::store::RedisStore;
 use crate::digest::{Key, Secret};
 use crate::store::shared::overrides::{
-    Marks, Override, PARTS, Said, Unreadable, decode, encode, part,
+    Marks, Override, PARTS, Stored, Unreadable, decode, encode, part,
 };
 use crate::time::Clock;
 
-/// Between two looks at the marks.
+/// The time between two reads of the marks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The same, after Redis did not answer.
+/// The time until the next read after one that failed.
 const RETRY: Duration = Duration::from_millis(200);
-/// A person at a terminal waits longer than a request.
+/// The timeout of the command line: a person waits longer than a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why an override in Redis is not read, or not written.
+/// Why an override in Redis cannot be read or written.
 #[derive(Debug, Error)]
 pub enum OverrideError {
-    /// Redis does not answer, or refuses.
-    #[error("Redis does not do it: {0}; try again when it answers")]
+    /// Redis does not answer, or returns an error.
+    #[error("Redis did not process the override: {0}; try again when it answers")]
     Redis(#[from] StoreError),
-    /// It was written, and its change could not be announced.
+    /// The override was written, but its mark could not be changed.
     #[error(
-        "it is written, but nobody could be told ({0}): it will be in effect within a minute, \
-         or try again"
+        "the override is written, but the other nodes could not be notified ({0}): it takes effect \
+         within a minute, or try again"
     )]
     NotAnnounced(StoreError),
-    /// What is stored for the key cannot be read.
+    /// The stored override of the key cannot be read.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
 }
 
-/// The way to the limits of single keys.
+/// Access to the overrides in Redis.
 #[derive(Clone, Debug)]
 pub struct Overrides {
     servers: Rc<Servers>,
@@ -66,21 +65,21 @@ pub struct Overrides {
 }
 
 impl RedisStore {
-    /// The way to the limits of single keys that lie beside these counters.
+    /// Access to the overrides beside these counters.
     pub fn overrides(&self) -> Overrides {
         Overrides {
             servers: Rc::clone(&self.servers),
-            cluster_state: self.shared.cluster_state.clone(),
-            prefix: self.shared.settings.prefix.as_str().into(),
-            timeout: self.shared.settings.timeout,
-            read_from: self.shared.settings.read_from,
+            cluster_state: self.node.cluster_state.clone(),
+            prefix: self.node.settings.prefix.as_str().into(),
+            timeout: self.node.settings.timeout,
+            read_from: self.node.settings.read_from,
         }
     }
 }
 
 impl Overrides {
-    /// Connections of their own, for a program that counts nothing, and the secret under which
-    /// all nodes digest keys. Must be called within a `LocalRuntime`.
+    /// Opens connections for a program that counts nothing. Also returns the secret under which
+    /// all nodes digest keys. It must be called within a `LocalRuntime`.
     ///
     /// # Errors
     /// If Redis cannot be reached, or does not answer.
@@ -102,29 +101,28 @@ impl Overrides {
         );
         let secret = presence.agree_on_state().await?;
         let prefix = settings.prefix.as_str().into();
-        // What a person asks for is the newest.
+        // The command line reads the newest values, so it reads from the master.
         Ok((Self { servers, cluster_state, prefix, timeout, read_from: ReadFrom::Master }, secret))
     }
 
-    /// How long a question may take.
+    /// How long a read may take.
     pub(in crate::store) const fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Where a key is: its hash and its field. None while it is not known how
-    /// keys are laid out.
+    /// The hash and the field of a key. None while the layout is not known.
     fn at(&self, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
         let buckets = self.cluster_state.borrow().buckets?;
         let layout = Layout::with_buckets(&format!("{}:o", self.prefix), buckets);
         let policy = key.counter.bits().to_be_bytes();
-        // Of a policy four bytes: a principal has few.
+        // Four bytes identify the policy, because a principal has few policies.
         let field = [&Layout::field(key.principal)[..], &policy[..4]].concat();
         Some((layout.key(key.principal).to_vec(), field))
     }
 
-    /// What is kept of these keys, in their order: one call for each place. Of
-    /// keys whose parts have `settled` a replica may tell, where it may at all.
-    pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Said> {
+    /// The overrides of these keys, in their order, with one call for each destination. If
+    /// the parts of all keys have `settled`, a replica may answer, if the settings allow it.
+    pub(in crate::store) async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Stored> {
         let mut said = vec![None; keys.len()];
         let mut asked: Vec<(Destination, Pipeline, Vec<usize>)> = Vec::new();
         for (index, key) in keys.iter().enumerate() {
@@ -153,10 +151,10 @@ impl Overrides {
         said
     }
 
-    /// What is kept of a key.
+    /// The override of a key.
     ///
     /// # Errors
-    /// If Redis does not answer, or what is there makes no sense.
+    /// If Redis does not answer, or the stored override is invalid.
     pub async fn get(&self, key: Key) -> Result<Option<Override>, OverrideError> {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();
@@ -165,11 +163,12 @@ impl Overrides {
         understood(first(answers)?)
     }
 
-    /// Keeps another limit of a key, or none, and tells all nodes, which go by it
-    /// within two seconds.
+    /// Stores the override of a key, or removes it. It takes effect on all nodes within two
+    /// seconds.
     ///
     /// # Errors
-    /// If Redis does not answer: then nothing has changed, or the other nodes do not know of it.
+    /// If Redis does not answer. Then nothing has changed, or the other nodes find the change
+    /// only after a minute.
     pub async fn put(&self, key: Key, what: Option<Override>) -> Result<(), OverrideError> {
         let (hash, field) = self.at(&key).ok_or(StoreError::Away)?;
         let mut commands = pipe();
@@ -181,7 +180,7 @@ impl Overrides {
         self.announce(part(&key)).await.map_err(OverrideError::NotAnnounced)
     }
 
-    /// Gives a part another mark.
+    /// Changes the mark of a part.
     async fn announce(&self, part: usize) -> Result<(), StoreError> {
         let marks = self.marks();
         let mut commands = pipe();
@@ -195,7 +194,7 @@ impl Overrides {
         format!("{}:meta:overrides", self.prefix)
     }
 
-    /// Reads the marks of all parts, for ever.
+    /// Reads the marks of all parts at intervals, until the task is dropped.
     pub(in crate::store) async fn listen(self, marks: Arc<Marks>, clock: Clock) {
         loop {
             let at = clock.now();
@@ -204,7 +203,7 @@ impl Overrides {
                     marks.hear(read, at);
                     INTERVAL
                 }
-                // The links have logged it.
+                // The links have logged the error.
                 Err(_) => RETRY,
             };
             sleep(pause).await;
@@ -218,13 +217,13 @@ impl Overrides {
         let answers =
             self.servers.look_up(self.servers.destination(key.as_bytes()), &commands).await?;
         let pairs: Vec<(usize, u64)> = redis::from_redis_value(first(answers)?)
-            .map_err(|_| StoreError::Garbage("the marks of overrides are no numbers"))?;
+            .map_err(|_| StoreError::InvalidReply("the marks of overrides are not numbers"))?;
         Ok(pairs.into_iter().filter(|(part, _)| *part < PARTS).collect())
     }
 }
 
 fn first(answers: Vec<Value>) -> Result<Value, StoreError> {
-    let missing = StoreError::Garbage("fewer answers than commands");
+    let missing = StoreError::InvalidReply("fewer answers than commands");
     Ok(answers.into_iter().next().ok_or(missing)?.extract_error()?)
 }
 

@@ -47,7 +47,7 @@ fn script() -> &'static Script {
 
 /// What the workers of one node share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct NodeState {
     pub(super) settings: RedisSettings,
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
@@ -63,7 +63,7 @@ pub struct Shared {
     pub(super) invalidations: Arc<Invalidations>,
 }
 
-impl Shared {
+impl NodeState {
     /// A store with these settings. While Redis is away, `memory` counts. `secret` is
     /// replaced by the secret of all nodes as soon as that is known.
     pub fn new(
@@ -99,7 +99,7 @@ impl Shared {
 /// One worker's access to the counters.
 #[derive(Debug)]
 pub struct RedisStore {
-    pub(super) shared: Arc<Shared>,
+    pub(super) node: Arc<NodeState>,
     pub(super) servers: Rc<Servers>,
     /// The cluster state; this worker applies changes between requests.
     pub(super) cluster_state: RefCell<watch::Receiver<ClusterState>>,
@@ -113,28 +113,28 @@ pub struct RedisStore {
 
 impl RedisStore {
     /// Opens a worker's connections, in the background of its runtime.
-    pub fn open(shared: &Arc<Shared>, clock: Clock) -> Self {
-        let settings = Rc::new(shared.settings.clone());
-        let servers = Rc::new(Servers::connect(&settings, script(), &shared.outage_log));
-        if let Some(cluster_state) = shared.publisher.lock().take() {
+    pub fn open(node: &Arc<NodeState>, clock: Clock) -> Self {
+        let settings = Rc::new(node.settings.clone());
+        let servers = Rc::new(Servers::connect(&settings, script(), &node.outage_log));
+        if let Some(cluster_state) = node.publisher.lock().take() {
             let buckets = Layout::new(&settings.prefix, settings.expected_clients).buckets();
-            let invalidations = Arc::clone(&shared.invalidations);
+            let invalidations = Arc::clone(&node.invalidations);
             let prefix = settings.prefix.clone();
             let store_now = Rc::clone(&servers);
             spawn_local(invalidation::keep(invalidations, store_now, prefix, clock.clone()));
-            let (servers, secret) = (Rc::clone(&servers), shared.secret.get());
-            let nodes_alive = Arc::clone(&shared.nodes_alive);
+            let (servers, secret) = (Rc::clone(&servers), node.secret.get());
+            let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
                 Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state);
             spawn_local(membership.keep());
         }
-        let mut cluster_state = shared.cluster_state.clone();
+        let mut cluster_state = node.cluster_state.clone();
         cluster_state.mark_changed();
         Self {
             servers,
             cluster_state: RefCell::new(cluster_state),
             encoder: RefCell::new(None),
-            shared: Arc::clone(shared),
+            node: Arc::clone(node),
             clock,
             denied: RefCell::new(DenyCache::new(MAX_DENIED_BYTES)),
             last_clock: Cell::new(None),
@@ -153,7 +153,7 @@ impl RedisStore {
                 let _ = cluster_state.wait_for(ClusterState::is_known).await;
             }
         };
-        let _ = timeout(self.shared.settings.timeout.max(START_PATIENCE), known).await;
+        let _ = timeout(self.node.settings.timeout.max(START_PATIENCE), known).await;
         self.apply_cluster_state();
     }
 
@@ -161,13 +161,13 @@ impl RedisStore {
     pub(super) fn store_time(&self, now: Timestamp) -> Timestamp {
         match self.last_clock.get() {
             Some(clock) => clock.bounds(now).0,
-            None => self.shared.local.store_time(now),
+            None => self.node.local.store_time(now),
         }
     }
 
     /// The number of nodes that are alive.
     pub(super) fn nodes(&self) -> u64 {
-        self.shared.nodes_alive.get()
+        self.node.nodes_alive.get()
     }
 
     pub(super) fn encoder(&self) -> Option<Rc<Encoder>> {
@@ -186,8 +186,8 @@ impl RedisStore {
             match source {
                 Source::Local => {
                     let (nodes, store_now) = (self.nodes(), self.store_time(now));
-                    self.shared.local.imposes(charge, *op, store_now);
-                    self.shared.fallback.correct(correction, nodes, store_now);
+                    self.node.local.imposes(charge, *op, store_now);
+                    self.node.fallback.correct(correction, nodes, store_now);
                 }
                 Source::Policy | Source::Unasked => {}
                 Source::Store => self.correct_in_store(charge, *op, now),
@@ -204,10 +204,10 @@ impl RedisStore {
         }
         let ClusterState { secret, buckets } = *receiver.borrow_and_update();
         let (Some(secret), Some(buckets)) = (secret, buckets) else { return };
-        self.shared.secret.set(secret);
+        self.node.secret.set(secret);
         let mut encoder = self.encoder.borrow_mut();
         if encoder.as_ref().is_none_or(|encoder| encoder.layout().buckets() != buckets) {
-            let layout = Layout::with_buckets(&self.shared.settings.prefix, buckets);
+            let layout = Layout::with_buckets(&self.node.settings.prefix, buckets);
             // Each worker has a record of its own for units in flight.
             *encoder = Some(Rc::new(Encoder::new(layout, fastrand::u32(..))));
             // The cached states belong to the old layout.
@@ -219,7 +219,7 @@ impl RedisStore {
     /// store that are due.
     pub fn housekeep(self: &Rc<Self>, now: Timestamp) {
         self.apply_cluster_state();
-        self.shared.memory.housekeep(now);
+        self.node.memory.housekeep(now);
         if let Some(encoder) = self.encoder() {
             self.run_background(&encoder, now);
         }
@@ -227,6 +227,6 @@ impl RedisStore {
 
     /// See [`StoreRef::holding`](crate::store::StoreRef::holding).
     pub fn holding(&self) -> &HoldingTimes {
-        self.shared.memory.holding()
+        self.node.memory.holding()
     }
 }

@@ -1,6 +1,5 @@
-//! An open connection that speaks Redis' protocol. It tells when it has closed,
-//! which redis-rs does not: its keeper can open another one before a call needs
-//! it.
+//! An open connection with Redis' protocol. Unlike redis-rs it reports when it has closed, so
+//! that the reconnect task can open another one before a call needs it.
 
 use std::rc::Rc;
 
@@ -38,10 +37,10 @@ impl Drop for Driver {
 }
 
 impl Wire {
-    /// Introduces itself over `stream` as `client`.
+    /// Performs the handshake over `stream` as `client`.
     ///
     /// # Errors
-    /// Says why the server did not let it in.
+    /// If the handshake fails.
     pub(super) async fn over(
         stream: Box<dyn Stream>,
         client: &RedisConnectionInfo,
@@ -61,7 +60,7 @@ impl Wire {
         Ok(Self { commands, driver })
     }
 
-    /// Sends commands together; one answer for each.
+    /// Sends commands together. Returns one reply for each.
     ///
     /// # Errors
     /// If the connection breaks.
@@ -77,7 +76,7 @@ impl Wire {
         Ok(self.commands.send_packed_command(command).await?)
     }
 
-    /// Whether the other side has closed it: nothing that is sent now arrives.
+    /// Whether the server has closed the connection, so that no further command arrives.
     pub(super) fn is_closed(&self) -> bool {
         self.driver.open.is_closed()
     }

@@ -1,24 +1,22 @@
-//! What is known to be refused is refused here, without a call to the store.
+//! The deny cache refuses requests that the store is known to refuse, without a call.
 //!
-//! What counts against a client only grows until time takes it away again. So a
-//! state that was seen in the store and refuses a cost at some later time is
-//! proof: the store's state, whatever was counted since, refuses it too. No
-//! deadline is kept. The algorithm itself is asked every time, with the limit
-//! of that moment: a raised limit helps at once, and the verdict has the
-//! numbers that the store would give if nothing else was counted since.
+//! The units that a counter holds decrease only with time. So if a state that the store
+//! reported refuses a cost at a later time, the store's present state refuses it too,
+//! whatever was counted since. The cache stores no deadlines. It applies the algorithm each
+//! time, with the current limit: a raised limit takes effect at once, and the verdict has
+//! the numbers that the store would return if nothing else was counted since.
 //!
-//! Three things take units away before their time: what is given back, a
-//! settlement below its reservation, and an operator's reset. The worker that
-//! does one of them says so by [`DenyCache::forget`]; other workers and nodes
-//! hear of it by what they are told with each question, see
+//! Three operations remove units earlier: a give-back, a settlement below its reservation,
+//! and an operator's reset. The worker that performs one of them calls
+//! [`DenyCache::forget`]. Other workers and nodes learn of it by `is_current`, see
 //! [`refuse_if`](DenyCache::refuse_if).
 //!
-//! States may be of several places, each with a clock of its own. So with each
-//! state the bounds are kept of what time it is there.
+//! States may come from several servers with different clocks. So each state is stored with
+//! the bounds of its server's time.
 //!
-//! Guarantees: nothing is refused that the store would admit, except for as long
-//! as a give-back or a reset elsewhere was not heard of. Memory is bounded:
-//! under pressure states are forgotten, and the store is asked again.
+//! Guarantees: the cache refuses nothing that the store would admit, except until this node
+//! learns of a give-back or a reset elsewhere. Memory is bounded: when the cache is full, it
+//! evicts states, and the node asks the store again.
 
 #[cfg(test)]
 mod tests;
@@ -34,15 +32,15 @@ use crate::digest::Key;
 use crate::store::{Answer, Charge};
 use crate::time::{Span, Timestamp};
 
-/// What an entry of the table takes beside its key and value.
+/// The memory of an entry in addition to its key and value.
 const ENTRY_OVERHEAD_BYTES: usize = 40;
-/// For how long it is told what remains by a state that does not refuse.
+/// How long the remaining units of a state that does not refuse are reported.
 const TOLD_FOR: Span = Span::SECOND;
 
 /// One answer for each charge, in their order.
 type Answers = SmallVec<[Answer; 4]>;
 
-/// The states of clients that are over a limit, as last seen in the store.
+/// The states of clients that are over a limit, as the store last reported them.
 #[derive(Debug)]
 pub struct DenyCache {
     seen: Cache<Key, Seen, Bytes>,
@@ -55,15 +53,15 @@ struct Seen {
     clock: StoreClock,
 }
 
-/// What a state says of a charge.
+/// The verdict of a state on a charge.
 enum Said {
     /// The store must refuse it.
     Refused(Verdict),
-    /// The store may admit it; what was known of it then.
+    /// The store may admit it. The verdict is that of the stored state.
     Open(Verdict),
 }
 
-/// What an entry takes in memory.
+/// The memory that an entry takes.
 #[derive(Debug)]
 struct Bytes;
 
@@ -83,18 +81,18 @@ const fn entry_bytes() -> usize {
 }
 
 impl DenyCache {
-    /// A cache that knows nothing, and grows to about `max_bytes`.
+    /// An empty cache that grows to about `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         let capacity = u64::try_from(max_bytes).unwrap_or(u64::MAX);
         Self { seen: Cache::with_weighter(max_bytes / entry_bytes(), capacity, Bytes) }
     }
 
-    /// The answers to a request that is known to be refused, so that the store
-    /// would count nothing: a charge that binds is refused, or all of them are.
-    /// None if that is not known, or nothing is known of one of the charges: it
-    /// might refuse for longer, as only the store can tell. `is_current` says of
-    /// a counter that was asked for at a time whether no units were taken away
-    /// from it since; of what refuses it must be so. `now` is this node's time.
+    /// The answers to a request that the store is known to refuse: a binding charge is
+    /// refused, or all charges are. None if this is not known, or if the cache has no state
+    /// of one of the charges: that charge might be refused for longer, and only the store
+    /// knows that. `is_current` says whether no units were removed from a counter since it
+    /// was read at the given time. It must be true for the states that refuse. `now` is
+    /// this node's time.
     pub fn refuse_if<'c, 'a: 'c>(
         &self,
         charges: impl IntoIterator<Item = &'c Charge<'a>>,
@@ -123,53 +121,56 @@ impl DenyCache {
         (stopped || !counted && !answers.is_empty()).then_some(answers)
     }
 
-    /// Learns the states after a decision of the store at `at`, in the order of
-    /// the charges, where its clock is this node's.
+    /// Stores the states after a decision of the store at `at`, in the order of the
+    /// charges, for a store that has the same clock as this node.
     pub fn learn(&mut self, charges: &[Charge<'_>], states: &[Option<State>], at: Timestamp) {
         let clock = StoreClock::new(at, at, at);
-        let found = charges.iter().zip(states);
-        let found: SmallVec<[Found<'_, '_>; 4]> =
-            found.map(|(charge, state)| (charge, state.clone(), clock)).collect();
-        self.learn_all(found);
+        let observed = charges.iter().zip(states);
+        let observed: SmallVec<[Observation<'_, '_>; 4]> =
+            observed.map(|(charge, state)| (charge, state.clone(), clock)).collect();
+        self.learn_all(observed);
     }
 
-    /// Learns the states after a decision of the store, in one place or several.
-    /// Worth their room are those of a request that would now be refused; what is
-    /// known already is brought up to date.
-    pub(in crate::store) fn learn_all<'c, 'a: 'c>(&mut self, found: SmallVec<[Found<'c, 'a>; 4]>) {
+    /// Stores the states after a decision of one or several servers. The states of a
+    /// request are inserted only if it would now be refused. Entries of other requests are
+    /// updated.
+    pub(in crate::store) fn learn_all<'c, 'a: 'c>(
+        &mut self,
+        observed: SmallVec<[Observation<'c, 'a>; 4]>,
+    ) {
         let (mut stopped, mut counted) = (false, false);
-        for (charge, state, clock) in &found {
+        for (charge, state, clock) in &observed {
             let take = Op::Take(charge.cost);
             let (_, verdict) = charge.algorithm.apply(state.as_ref(), take, clock.store());
             let refused = !verdict.admitted && lasts(charge.algorithm);
             stopped |= refused && charge.binding;
             counted |= !refused;
         }
-        for (charge, state, clock) in found {
+        for (charge, state, clock) in observed {
             if stopped || !counted || self.seen.contains_key(&charge.key) {
                 self.seen.insert(charge.key, Seen { state, clock });
             }
         }
     }
 
-    /// Whether anything is remembered of a counter.
+    /// Whether the cache has a state of this counter.
     pub fn knows(&self, key: &Key) -> bool {
         self.seen.contains_key(key)
     }
 
-    /// Forgets a counter that has changed otherwise: above all one from which
-    /// units are taken away.
+    /// Removes the state of a counter that was changed otherwise, above all if units were
+    /// removed from it.
     pub fn forget(&mut self, key: &Key) {
         self.seen.remove(key);
     }
 }
 
 /// A charge, the state of its counter, and when the store had it.
-pub(in crate::store) type Found<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
+pub(in crate::store) type Observation<'c, 'a> = (&'c Charge<'a>, Option<State>, StoreClock);
 
 impl Seen {
-    /// It must be refused by the latest time that it may be in the store. The
-    /// numbers told are those of the earliest, so that no wait is too short.
+    /// A refusal must hold at the latest possible time of the store. The verdict has the
+    /// numbers at the earliest possible time, so that no reported wait is too short.
     fn say(&self, charge: &Charge<'_>, now: Timestamp) -> Said {
         let (earliest, latest) = self.clock.bounds(now);
         let apply = |op, at| charge.algorithm.apply(self.state.as_ref(), op, at).1;
@@ -181,11 +182,12 @@ impl Seen {
         if !verdict.admitted && !lasts(charge.algorithm) {
             return Said::Open(verdict);
         }
-        // Nothing is consumed, so no verdict may say that it is.
+        // The request consumes nothing, so the verdict must not subtract its cost.
         Said::Open(Verdict { admitted: true, retry: Retry::Now, ..apply(Op::Peek, earliest) })
     }
 
-    /// What a state tells that does not refuse: others may have consumed since.
+    /// The answer of a state that does not refuse. It is used for a short time only, because
+    /// other nodes may have consumed units since.
     fn told(&self, charge: &Charge<'_>, verdict: Verdict, now: Timestamp) -> Answer {
         match now.since(self.clock.asked()) < TOLD_FOR {
             true => Answer::of_store(verdict),
@@ -194,8 +196,8 @@ impl Seen {
     }
 }
 
-/// Whether a refusal lasts until a time that is known. Of what is in flight
-/// it is not known when it ends.
+/// Whether a refusal lasts until a known time. It is not known when units in flight are
+/// given back.
 const fn lasts(algorithm: &Algorithm) -> bool {
     !matches!(algorithm, Algorithm::Concurrency(_))
 }

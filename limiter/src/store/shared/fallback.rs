@@ -1,25 +1,24 @@
-//! Decides without the store.
+//! Decisions while the store is away.
 //!
-//! While the store is away every charge is judged as its consistency settings say. Where nodes
-//! count for themselves, two things decide, and both must have room:
+//! Each charge is decided as its consistency settings say. If the node decides locally, the
+//! cost must fit into two counters:
 //!
-//! - what the store has said last of a counter that was used up, until that
-//!   state's own end (see [`Fallback::learn`]);
-//! - this node's share of the limit: the limit divided by the nodes last seen
-//!   alive, at least one. What was admitted by the share counts until its own
-//!   window is over, through any number of outages.
+//! - the last state that the store reported of a counter that was used up, until that state
+//!   ends (see [`Fallback::learn`]);
+//! - this node's share of the limit: the limit divided by the number of nodes last known to
+//!   be alive, and at least 1. Units that were admitted by the share count until their
+//!   window ends, through any number of outages.
 //!
-//! When the store is back it is told, as a [debt](debts), what was admitted
-//! meanwhile and still counts.
+//! When the store is back, this node reports the units that were admitted meanwhile and
+//! still count, as [debts].
 //!
-//! What was under way to the store when it went may have been counted there. It
-//! is judged again here, and becomes a debt only when the store's answer comes
-//! late and says that it was refused there.
+//! The store may have counted a call that was under way when it failed. The fallback decides
+//! the charge again. It becomes a debt only if a late reply says that the store refused it.
 //!
 //! All times are those of the store's clock, as far as this node knows it.
 
 mod debts;
-mod known;
+mod filter;
 
 use std::sync::Arc;
 
@@ -27,8 +26,8 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use self::debts::Debts;
-pub(in crate::store) use self::debts::{Debt, Standing};
-use self::known::Known;
+pub(in crate::store) use self::debts::{Debt, ServerStatus};
+use self::filter::PrincipalFilter;
 use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::consistency::{Consistency, OnFailure};
@@ -36,34 +35,34 @@ use crate::digest::{Counter, Key};
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
 use crate::time::{Span, Timestamp};
 
-/// After how long it is worth another try.
+/// The wait that is reported to clients that `Deny` refuses.
 const RETRY: Span = Span::SECOND;
 
-/// Judges while the store is away. Shared by all workers.
+/// Decides while the store is away. All workers share it.
 #[derive(Debug)]
 pub(in crate::store) struct Fallback {
-    /// What this node has admitted of its shares. Beside it, under keys of their
-    /// own, what the store has said last of counters that were used up.
+    /// The units that this node has admitted of its shares. Under keys of their own, also the
+    /// last states that the store reported of counters that were used up.
     memory: Arc<MemoryStore>,
-    known: Known,
+    filter: PrincipalFilter,
     debts: Mutex<Debts>,
 }
 
-/// A charge that the store has not judged.
+/// A charge that the store has not decided.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Unjudged<'a> {
     pub(in crate::store) charge: Charge<'a>,
-    /// The store may have counted it all the same.
+    /// Whether the store may have counted it.
     pub(in crate::store) is_doubtful: bool,
 }
 
 impl Fallback {
     pub(in crate::store) fn new(memory: Arc<MemoryStore>) -> Self {
-        Self { memory, known: Known::default(), debts: Mutex::default() }
+        Self { memory, filter: PrincipalFilter::default(), debts: Mutex::default() }
     }
 
-    /// Judges charges of which the store has told nothing, on one of `nodes`.
-    /// Nothing is counted if `refused` says that the request is refused anyway.
+    /// Decides charges without a reply of the store, on one of `nodes` nodes. If another
+    /// charge refuses the request (`refused`), nothing is counted.
     pub(in crate::store) fn judge(
         &self,
         charges: &[Unjudged<'_>],
@@ -99,7 +98,7 @@ impl Fallback {
         charges.iter().map(answer).collect()
     }
 
-    /// The verdicts by the shares, and by what is known.
+    /// The verdicts of the shares and of the known states.
     fn judge_local(
         &self,
         local: &[Unjudged<'_>],
@@ -112,14 +111,14 @@ impl Fallback {
         }
         let shares: SmallVec<[Algorithm; 4]> =
             local.iter().map(|it| share(it.charge.algorithm, nodes)).collect();
-        // The share of each charge, and behind it what is known of its counter.
+        // For each charge its share, followed by the known state of its counter.
         let mut asked: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
         let mut is_known: SmallVec<[bool; 4]> = SmallVec::new();
         for (Unjudged { charge, .. }, algorithm) in local.iter().zip(&shares) {
             asked.push(Charge { algorithm, ..*charge });
             is_known.push(self.knows(charge.key, charge.algorithm, now));
             if is_known.last() == Some(&true) {
-                self.known.remember(&charge.key, charge.algorithm, now);
+                self.filter.insert(&charge.key, charge.algorithm, now);
                 asked.push(Charge { key: last_known(charge.key), ..*charge });
             }
         }
@@ -136,7 +135,7 @@ impl Fallback {
         is_known.into_iter().map(verdict).collect()
     }
 
-    /// Corrects what was counted here.
+    /// Corrects a charge that this node counted.
     pub(in crate::store) fn correct(
         &self,
         correction: &Correction<'_>,
@@ -159,8 +158,8 @@ impl Fallback {
         }
     }
 
-    /// The store could not be told of units that a request has cost beyond what
-    /// it had counted: they count here, and it is told of them later.
+    /// Counts units that a request cost beyond those that the store counted, when the store
+    /// cannot be reached. They become a debt.
     pub(in crate::store) fn settle(
         &self,
         charge: &Charge<'_>,
@@ -173,14 +172,15 @@ impl Fallback {
         self.debts.lock().add(charge.key, charge.algorithm, units, now);
     }
 
-    /// The store is to be told of units that were admitted, and count here already.
+    /// Adds units to the debts that this node has already counted in its share.
     pub(in crate::store) fn owe(&self, charge: &Charge<'_>, units: u64, now: Timestamp) {
         if consumes(charge.algorithm) {
             self.debts.lock().add(charge.key, charge.algorithm, units, now);
         }
     }
 
-    /// A charge that was admitted here at `taken` turns out to be counted by the store.
+    /// Removes a charge from the share that this node admitted at `taken`, because the store
+    /// has counted it.
     pub(in crate::store) fn counted_by_store(
         &self,
         charge: &Charge<'_>,
@@ -195,27 +195,25 @@ impl Fallback {
         }
     }
 
-    /// Does to the share of a counter, and to what is known of it, what is never
-    /// refused.
+    /// Applies a correction to the share of a counter and to its known state.
     fn change(&self, charge: &Charge<'_>, op: Op, nodes: u64, now: Timestamp) {
         let algorithm = share(charge.algorithm, nodes);
         self.memory.correct(&Charge { algorithm: &algorithm, ..*charge }, op, now);
         self.change_known(charge.key, charge.algorithm, op, now);
     }
 
-    /// Does the same to what is known of a counter alone.
+    /// Applies a correction to the known state of a counter.
     fn change_known(&self, key: Key, algorithm: &Algorithm, op: Op, now: Timestamp) {
         if self.knows(key, algorithm, now) {
-            self.known.remember(&key, algorithm, now);
+            self.filter.insert(&key, algorithm, now);
             let (key, consistency) = (last_known(key), Consistency::default());
             let known = Charge { key, algorithm, cost: 0, binding: false, consistency };
             self.memory.correct(&known, op, now);
         }
     }
 
-    /// The store has said in what state a counter is. Where the counter has no room
-    /// for another request of this `cost`, or had none when the store last said so,
-    /// it is remembered.
+    /// Stores a counter's state that the store reported, if another request of this `cost`
+    /// does not fit, or did not fit by the state that is known.
     pub(in crate::store) fn learn(
         &self,
         key: Key,
@@ -231,7 +229,7 @@ impl Fallback {
         let is_used_up = !algorithm.apply(state, Op::Take(cost.max(1)), now).1.admitted;
         match state {
             Some(state) if is_used_up || self.knows(key, algorithm, now) => {
-                self.known.remember(&key, algorithm, now);
+                self.filter.insert(&key, algorithm, now);
                 self.memory.put(last_known(key), algorithm, state.clone(), now);
             }
             Some(_) => {}
@@ -239,8 +237,7 @@ impl Fallback {
         }
     }
 
-    /// The store takes units of a counter away: what it has said of it last is
-    /// corrected, or forgotten.
+    /// The store removes units of a counter: its known state is corrected or forgotten.
     pub(in crate::store) fn take_away(
         &self,
         key: Key,
@@ -256,70 +253,67 @@ impl Fallback {
         self.change_known(key, algorithm, op, now);
     }
 
-    /// What the store has said of a counter is out of date.
+    /// Removes the known state of a counter, because it is out of date.
     fn forget(&self, key: Key, algorithm: &Algorithm, now: Timestamp) {
         if self.knows(key, algorithm, now) {
             self.memory.take_out(last_known(key), algorithm, now);
         }
     }
 
-    /// Whether it may be known what the store has said last of any counter of this
-    /// principal. It takes no lock.
+    /// Whether a state of any counter of this principal may be known. It takes no lock.
     pub(in crate::store) fn may_know(&self, key: &Key, now: Timestamp) -> bool {
-        self.known.may_be(key, now)
+        self.filter.may_contain(key, now)
     }
 
-    /// Whether it is known what the store has said last of a counter.
+    /// Whether the last state of a counter is known.
     fn knows(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
         self.may_know(&key, now) && self.memory.holds(last_known(key), algorithm, now)
     }
 
-    /// Up to `most` debts of which the store can be told, as `standing` says of
-    /// their keys. Of each it must be said what became of it: [`Self::settled`] or
-    /// [`Self::not_counted`].
+    /// Up to `most` debts that can be reported, by the `status` of their servers. The outcome
+    /// of each must be recorded by [`Self::settled`] or [`Self::not_counted`].
     pub(in crate::store) fn owed(
         &self,
         most: usize,
         now: Timestamp,
-        standing: impl Fn(&Key) -> Standing,
+        status: impl Fn(&Key) -> ServerStatus,
     ) -> Vec<Debt> {
-        self.debts.lock().take(most, now, standing)
+        self.debts.lock().take(most, now, status)
     }
 
-    /// The store has not answered a debt in time. It may do so later.
+    /// Records that a debt has no reply in time. The reply may come later.
     pub(in crate::store) fn overdue(&self, debt: &mut Debt) {
         self.debts.lock().overdue(debt);
     }
 
-    /// The store has counted a debt, or it cannot be known whether it has.
+    /// Records that the store has counted a debt, or that this will never be known.
     pub(in crate::store) fn settled(&self, debt: Debt) {
         self.debts.lock().settled(debt);
     }
 
-    /// The store has certainly not counted a debt: it is told again.
+    /// Records that the store has certainly not counted a debt. It is reported again.
     pub(in crate::store) fn not_counted(&self, debt: Debt, now: Timestamp) {
         self.debts.lock().not_counted(debt, now);
     }
 }
 
-/// Where that is kept which the store has said last of a counter.
+/// The key under which the known state of a counter is stored.
 const fn last_known(key: Key) -> Key {
     Key { counter: Counter::from_bits(!key.counter.bits()), ..key }
 }
 
-/// Whether what is admitted stays counted. What is in flight ends with its request,
-/// which knows who judged it; and the question whether a client is banned consumes
-/// nothing.
+/// Whether admitted units stay counted. Units in flight end with their request, whose answer
+/// names the counter that counted it. A check for a ban consumes nothing.
 pub(in crate::store) const fn consumes(algorithm: &Algorithm) -> bool {
     !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_))
 }
 
-/// Whether a node counts for itself.
+/// Whether this node decides the charge locally while the store is away.
 fn is_local(charge: &Charge<'_>) -> bool {
     charge.consistency.on_failure == OnFailure::Local
 }
 
-/// The verdict where two counters must have room.
+/// The verdict on a cost that must fit into two counters.
 fn both(one: Verdict, other: Verdict) -> Verdict {
     Verdict {
         admitted: one.admitted && other.admitted,
@@ -331,7 +325,7 @@ fn both(one: Verdict, other: Verdict) -> Verdict {
     }
 }
 
-/// The part of a limit that one of `nodes` may admit by itself.
+/// The share of a limit that one of `nodes` nodes may admit itself.
 fn share(algorithm: &Algorithm, nodes: u64) -> Algorithm {
     let limit = (algorithm.limit() / nodes.max(1)).max(1);
     algorithm.with_limit(limit).unwrap_or_else(|_| algorithm.clone())

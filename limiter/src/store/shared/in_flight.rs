@@ -1,14 +1,13 @@
 //! The units that this node has in flight, and their renewal in the store.
 //!
-//! Units in flight are leased: the store forgets those of a node that has not
-//! been heard of for 15 s, so that a crashed node's share comes back. A node
-//! that lives says every 5 s how much it still holds, which also mends what a
-//! store that was emptied has lost.
+//! Units in flight expire: the store forgets the units of a node that has not renewed them
+//! for 15 s, so that the units of a crashed node become free. A node renews its units every
+//! 5 s. This also restores them in a store that has lost its data.
 //!
-//! Under a limit that many requests use at the same time, units that a request has
-//! ended with are kept for the next one, which then makes no call. The store counts
-//! them all the while, so no limit is exceeded. Near the limit none are kept, and
-//! those that are not needed are given back after a fifth of a second.
+//! Under a large limit, the units of a request that has ended are kept for the next request,
+//! which then needs no call. The store still counts them, so no limit is exceeded. Near the
+//! limit no units are kept. Units that are not needed are given back after a fifth of a
+//! second.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,23 +21,23 @@ use crate::digest::Key;
 use crate::store::{Charge, Verdicts};
 use crate::time::{Span, Timestamp};
 
-/// How often a lease is renewed: of three times in a lease's length, two may fail.
+/// The time between two renewals. Two of three in a row may fail before units expire.
 const RENEWAL: Span = Span::from_secs(5);
 
-/// Units of smaller limits are not kept: each of them matters to others at once.
+/// Units of smaller limits are not kept, because each unit matters to other nodes at once.
 const LEAST_LIMIT: u64 = 32;
-/// Kept units are used for so long after the store has last been heard of: it counts
-/// them for 15 s.
+/// How long kept units are used after the store's last reply. The store counts them for
+/// 15 s.
 const HEARD_FOR: Span = Span::from_secs(10);
 
-/// How keys are found. In tests the order of the table is the same in each run.
+/// The hasher of the table. In tests the order of the table is the same in each run.
 #[cfg(not(test))]
 type Hashing = std::hash::RandomState;
 #[cfg(test)]
 type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// What one worker holds in flight. It is bounded by the requests that it has
-/// under way.
+/// The units that one worker holds in flight. It is bounded by the number of its concurrent
+/// requests.
 #[derive(Debug, Default)]
 pub(in crate::store) struct InFlight {
     counters: HashMap<Key, Holding, Hashing>,
@@ -53,34 +52,34 @@ pub(in crate::store) struct InFlight {
 #[derive(Debug)]
 struct Holding {
     algorithm: Algorithm,
-    /// In flight.
+    /// Units in flight.
     units: u64,
-    /// Kept for the next request: the store counts them, too.
+    /// Units that are kept for the next request. The store counts them, too.
     kept: u64,
-    /// The least that was kept since the last look.
+    /// The minimum of `kept` since the last look.
     idle: u64,
-    /// How many units fitted when the store was last heard, and when it was asked.
+    /// How many units fitted by the store's last reply, and when that call was sent.
     heard: (u64, Timestamp),
-    /// The store was asked for them and has not answered: it may count them.
+    /// Units of calls without a reply. The store may count them.
     asked: u64,
-    /// The store was told while units were asked for: what it counts may still be more
+    /// Whether a renewal was sent while calls had no reply. The store may still count more
     /// than is held.
     is_told: bool,
-    /// The store may count units that are not held: an answer did not come.
+    /// Whether the store may count units that are not held, because a reply is missing.
     is_doubtful: bool,
 }
 
-/// What the store is told to count for this worker, in place of what it does.
+/// The units that the store must count for this worker from now on.
 #[derive(Debug)]
 pub(in crate::store) struct Renewal {
     pub(in crate::store) key: Key,
     pub(in crate::store) algorithm: Algorithm,
     pub(in crate::store) units: u64,
-    /// Units that it was asked for beside them. It knows how many of them it counts.
+    /// Units of calls without a reply. The store knows how many of them it counts.
     pub(in crate::store) asked: u64,
 }
 
-/// Charges that the store was asked for, until this is dropped.
+/// Marks charges as calls without a reply, until it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(in crate::store) struct Asking<'h> {
@@ -98,7 +97,7 @@ impl Drop for Asking<'_> {
 }
 
 impl InFlight {
-    /// The store is asked for these charges.
+    /// Marks these charges as calls without a reply.
     pub(in crate::store) fn ask<'h, 'a: 'c, 'c>(
         held: &'h RefCell<Self>,
         charges: impl Iterator<Item = &'c Charge<'a>>,
@@ -111,8 +110,8 @@ impl InFlight {
         Asking { held, charges: asked.collect() }
     }
 
-    /// The store was asked at `now`, and has admitted this charge. After that as
-    /// many units as `room` fit.
+    /// Records that the store, in the reply to a call sent at `now`, has admitted this charge.
+    /// `room` more units fit.
     pub(in crate::store) fn take(&mut self, charge: &Charge<'_>, room: u64, now: Timestamp) {
         if is_in_flight(charge) {
             let holding = self.holding(charge);
@@ -121,13 +120,14 @@ impl InFlight {
         }
     }
 
-    /// The store was told at `now` what is held, and says that so many units fit.
+    /// Records that the store, in the reply to a renewal sent at `now`, says that `room` units
+    /// fit.
     pub(in crate::store) fn hear(&mut self, key: Key, room: u64, now: Timestamp) {
         self.change(key, |holding| holding.heard = (room, now));
     }
 
-    /// Takes kept units for all of these charges, if there are enough of each. The
-    /// verdicts are those that the store would give, if others changed nothing.
+    /// Takes kept units for all these charges, if there are enough for each. The verdicts are
+    /// those of the store if no other node has changed the counters.
     pub(in crate::store) fn spend<'a: 'c, 'c>(
         &mut self,
         charges: impl Iterator<Item = &'c Charge<'a>> + Clone,
@@ -152,8 +152,8 @@ impl InFlight {
         Some(charges.map(spend).collect())
     }
 
-    /// Kept units of which no request had need since the last look, and those that
-    /// must not be kept any more. They are given back.
+    /// Kept units that no request needed since the last look, and those that must not be kept
+    /// any more. The caller gives them back.
     pub(in crate::store) fn unneeded(&mut self, now: Timestamp) -> Vec<Renewal> {
         let mut unneeded = Vec::new();
         if !mem::take(&mut self.keeps) {
@@ -177,16 +177,16 @@ impl InFlight {
         unneeded
     }
 
-    /// The store may have counted units under this key of which it did not tell:
-    /// soon it is told how many are held.
+    /// Records that a reply for this key is missing, so that the store may count more units
+    /// than are held. The next renewal corrects it.
     pub(in crate::store) fn doubt(&mut self, key: Key, algorithm: &Algorithm) {
         let holding = self.entry(key, algorithm);
         (holding.is_doubtful, holding.is_told) = (true, false);
         self.doubts = true;
     }
 
-    /// A request has ended with so many units. Returns how many of them the store is
-    /// to be given back: all or nothing.
+    /// Records that a request with these units has ended. Returns the units that must be given
+    /// back to the store: all, or 0 if they are kept.
     pub(in crate::store) fn give(&mut self, key: Key, units: u64, now: Timestamp) -> u64 {
         let mut given = units;
         self.change(key, |holding| {
@@ -200,17 +200,16 @@ impl InFlight {
         given
     }
 
-    /// All that is held, which from now on is not.
+    /// Releases all units. Returns the renewals that set them to 0 in the store.
     pub(in crate::store) fn release(&mut self) -> Vec<Renewal> {
         let all = mem::take(&mut self.counters).into_iter();
         all.map(|(key, it)| Renewal { key, algorithm: it.algorithm, units: 0, asked: 0 }).collect()
     }
 
-    /// What the store is told if it is time to, and at once where it is in doubt. Where
-    /// units are being asked for meanwhile, a doubt is over only when it has been told
-    /// without them.
+    /// The renewals that are due. A counter in doubt is renewed at once. If calls without a
+    /// reply exist, its doubt ends only with a renewal after their replies.
     pub(in crate::store) fn due(&mut self, now: Timestamp) -> Vec<Renewal> {
-        // A clock that was set back must not put it off.
+        // A clock that was set back must not delay renewals.
         let is_time = now < self.renewed || now.since(self.renewed) >= RENEWAL;
         if !is_time && !self.doubts {
             return Vec::new();
@@ -251,7 +250,7 @@ impl InFlight {
             is_told: false,
             is_doubtful: false,
         });
-        // Its limit may be another one by now.
+        // Its limit may have changed.
         if holding.algorithm != *algorithm {
             holding.algorithm = algorithm.clone();
         }
@@ -273,8 +272,7 @@ impl Holding {
         self.units + self.kept + self.asked == 0 && !self.is_doubtful
     }
 
-    /// Whether units may be kept, and used when they are. Half of the limit must be
-    /// free.
+    /// Whether units may be kept and used. Half of the limit must be free.
     fn keeps(&self, now: Timestamp) -> bool {
         let (limit, (room, heard)) = (self.algorithm.limit(), self.heard);
         let is_heard = now >= heard && now.since(heard) < HEARD_FOR;
@@ -282,7 +280,7 @@ impl Holding {
     }
 }
 
-/// Whether units of ended requests may be kept for the next ones.
+/// Whether units of ended requests may be kept for the next requests.
 pub(in crate::store) fn may_keep(algorithm: &Algorithm) -> bool {
     matches!(algorithm, Algorithm::Concurrency(_)) && algorithm.limit() >= LEAST_LIMIT
 }

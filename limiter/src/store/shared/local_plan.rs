@@ -1,13 +1,12 @@
-//! What of a request is decided on this node, without the store: by leases, by
-//! what is told later, and by what is known of bans.
+//! Decisions on this node without the store: by leases, by write-back, and by known bans.
 //!
-//! A request is first planned, charge by charge: what can be counted here is
-//! counted. What must be asked is asked, and then all of it stays counted or is
-//! withdrawn, so that it stays all or nothing whichever way its charges go.
+//! A request is first planned, charge by charge. This node counts the charges that it can
+//! decide, and asks the store for the others. Then all charges stay counted or all are
+//! withdrawn, so a request is all or nothing however its charges are decided.
 //!
-//! All workers of a node share what is kept here, divided by key into parts with
-//! a lock each. A lock is held for one step on one key, and never while something
-//! is awaited. Each worker sends what is due by its own connections.
+//! All workers of a node share the ledgers. They are divided by key into parts with a lock
+//! each. A lock is held for one step on one key, and never across an `await`. Each worker
+//! sends due reports over its own connections.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -23,11 +22,11 @@ use crate::digest::Key;
 use crate::store::{Answer, Charge, Source};
 use crate::time::{Span, Timestamp};
 
-/// What a node remembers of keys that are leased, of those told later, and of bans.
+/// The maximum number of leases, of accounts and of bans on one node.
 const MAX_KEYS: usize = 1 << 18;
-/// Parts with a lock each: several for each worker.
+/// The number of parts with a lock each: several for each worker.
 const PARTS: usize = 64;
-/// How many counters the store is told of at a time.
+/// The maximum number of counters in one report.
 const MAX_DELTAS: usize = 64;
 
 /// How one charge is decided.
@@ -35,12 +34,12 @@ const MAX_DELTAS: usize = 64;
 pub(in crate::store) enum Planned {
     /// The store must be asked.
     Ask(Ask),
-    /// It was spent of what was leased, at this time.
+    /// It was paid from a lease, at this time.
     Spent(Verdict, Timestamp),
-    /// It was counted here, at this time, and the store is told later.
+    /// This node has counted it, at this time, and reports it to the store later.
     Counted(Verdict, Timestamp),
-    /// It is known without asking, and nothing is counted.
-    Known(Verdict),
+    /// The verdict is known without a call, and nothing is counted.
+    Cached(Verdict),
 }
 
 /// How each charge of a request is decided, in their order.
@@ -50,7 +49,7 @@ pub(in crate::store) type Plan = SmallVec<[Planned; 4]>;
 #[derive(Debug)]
 pub(in crate::store) struct LocalLedgers {
     parts: Box<[Part]>,
-    /// How far the store's clock is ahead of this node's, in microseconds.
+    /// The store's clock minus this node's, in microseconds.
     ahead_us: AtomicI64,
 }
 
@@ -58,7 +57,7 @@ pub(in crate::store) struct LocalLedgers {
 #[derive(Debug)]
 struct Part {
     books: Mutex<Books>,
-    /// When something of it is due, in microseconds. It is read without the lock.
+    /// When the next report is due, in microseconds. It is read without the lock.
     next_us: AtomicU64,
 }
 
@@ -69,21 +68,21 @@ struct Books {
     bans: Bans,
 }
 
-/// What the store is to be told.
+/// Reports that are due.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Due {
     pub(in crate::store) returns: Vec<Return>,
     pub(in crate::store) deltas: Vec<Delta>,
 }
 
-/// What became of what the store was told.
+/// The outcome of a report.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) enum ReportOutcome<'s> {
-    /// It counted it, in this state, at this time.
+    /// The store counted it, in this state, at this time.
     Counted(Option<&'s State>, Timestamp),
-    /// It certainly did not.
+    /// The store certainly did not count it.
     NotCounted,
-    /// That is not known.
+    /// The store may or may not have counted it.
     Unknown,
 }
 
@@ -92,7 +91,7 @@ impl Part {
         let mut books = self.books.lock();
         let done = step(&mut books);
         let next = books.leases.next_return().into_iter().chain(books.accounts.next_due()).min();
-        // It may be read too late: then what is due waits for the next look.
+        // If another thread reads the old value, due reports wait for the next look.
         self.next_us.store(next.map_or(u64::MAX, Timestamp::as_micros), Ordering::Relaxed);
         done
     }
@@ -111,7 +110,7 @@ impl Part {
 }
 
 impl LocalLedgers {
-    /// What was counted here may wait for `interval`; leases last for `length`.
+    /// Reports wait for at most `interval`. Leases last for `length`.
     pub(in crate::store) fn new(interval: Span, length: LeaseLength) -> Self {
         let most = MAX_KEYS / PARTS;
         let part = |_| Part {
@@ -125,29 +124,29 @@ impl LocalLedgers {
         Self { parts: (0..PARTS).map(part).collect(), ahead_us: AtomicI64::new(0) }
     }
 
-    /// Keys are digests already.
+    /// The part of a key. Keys are digests, so their bits are uniform.
     fn part(&self, key: Key) -> &Part {
         let bits = key.principal.bits() >> 64 ^ u128::from(key.counter.bits());
         let index = usize::try_from(bits % PARTS as u128).unwrap_or(0);
         &self.parts[index]
     }
 
-    /// A worker knows how far the store's clock is ahead.
+    /// Sets the difference of the clocks: it is `here` on this node and `there` in the store.
     pub(in crate::store) fn set_clock(&self, here: Timestamp, there: Timestamp) {
         let us = |time: Timestamp| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
         self.ahead_us.store(us(there).saturating_sub(us(here)), Ordering::Relaxed);
     }
 
-    /// The store's time, for a worker that has not heard it yet.
+    /// The store's time, for a worker that has had no reply yet.
     pub(in crate::store) fn store_time(&self, now: Timestamp) -> Timestamp {
         let us = now.as_micros().saturating_add_signed(self.ahead_us.load(Ordering::Relaxed));
         Timestamp::from_micros(us)
     }
 
-    /// Plans the charges on one of so many nodes. What is spent or counted
-    /// here is so already. While the store is away (`is_up` is false), nothing is counted
-    /// to be told later: the charge goes where `on_store_failure` leads. `now` is the
-    /// store's time, as it is wherever it is asked for in here.
+    /// Plans the charges on one of `nodes` nodes. Leases are spent and units are counted
+    /// already when this returns. While the store is away (`is_up` is false), no units are
+    /// counted for a later report: `on_store_failure` decides. In this module `now` is always
+    /// the store's time.
     pub(in crate::store) fn plan(
         &self,
         charges: &[Charge<'_>],
@@ -163,12 +162,12 @@ impl LocalLedgers {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
                 let known = self.part(charge.key).books.lock().bans.judge(charge, now);
-                known.map_or(take, Planned::Known)
+                known.map_or(take, Planned::Cached)
             }
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
                 match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
                     Spending::Spent(verdict) => Planned::Spent(verdict, now),
-                    Spending::Refused(verdict) => Planned::Known(verdict),
+                    Spending::Refused(verdict) => Planned::Cached(verdict),
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
@@ -176,7 +175,7 @@ impl LocalLedgers {
                 let part = self.part(charge.key);
                 match part.with(|books| books.accounts.take(charge, nodes, now)) {
                     Taken::Counted(verdict) => Planned::Counted(verdict, now),
-                    Taken::Refused(verdict) => Planned::Known(verdict),
+                    Taken::Refused(verdict) => Planned::Cached(verdict),
                     Taken::Ask => take,
                 }
             }
@@ -184,8 +183,8 @@ impl LocalLedgers {
         }
     }
 
-    /// Withdraws what was planned for a request that is refused: what is said of
-    /// it, unless the store was asked, and what the store must do for it.
+    /// Withdraws the planned charge of a request that is refused. Returns its answer, unless
+    /// the store is asked for it, and the operation that the store must perform.
     pub(in crate::store) fn withdraw(
         &self,
         charge: &Charge<'_>,
@@ -194,7 +193,7 @@ impl LocalLedgers {
     ) -> (Option<Answer>, Option<Op>) {
         let (verdict, op) = match planned {
             Planned::Ask(_) => return (None, None),
-            Planned::Known(verdict) => (verdict, None),
+            Planned::Cached(verdict) => (verdict, None),
             Planned::Spent(spent, at) => {
                 let part = self.part(charge.key);
                 let back = part.with(|books| books.leases.put_back(charge, at, now));
@@ -207,7 +206,7 @@ impl LocalLedgers {
         (Some(Answer::of_store(verdict)), op)
     }
 
-    /// Takes note of a ban, if `op` imposes one.
+    /// Records a ban, if `op` imposes one.
     pub(in crate::store) fn imposes(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         if matches!(charge.algorithm, Algorithm::Ban(_))
             && charge.consistency.mode != StoreMode::Exact
@@ -216,8 +215,8 @@ impl LocalLedgers {
         }
     }
 
-    /// Corrects what was counted, as far as it is known here. Returns what the
-    /// store must correct.
+    /// Corrects a charge in the ledgers of this node. Returns the operation that the store
+    /// must perform.
     pub(in crate::store) fn correct(
         &self,
         charge: &Charge<'_>,
@@ -243,10 +242,9 @@ impl LocalLedgers {
         }
     }
 
-    /// Takes note of what the store said at `at` to a charge that it was asked for:
-    /// its state was `before`, and it has counted the charge or not. Of a lease that
-    /// it would have given, had no other charge stopped the request (`is_stopped`),
-    /// nothing is noted. Returns what is to be told instead of the store's verdict.
+    /// Records the store's reply to a charge: at `at` its state was `before`, and it counted
+    /// the charge if `is_counted`. If another charge refuses the request (`is_stopped`), a
+    /// lease is not recorded. Returns the verdict that replaces the store's, if one does.
     pub(in crate::store) fn learn_reply(
         &self,
         charge: &Charge<'_>,
@@ -274,8 +272,8 @@ impl LocalLedgers {
         }
     }
 
-    /// Takes note of what this node has admitted of a request because the store did
-    /// not say anything. It is told of that when it is back.
+    /// Records the charges of a request that this node admitted because the store did not
+    /// reply. They are reported as debts when the store is back.
     pub(in crate::store) fn foresee(
         &self,
         charges: &[Charge<'_>],
@@ -290,7 +288,7 @@ impl LocalLedgers {
         }
     }
 
-    /// What the store is to be told now of all keys.
+    /// The due reports of all keys.
     pub(in crate::store) fn due(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
         for part in self.parts.iter().filter(|part| part.is_due(now)) {
@@ -299,7 +297,7 @@ impl LocalLedgers {
         due
     }
 
-    /// What the store is to be told now of these keys, and of some others.
+    /// The due reports of these keys, and of the others in their parts.
     pub(in crate::store) fn due_of<'c>(
         &self,
         charges: impl Iterator<Item = &'c Charge<'c>>,
@@ -315,9 +313,8 @@ impl LocalLedgers {
         due
     }
 
-    /// What became of what the store was told. A delta that is in doubt is
-    /// returned: should it be known later what became of it, that is to be told
-    /// likewise, and settles the account.
+    /// Records the outcome of a report. A delta in doubt is returned. If its outcome is known
+    /// later, it must be recorded likewise and corrects the account.
     pub(in crate::store) fn reported(
         &self,
         mut delta: Delta,
@@ -340,7 +337,7 @@ impl LocalLedgers {
         })
     }
 
-    /// Units that the accounts have lost, and forgotten, since the node has started.
+    /// The lost units and the forgotten units of the accounts, since the node has started.
     pub(in crate::store) fn losses(&self) -> [u64; 2] {
         let part = |part: &Part| {
             let books = part.books.lock();
@@ -350,8 +347,8 @@ impl LocalLedgers {
         self.parts.iter().map(part).fold([0; 2], add)
     }
 
-    /// All that the store should know before a worker ends. Other workers may go
-    /// on, and do the same.
+    /// All reports of this node, before a worker ends. Other workers may continue, and end
+    /// likewise.
     pub(in crate::store) fn close(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
         for part in &self.parts {
@@ -365,21 +362,21 @@ impl LocalLedgers {
 }
 
 impl Planned {
-    /// Whether the request is refused for it without asking the store.
+    /// Whether this charge is refused without a call.
     pub(in crate::store) const fn refuses(self) -> bool {
         match self {
             Self::Ask(_) => false,
-            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Cached(verdict) => {
                 !verdict.admitted
             }
         }
     }
 
-    /// What is said of it if the request is admitted, unless the store was asked.
+    /// The answer to the charge if the request is admitted, unless the store is asked.
     pub(in crate::store) fn answer(self) -> Option<Answer> {
         match self {
             Self::Ask(_) => None,
-            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Known(verdict) => {
+            Self::Spent(verdict, _) | Self::Counted(verdict, _) | Self::Cached(verdict) => {
                 Some(Answer::of_store(verdict))
             }
         }

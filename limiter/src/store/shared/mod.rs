@@ -9,7 +9,8 @@
 //! - `fallback`: decisions while the store is away, and the debts that follow;
 //! - `in_flight`: the units that requests of this node hold;
 //! - `overrides`: the cached limits of single keys, and when they are read again;
-//! - `store_clock`: the bounds of the time in the store.
+//! - `store_clock`: the bounds of the time in the store;
+//! - `table`: a bounded table of keys, for the ledgers.
 //!
 //! Nothing in here performs I/O or knows a wire format. A store such as
 //! [`redis`](super::redis) imports these modules; they import nothing of it.
@@ -24,6 +25,9 @@ pub(super) mod local_plan;
 #[cfg(feature = "overrides")]
 pub(super) mod overrides;
 pub(super) mod store_clock;
+mod table;
+#[cfg(test)]
+pub(super) mod testing;
 pub mod write_back;
 
 pub use self::ask::{Ahead, Ask, Asked};

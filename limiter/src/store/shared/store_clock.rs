@@ -1,14 +1,12 @@
-//! What time it is by the store's clock, as far as this node can know.
+//! Bounds of the store's present time.
 //!
-//! An answer of the store carries its time, and was under way from a moment
-//! before it to a moment after it. So the store's clock is known to lie between
-//! two bounds. A decision must hold by all of them: what is refused here must be
-//! refused at the latest time that it may be there, and no wait may be told that
-//! is too short at the earliest.
+//! Each reply has the store's time, which lies between the call and its reply. So this node
+//! knows two bounds of the store's clock. A decision must hold at both: a refusal must hold
+//! at the latest possible time, and a reported wait must be long enough at the earliest.
 
 use crate::time::Timestamp;
 
-/// The store's clock against our own, as of the last answer.
+/// The store's clock relative to this node's, by one reply.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct StoreClock {
     store: Timestamp,
@@ -17,7 +15,8 @@ pub(in crate::store) struct StoreClock {
 }
 
 impl StoreClock {
-    /// The store said `store` to what was asked and answered at these times of ours.
+    /// The store reported the time `store` in a reply that came at `answered`, to a call that
+    /// was sent at `asked`, by this node's clock.
     pub(in crate::store) const fn new(
         store: Timestamp,
         asked: Timestamp,
@@ -26,17 +25,17 @@ impl StoreClock {
         Self { store, asked, answered }
     }
 
-    /// What the store said.
+    /// The time that the store reported.
     pub(in crate::store) const fn store(self) -> Timestamp {
         self.store
     }
 
-    /// When it was asked, by our clock.
+    /// When the call was sent, by this node's clock.
     pub(in crate::store) const fn asked(self) -> Timestamp {
         self.asked
     }
 
-    /// The earliest and the latest that it may be there while it is `now` here.
+    /// The earliest and the latest possible time of the store when this node's time is `now`.
     pub(in crate::store) fn bounds(self, now: Timestamp) -> (Timestamp, Timestamp) {
         let then = |ours: Timestamp| self.store.plus(now.since(ours));
         (then(self.answered), then(self.asked))

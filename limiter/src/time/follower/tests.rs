@@ -1,18 +1,18 @@
-//! The clock under virtual time: a monotonic clock that only goes on, and a wall
-//! clock that does what it likes.
+//! The clock under virtual time: a monotonic clock that only advances, and a wall clock
+//! with any jumps.
 
 use proptest::prelude::*;
 
 use super::*;
 
 const START_US: u64 = 1_795_246_126_000_000;
-/// As often as the real clock looks, and more seldom.
+/// The period of the real clock's comparisons, and a longer one.
 const LOOK: Span = Span::from_millis(100);
 
 /// A machine with its two clocks.
 struct Machine {
     monotonic_us: u64,
-    /// How far the wall clock is ahead of the time that has really passed.
+    /// The lead of the wall clock over the time that has really passed.
     wall_ahead_us: i64,
     clock: Follower,
 }
@@ -32,7 +32,7 @@ impl Machine {
         self.clock.course().at(Span::from_micros(self.monotonic_us))
     }
 
-    /// What the clock has gained on even time, in microseconds.
+    /// The deviation of the clock from even time, in microseconds.
     fn gained_us(&self) -> i64 {
         self.now().as_micros().cast_signed() - (START_US + self.monotonic_us).cast_signed()
     }
@@ -49,7 +49,7 @@ impl Machine {
         self.wall_ahead_us += by_us;
     }
 
-    /// Time passes, and only the wall clock notices.
+    /// Time passes, and only the wall clock counts it.
     fn is_suspended(&mut self, span: Span) {
         self.wall_ahead_us += span.as_micros().cast_signed();
     }
@@ -73,7 +73,7 @@ fn an_hour_ahead_for_a_moment_moves_it_by_a_tenth_of_the_moment() {
 }
 
 #[test]
-fn after_a_suspension_it_is_right_within_a_minute() {
+fn after_a_suspension_the_clock_is_correct_within_a_minute() {
     let mut machine = Machine::new();
     machine.runs(Span::from_secs(10));
     machine.is_suspended(Span::from_secs(8 * 3600));
@@ -83,12 +83,12 @@ fn after_a_suspension_it_is_right_within_a_minute() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_a_little_is_met_by_going_slower() {
+fn after_a_small_step_back_of_the_wall_clock_the_clock_runs_slower() {
     let mut machine = Machine::new();
     machine.wall_jumps(-300_000_000);
     let before = machine.now();
     machine.runs(Span::from_secs(100));
-    // It learns of it at its next look.
+    // The clock notices the step at its next comparison.
     let passed = machine.now().since(before);
     assert!((Span::from_secs(90)..Span::from_millis(90_020)).contains(&passed), "{passed}");
     machine.runs(Span::from_secs(2901));
@@ -97,7 +97,7 @@ fn a_clock_that_is_set_back_a_little_is_met_by_going_slower() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_far_and_stays_so_is_followed_in_a_step() {
+fn a_large_lasting_step_back_is_followed_in_one_step() {
     for years in [0, 4] {
         let mut machine = Machine::new();
         machine.wall_jumps(-HOUR_US - years * 365 * 24 * HOUR_US);
@@ -109,9 +109,9 @@ fn a_clock_that_is_set_back_far_and_stays_so_is_followed_in_a_step() {
     }
 }
 
-/// A difference that comes and goes is not followed, but its drift is.
+/// A temporary difference is not followed, but its drift is.
 #[test]
-fn a_wall_clock_that_flaps_is_not_followed() {
+fn a_wall_clock_that_alternates_is_not_followed() {
     let mut machine = Machine::new();
     for _ in 0..100 {
         machine.wall_jumps(HOUR_US);
@@ -123,7 +123,7 @@ fn a_wall_clock_that_flaps_is_not_followed() {
 }
 
 #[test]
-fn a_monotonic_clock_that_runs_wrong_is_put_right() {
+fn an_inaccurate_monotonic_clock_is_corrected() {
     for drift_us in [5000, -5000] {
         let mut machine = Machine::new();
         for _ in 0..36_000 {
@@ -150,8 +150,8 @@ fn a_clock_before_the_epoch_or_at_the_end_of_time_does_no_harm() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Between steps it runs at nine to eleven tenths; it goes back only in a
-    /// step of more than ten minutes, and is in the end what the wall clock is.
+    /// Between steps the clock runs at nine to eleven tenths of the speed. It goes back
+    /// only in a step of more than ten minutes, and finally agrees with the wall clock.
     #[test]
     fn it_runs_evenly_and_arrives(
         jumps in prop::collection::vec(

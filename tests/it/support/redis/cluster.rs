@@ -3,9 +3,9 @@
 use super::{Options, Redis};
 use crate::support::eventually;
 
-/// How many nodes there are.
+/// The number of nodes.
 const NODES: usize = 6;
-/// So long may a node be silent until the others take it for dead.
+/// The time of silence after which the other nodes treat a node as failed.
 const NODE_TIMEOUT_MS: u32 = 1000;
 
 /// A cluster that covers all slots.
@@ -14,12 +14,12 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the nodes, and waits until all of them agree that all is well.
+    /// Starts the nodes, and waits until all of them report a complete cluster.
     pub(crate) fn start() -> Self {
         Self::start_with(Options::default())
     }
 
-    /// The same of nodes that have these options.
+    /// The same, with these options for the nodes.
     pub(crate) fn start_with(mut options: Options) -> Self {
         options.lines.extend([
             "cluster-enabled yes".to_owned(),
@@ -40,36 +40,36 @@ impl Cluster {
         let cluster = Self { nodes };
         cluster.wait_until_whole();
         for replica in cluster.nodes.iter().filter(|node| !is_master(node)) {
-            eventually("a replica has all that its master has", || {
+            eventually("a replica has the data of its master", || {
                 replica.info("master_link_status").as_deref() == Some("up")
             });
         }
         cluster
     }
 
-    /// The URL as a user would write it.
+    /// The URL in the form that users write.
     pub(crate) fn url(&self) -> String {
         let [first, second, ..] = &self.nodes[..] else { unreachable!("there are six") };
         format!("{}+cluster://{},{}", first.scheme(), address(first), address(second))
     }
 
-    /// Those that are masters now.
+    /// The nodes that are masters now.
     pub(crate) fn masters(&self) -> impl Iterator<Item = &Redis> {
         self.nodes.iter().filter(|node| is_master(node))
     }
 
-    /// Kills the first master, waits until its replica has taken its place, and
-    /// returns the index of the one that was killed.
+    /// Kills the first master, waits until its replica has replaced it, and returns the
+    /// index of the killed node.
     pub(crate) fn fail_over(&mut self) -> usize {
         let dead = self.nodes.iter().position(is_master).expect("a cluster has masters");
         let masters = self.masters().count();
         self.nodes[dead].kill();
-        eventually("a replica takes the place of its master", || self.masters().count() == masters);
+        eventually("a replica replaces its master", || self.masters().count() == masters);
         self.wait_until_whole();
         dead
     }
 
-    /// Moves so many slots from the first master to the last, with what is in them.
+    /// Moves this number of slots with their contents from the first master to the last.
     pub(crate) fn reshard(&self, slots: usize) {
         let masters: Vec<&Redis> = self.masters().collect();
         let ids =
@@ -88,10 +88,10 @@ impl Cluster {
         ]);
     }
 
-    /// Waits until every node that runs serves all slots.
+    /// Waits until every running node serves all slots.
     pub(crate) fn wait_until_whole(&self) {
         for node in &self.nodes {
-            eventually("a node finds its cluster whole", || {
+            eventually("a node reports a complete cluster", || {
                 let info = node.try_cli(&["CLUSTER", "INFO"]);
                 info.map_or(true, |info| info.contains("cluster_state:ok"))
             });
@@ -103,7 +103,7 @@ fn address(node: &Redis) -> String {
     format!("127.0.0.1:{}", node.port())
 }
 
-/// Whether it runs and is a master.
+/// Whether the node runs and is a master.
 fn is_master(node: &Redis) -> bool {
     node.info("role").as_deref() == Some("master")
 }

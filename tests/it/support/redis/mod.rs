@@ -1,8 +1,8 @@
-//! Real Redis servers for the tests, and a wire to them that can break.
+//! Real Redis servers for the tests, and a connection to them that can fail.
 //!
-//! Every server listens on a free port of the loopback, keeps nothing on disk
-//! but what a cluster needs, and ends with the value that stands for it, also
-//! when a test panics. Whatever starts here is waited for until it answers.
+//! Every server listens on a free port of the loopback and writes nothing to disk except
+//! the files of a cluster. It ends when its value is dropped, also when a test panics. A
+//! start waits until the server answers.
 
 mod cluster;
 mod port;

@@ -1,4 +1,4 @@
-//! Ports for servers that must be told theirs, and come back on the same one.
+//! Ports for servers that need a fixed port, which stays the same after a restart.
 
 use std::net::Ipv4Addr;
 use std::process;
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::support::reserved;
 
-/// Below what the system gives to outgoing connections, so that no connection takes
-/// a port away while its server restarts; with room for the ports of [`BUS`].
+/// Ports below those of outgoing connections, so that no connection takes a port while its
+/// server restarts. The range has room for the ports of [`BUS`].
 const FIRST: u16 = 12_000;
 const COUNT: u16 = 10_000;
-/// The nodes of a cluster speak with each other so far above their ports.
+/// The distance from a node's port to its port for messages between nodes.
 const BUS: u16 = 10_000;
 
-/// A port on which no program listens, nor on the one [`BUS`] above it. Another
-/// process can still take the port first: the caller must be ready to ask again.
+/// A port on which no program listens, also not on the port [`BUS`] above it. Another
+/// process can still take the port first: then the caller must request another one.
 pub(super) fn free_port() -> u16 {
-    // Test programs that run side by side begin at different places.
+    // Concurrent test programs begin at different ports.
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let own = u16::try_from(process::id() % u32::from(COUNT)).expect("the count is a u16");
     let is_free = |port| reserved::bound_to((Ipv4Addr::LOCALHOST, port).into()).is_ok();

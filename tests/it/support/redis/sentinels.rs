@@ -3,12 +3,12 @@
 use super::{LOOPBACK, Options, Redis};
 use crate::support::eventually;
 
-/// By this name the Sentinels know the master.
+/// The name of the master in the Sentinels.
 const NAME: &str = "mymaster";
-/// So long may the master be silent until a Sentinel takes it for dead.
+/// The time of silence after which a Sentinel treats the master as failed.
 const DOWN_AFTER_MS: u32 = 500;
 
-/// All five of them.
+/// All five servers.
 pub(crate) struct Sentinels {
     pub(crate) master: Redis,
     pub(crate) replica: Redis,
@@ -16,13 +16,13 @@ pub(crate) struct Sentinels {
 }
 
 impl Sentinels {
-    /// Starts them, and waits until the Sentinels know each other and the replica.
+    /// Starts the servers, and waits until the Sentinels know each other and the replica.
     pub(crate) fn start() -> Self {
         Self::start_with(Options::default(), Vec::new())
     }
 
-    /// The same of servers that have these options, and Sentinels that have these
-    /// lines in place of theirs.
+    /// The same, with these options for the servers, and these lines in the files of the
+    /// Sentinels in place of the default ones.
     pub(crate) fn start_with(mut options: Options, lines: Vec<String>) -> Self {
         let password = options.password;
         let mut sentinel = Options { is_sentinel: true, lines, ..options.clone() };
@@ -31,7 +31,7 @@ impl Sentinels {
         let master = Redis::start(options.clone());
         options.lines.push(format!("replicaof {LOOPBACK} {}", master.port()));
         let replica = Redis::start(options);
-        // A Sentinel looks for replicas when it starts, and then rarely.
+        // A Sentinel searches for replicas when it starts, and then rarely.
         eventually("the master has its replica", || {
             master.info("slave0").is_some_and(|replica| replica.contains("state=online"))
         });
@@ -52,7 +52,7 @@ impl Sentinels {
         Self { master, replica, sentinels }
     }
 
-    /// The URL as a user would write it.
+    /// The URL in the form that users write.
     pub(crate) fn url(&self) -> String {
         let ports = self.sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port()));
         format!(
@@ -62,7 +62,7 @@ impl Sentinels {
         )
     }
 
-    /// Waits until the Sentinels name the replica as the master, and it is one.
+    /// Waits until the Sentinels report the replica as the master, and it is a master.
     pub(crate) fn wait_for_promotion(&self) {
         let port = self.replica.port().to_string();
         for sentinel in &self.sentinels {

@@ -1,4 +1,4 @@
-//! One Redis server: started for one test, and gone with it.
+//! One Redis server, which is started for a test and stopped when the value is dropped.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -11,19 +11,19 @@ use super::port::free_port;
 use crate::support::Certificates;
 use crate::support::{eventually, signal};
 
-/// How often a port may turn out to be taken.
+/// The largest number of ports that are tried.
 const ATTEMPTS: usize = 5;
 
-/// Where every server listens.
+/// The address of all servers.
 pub(crate) const LOOPBACK: &str = "127.0.0.1";
 
-/// What is not as in any Redis.
+/// The options that differ from the defaults of Redis.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// What every client must say.
+    /// The password of all clients.
     pub(crate) password: Option<&'static str>,
-    /// TLS instead of plain TCP, also between servers, with these certificates;
-    /// clients must show one of the same authority.
+    /// TLS instead of plain TCP, also between servers, with these certificates. Clients
+    /// must present a certificate of the same authority.
     pub(crate) tls: Option<Arc<Certificates>>,
     /// Whether it is a Sentinel.
     pub(crate) is_sentinel: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) lines: Vec<String>,
 }
 
-/// A running server, or one that was killed and may come back.
+/// A server that is running, or that was killed and may be restarted.
 pub(crate) struct Redis {
     options: Options,
     port: u16,
@@ -40,10 +40,10 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// Starts a server, which answers when this returns.
+    /// Starts a server, and waits until it answers.
     pub(crate) fn start(options: Options) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let process = Command::new("true").spawn().expect("`true` is there");
+        let process = Command::new("true").spawn().expect("`true` is installed");
         let mut redis = Self { options, port: 0, process, directory };
         for _ in 0..ATTEMPTS {
             redis.port = free_port();
@@ -55,7 +55,7 @@ impl Redis {
         panic!("redis-server does not start:\n{}", redis.log());
     }
 
-    /// What stands in its configuration file.
+    /// The content of its configuration file.
     fn configuration(&self) -> String {
         let port = self.port;
         let mut lines = vec![
@@ -83,7 +83,7 @@ impl Redis {
         lines.join("\n") + "\n"
     }
 
-    /// Runs the server until it answers; false if it ends instead.
+    /// Runs the server until it answers. Returns false if it ends instead.
     fn run(&mut self) -> bool {
         let mut command = Command::new("redis-server");
         command.arg(self.file("redis.conf"));
@@ -105,7 +105,7 @@ impl Redis {
         self.directory.path().join(name)
     }
 
-    /// What it and the system had to say.
+    /// The output of the server, and of the system about it.
     fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.file(name)).unwrap_or_default();
         read("log") + &read("errors")
@@ -123,12 +123,12 @@ impl Redis {
         self.port
     }
 
-    /// The URL as a user would write it, without user and password.
+    /// The URL in the form that users write, without user and password.
     pub(crate) fn url(&self) -> String {
         format!("{}://{LOOPBACK}:{}", self.scheme(), self.port)
     }
 
-    /// What URLs of it begin with.
+    /// The scheme of its URLs.
     pub(super) fn scheme(&self) -> &'static str {
         if self.options.tls.is_some() { "rediss" } else { "redis" }
     }
@@ -138,17 +138,17 @@ impl Redis {
         self.file("redis.sock")
     }
 
-    /// The certificates that it shows and trusts.
+    /// The certificates that it presents and trusts.
     pub(crate) fn certificates(&self) -> &Certificates {
         self.options.tls.as_deref().expect("it was started with TLS")
     }
 
-    /// Runs a command that must not fail, and returns the answer as text.
+    /// Runs a command that must succeed, and returns the answer as text.
     pub(crate) fn cli(&self, arguments: &[&str]) -> String {
         self.try_cli(arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
     }
 
-    /// The same, where it may fail.
+    /// The same for a command that may fail.
     pub(crate) fn try_cli(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("redis-cli");
         command.args(["-e", "-p", &self.port.to_string()]);
@@ -167,7 +167,7 @@ impl Redis {
         Err(text(&output.stdout) + &text(&output.stderr))
     }
 
-    /// A value of `INFO`, if there is such a one.
+    /// A value of `INFO`, if it exists.
     pub(crate) fn info(&self, name: &str) -> Option<String> {
         let info = self.try_cli(&["INFO", "all"]).ok()?;
         let value =
@@ -175,23 +175,23 @@ impl Redis {
         info.lines().find_map(value)
     }
 
-    /// Ends it at once, as a crash does. What it held is lost.
+    /// Kills the server, as a crash does. Its data are lost.
     pub(crate) fn kill(&mut self) {
         self.process.kill().expect("it is our child");
         self.process.wait().expect("it is our child");
     }
 
-    /// Stops it in the middle of whatever it does. Its connections stay open.
+    /// Stops the process with SIGSTOP. Its connections stay open.
     pub(crate) fn stop(&self) {
         signal(&self.process, "STOP");
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     pub(crate) fn cont(&self) {
         signal(&self.process, "CONT");
     }
 
-    /// Starts it again on the same port, after [`Self::kill`].
+    /// Restarts the server on the same port, after [`Self::kill`].
     pub(crate) fn restart(&mut self) {
         assert!(self.run(), "redis-server does not start again:\n{}", self.log());
     }

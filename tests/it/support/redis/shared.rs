@@ -1,15 +1,15 @@
-//! Servers that all tests of this process share, each with a prefix of its own.
-//! They start when the first test needs them.
+//! Servers that all tests of this process share, each test with its own prefix. They start
+//! when the first test needs them.
 //!
-//! Nobody drops a static. So a shell watches over them: it reads from a pipe that
-//! closes when this process ends, however it does, and then kills them.
+//! A static is never dropped. So a shell watches over the servers: it reads from a pipe
+//! that closes when this process ends, and then kills them.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
 use super::{Cluster, Options, Redis};
 
-/// What keeps the servers while this process lives.
+/// The values that keep the servers running while this process lives.
 type Watched<T> = OnceLock<(T, Child)>;
 
 /// One server.
@@ -23,7 +23,7 @@ pub(crate) fn shared_server() -> &'static Redis {
     &SERVER.get_or_init(start).0
 }
 
-/// Three servers that do not know of each other.
+/// Three servers without a common cluster.
 pub(crate) fn shared_shards() -> &'static [Redis; 3] {
     static SHARDS: Watched<[Redis; 3]> = OnceLock::new();
     let start = || {
@@ -34,7 +34,7 @@ pub(crate) fn shared_shards() -> &'static [Redis; 3] {
     &SHARDS.get_or_init(start).0
 }
 
-/// A cluster whose slots stay where they are.
+/// A cluster whose slots are not moved.
 pub(crate) fn shared_cluster() -> &'static Cluster {
     static CLUSTER: Watched<Cluster> = OnceLock::new();
     let start = || {

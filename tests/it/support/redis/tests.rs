@@ -1,4 +1,4 @@
-//! The servers and the wire do what the tests that use them rely on.
+//! The servers and the wire work as the tests that use them expect.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -18,7 +18,7 @@ impl Caller {
         Self(stream)
     }
 
-    /// What comes back for a PING; empty if the connection is closed, none if nothing comes.
+    /// The answer to a PING. Empty if the connection is closed; none if no answer comes.
     fn ping(&mut self) -> Option<Vec<u8>> {
         let _ = self.0.write_all(b"PING\r\n");
         let mut answer = [0; 64];
@@ -31,7 +31,7 @@ impl Caller {
 }
 
 #[test]
-fn a_server_forgets_when_it_is_killed_and_not_when_it_is_stopped() {
+fn a_killed_server_loses_its_data_and_a_stopped_one_does_not() {
     let mut redis = Redis::start(Options::default());
     redis.cli(&["SET", "a", "1"]);
     redis.stop();
@@ -45,7 +45,7 @@ fn a_server_forgets_when_it_is_killed_and_not_when_it_is_stopped() {
 }
 
 #[test]
-fn a_server_is_reached_as_its_options_say() {
+fn a_server_accepts_connections_by_its_options() {
     let lines = vec!["maxmemory 64mb".to_owned(), "user ann on >pass ~t:* +@all".to_owned()];
     let tls = Some(Arc::new(Certificates::temporary(LOOPBACK)));
     let options = Options { password: Some("secret"), tls, lines, ..Options::default() };
@@ -62,7 +62,7 @@ fn a_server_is_reached_as_its_options_say() {
 }
 
 #[test]
-fn a_wire_breaks_in_every_way_and_mends() {
+fn a_wire_has_every_fault_and_recovers() {
     let redis = Redis::start(Options::default());
     let wire = Wire::to(redis.port());
     let pong = Some(b"+PONG\r\n".to_vec());
@@ -76,10 +76,10 @@ fn a_wire_breaks_in_every_way_and_mends() {
     wire.set(Fault::Garbage);
     assert_ne!(caller.ping(), pong);
     wire.set(Fault::Swallow);
-    assert_eq!(caller.ping(), None, "it stays open, and nothing comes");
+    assert_eq!(caller.ping(), None, "the connection stays open without an answer");
     wire.set(Fault::Cut);
     eventually("the connection is closed", || caller.ping() == Some(Vec::new()));
-    assert_eq!(Caller::new(&wire).ping(), Some(Vec::new()), "and so are new ones");
+    assert_eq!(Caller::new(&wire).ping(), Some(Vec::new()), "new connections are closed, too");
     wire.set(Fault::None);
     assert_eq!(Caller::new(&wire).ping(), pong);
 }
@@ -110,7 +110,7 @@ fn a_cluster_moves_slots_and_replaces_dead_masters() {
     let dead = cluster.fail_over();
     assert_eq!(cluster.masters().count(), 3);
     cluster.nodes[dead].restart();
-    eventually("the dead one comes back as a replica", || {
+    eventually("the killed node returns as a replica", || {
         cluster.nodes[dead].info("role").as_deref() == Some("slave")
     });
 }

@@ -1,4 +1,4 @@
-//! A wire between a gateway and Redis that can be slow, cut, dead or noisy.
+//! A TCP proxy between a gateway and Redis that can delay, drop or corrupt bytes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use crate::support::now;
 
-/// What the wire does with bytes.
+/// The treatment of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It carries them.
+    /// The bytes are forwarded.
     None,
-    /// Answers come so much later, however many are on their way.
+    /// Answers are delayed by this time, however many are in progress.
     Delay(Duration),
-    /// The same of one answer in so many; those after it wait for it.
+    /// One of this number of answers is delayed. The answers after it wait for it.
     Late(Duration, usize),
-    /// They vanish, and nobody is told: the connection is half open.
+    /// The bytes are dropped without an error: the connection is half open.
     Swallow,
-    /// In place of every answer comes something that Redis would never say.
+    /// Every answer is replaced by bytes that Redis never sends.
     Garbage,
-    /// Connections are closed, new ones at once.
+    /// Connections are closed, and new ones at once.
     Cut,
 }
 
-/// A TCP proxy on a port of its own.
+/// A TCP proxy with its own port.
 pub(crate) struct Wire {
     port: u16,
     shared: Arc<Mutex<Shared>>,
@@ -56,7 +56,7 @@ impl Wire {
         };
         thread::spawn(move || {
             for near in listener.incoming().map_while(Result::ok) {
-                // Held throughout, so that no connection slips past a cut.
+                // The lock is held throughout, so that every connection sees the change.
                 let mut held = shared.lock().expect("no thread panics with it");
                 if held.fault == Fault::Cut {
                     continue;
@@ -74,12 +74,12 @@ impl Wire {
         self.port
     }
 
-    /// The URL of what is at the other end.
+    /// The URL of the server through this wire.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on, also on connections that are open.
+    /// Changes the fault, also of open connections.
     pub(crate) fn set(&self, fault: Fault) {
         let mut shared = self.shared.lock().expect("no thread panics with it");
         shared.fault = fault;
@@ -95,7 +95,7 @@ impl Drop for Wire {
     }
 }
 
-/// Carries bytes both ways until one end closes.
+/// Forwards bytes in both directions until one end closes.
 fn join(near: TcpStream, far: TcpStream, shared: &Arc<Mutex<Shared>>) {
     let ends = [&near, &far].map(|end| end.set_nodelay(true).and_then(|()| end.try_clone()));
     let [Ok(near_again), Ok(far_again)] = ends else { return };
@@ -120,7 +120,7 @@ fn carry_questions(mut from: TcpStream, mut to: TcpStream, shared: &Mutex<Shared
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// An answer, and when it is due.
+/// An answer, and the time at which it is forwarded.
 type Due = (Instant, Vec<u8>);
 
 fn read_answers(mut from: TcpStream, to: &Sender<Due>, shared: &Mutex<Shared>) {

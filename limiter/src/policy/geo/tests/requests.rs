@@ -1,4 +1,4 @@
-//! Keys, plans and exemptions by where the client of a request is.
+//! Keys, plans and exemptions by the place of a request's client.
 
 use super::*;
 use crate::policy::tests::{Case, from, policy, policy_of, with};
@@ -29,7 +29,7 @@ fn clients_of_one_place_share_a_counter() {
 }
 
 #[test]
-fn the_place_is_that_of_the_client_and_not_of_the_proxy() {
+fn the_place_of_the_client_counts_and_not_that_of_the_proxy() {
     let behind = |peer: [u8; 4], forwarded: &str| Case {
         peer: peer.into(),
         ..with(&[("x-forwarded-for", forwarded)])
@@ -37,7 +37,11 @@ fn the_place_is_that_of_the_client_and_not_of_the_proxy() {
     let german = key(from("192.0.2.1"), "country");
     assert_eq!(key(behind([10, 0, 0, 1], "192.0.2.9"), "country"), german);
     assert_eq!(key(behind([10, 0, 0, 1], "192.0.2.200, 192.0.2.9"), "country"), german);
-    assert_eq!(key(behind([192, 0, 2, 9], "192.0.2.200"), "country"), german, "not believed");
+    assert_eq!(
+        key(behind([192, 0, 2, 9], "192.0.2.200"), "country"),
+        german,
+        "the peer is not trusted"
+    );
     assert_eq!(key(behind([10, 0, 0, 1], "10.0.0.2"), "country"), KeyFor::Denied);
 }
 
@@ -48,19 +52,19 @@ fn an_address_that_is_not_in_the_file_has_no_such_key() {
         let by = |missing_key| stranger().key(&Policy { missing_key, ..policy(word) });
         assert_eq!(by(MissingKey::Deny), KeyFor::Denied, "{word}");
         assert_eq!(by(MissingKey::Skip), KeyFor::Exempt, "{word}");
-        let KeyFor::Key(key) = by(MissingKey::Ip) else { panic!("the address stands in") };
+        let KeyFor::Key(key) = by(MissingKey::Ip) else { panic!("the address is the key") };
         let other = located(from("203.0.113.6"))
             .key(&Policy { missing_key: MissingKey::Ip, ..policy(word) });
-        assert_ne!(other, KeyFor::Key(key), "each address for itself");
+        assert_ne!(other, KeyFor::Key(key), "each address has a counter");
     }
-    // A country without its regions.
+    // The database has the country, and no regions.
     assert_eq!(key(from("198.51.100.7"), "region"), KeyFor::Denied);
     assert!(matches!(key(from("198.51.100.7"), "country"), KeyFor::Key(_)));
     assert_eq!(from("192.0.2.1").key(&policy("country")), KeyFor::Denied, "no database");
 }
 
 #[test]
-fn places_stand_in_lists_of_keys() {
+fn lists_of_keys_may_contain_places() {
     let words = |words: &[&str]| words.iter().map(|it| it.parse().unwrap()).collect();
     let first = policy_of(KeyExpr::First(words(&["region", "country"])));
     let all = policy_of(KeyExpr::All(words(&["country", "asn"])));
@@ -73,7 +77,7 @@ fn places_stand_in_lists_of_keys() {
 }
 
 #[test]
-fn a_plan_may_be_that_of_a_place() {
+fn a_place_may_name_a_plan() {
     let limit = |address: &str, from_key: &str, name: &str| {
         let plain = policy("ip");
         let algorithm = plain.algorithm.with_limit(7).unwrap();
@@ -104,7 +108,7 @@ fn clients_of_a_place_may_be_exempt() {
 }
 
 #[test]
-fn a_place_that_is_written_is_that_of_requests() {
+fn a_written_place_has_the_key_of_requests_from_it() {
     let case = located(from("192.0.2.1"));
     let read = |word: &str, text: &str| {
         let secret = crate::digest::Secret::from_bytes([3; 16]);
@@ -112,7 +116,7 @@ fn a_place_that_is_written_is_that_of_requests() {
         texts.principal(&word.parse().unwrap(), text)
     };
     for (word, text) in [("country", "DE"), ("region", "DE-BE"), ("asn", "AS64500")] {
-        let KeyFor::Key(key) = case.key(&policy(word)) else { panic!("it has the key") };
+        let KeyFor::Key(key) = case.key(&policy(word)) else { panic!("the request has the key") };
         assert_eq!(read(word, text), Ok(key.principal), "{word}");
     }
     for (word, text) in

@@ -1,4 +1,4 @@
-//! Which texts are keys, and what the others are told.
+//! Texts that are keys, and the errors of other texts.
 
 use super::*;
 
@@ -65,7 +65,7 @@ fn a_text_that_is_not_a_public_key_is_refused() {
 }
 
 #[test]
-fn a_key_set_gives_the_keys_that_can_be_used() {
+fn a_key_set_gives_its_usable_keys() {
     let ids = |algorithms: &[Algorithm]| -> Vec<_> {
         let keys = VerifyingKey::from_jwks(SET, algorithms).unwrap();
         keys.into_iter().map(|key| key.id.unwrap()).collect()
@@ -85,7 +85,7 @@ fn a_key_set_without_a_usable_key_is_refused() {
 }
 
 #[test]
-fn a_key_set_has_a_largest_size() {
+fn the_size_of_a_key_set_is_bounded() {
     let member = format!(r#"{{"kty": "oct", "k": "{}"}}"#, "A".repeat(44));
     let set = |size: usize| format!(r#"{{"keys": [{}]}}"#, vec![&*member; size].join(","));
     let size = |text: &str| VerifyingKey::from_jwks(text, &ALL).map(|keys| keys.len());

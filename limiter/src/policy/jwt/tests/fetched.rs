@@ -1,18 +1,19 @@
-//! Keys that are fetched: what holds before they come, and when they change.
+//! Keys that are fetched: the validity of tokens before the first set, and after a change
+//! of keys.
 
 use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::policy::jwt::{KeySet, PublishedKeys, RefreshRequest};
 
-/// A verifier by a set that has not come yet.
+/// A verifier with a set that has not been fetched yet.
 fn awaiting() -> (Arc<KeySet>, TokenVerifier) {
     let set = Arc::new(KeySet::new());
     let keys = TokenKeys::Fetched(Arc::clone(&set));
     (set, verifier(|settings| settings.keys = keys))
 }
 
-/// The key for this algorithm under this name.
+/// The key for this algorithm with this name.
 fn named(algorithm: Algorithm, id: &str) -> VerifyingKey {
     VerifyingKey { id: Some(id.into()), ..verifying_key(algorithm) }
 }
@@ -27,14 +28,14 @@ fn fault(verifier: &TokenVerifier, token: &str) -> Option<Fault> {
     verifier.verify(token.as_bytes(), NOW).err()
 }
 
-/// Whether an early refresh is requested, without waiting for it.
+/// Whether an early refresh has been requested. Does not wait.
 fn is_requested(refresh: &RefreshRequest) -> bool {
     let requested = std::pin::pin!(refresh.requested());
     requested.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
 }
 
 #[test]
-fn before_the_first_set_a_token_is_neither_good_nor_bad() {
+fn before_the_first_set_a_token_is_pending() {
     let (set, verifier) = awaiting();
     let ann = token(Algorithm::ES256, "a", "ann");
     assert!(!set.has_come());
@@ -50,13 +51,13 @@ fn before_the_first_set_a_token_is_neither_good_nor_bad() {
     assert_eq!(
         fault(&verifier, &token(Algorithm::ES256, "b", "ann")),
         Some(Fault::Invalid),
-        "a set has come, and this key is not in it"
+        "the set has been fetched and lacks this key"
     );
 }
 
-/// Also if the token was good a moment ago, and is remembered.
+/// This holds for cached tokens, too.
 #[test]
-fn a_key_that_is_gone_verifies_nothing_any_more() {
+fn a_removed_key_verifies_no_token() {
     let (set, verifier) = awaiting();
     let (old, new) = (token(Algorithm::ES256, "a", "ann"), token(Algorithm::EdDSA, "b", "bob"));
     let holds = || [&old, &new].map(|token| user(&verifier, token, NOW).is_some());
@@ -69,7 +70,7 @@ fn a_key_that_is_gone_verifies_nothing_any_more() {
     let [_, b] = keys();
     set.replace(vec![b]);
     assert_eq!(holds(), [false, true]);
-    // Another key under the name of the old one.
+    // Another key has the name of the old one.
     set.replace(vec![named(Algorithm::RS256, "a"), named(Algorithm::EdDSA, "b")]);
     assert_eq!(holds(), [false, true]);
     set.replace(keys().into());
@@ -77,7 +78,7 @@ fn a_key_that_is_gone_verifies_nothing_any_more() {
 }
 
 #[test]
-fn only_a_key_that_is_not_there_is_missed() {
+fn only_an_unknown_key_requests_a_refresh() {
     let (set, verifier) = awaiting();
     let refresh = set.refresh();
     set.replace(vec![named(Algorithm::ES256, "a"), verifying_key(Algorithm::EdDSA)]);
@@ -104,7 +105,7 @@ fn only_a_key_that_is_not_there_is_missed() {
 }
 
 #[test]
-fn a_flood_of_unknown_keys_is_one_request() {
+fn many_unknown_keys_are_one_request() {
     let (set, verifier) = awaiting();
     set.replace(vec![named(Algorithm::ES256, "a")]);
     let refresh = set.refresh();
@@ -113,17 +114,17 @@ fn a_flood_of_unknown_keys_is_one_request() {
         assert_eq!(fault(&verifier, &token), Some(Fault::Invalid));
     }
     assert!(is_requested(&refresh));
-    assert!(!is_requested(&refresh), "it is told once");
+    assert!(!is_requested(&refresh), "the request is reported once");
     refresh.clear();
     assert!(!is_requested(&refresh));
     assert_eq!(fault(&verifier, &token(Algorithm::ES256, "b", "ann")), Some(Fault::Invalid));
     refresh.clear();
-    assert!(!is_requested(&refresh), "what was missed has come");
-    assert_eq!(verifier.verified.len(), 0, "failures are not remembered");
+    assert!(!is_requested(&refresh), "the fetched set contains the key");
+    assert_eq!(verifier.verified.len(), 0, "failures are not cached");
 }
 
 #[test]
-fn a_task_that_waits_learns_that_a_set_is_gone() {
+fn a_waiting_task_ends_when_the_set_is_dropped() {
     let (set, verifier) = awaiting();
     let refresh = set.refresh();
     drop((set, verifier));
@@ -134,7 +135,7 @@ const SET: &str = include_str!("../test_keys/set.json");
 const PUBLIC: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 
 #[test]
-fn of_a_published_set_everything_is_taken_that_can_be_used() {
+fn all_usable_keys_of_a_published_set_are_used() {
     let read = |set: &Value| VerifyingKey::from_published(set.to_string().as_bytes(), &PUBLIC);
     let mut set: Value = serde_json::from_str(SET).unwrap();
     let members = set["keys"].as_array_mut().unwrap();

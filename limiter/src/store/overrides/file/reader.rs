@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use super::{Opened, OverridesFile};
 use crate::digest::Key;
-use crate::store::shared::overrides::{Marks, Said};
+use crate::store::shared::overrides::{Marks, Stored};
 use crate::time::{Clock, monotonic};
 
 /// How often changes are looked for.
@@ -21,13 +21,13 @@ const MAX_WAITING: usize = 1024;
 
 /// The way to the thread. It ends with the last of these.
 #[derive(Clone, Debug)]
-pub(in crate::store::overrides) struct Reader(SyncSender<Question>);
+pub(in crate::store::overrides) struct Reader(SyncSender<Lookup>);
 
 /// What is kept of some keys?
 #[derive(Debug)]
-struct Question {
+struct Lookup {
     keys: Vec<Key>,
-    answer: oneshot::Sender<Vec<Said>>,
+    answer: oneshot::Sender<Vec<Stored>>,
 }
 
 impl Reader {
@@ -39,24 +39,24 @@ impl Reader {
         file: OverridesFile,
         marks: Arc<Marks>,
     ) -> std::io::Result<Self> {
-        let (sender, questions) = sync_channel(MAX_WAITING);
+        let (sender, lookups) = sync_channel(MAX_WAITING);
         let watch = Watch { file, marks, opened: None, complained: false };
-        thread::Builder::new().name("overrides".into()).spawn(move || watch.run(&questions))?;
+        thread::Builder::new().name("overrides".into()).spawn(move || watch.run(&lookups))?;
         Ok(Self(sender))
     }
 
     /// What is kept of these keys, in their order.
-    pub(in crate::store::overrides) async fn fetch(&self, keys: &[Key]) -> Vec<Said> {
+    pub(in crate::store::overrides) async fn fetch(&self, keys: &[Key]) -> Vec<Stored> {
         let (answer, said) = oneshot::channel();
-        let question = Question { keys: keys.to_vec(), answer };
-        match self.0.try_send(question) {
+        let lookup = Lookup { keys: keys.to_vec(), answer };
+        match self.0.try_send(lookup) {
             Ok(()) => said.await.unwrap_or_else(|_| nothing(keys)),
             Err(_) => nothing(keys),
         }
     }
 }
 
-fn nothing(keys: &[Key]) -> Vec<Said> {
+fn nothing(keys: &[Key]) -> Vec<Stored> {
     vec![None; keys.len()]
 }
 
@@ -70,14 +70,14 @@ struct Watch {
 }
 
 impl Watch {
-    fn run(mut self, questions: &Receiver<Question>) {
+    fn run(mut self, lookups: &Receiver<Lookup>) {
         loop {
             self.look_for_changes();
             let next = monotonic() + INTERVAL;
             loop {
-                match questions.recv_timeout(until(next)) {
+                match lookups.recv_timeout(until(next)) {
                     // Nobody waits for an answer any more: that is no matter.
-                    Ok(question) => drop(question.answer.send(self.answer(&question.keys))),
+                    Ok(lookup) => drop(lookup.answer.send(self.answer(&lookup.keys))),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
@@ -88,7 +88,7 @@ impl Watch {
         }
     }
 
-    fn answer(&mut self, keys: &[Key]) -> Vec<Said> {
+    fn answer(&mut self, keys: &[Key]) -> Vec<Stored> {
         match self.opened.as_ref().map(|opened| opened.read(keys)) {
             Some(Ok(said)) => said,
             Some(Err(problem)) => {

@@ -1,4 +1,4 @@
-//! The queue: its bounds, and that every call is sent once and in order.
+//! The queue keeps its bounds, and sends each call once and in order.
 
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
@@ -41,8 +41,7 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
     assert!(queue.is_idle());
 }
 
-/// The connection breaks under a call, which is to be sent again; then the server is
-/// given up.
+/// The connection breaks under a call that may be sent again. Then the server is given up.
 #[test]
 fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
     let mut queue = Queue::default();
@@ -62,7 +61,7 @@ fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
 #[test]
 fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
     let mut queue = Queue::default();
-    assert!(!queue.needs_sender(), "nobody waits");
+    assert!(!queue.needs_sender(), "no call waits");
     let calls: Vec<_> = (0..3).map(call).collect();
     let (calls, _receivers): (Vec<_>, Vec<_>) = calls.into_iter().unzip();
     let begins: Vec<_> = calls
@@ -74,7 +73,7 @@ fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
         .collect();
     assert_eq!(begins, [true, false, false]);
     assert_eq!(bodies(&queue.take().expect("there is room")), ["0", "1", "2"]);
-    assert!(!queue.needs_sender(), "nobody waits");
+    assert!(!queue.needs_sender(), "no call waits");
     let (fourth, _receiver) = call(3);
     queue.push(fourth);
     assert!(queue.needs_sender());
@@ -143,7 +142,7 @@ fn all_that_wait_are_told_that_the_server_is_away() {
 }
 
 proptest! {
-    /// Every call is taken once, in order, in batches that keep the bounds.
+    /// Each call is taken once, in order, in batches within the bounds.
     #[test]
     fn every_call_is_sent_once_and_in_order(steps in prop::collection::vec(0_u8..4, 0..2000)) {
         let mut queue = Queue::default();

@@ -14,7 +14,7 @@ use super::scenario::Scenario;
 use super::world::World;
 use crate::digest::{Secret, SharedSecret};
 use crate::store::redis::settings::{Password, RedisSettings};
-use crate::store::redis::{RedisStore, Shared};
+use crate::store::redis::{NodeState, RedisStore};
 use crate::store::{MemoryStore, Store};
 use crate::time::{Clock, Timestamp};
 
@@ -91,7 +91,7 @@ impl Fleet {
         settings.expected_clients = 1000;
         settings.secret = Some(Secret::from_bytes([7; 16]));
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([7; 16])));
-        let shared = Arc::new(Shared::new(settings, Arc::new(MemoryStore::new(KEYS)), secret));
+        let shared = Arc::new(NodeState::new(settings, Arc::new(MemoryStore::new(KEYS)), secret));
         let open = |_| Store::Redis(Rc::new(RedisStore::open(&shared, clock.clone())));
         let workers: Vec<Store> = (0..scenario.workers).map(open).collect();
         for worker in &workers {

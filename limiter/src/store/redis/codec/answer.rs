@@ -1,42 +1,42 @@
-//! What the script answers: whether it refused, its time, and the fields it found.
+//! Replies of the script: whether it refused, its time, and the fields that it read.
 
 use smallvec::SmallVec;
 
 use super::body::{head, step_us};
 use super::fields::order;
-use super::wire::{EPOCH_US, Garbage, Reader, shape};
+use super::wire::{EPOCH_US, InvalidReply, Reader, shape};
 use crate::algorithm::{Algorithm, Log, Op, Retry, State, Verdict};
 use crate::store::shared::{Ask, Asked};
 use crate::time::{Span, Timestamp};
 
-/// What became of one body.
+/// The reply to one body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// When, by the clock of the server.
+    /// The time of the decision, by the server's clock.
     pub at: Timestamp,
-    /// Whether it was refused: then it changed nothing.
+    /// Whether the body was refused. Then it changed nothing.
     pub refused: bool,
-    /// One for each that was asked, in their order.
-    pub findings: SmallVec<[Finding; 4]>,
-    /// The states as they were before, likewise.
+    /// One for each operation, in their order.
+    pub replies: SmallVec<[CounterReply; 4]>,
+    /// The states before the operations, in their order.
     pub before: SmallVec<[Option<State>; 4]>,
 }
 
-/// What became of one thing that was asked.
+/// The reply to one operation on one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The verdict, as the memory store would give it. What is given back of
-    /// units in flight counts here as if all of them were this node's.
+pub struct CounterReply {
+    /// The verdict, as the memory store would return it. A give-back of units in flight is
+    /// computed as if all units were this node's.
     pub verdict: Verdict,
-    /// The units that were leased beside the cost.
+    /// The units that were leased in addition to the cost.
     pub extra: u64,
 }
 
-/// Reads the answer to what was asked.
+/// Decodes the reply to these operations.
 ///
 /// # Errors
-/// If it is none.
-pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
+/// If it is not a reply to them.
+pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, InvalidReply> {
     #[cfg(test)]
     if let Some((refused, at, states)) = crate::store::redis::checker::decode(answer) {
         return judge(asked, refused, at, states);
@@ -45,48 +45,46 @@ pub fn decode(asked: &[Asked<'_>], answer: &[u8]) -> Result<Answered, Garbage> {
     let refused = match reader.byte()? {
         0 => false,
         1 => true,
-        other => return Err(Garbage::Outcome(other)),
+        other => return Err(InvalidReply::Outcome(other)),
     };
     let at = Timestamp::from_micros(reader.time_us()?);
     let states = states(reader, asked, at)?;
     judge(asked, refused, at, states)
 }
 
-/// What the algorithms say to the states that were found.
+/// Applies the algorithms to the states in the reply.
 fn judge(
     asked: &[Asked<'_>],
     refused: bool,
     at: Timestamp,
     states: SmallVec<[Option<State>; 4]>,
-) -> Result<Answered, Garbage> {
+) -> Result<Answered, InvalidReply> {
     let judged = || asked.iter().zip(&states);
-    let mut findings: SmallVec<[Finding; 4]> =
+    let mut replies: SmallVec<[CounterReply; 4]> =
         judged().map(|(asked, state)| find(asked, state.as_ref(), at)).collect();
-    let refuses = asked.iter().zip(&findings).any(|(it, found)| it.refuses(&found.verdict));
+    let refuses = asked.iter().zip(&replies).any(|(it, found)| it.refuses(&found.verdict));
     if refuses != refused {
-        return Err(Garbage::Disagrees);
+        return Err(InvalidReply::Disagrees);
     }
     if refused {
-        // Nothing was consumed, so no verdict may say that it was.
-        for (finding, (asked, state)) in findings.iter_mut().zip(judged()) {
-            finding.withdraw(asked, state.as_ref(), at);
+        // Nothing was consumed, so the verdicts must not subtract the costs.
+        for (reply, (asked, state)) in replies.iter_mut().zip(judged()) {
+            reply.withdraw(asked, state.as_ref(), at);
         }
     }
-    Ok(Answered { at, refused, findings, before: states })
+    Ok(Answered { at, refused, replies, before: states })
 }
 
 impl Answered {
-    /// The same if all that was taken is given back at once, because the
-    /// request is refused elsewhere.
+    /// Changes the verdicts as if nothing was taken: another destination refuses the request,
+    /// so the units are given back at once.
     pub fn withdraw(&mut self, asked: &[Asked<'_>]) {
-        for (finding, (asked, state)) in
-            self.findings.iter_mut().zip(asked.iter().zip(&self.before))
-        {
-            finding.withdraw(asked, state.as_ref(), self.at);
+        for (reply, (asked, state)) in self.replies.iter_mut().zip(asked.iter().zip(&self.before)) {
+            reply.withdraw(asked, state.as_ref(), self.at);
         }
     }
 
-    /// The states as they are now.
+    /// The states after the operations.
     pub fn after(&self, asked: &[Asked<'_>]) -> SmallVec<[Option<State>; 4]> {
         let after = |(asked, before): (&Asked<'_>, &Option<State>)| match asked.ask {
             Ask::Take(cost) if !self.refused => {
@@ -99,7 +97,7 @@ impl Answered {
     }
 }
 
-impl Finding {
+impl CounterReply {
     fn withdraw(&mut self, asked: &Asked<'_>, before: Option<&State>, at: Timestamp) {
         if self.verdict.admitted {
             let (_, before) = asked.algorithm.apply(before, Op::Peek, at);
@@ -116,8 +114,8 @@ impl Asked<'_> {
     }
 }
 
-/// What the algorithm says to what was asked.
-fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
+/// The verdict of the algorithm on the operation.
+fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> CounterReply {
     let apply = |op| asked.algorithm.apply(state, op, at).1;
     let verdict = match asked.ask {
         Ask::Peek | Ask::Renew { .. } => apply(Op::Peek),
@@ -126,23 +124,23 @@ fn find(asked: &Asked<'_>, state: Option<&State>, at: Timestamp) -> Finding {
             let room = apply(Op::Take(0)).remaining;
             let extra = room.checked_sub(cost).map_or(0, |free| ahead.granted(free));
             let verdict = apply(Op::Take(cost.saturating_add(extra)));
-            return Finding { verdict, extra };
+            return CounterReply { verdict, extra };
         }
         Ask::Give { cost, taken } => apply(Op::Give { cost, taken }),
         Ask::Cancel { cost, taken } => apply(Op::Cancel { cost, taken }),
         Ask::Charge(actual) => apply(Op::Settle { reserved: 0, actual, taken: at }),
         Ask::Reset | Ask::ResetAll => asked.algorithm.apply(None, Op::Peek, at).1,
     };
-    Finding { verdict, extra: 0 }
+    CounterReply { verdict, extra: 0 }
 }
 
-/// The states that an answer has, in the order of the questions. The rest of it
-/// are the values of the fields, each after its length but the last.
+/// The states in a reply, in the order of the operations. The rest of the reply is the values
+/// of the fields, each after its length except the last.
 fn states(
     mut reader: Reader<'_>,
     asked: &[Asked<'_>],
     at: Timestamp,
-) -> Result<SmallVec<[Option<State>; 4]>, Garbage> {
+) -> Result<SmallVec<[Option<State>; 4]>, InvalidReply> {
     let mut states: SmallVec<[Option<State>; 4]> = asked.iter().map(|_| None).collect();
     let order = order(asked);
     let mut groups = order.chunk_by(|&a, &b| asked[a].lies_with(&asked[b])).peekable();
@@ -163,13 +161,13 @@ fn state(
     mut reader: Reader<'_>,
     asked: &Asked<'_>,
     at: Timestamp,
-) -> Result<Option<State>, Garbage> {
+) -> Result<Option<State>, InvalidReply> {
     let sought = (u64::from(asked.key.counter.stored()), head(asked.algorithm));
     while let (Ok(id), Ok(head)) = (reader.fixed::<3>(), reader.byte()) {
         if (id, head) == sought {
             return read(&mut reader, head, asked.algorithm, at).map(Some);
         }
-        // A state that cannot be read counts as none.
+        // A state that cannot be read counts as missing.
         if skip(&mut reader, head).is_err() {
             break;
         }
@@ -178,15 +176,15 @@ fn state(
 }
 
 /// When a state ends, in microseconds since 2025.
-fn end_us(reader: &mut Reader<'_>, head: u8) -> Result<u64, Garbage> {
+fn end_us(reader: &mut Reader<'_>, head: u8) -> Result<u64, InvalidReply> {
     let third = head & 0xf;
     let units = if third >= 6 { reader.fixed::<4>() } else { reader.fixed::<6>() }?;
     Ok(u64::try_from(u128::from(units) << (3 * third)).unwrap_or(u64::MAX))
 }
 
-/// Passes over a state of any kind.
-fn skip(reader: &mut Reader<'_>, head: u8) -> Result<(), Garbage> {
-    let (numbers, has_block) = shape(head >> 4).ok_or(Garbage::Short)?;
+/// Skips a state of any kind.
+fn skip(reader: &mut Reader<'_>, head: u8) -> Result<(), InvalidReply> {
+    let (numbers, has_block) = shape(head >> 4).ok_or(InvalidReply::Short)?;
     end_us(reader, head)?;
     for _ in 1..numbers {
         reader.number()?;
@@ -200,7 +198,7 @@ fn read(
     head: u8,
     algorithm: &Algorithm,
     at: Timestamp,
-) -> Result<State, Garbage> {
+) -> Result<State, InvalidReply> {
     let since_us = end_us(reader, head)?;
     let end = Timestamp::from_micros(EPOCH_US).plus(Span::from_micros(since_us));
     Ok(match algorithm {
@@ -235,54 +233,55 @@ fn read(
     })
 }
 
-/// How many windows end until then.
+/// The number of windows that end until then.
 const fn windows(end: Timestamp, length: Span) -> u64 {
     end.as_micros() / length.as_micros()
 }
 
-/// The last window in which anything counts is this one if it is empty, or the next.
-fn sliding(reader: &mut Reader<'_>, last: u64) -> Result<State, Garbage> {
+/// `last` is the last window in which units count: the window of the state if its current
+/// count is 0, otherwise the next one.
+fn sliding(reader: &mut Reader<'_>, last: u64) -> Result<State, InvalidReply> {
     let (current, previous) = (reader.number()?, reader.number()?);
     let window = if current > 0 { last.saturating_sub(1) } else { last };
     Ok(State::Sliding { window, current, previous })
 }
 
-fn counts(reader: &mut Reader<'_>, last: u64, buckets: u64) -> Result<State, Garbage> {
+fn counts(reader: &mut Reader<'_>, last: u64, buckets: u64) -> Result<State, InvalidReply> {
     let (later, mut block) = (reader.number()?, reader.block()?);
     let latest = last.saturating_sub(buckets + 1);
-    let places = usize::try_from(buckets + 1).map_err(|_| Garbage::Number)?;
+    let places = usize::try_from(buckets + 1).map_err(|_| InvalidReply::Number)?;
     let mut counts = vec![0; places].into_boxed_slice();
-    let empty = usize::try_from(later).map_err(|_| Garbage::Number)?;
-    // The block begins with the latest of them.
+    let empty = usize::try_from(later).map_err(|_| InvalidReply::Number)?;
+    // The block begins with the newest count.
     for count in counts.iter_mut().rev().skip(empty) {
         if block.is_empty() {
             break;
         }
-        *count = u32::try_from(block.number()?).map_err(|_| Garbage::Number)?;
+        *count = u32::try_from(block.number()?).map_err(|_| InvalidReply::Number)?;
     }
     Ok(State::Counts { newest: latest.saturating_add(later), counts })
 }
 
-fn log(reader: &mut Reader<'_>, end: Timestamp) -> Result<State, Garbage> {
+fn log(reader: &mut Reader<'_>, end: Timestamp) -> Result<State, InvalidReply> {
     let newest = end.minus(Span::from_micros(reader.number()?));
     let base = newest.minus(Span::from_micros(reader.number()?));
     let units = reader.number()?;
     let entries = reader.block()?;
-    let log = Log::from_packed(base, entries.0).ok_or(Garbage::Log)?;
+    let log = Log::from_packed(base, entries.0).ok_or(InvalidReply::Log)?;
     if log.units() != units || log.newest() != Some(newest) {
-        return Err(Garbage::Log);
+        return Err(InvalidReply::Log);
     }
     Ok(State::Log(log))
 }
 
-fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u128, Garbage> {
+fn level(reader: &mut Reader<'_>, units: u64, algorithm: &Algorithm) -> Result<u128, InvalidReply> {
     let window_us = u128::from(algorithm.window().as_micros());
     Ok(u128::from(units) * window_us + u128::from(reader.number()?))
 }
 
-/// The units of all nodes whose word still counts: of their records, or where the
-/// script left these out, as it says.
-fn in_flight(reader: &mut Reader<'_>, at: Timestamp) -> Result<State, Garbage> {
+/// The units of all nodes whose records have not expired. If the script left out the
+/// records, it reports the sum.
+fn in_flight(reader: &mut Reader<'_>, at: Timestamp) -> Result<State, InvalidReply> {
     let _first_end = reader.number()?;
     let (told, mut records, mut units) = (reader.number()?, reader.block()?, 0_u64);
     if records.is_empty() {

@@ -1,10 +1,10 @@
-//! What is asked, as the script reads it.
+//! Bodies, as the script reads them.
 //!
 //! A body is the number of its keys, then for each of them the field, the number
-//! of its charges, and the charges. A charge is the counter's id, a head as its
-//! state has it, what is done, whether it binds, its units, the numbers of its
-//! kind, and the numbers of what is done. The numbers' widths stand here and in
-//! the `read` of each kind in the script, and nowhere else.
+//! of its charges, and the charges. A charge is the counter's id, the head of its state, the
+//! code of the operation, whether it binds, its units, the parameters of its kind, and the
+//! parameters of the operation. The widths of the numbers are defined in this file and in the
+//! `read` of each kind in the script.
 
 use smallvec::SmallVec;
 
@@ -17,13 +17,13 @@ use crate::store::redis::script::Encoded;
 use crate::store::shared::{Ask, Asked};
 use crate::time::{Span, Timestamp};
 
-/// Units above this are the same to every limit: none is above 2^39, and of a
-/// debt twice that is counted at most.
+/// The maximum number of units in a body. No limit is above 2^39, and at most twice that is
+/// counted, so larger numbers have the same effect.
 const MOST_UNITS: u64 = 1 << 41;
-/// About what a charge takes.
+/// The approximate size of a charge.
 const CHARGE_BYTES: usize = 32;
 
-/// Writes bodies for one node.
+/// Encodes the bodies of one worker.
 #[derive(Clone, Debug)]
 pub struct Encoder {
     layout: Layout,
@@ -31,21 +31,20 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for this layout. `node` tells apart who holds units in
-    /// flight: everyone who keeps a count of his own needs another.
+    /// An encoder for this layout. `node` identifies the holder of units in flight: each
+    /// worker with a count of its own needs another number.
     pub const fn new(layout: Layout, node: u32) -> Self {
         Self { layout, node }
     }
 
-    /// Where principals lie.
+    /// The layout of principals in Redis.
     pub const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// One body: all that is asked is done in one step, or nothing. `now` is
-    /// the store's time, as far as this node knows it: by it a body tells about
-    /// which windows of a calendar it is. Which of them is the present one the
-    /// store's own clock decides.
+    /// Encodes one body: all its operations are performed in one step, or none is. `now` is
+    /// the store's time, as far as this node knows it. It selects the windows of a calendar
+    /// that the body describes. The store's own clock decides which of them is current.
     pub fn encode(&self, asked: &[Asked<'_>], now: Timestamp) -> Encoded {
         #[cfg(test)]
         if let Some(encoded) = crate::store::redis::checker::encode(&self.layout, self.node, asked)
@@ -142,7 +141,7 @@ impl Encoder {
     }
 }
 
-/// No decision has more: a route has at most 16 policies, of four counters each.
+/// The number of charges as a byte. A route has at most 16 policies with four counters each.
 fn count(charges: usize) -> u8 {
     u8::try_from(charges).expect("a decision has fewer than 256 charges")
 }
@@ -160,13 +159,13 @@ const fn kind(algorithm: &Algorithm) -> Kind {
     }
 }
 
-/// Kind and a third of the exponent e: ends of states are counted in units of
-/// 2^e microseconds, at most one window, so that they tell windows apart.
+/// The kind, and a third of the exponent e: ends of states are stored in units of 2^e
+/// microseconds, which are at most one window, so that different windows have different ends.
 pub(super) fn head(algorithm: &Algorithm) -> u8 {
     let window = match algorithm {
         Algorithm::SubWindows(it) => it.length(),
         Algorithm::FixedWindow(it) if it.zone().is_some() => Span::SECOND,
-        // What a node holds ends on a second; a ban has no window.
+        // Units in flight expire on a full second. A ban has no window.
         Algorithm::Concurrency(_) | Algorithm::Ban(_) => Span::SECOND,
         _ => algorithm.window(),
     };
@@ -174,7 +173,7 @@ pub(super) fn head(algorithm: &Algorithm) -> u8 {
     kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("15 at most")
 }
 
-/// The head in what is asked. A long log answers as a short one that says the same.
+/// The head in a body. A long log is returned as a short log with the same content.
 fn asked_head(algorithm: &Algorithm) -> u8 {
     let head = head(algorithm);
     if lies_apart(algorithm) { head % 16 + Kind::LongLog as u8 * 16 } else { head }
@@ -184,10 +183,10 @@ fn asked_head(algorithm: &Algorithm) -> u8 {
 struct Steps {
     /// Windows end at multiples of this.
     step_us: u64,
-    /// When the present window starts and ends, in steps.
+    /// The start and the end of the current window, in steps.
     start: u64,
     edge: u64,
-    /// How long the next one is, in steps.
+    /// The length of the next window, in steps.
     length: u64,
 }
 
@@ -195,13 +194,13 @@ impl Steps {
     fn of(window: &FixedWindow, algorithm: &Algorithm, now: Timestamp) -> Self {
         let step_us = step_us(window, algorithm);
         if window.zone().is_none() {
-            // All are alike, so the script counts them from the first one on.
+            // All windows have the same length, so the script computes them itself.
             return Self { step_us, start: 0, edge: 0, length: 1 };
         }
         let (edge, next) = (window.end_at(now), window.end_at(window.end_at(now)));
         let steps = |time: Timestamp| time.as_micros().min(END_US) / step_us;
         let length = steps(next).saturating_sub(steps(edge)).max(1);
-        // A window of a calendar is called by the second at which it starts.
+        // The number of a calendar window is the second at which it starts.
         let start = steps(Timestamp::default().plus(Span::from_secs(window.window_at(now))));
         Self { step_us, start, edge: steps(edge), length }
     }
@@ -212,8 +211,8 @@ pub(super) fn step_us(window: &FixedWindow, algorithm: &Algorithm) -> u64 {
     window.zone().map_or(algorithm.window(), |_| Span::SECOND).as_micros()
 }
 
-/// Where a state counts what was taken at `time`: its window's number, or end,
-/// or the time itself.
+/// The position at which a state counts units taken at `time`: the number or the end of the
+/// window, or the time itself.
 fn place(algorithm: &Algorithm, time: Timestamp) -> u64 {
     let time_us = time.as_micros().min(END_US);
     match algorithm {

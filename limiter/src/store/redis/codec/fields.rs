@@ -1,30 +1,30 @@
-//! The fields in which counters lie, and the order in which a body asks for them.
+//! The fields in which counters are stored, and the order of operations in a body.
 
 use smallvec::SmallVec;
 
 use crate::algorithm::Algorithm;
 use crate::store::shared::Asked;
 
-/// The largest limit of a log that lies among the other states of its principal.
-/// What it holds has about 100 bytes. A longer one has a key of its own.
+/// The largest limit of a log that is stored with the other states of its principal. It takes
+/// about 100 bytes. A longer log has a key of its own.
 const SHORT_LOG: u64 = 16;
 
-/// Whether a counter lies in a key of its own, beside the bucket.
+/// Whether a counter has a key of its own, outside of the bucket.
 pub(in crate::store) fn lies_apart(algorithm: &Algorithm) -> bool {
     matches!(algorithm, Algorithm::SlidingLog(_)) && algorithm.limit() > SHORT_LOG
 }
 
 impl Asked<'_> {
-    /// Whether both lie in one field.
+    /// Whether both counters are stored in one field.
     pub(in crate::store) fn lies_with(&self, other: &Self) -> bool {
         self.key.principal == other.key.principal
             && lies_apart(self.algorithm) == lies_apart(other.algorithm)
     }
 }
 
-/// The order in which a body asks: fields as they first come, with all that is
-/// asked of one together, by counter. So whatever the order of a route's policies
-/// is, states are asked for in the order in which they lie.
+/// The order of the operations in a body: by field, in the order in which fields first occur,
+/// then by counter. So for any order of a route's policies, the operations have the order of
+/// the stored states.
 pub(super) fn order(asked: &[Asked<'_>]) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..asked.len()).collect();
     let place = |index: usize| {

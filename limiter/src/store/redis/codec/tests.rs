@@ -61,7 +61,7 @@ fn the_order_of_the_policies_makes_no_difference_to_what_is_asked() {
         assert_eq!(body(order), first);
         let asks = order.map(|index| asks[index]);
         let found = decode(&asks, &answer(0, &[])).unwrap();
-        let limits = found.findings.iter().map(|it| it.verdict.limit);
+        let limits = found.replies.iter().map(|it| it.verdict.limit);
         assert!(limits.eq(asks.iter().map(|it| it.algorithm.limit())), "each has its own verdict");
     }
 }
@@ -86,7 +86,7 @@ fn answers_come_back_in_the_order_of_the_questions() {
     let fixed_state = [3, 0, 0, 0x38, 0x97, 0x2a, 0x36, 0, 40];
     let found = decode(&asks, &answer(0, &[&[21], &other, &fixed_state])).unwrap();
     assert_eq!((found.at, found.refused), (NOW, false));
-    let remaining = found.findings.iter().map(|finding| finding.verdict.remaining);
+    let remaining = found.replies.iter().map(|reply| reply.verdict.remaining);
     assert_eq!(remaining.collect::<Vec<_>>(), [99, 99, 59]);
 }
 
@@ -94,9 +94,9 @@ fn answers_come_back_in_the_order_of_the_questions() {
 fn an_answer_that_contradicts_its_states_is_refused() {
     let policy = &every_algorithm()[0];
     let asks = [asked(policy, 0, 0, Ask::Take(1))];
-    assert_eq!(decode(&asks, &answer(1, &[])), Err(Garbage::Disagrees));
+    assert_eq!(decode(&asks, &answer(1, &[])), Err(InvalidReply::Disagrees));
     let asks = [asked(policy, 0, 0, Ask::Take(101))];
-    assert_eq!(decode(&asks, &answer(0, &[])), Err(Garbage::Disagrees));
+    assert_eq!(decode(&asks, &answer(0, &[])), Err(InvalidReply::Disagrees));
 }
 
 #[test]
@@ -104,13 +104,13 @@ fn what_is_wrong_with_an_answer_is_said() {
     let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
-    assert_eq!(decode(&[]), Garbage::Short);
-    assert_eq!(decode(&[2]), Garbage::Outcome(2));
-    assert_eq!(decode(&[0; 9]), Garbage::Time(0));
+    assert_eq!(decode(&[]), InvalidReply::Short);
+    assert_eq!(decode(&[2]), InvalidReply::Outcome(2));
+    assert_eq!(decode(&[0; 9]), InvalidReply::Time(0));
     let state = [0, 0, 0, 0x18, 1, 1, 1, 1];
-    assert_eq!(decode(&answer(0, &[&state[..6]])), Garbage::Short);
-    assert_eq!(decode(&answer(0, &[&state])), Garbage::Short);
-    assert_eq!(decode(&answer(0, &[&state, &[0xff; 12]])), Garbage::Number);
+    assert_eq!(decode(&answer(0, &[&state[..6]])), InvalidReply::Short);
+    assert_eq!(decode(&answer(0, &[&state])), InvalidReply::Short);
+    assert_eq!(decode(&answer(0, &[&state, &[0xff; 12]])), InvalidReply::Number);
 }
 
 #[test]
@@ -176,7 +176,7 @@ proptest! {
     ) {
         let asked = Asked { binding, ..asked(&algorithm, 1, 1, ask) };
         if let Ok(answered) = decode(&[asked], &answer) {
-            prop_assert_eq!(answered.findings.len(), 1);
+            prop_assert_eq!(answered.replies.len(), 1);
         }
     }
 

@@ -1,14 +1,13 @@
-//! Numbers as bytes: of fixed width in what the script is asked, of variable
-//! width in what is stored.
+//! Numbers as bytes: of fixed width in bodies, of variable width in stored states.
 
-/// 2025-01-01, from which stored times count.
+/// 2025-01-01, the epoch of stored times.
 pub(super) const EPOCH_US: u64 = 1_735_689_600_000_000;
-/// Times end here, in the year 2060: so far the ends of windows of a second fit
-/// into four bytes, and all sums and quotients of the script are exact.
+/// The end of valid times, in the year 2060. Until then the ends of windows of one second fit
+/// into four bytes, and all sums and quotients in the script are exact.
 pub(super) const END_US: u64 = EPOCH_US + (1 << (32 + 18));
 
-/// The kinds of states, as a state's head has them. Zero is no state; 7 is what an
-/// earlier version had in flight.
+/// The kinds of states in a state's head. 0 is no state. 7 is the units in flight of an
+/// earlier version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -20,12 +19,12 @@ pub(super) enum Kind {
     LeakyBucket = 6,
     Ban = 8,
     Concurrency = 9,
-    /// Only asked for: it is stored otherwise.
+    /// Only in bodies. It is stored in another format.
     LongLog = 15,
 }
 
-/// How many numbers a state of this kind has after its end, and whether the last
-/// of them is the length of a block.
+/// The count of numbers in a state of this kind after its end, and whether the last of them is
+/// the length of a block.
 pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
     Some(match kind {
         1 | 8 => (2, false),
@@ -39,16 +38,16 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
     })
 }
 
-/// Why an answer of the script cannot be used.
+/// Why a reply of the script is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Garbage {
-    /// It ends before all was said.
+pub enum InvalidReply {
+    /// It ends too early.
     #[error("the answer of the script ends too early")]
     Short,
-    /// It neither refuses nor admits.
+    /// Its first byte is neither 0 (admitted) nor 1 (refused).
     #[error("the answer of the script begins with {0}, which is neither yes nor no")]
     Outcome(u8),
-    /// Its time is none that can be counted with.
+    /// Its time is out of range.
     #[error("the answer of the script says that it is {0} us since 1970: set the server's clock")]
     Time(u64),
     /// A number of too many bits.
@@ -57,7 +56,7 @@ pub enum Garbage {
     /// A log whose entries cannot be read.
     #[error("a log has entries that cannot be read")]
     Log,
-    /// By the states that it found it should have decided otherwise.
+    /// Its decision contradicts the states that it read.
     #[error("the script refused what the states admit, or the other way round: run one version")]
     Disagrees,
 }
@@ -67,24 +66,24 @@ pub(super) fn put<const WIDTH: usize>(number: u64, to: &mut Vec<u8>) {
     to.extend_from_slice(&number.to_le_bytes()[..WIDTH]);
 }
 
-/// The rest of an answer.
+/// The unread rest of a reply.
 pub(super) struct Reader<'b>(pub(super) &'b [u8]);
 
 impl<'b> Reader<'b> {
-    pub(super) fn bytes(&mut self, count: u64) -> Result<&'b [u8], Garbage> {
-        let count = usize::try_from(count).map_err(|_| Garbage::Short)?;
-        let (bytes, rest) = self.0.split_at_checked(count).ok_or(Garbage::Short)?;
+    pub(super) fn bytes(&mut self, count: u64) -> Result<&'b [u8], InvalidReply> {
+        let count = usize::try_from(count).map_err(|_| InvalidReply::Short)?;
+        let (bytes, rest) = self.0.split_at_checked(count).ok_or(InvalidReply::Short)?;
         self.0 = rest;
         Ok(bytes)
     }
 
-    pub(super) fn byte(&mut self) -> Result<u8, Garbage> {
+    pub(super) fn byte(&mut self) -> Result<u8, InvalidReply> {
         Ok(self.bytes(1)?[0])
     }
 
-    /// A number of so many bytes, the lowest first.
-    pub(super) fn fixed<const WIDTH: usize>(&mut self) -> Result<u64, Garbage> {
-        let (digits, rest) = self.0.split_first_chunk::<WIDTH>().ok_or(Garbage::Short)?;
+    /// A number of `WIDTH` bytes, the lowest first.
+    pub(super) fn fixed<const WIDTH: usize>(&mut self) -> Result<u64, InvalidReply> {
+        let (digits, rest) = self.0.split_first_chunk::<WIDTH>().ok_or(InvalidReply::Short)?;
         self.0 = rest;
         let mut bytes = [0; 8];
         bytes[..WIDTH].copy_from_slice(digits);
@@ -92,23 +91,23 @@ impl<'b> Reader<'b> {
     }
 
     /// A time of seven bytes.
-    pub(super) fn time_us(&mut self) -> Result<u64, Garbage> {
+    pub(super) fn time_us(&mut self) -> Result<u64, InvalidReply> {
         match self.fixed::<7>()? {
             time_us @ 1..END_US => Ok(time_us),
-            time_us => Err(Garbage::Time(time_us)),
+            time_us => Err(InvalidReply::Time(time_us)),
         }
     }
 
     /// A number of variable width (LEB128: seven bits a byte, the lowest first).
-    pub(super) fn number(&mut self) -> Result<u64, Garbage> {
+    pub(super) fn number(&mut self) -> Result<u64, InvalidReply> {
         let (mut number, mut place) = (0_u64, 0);
         loop {
             let byte = self.byte()?;
             let digit = u64::from(byte & 0x7f);
-            number |= digit.checked_shl(place).ok_or(Garbage::Number)?;
+            number |= digit.checked_shl(place).ok_or(InvalidReply::Number)?;
             place += 7;
             if number >= 1 << 53 || place > 56 {
-                return Err(Garbage::Number);
+                return Err(InvalidReply::Number);
             }
             if byte & 0x80 == 0 {
                 return Ok(number);
@@ -117,7 +116,7 @@ impl<'b> Reader<'b> {
     }
 
     /// The bytes after their length.
-    pub(super) fn block(&mut self) -> Result<Self, Garbage> {
+    pub(super) fn block(&mut self) -> Result<Self, InvalidReply> {
         let length = self.number()?;
         self.bytes(length).map(Reader)
     }

@@ -1,5 +1,5 @@
-//! One batch there and back: one `EVALSHA` for each group of calls, all in one
-//! write, and the answers told to their callers.
+//! The exchange of one batch: one `EVALSHA` for each group of calls, all in one write, and
+//! the replies, which are passed to the callers.
 
 use bytes::Bytes;
 use redis::{Pipeline, Value};
@@ -10,27 +10,27 @@ use super::super::failure::{Refusal, StoreError};
 use super::super::script::Script;
 use super::super::wire::Wire;
 
-/// Calls that one script can answer.
+/// Calls that one `EVALSHA` can decide.
 type Group = Vec<Call>;
 
-/// What came of a batch.
+/// The result of a batch.
 pub(super) struct BatchResult {
-    /// What the exchange says against the server. That another node has the slot
-    /// does not, nor a failure beside which others were answered.
+    /// The verdict on the server's health. A redirection is no failure, nor is an error of
+    /// one call if others were answered.
     pub(super) verdict: Result<(), StoreError>,
-    /// Calls that are to be sent once more, as their connection broke.
+    /// Calls that are sent again, because their connection broke.
     pub(super) again: Vec<Call>,
 }
 
-/// Sends a batch and tells its callers. A script that the server does not know
-/// has done nothing: it is loaded, and asked again, once.
+/// Sends a batch and passes the replies to the callers. If the server does not know the
+/// script, nothing was counted. Then the script is loaded and the calls are sent once more.
 pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> BatchResult {
     #[cfg(test)]
     batch.iter().for_each(|call| super::super::checker::departs(&call.encoded.body));
     let groups = group(batch);
     let mut tally = Tally::default();
     let mut unknown = send(wire, script, groups, Round::First, &mut tally).await;
-    // Calls whose time is over by now are not sent.
+    // Calls whose deadline has passed are not sent again.
     unknown.iter_mut().for_each(|group| group.retain(|call| !call.answer.is_closed()));
     unknown.retain(|group| !group.is_empty());
     if !unknown.is_empty() {
@@ -42,11 +42,11 @@ pub(super) async fn run(wire: &mut Wire, script: &Script, batch: Vec<Call>) -> B
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Round {
     First,
-    /// The script is loaded before.
+    /// The script is loaded first.
     Second,
 }
 
-/// How the groups of a batch ended.
+/// The results of the groups of a batch.
 #[derive(Default)]
 struct Tally {
     answered: bool,
@@ -88,7 +88,7 @@ fn group(batch: Vec<Call>) -> Vec<Group> {
     groups
 }
 
-/// Sends the groups; returns those whose script was unknown in the first round.
+/// Sends the groups. Returns those whose script was unknown in the first round.
 async fn send(
     wire: &mut Wire,
     script: &Script,
@@ -108,7 +108,7 @@ async fn send(
                 if group.iter().any(|call| call.asking) {
                     answers.next();
                 }
-                let missing = StoreError::Garbage("fewer answers than commands");
+                let missing = StoreError::InvalidReply("fewer answers than commands");
                 answers.next().ok_or(missing).and_then(|answer| strings(answer, group.len()))
             }
             Err(error) => Err(error.clone()),
@@ -135,7 +135,7 @@ async fn send(
     unknown
 }
 
-/// The commands, and how many answers come before those of the first group.
+/// The commands, and the number of replies before those of the first group.
 fn commands(script: &Script, groups: &[Group], round: Round) -> (Pipeline, usize) {
     let mut commands = Pipeline::with_capacity(groups.len() + 1);
     if round == Round::Second {
@@ -166,27 +166,27 @@ fn strings(answer: Value, count: usize) -> Result<Vec<Reply>, StoreError> {
         Value::Array(items) => items,
         other => {
             other.extract_error()?;
-            return Err(StoreError::Garbage("it is no list"));
+            return Err(StoreError::InvalidReply("the script did not return a list"));
         }
     };
     if items.len() != count {
-        return Err(StoreError::Garbage("the list is not as long as the batch"));
+        return Err(StoreError::InvalidReply("the list and the batch have different lengths"));
     }
     let string = |item: Value| match item.extract_error()? {
         Value::BulkString(bytes) => Ok(Bytes::from(bytes)),
-        _ => Err(StoreError::Garbage("the list does not hold strings")),
+        _ => Err(StoreError::InvalidReply("the list does not hold strings")),
     };
     Ok(items.into_iter().map(string).collect())
 }
 
-/// What the answers say against the server. What the script meets at one call alone
-/// says nothing against it.
+/// The error that counts against the server's health, if there is one. An error of the
+/// script in one call does not.
 fn refusal(answers: &[Reply]) -> Option<&StoreError> {
     let is_of_call = |it: &StoreError| matches!(it, StoreError::Refused(Refusal::Other, _));
     answers.iter().filter_map(|answer| answer.as_ref().err()).find(|it| !is_of_call(it))
 }
 
-/// Tells all calls of a group that they have no answer.
+/// Ends all calls of a group with this error, or has them sent again.
 fn fail(group: Group, error: &StoreError, again: &mut Vec<Call>) {
     let is_lost = matches!(error, StoreError::Lost(_));
     for call in group {

@@ -30,7 +30,7 @@ impl Shared {
             match self.connect().await {
                 Ok(wire) => {
                     let connection = self.connected(wire);
-                    self.settled.open();
+                    self.settled.set();
                     self.changed.notify_waiters();
                     self.pump();
                     self.watch(&connection).await;
@@ -39,7 +39,7 @@ impl Shared {
                     self.unreachable(error);
                     let is_away = !self.state.borrow().breaker.admits();
                     if is_away {
-                        self.settled.open();
+                        self.settled.set();
                     }
                 }
             }

@@ -96,7 +96,7 @@ fn what_makes_no_sense_is_an_error_and_changes_nothing() {
             server.command(&["FLUSHALL"]);
             server.command(&["SET", &format!("tollgate:meta:{name}"), value]);
             let visit = node.visit().await;
-            assert!(matches!(visit, Err(StoreError::Garbage(_))), "{name} {value}: {visit:?}");
+            assert!(matches!(visit, Err(StoreError::InvalidReply(_))), "{name} {value}: {visit:?}");
             assert_eq!(secret(&cluster_state), None);
         }
     });

@@ -23,8 +23,8 @@ pub(super) use self::call::ClusterCall;
 use super::super::batch::Repeat;
 use super::super::connect::{self, Peer, Target};
 use super::super::deadline::PendingReply;
+use super::super::event::OnceEvent;
 use super::super::failure::{Refusal, StoreError};
-use super::super::latch::Latch;
 use super::super::link::Link;
 use super::super::outage_log::OutageLog;
 use super::super::script::{Encoded, Script};
@@ -53,7 +53,7 @@ struct Shared {
     map: RefCell<Map>,
     /// The map may be wrong.
     stale: Notify,
-    settled: Latch,
+    settled: OnceEvent,
     /// The place in the list of nodes to ask first, so that no node is asked always.
     turn: Cell<usize>,
 }
@@ -97,7 +97,7 @@ impl Cluster {
             outage_log,
             map: RefCell::new(map),
             stale: Notify::new(),
-            settled: Latch::default(),
+            settled: OnceEvent::default(),
             turn: Cell::new(0),
         });
         let refresher = spawn_local(Rc::clone(&shared).keep());
@@ -275,7 +275,7 @@ impl Shared {
                 Ok(ranges) => self.adopt(ranges),
                 Err(error) => debug!(%error, "no node of the cluster tells who keeps what"),
             }
-            self.settled.open();
+            self.settled.set();
             sleep(SHORTEST_REFRESH).await;
             // Either is a reason to look again.
             let _ = timeout(REFRESH, self.stale.notified()).await;
@@ -361,7 +361,7 @@ fn understood(answers: Vec<Value>, asked: &Address) -> Result<Vec<Range>, StoreE
     let answer = answers.into_iter().next().unwrap_or_default();
     let ranges = slots::ranges(answer, asked)?;
     if ranges.is_empty() {
-        return Err(StoreError::Garbage("no slot has a node"));
+        return Err(StoreError::InvalidReply("no slot has a node"));
     }
     Ok(ranges)
 }

@@ -1,10 +1,10 @@
-//! The servers as the store sees them: a key has a place, and a call goes to it.
+//! The servers, as the store uses them: each key has a destination, to which its calls go.
 //!
-//! A worker may have several connections to each server. A key always goes over
-//! the same one, because a correction must not overtake what it corrects, nor be
-//! overtaken by what is asked later. So outside of a cluster a connection is a
-//! place of its own, and keys of two connections are charged like keys of two
-//! servers. In a cluster a place is a slot, and all keys of a slot go over one.
+//! A worker may have several connections to each server. All calls of a key use the same
+//! connection, because a correction must neither overtake the call that it corrects nor be
+//! overtaken by a later call. So outside of a cluster each connection is a destination, and
+//! keys of two connections are charged like keys of two servers. In a cluster a destination
+//! is a slot, and all keys of a slot use one connection.
 
 mod cluster;
 mod rendezvous;
@@ -106,7 +106,7 @@ enum Route {
 }
 
 impl Call {
-    /// How often it went out: 0 if no server can have seen it.
+    /// How often it was sent: 0 if no server can have received it.
     pub(super) fn times_sent(&self) -> u8 {
         match &self.0 {
             Route::ToServer(answer) => answer.times_sent(),

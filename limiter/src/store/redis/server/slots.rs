@@ -58,13 +58,14 @@ pub(in crate::store::redis) fn ranges(
     asked: &Address,
 ) -> Result<Vec<Range>, StoreError> {
     let Value::Array(ranges) = answer.extract_error()? else {
-        return Err(StoreError::Garbage("CLUSTER SLOTS is not answered with a list"));
+        return Err(StoreError::InvalidReply("CLUSTER SLOTS is not answered with a list"));
     };
     ranges
         .iter()
         .map(|range| {
-            read(range, asked)
-                .ok_or(StoreError::Garbage("CLUSTER SLOTS is not answered with slots and nodes"))
+            read(range, asked).ok_or(StoreError::InvalidReply(
+                "CLUSTER SLOTS is not answered with slots and nodes",
+            ))
         })
         .collect()
 }

@@ -1,13 +1,13 @@
-//! What the store is to be told when it is back: units that were admitted or
-//! settled without it, and bans that were imposed.
+//! Debts: units that were admitted or settled while the store was away, and bans that were
+//! imposed. They are reported when the store is back.
 //!
-//! A debt is a state of its own, so that it fades as what is counted fades: what
-//! counts no more is not told. A debt that is told stays here until it is known
-//! what became of it: the store has counted it, or has certainly not (then it is
-//! told again), or it cannot be known (then it is not told again, because to count
-//! it twice would harm the client).
+//! A debt is a state of the same algorithm, so its units expire like counted units, and
+//! expired units are not reported. A reported debt is kept until its outcome is known: the
+//! store has counted it; or it certainly has not, and the debt is reported again; or the
+//! outcome cannot be known, and the debt is not reported again, because counting it twice
+//! would harm the client.
 //!
-//! There are debts of [`MAX_OWING`] counters at most.
+//! At most [`MAX_OWING`] counters have debts.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -16,45 +16,44 @@ use crate::algorithm::{Algorithm, Ban, Op, Quota, State, SubWindows};
 use crate::digest::Key;
 use crate::time::Timestamp;
 
-/// Counters of which the store is to be told. Of those beyond it is not told: a
-/// flood of keys must not outlive the outage.
+/// The maximum number of counters with debts. Further debts are dropped, so that a flood of
+/// keys does not outlive the outage.
 pub(super) const MAX_OWING: usize = 100_000;
-/// Debts that are told and of which it is not known yet what became of them.
+/// The maximum number of reported debts without an outcome.
 const MAX_TOLD: usize = 1024;
-/// Counters that are looked at for one that can be told now.
+/// The maximum number of counters that are searched for debts that can be reported.
 const MAX_LOOKED_AT: usize = 256;
-/// The parts of a window in which the debts of a log fade. A log itself would
-/// take memory for each of its units.
+/// The number of sub-windows that stand for a log. A log would take memory for each unit.
 const PARTS_OF_A_LOG: u32 = 60;
 
-/// Whether a counter's server can be told of a debt.
+/// Whether debts can be reported to a counter's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Standing {
+pub(in crate::store) enum ServerStatus {
     /// It is away.
-    Away,
-    /// It is back, and has not answered a decision yet: it is told of one debt, and of
-    /// the others when that is answered.
-    Untried,
+    Down,
+    /// It is back, and has not answered a decision yet. One debt is reported, and the others
+    /// when it has answered that one.
+    Probing,
     /// It answers.
     Up,
 }
 
-/// What the store is told of one counter.
+/// The debt of one counter, as it is reported.
 #[derive(Debug)]
-#[must_use = "of each debt that is taken it must be said what became of it"]
+#[must_use = "the outcome of each debt must be recorded"]
 pub(in crate::store) struct Debt {
     pub(in crate::store) key: Key,
-    /// How the counter counts. A ban lasts for what is left of it.
+    /// How the counter counts. A ban has its remaining length.
     pub(in crate::store) algorithm: Algorithm,
     /// The units that the store must count.
     pub(in crate::store) units: u64,
-    /// The debt itself, if it has to be told once more.
+    /// The debt itself, in case it must be reported again.
     owing: Owing,
-    /// It was not answered in time, and may be answered later.
+    /// Whether it has no reply in time. The reply may come later.
     is_late: bool,
 }
 
-/// What is owed under one key.
+/// The debt under one key.
 #[derive(Debug)]
 struct Owing {
     algorithm: Algorithm,
@@ -65,15 +64,15 @@ struct Owing {
 #[derive(Debug, Default)]
 pub(super) struct Debts {
     owing: HashMap<Key, Owing>,
-    /// The keys of `owing`, in the order in which their turn comes.
+    /// The keys of `owing`, in the order in which they are reported.
     turns: VecDeque<Key>,
     told: usize,
-    /// How many of those were not answered in time.
+    /// How many of the reported debts have no reply in time.
     late: usize,
 }
 
 impl Debts {
-    /// The store must count so many units more.
+    /// Adds units that the store must count.
     pub(super) fn add(&mut self, key: Key, algorithm: &Algorithm, units: u64, now: Timestamp) {
         if units == 0 {
             return;
@@ -86,8 +85,7 @@ impl Debts {
         }
     }
 
-    /// So many units less than were [added](Self::add) at `taken`, as far as the
-    /// store was not told of them.
+    /// Removes units that were [added](Self::add) at `taken`, unless they were reported.
     pub(super) fn relieve(&mut self, key: Key, units: u64, taken: Timestamp, now: Timestamp) {
         if let Some(owing) = self.owing.get_mut(&key) {
             let op = Op::Give { cost: units, taken };
@@ -98,12 +96,12 @@ impl Debts {
         }
     }
 
-    /// Up to `most` debts that can be told now. What counts no more is forgotten.
+    /// Takes up to `most` debts that can be reported now. Expired debts are dropped.
     pub(super) fn take(
         &mut self,
         most: usize,
         now: Timestamp,
-        standing: impl Fn(&Key) -> Standing,
+        status: impl Fn(&Key) -> ServerStatus,
     ) -> Vec<Debt> {
         let mut debts = Vec::new();
         for _ in 0..self.turns.len().min(MAX_LOOKED_AT.max(most)) {
@@ -111,10 +109,10 @@ impl Debts {
                 break;
             }
             let Some(key) = self.turns.pop_front() else { break };
-            let can_be_told = match standing(&key) {
-                Standing::Away => false,
-                Standing::Untried => self.told == self.late,
-                Standing::Up => true,
+            let can_be_told = match status(&key) {
+                ServerStatus::Down => false,
+                ServerStatus::Probing => self.told == self.late,
+                ServerStatus::Up => true,
             };
             if !can_be_told {
                 self.turns.push_back(key);
@@ -130,7 +128,8 @@ impl Debts {
         debts
     }
 
-    /// A debt was not answered in time. It stays told, and another one may be tried.
+    /// Records that a debt has no reply in time. It stays reported, and another one may be
+    /// reported to the same server.
     pub(super) fn overdue(&mut self, debt: &mut Debt) {
         self.late += usize::from(!debt.is_late);
         debt.is_late = true;
@@ -141,12 +140,12 @@ impl Debts {
         self.late = self.late.saturating_sub(usize::from(is_late));
     }
 
-    /// It is known what became of a debt, or that this will never be known.
+    /// Records that the outcome of a debt is known, or will never be known.
     pub(super) fn settled(&mut self, debt: Debt) {
         self.ended(debt.is_late);
     }
 
-    /// The store has certainly not counted a debt.
+    /// Records that the store has certainly not counted a debt.
     pub(super) fn not_counted(&mut self, debt: Debt, now: Timestamp) {
         let Debt { key, owing: old, is_late, .. } = debt;
         self.ended(is_late);
@@ -168,7 +167,7 @@ impl Debts {
                 entry.insert(Owing { algorithm: algorithm.clone(), state: None })
             }
         };
-        // Its limit may be another one by now.
+        // Its limit may have changed.
         if owing.algorithm != *algorithm {
             owing.algorithm = algorithm.clone();
         }
@@ -177,8 +176,8 @@ impl Debts {
 }
 
 impl Owing {
-    /// How the store is to count it: a ban began when it was imposed here, not when
-    /// the store is told of it.
+    /// The algorithm for the report. A ban began when this node imposed it, so the report has
+    /// its remaining length.
     fn told(&self, now: Timestamp) -> Algorithm {
         let left = match (&self.algorithm, &self.state) {
             (Algorithm::Ban(ban), Some(State::Ban { until, .. })) => {
@@ -190,22 +189,22 @@ impl Owing {
     }
 }
 
-/// The units of a debt that still count: some, as long as a ban lasts.
+/// The units of a debt that still count. While a ban lasts, they are not 0.
 fn counted(owing: &Owing, now: Timestamp) -> u64 {
     let wide = widened(&owing.algorithm);
     let (_, verdict) = wide.apply(owing.state.as_ref(), Op::Take(0), now);
     wide.capacity().saturating_sub(verdict.remaining)
 }
 
-/// A counter that fades alike, and tells debts of up to twice the capacity: the
-/// store counts no more.
+/// An algorithm with the same expiry and twice the capacity. The store counts no more than
+/// that.
 fn widened(algorithm: &Algorithm) -> Algorithm {
     let twice = algorithm.capacity().saturating_mul(2);
     let wide = match algorithm {
         Algorithm::SlidingLog(_) => Quota::new(twice, algorithm.window())
             .and_then(|quota| SubWindows::new(quota, PARTS_OF_A_LOG))
             .map(Algorithm::SubWindows),
-        // With another limit it would let requests go at another pace.
+        // With another limit its pace would change.
         Algorithm::LeakyBucket(_) => return algorithm.clone(),
         _ => algorithm.with_capacity(twice),
     };

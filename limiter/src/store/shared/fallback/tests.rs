@@ -1,5 +1,4 @@
-//! Each policy does what its owner chose; what is known holds; and the store is
-//! told of each unit once.
+//! Each policy follows its settings, known states hold, and each unit is reported once.
 
 use super::debts::MAX_OWING;
 use super::*;
@@ -16,7 +15,7 @@ fn fixed(limit: u64) -> Algorithm {
 fn charge(number: u64, algorithm: &Algorithm, on_failure: OnFailure) -> Charge<'_> {
     Charge {
         key: Key {
-            // As a digest would be: all bits look random.
+            // Like a digest, all bits look random.
             principal: Principal::from_bits(fastrand::Rng::with_seed(number).u128(..)),
             counter: Counter::from_bits(number),
         },
@@ -48,12 +47,12 @@ impl Fallback {
         self.judge_all(&[*charge], now)[0].verdict.admitted
     }
 
-    /// All debts of keys whose servers are up, as the store is told of them.
+    /// All debts, as they are reported if all servers are up.
     fn all_owed(&self, now: Timestamp) -> Vec<Debt> {
-        self.owed(usize::MAX, now, |_| Standing::Up)
+        self.owed(usize::MAX, now, |_| ServerStatus::Up)
     }
 
-    /// The same in units, all of which the store counts.
+    /// The units of all debts. The store counts them.
     fn pay(&self, now: Timestamp) -> Vec<u64> {
         let debts = self.all_owed(now);
         let units = debts.iter().map(|debt| debt.units).collect();
@@ -72,7 +71,7 @@ fn after(algorithm: &Algorithm, units: u64, at: Timestamp) -> Option<State> {
 }
 
 #[test]
-fn each_charge_is_judged_as_its_terms_say() {
+fn each_charge_is_decided_by_its_consistency_settings() {
     let ten = fixed(10);
     let charges = [local(1, &ten), charge(2, &ten, OnFailure::Allow)];
     let answers = fallback().judge_all(&charges, NOW);
@@ -81,7 +80,7 @@ fn each_charge_is_judged_as_its_terms_say() {
 }
 
 #[test]
-fn one_that_refuses_what_nobody_judges_keeps_the_others_from_counting() {
+fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = [local(1, &ten), charge(2, &ten, OnFailure::Deny)];
     let answers = fallback.judge_all(&charges, NOW);
@@ -92,7 +91,7 @@ fn one_that_refuses_what_nobody_judges_keeps_the_others_from_counting() {
 }
 
 #[test]
-fn what_is_refused_elsewhere_is_looked_at_and_not_counted() {
+fn a_request_that_another_server_refuses_is_not_counted() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = unjudged(&[local(1, &ten)], false);
     assert_eq!(fallback.judge(&charges, true, 1, NOW)[0].verdict.remaining, 10);
@@ -100,7 +99,7 @@ fn what_is_refused_elsewhere_is_looked_at_and_not_counted() {
 }
 
 #[test]
-fn a_node_admits_its_share_and_one_at_least() {
+fn a_node_admits_its_share_and_at_least_one() {
     let admitted = |limit, nodes| {
         let (algorithm, fallback) = (fixed(limit), fallback());
         let charges = unjudged(&[local(1, &algorithm)], false);
@@ -114,7 +113,7 @@ fn a_node_admits_its_share_and_one_at_least() {
 }
 
 #[test]
-fn the_store_is_told_of_what_it_cannot_know_and_of_nothing_else() {
+fn only_units_that_the_store_cannot_have_counted_become_debts() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = [local(1, &ten)];
     for is_doubtful in [true, false, false] {
@@ -125,15 +124,15 @@ fn the_store_is_told_of_what_it_cannot_know_and_of_nothing_else() {
         owed.iter().map(|debt| (debt.key, debt.units)).collect::<Vec<_>>(),
         [(charges[0].key, 2)]
     );
-    assert!(fallback.pay(NOW).is_empty(), "it is being told");
+    assert!(fallback.pay(NOW).is_empty(), "the debt is reported already");
     owed.into_iter().for_each(|debt| fallback.settled(debt));
     assert!(fallback.pay(NOW).is_empty());
 }
 
-/// It was taken out when the store was told, so that each outage gave the limit
-/// once more.
+/// In an earlier version a report removed units from the share, so that each outage admitted
+/// the limit again.
 #[test]
-fn what_a_node_admits_by_itself_is_its_share_through_any_number_of_outages() {
+fn a_node_admits_its_share_once_through_any_number_of_outages() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
     let mut admitted = 0;
@@ -142,10 +141,10 @@ fn what_a_node_admits_by_itself_is_its_share_through_any_number_of_outages() {
         fallback.pay(NOW);
     }
     assert_eq!(admitted, 10);
-    assert!(fallback.admits(&charge, NOW.plus(Span::DAY)), "its window is over");
+    assert!(fallback.admits(&charge, NOW.plus(Span::DAY)), "the window has ended");
 }
 
-/// They were forgotten when they were told, whatever became of that.
+/// In an earlier version debts were dropped when they were reported, whatever the outcome.
 #[test]
 fn debts_are_kept_until_the_store_has_counted_them() {
     let (ten, fallback) = (fixed(10), fallback());
@@ -156,7 +155,7 @@ fn debts_are_kept_until_the_store_has_counted_them() {
         let mut debts = fallback.all_owed(NOW);
         let debt = debts.pop().expect("there is one");
         assert_eq!((debt.units, debts.len()), (3 + round, 0));
-        // What comes meanwhile is added to it.
+        // Units that are admitted meanwhile are added to the debt.
         fallback.admits(&local(1, &ten), NOW);
         fallback.not_counted(debt, NOW);
     }
@@ -165,41 +164,41 @@ fn debts_are_kept_until_the_store_has_counted_them() {
 }
 
 #[test]
-fn a_server_that_is_back_is_told_of_one_debt_and_of_the_others_when_it_has_answered() {
+fn a_server_that_is_back_receives_one_debt_and_the_others_after_its_reply() {
     let (ten, fallback) = (fixed(10), fallback());
     for number in 0..5 {
         fallback.admits(&local(number, &ten), NOW);
     }
-    assert!(fallback.owed(9, NOW, |_| Standing::Away).is_empty());
-    let mut first = fallback.owed(9, NOW, |_| Standing::Untried);
+    assert!(fallback.owed(9, NOW, |_| ServerStatus::Down).is_empty());
+    let mut first = fallback.owed(9, NOW, |_| ServerStatus::Probing);
     assert_eq!(first.len(), 1);
-    assert!(fallback.owed(9, NOW, |_| Standing::Untried).is_empty());
+    assert!(fallback.owed(9, NOW, |_| ServerStatus::Probing).is_empty());
     fallback.not_counted(first.pop().expect("there is one"), NOW);
-    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 3);
-    assert_eq!(fallback.owed(3, NOW, |_| Standing::Up).len(), 2);
+    assert_eq!(fallback.owed(3, NOW, |_| ServerStatus::Up).len(), 3);
+    assert_eq!(fallback.owed(3, NOW, |_| ServerStatus::Up).len(), 2);
 }
 
 #[test]
-fn one_server_that_is_away_keeps_no_other_from_being_told() {
+fn a_server_that_is_away_does_not_delay_reports_to_others() {
     let (ten, fallback) = (fixed(10), fallback());
     for number in 0..200 {
         fallback.admits(&local(number, &ten), NOW);
     }
     let there = charge(199, &ten, OnFailure::Local).key;
-    let standing = |key: &Key| if *key == there { Standing::Up } else { Standing::Away };
-    let told = fallback.owed(64, NOW, standing);
+    let status = |key: &Key| if *key == there { ServerStatus::Up } else { ServerStatus::Down };
+    let told = fallback.owed(64, NOW, status);
     assert_eq!(told.iter().map(|debt| debt.key).collect::<Vec<_>>(), [there]);
 }
 
 #[test]
-fn what_counts_no_more_is_not_told() {
+fn an_expired_debt_is_not_reported() {
     let (ten, fallback) = (fixed(10), fallback());
     fallback.admits(&local(1, &ten), NOW);
     assert!(fallback.pay(NOW.plus(Span::DAY)).is_empty());
 }
 
 #[test]
-fn what_the_store_has_said_of_a_counter_that_is_used_up_holds_until_it_ends() {
+fn the_known_state_of_a_used_up_counter_holds_until_it_ends() {
     let (ten, fallback) = (fixed(10), fallback());
     let [known, other] = [local(1, &ten), local(2, &ten)];
     fallback.learn(known.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
@@ -212,12 +211,12 @@ fn what_the_store_has_said_of_a_counter_that_is_used_up_holds_until_it_ends() {
     }
     assert!(fallback.admits(&other, NOW), "then the share decides");
     assert!(fallback.admits(&known, end), "then the share decides");
-    // Nothing of what is refused becomes a debt.
+    // Refused charges do not become debts.
     assert_eq!(fallback.pay(end), [1]);
 }
 
 #[test]
-fn a_counter_without_room_for_the_cost_of_a_request_is_used_up_too() {
+fn a_counter_is_used_up_if_the_cost_of_a_request_does_not_fit() {
     let (ten, fallback) = (fixed(10), fallback());
     let [dear, cheap] = [local(1, &ten), local(2, &ten)].map(|it| Charge { cost: 3, ..it });
     fallback.learn(dear.key, &ten, 3, after(&ten, 8, NOW).as_ref(), NOW);
@@ -227,12 +226,12 @@ fn a_counter_without_room_for_the_cost_of_a_request_is_used_up_too() {
 }
 
 #[test]
-fn what_is_known_of_a_bucket_goes_on_with_what_is_admitted_here() {
+fn the_known_state_of_a_bucket_includes_units_that_this_node_admits() {
     let quota = Quota::new(10, Span::from_secs(10)).unwrap();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota, 10).unwrap());
     let (fallback, charge) = (fallback(), local(1, &bucket));
     fallback.learn(charge.key, &bucket, 1, after(&bucket, 10, NOW).as_ref(), NOW);
-    // By the share alone ten would pass at once.
+    // By the share alone, ten requests would be admitted at once.
     let mut admitted = 0;
     for tenths in 0..50 {
         let now = NOW.plus(Span::from_millis(100 * tenths));
@@ -242,7 +241,7 @@ fn what_is_known_of_a_bucket_goes_on_with_what_is_admitted_here() {
 }
 
 #[test]
-fn what_is_known_is_what_the_store_has_said_last() {
+fn the_known_state_is_the_last_that_the_store_reported() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
     fallback.learn(charge.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
@@ -253,10 +252,10 @@ fn what_is_known_is_what_the_store_has_said_last() {
     assert_eq!(fallback.judge_all(&[charge], NOW)[0].verdict.remaining, 7);
 }
 
-/// Only the worker that gave it back knew that it was out of date, and only if it had
-/// been refused there.
+/// In an earlier version only the worker that gave the units back knew of it, and only if it
+/// had refused a request of that client.
 #[test]
-fn what_is_given_back_or_reset_is_not_known_to_be_used_up_any_more() {
+fn a_give_back_or_a_reset_changes_the_known_state() {
     let (ten, fallback) = (fixed(10), fallback());
     let [given, reset] = [local(1, &ten), local(2, &ten)];
     for charge in [given, reset] {
@@ -269,18 +268,19 @@ fn what_is_given_back_or_reset_is_not_known_to_be_used_up_any_more() {
     assert_eq!([admitted(&given), admitted(&reset)], [3, 10]);
 }
 
-/// It was told as a new one, which began when the store was back.
+/// In an earlier version the ban was reported as a new one, which began when the store was
+/// back.
 #[test]
-fn the_store_is_told_of_what_is_left_of_a_ban_and_of_none_that_is_over() {
+fn the_remaining_length_of_a_ban_is_reported_and_no_ban_that_has_ended() {
     let [minute, hour] = [60, 3600].map(Span::from_secs);
     let ban = Algorithm::Ban(Ban::new(minute, hour).unwrap());
     let later = NOW.plus(Span::from_secs(20));
     for is_settled in [false, true] {
         let (fallback, charge) = (fallback(), local(1, &ban));
         assert!(fallback.admits(&charge, NOW));
-        assert!(fallback.all_owed(NOW).is_empty(), "it was only asked for");
+        assert!(fallback.all_owed(NOW).is_empty(), "a check for a ban is no debt");
         if is_settled {
-            // The store could not be told at once.
+            // The store could not be reached at once.
             fallback.settle(&charge, 1, 1, NOW);
         } else {
             let op = Op::Settle { reserved: 0, actual: 1, taken: NOW };
@@ -290,7 +290,7 @@ fn the_store_is_told_of_what_is_left_of_a_ban_and_of_none_that_is_over() {
         for _ in 0..2 {
             let mut debts = fallback.all_owed(later);
             let debt = debts.pop().expect("there is one");
-            let Algorithm::Ban(told) = &debt.algorithm else { panic!("it is a ban") };
+            let Algorithm::Ban(told) = &debt.algorithm else { panic!("the debt is not a ban") };
             assert_eq!((told.first(), told.longest()), (Span::from_secs(40), hour));
             fallback.not_counted(debt, later);
         }
@@ -299,7 +299,7 @@ fn the_store_is_told_of_what_is_left_of_a_ban_and_of_none_that_is_over() {
 }
 
 #[test]
-fn a_charge_that_binds_nothing_is_held_to_what_is_known_and_stops_nothing() {
+fn a_charge_that_does_not_bind_is_refused_and_refuses_no_other() {
     let (ten, fallback) = (fixed(10), fallback());
     let shadow = Charge { binding: false, ..local(1, &ten) };
     fallback.learn(shadow.key, &ten, 1, after(&ten, 10, NOW).as_ref(), NOW);
@@ -308,9 +308,9 @@ fn a_charge_that_binds_nothing_is_held_to_what_is_known_and_stops_nothing() {
     assert_eq!(fallback.pay(NOW), [1]);
 }
 
-/// Ten were counted of 50,000.
+/// In an earlier version only 10 of 50,000 units were counted.
 #[test]
-fn what_a_request_has_cost_beyond_its_reservation_is_owed_wherever_it_ends() {
+fn a_cost_above_the_reservation_becomes_a_debt() {
     let (many, fallback) = (fixed(100_000), fallback());
     let reserved = Charge { cost: 10, ..local(1, &many) };
     assert!(fallback.admits(&reserved, NOW));
@@ -319,14 +319,14 @@ fn what_a_request_has_cost_beyond_its_reservation_is_owed_wherever_it_ends() {
     let correction = Correction { charge: reserved, source: Source::Local, op };
     fallback.correct(&correction, 1, NOW);
     assert_eq!(fallback.pay(NOW), [49_990]);
-    // Another one ends that the store had counted, and cannot be told of.
+    // Another request ends that the store had counted. The store cannot be reached.
     fallback.settle(&reserved, 49_000, 1, NOW);
     assert_eq!(fallback.judge_all(&[reserved], NOW)[0].verdict.remaining, 990);
     assert_eq!(fallback.pay(NOW), [49_010]);
 }
 
 #[test]
-fn what_a_request_has_not_used_is_not_owed() {
+fn unused_units_of_a_request_are_not_owed() {
     let (many, fallback) = (fixed(1000), fallback());
     let reserved = Charge { cost: 100, ..local(1, &many) };
     assert!(fallback.admits(&reserved, NOW) && fallback.admits(&reserved, NOW));
@@ -339,7 +339,7 @@ fn what_a_request_has_not_used_is_not_owed() {
 }
 
 #[test]
-fn what_the_store_turns_out_to_have_counted_leaves_the_share() {
+fn a_charge_that_the_store_has_counted_is_removed_from_the_share() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
     for _ in 0..50 {
@@ -350,7 +350,7 @@ fn what_the_store_turns_out_to_have_counted_leaves_the_share() {
 }
 
 #[test]
-fn what_is_in_flight_here_is_given_back_here() {
+fn units_in_flight_on_the_node_are_given_back_on_the_node() {
     let (single, fallback) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fallback());
     let charge = local(1, &single);
     let is_admitted = || fallback.admits(&charge, NOW);
@@ -362,7 +362,7 @@ fn what_is_in_flight_here_is_given_back_here() {
 }
 
 #[test]
-fn a_flood_of_keys_is_not_remembered_beyond_its_bound() {
+fn a_flood_of_keys_stays_within_the_bound_of_debts() {
     let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_OWING))));
     for number in 0..u64::try_from(MAX_OWING + 10).unwrap() {
         fallback.admits(&local(number, &ten), NOW);

@@ -1,4 +1,4 @@
-//! What is kept for the next request, and what the store is told of it.
+//! Renewals, and units that are kept for the next request.
 
 use super::*;
 use crate::algorithm::Concurrency;
@@ -20,7 +20,7 @@ fn renewals(held: &RefCell<InFlight>, secs: u64) -> Vec<(u64, u64)> {
     held.borrow_mut().due(at).into_iter().map(|it| (it.units, it.asked)).collect()
 }
 
-/// The same where nothing is asked for.
+/// The same, if all calls have replies.
 fn due(held: &RefCell<InFlight>, secs: u64) -> Vec<u64> {
     let held_only = |(units, asked)| {
         assert_eq!(asked, 0);
@@ -30,7 +30,7 @@ fn due(held: &RefCell<InFlight>, secs: u64) -> Vec<u64> {
 }
 
 #[test]
-fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
+fn held_units_are_renewed_every_five_seconds_until_they_are_given_back() {
     let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
@@ -44,7 +44,7 @@ fn what_is_held_is_renewed_every_five_seconds_until_it_is_given_back() {
 }
 
 #[test]
-fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
+fn a_renewal_does_not_remove_units_of_calls_without_a_reply() {
     let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
@@ -53,29 +53,29 @@ fn a_renewal_takes_nothing_away_that_is_being_asked_for() {
     drop(awaited);
     assert_eq!(due(&held, 5), [4]);
     drop(InFlight::ask(&held, [charge(&algorithm)].iter()));
-    assert_eq!(due(&held, 10), [4], "who was refused, or went away, holds nothing");
+    assert_eq!(due(&held, 10), [4], "a refused or abandoned request holds nothing");
 }
 
 #[test]
-fn where_an_answer_did_not_come_the_store_is_told_at_once_what_is_held() {
+fn units_are_renewed_at_once_if_a_reply_is_missing() {
     let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     assert!(due(&held, 0).is_empty());
     held.borrow_mut().doubt(KEY, &algorithm);
     assert_eq!(due(&held, 1), [0]);
-    assert!(due(&held, 2).is_empty(), "once");
+    assert!(due(&held, 2).is_empty(), "only once");
     assert!(held.borrow().counters.is_empty());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     held.borrow_mut().doubt(KEY, &algorithm);
     let awaited = InFlight::ask(&held, [charge(&algorithm)].iter());
-    assert_eq!(renewals(&held, 3), [(2, 2)], "what is asked for is not taken away");
-    assert!(renewals(&held, 4).is_empty(), "not again and again");
+    assert_eq!(renewals(&held, 3), [(2, 2)], "units of calls without a reply stay counted");
+    assert!(renewals(&held, 4).is_empty(), "the renewal is not repeated");
     drop(awaited);
-    assert_eq!(due(&held, 4), [2], "and then what is held, as it is known now");
+    assert_eq!(due(&held, 4), [2], "the renewal after the replies has the held units");
     assert!(due(&held, 4).is_empty());
 }
 
 #[test]
-fn what_is_released_is_held_no_more() {
+fn released_units_are_not_renewed() {
     let (algorithm, held) = (algorithm(), RefCell::<InFlight>::default());
     held.borrow_mut().take(&charge(&algorithm), 9, Timestamp::default());
     let released = held.borrow_mut().release();
@@ -83,7 +83,7 @@ fn what_is_released_is_held_no_more() {
     assert!(due(&held, 0).is_empty());
 }
 
-/// A limit that many use.
+/// A limit that is large enough to keep units.
 fn large() -> Algorithm {
     Algorithm::Concurrency(Concurrency::new(100).unwrap())
 }
@@ -92,7 +92,7 @@ fn at(ms: u64) -> Timestamp {
     Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
 }
 
-/// So many units that were taken and given back, while `room` units fitted.
+/// Charges that were taken and given back while `room` units fitted.
 fn with_kept(algorithm: &Algorithm, charges: usize, room: u64) -> InFlight {
     let mut held = InFlight::default();
     for _ in 0..charges {
@@ -113,20 +113,20 @@ fn unneeded(held: &mut InFlight, ms: u64) -> Vec<u64> {
 }
 
 #[test]
-fn units_that_a_request_has_ended_with_are_kept_for_the_next() {
+fn units_of_an_ended_request_are_kept_for_the_next_request() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 2, 90);
     let verdict = held.spend([charge(&algorithm)].iter(), at(1)).unwrap()[0];
     assert!(verdict.admitted && verdict.remaining == 90, "{verdict:?}");
     assert!(spends(&mut held, &algorithm, 1));
-    assert!(!spends(&mut held, &algorithm, 1), "no more than were given back");
+    assert!(!spends(&mut held, &algorithm, 1), "all kept units are used");
     assert_eq!(held.give(KEY, 2, at(1)), 0);
-    // What is kept is renewed like what is in flight.
+    // Kept units are renewed like units in flight.
     assert_eq!(held.due(at(2))[0].units, 4);
 }
 
 #[test]
-fn kept_units_that_are_not_needed_are_given_back_at_the_second_look() {
+fn unneeded_kept_units_are_given_back_at_the_second_look() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 3, 90);
     assert!(unneeded(&mut held, 100).is_empty());
@@ -139,7 +139,7 @@ fn kept_units_that_are_not_needed_are_given_back_at_the_second_look() {
 }
 
 #[test]
-fn near_the_limit_and_of_small_limits_nothing_is_kept() {
+fn no_units_are_kept_near_the_limit_or_of_small_limits() {
     for (algorithm, room) in [(large(), 49), (algorithm(), 9)] {
         let mut held = InFlight::default();
         held.take(&charge(&algorithm), room, at(0));
@@ -150,25 +150,25 @@ fn near_the_limit_and_of_small_limits_nothing_is_kept() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 3, 90);
     held.hear(KEY, 10, at(50));
-    assert!(!spends(&mut held, &algorithm, 60), "the limit is near by now");
+    assert!(!spends(&mut held, &algorithm, 60), "the limit is near now");
     assert_eq!(unneeded(&mut held, 100), [6]);
 }
 
 #[test]
-fn nothing_is_spent_that_the_store_may_not_count_any_more() {
+fn units_that_the_store_may_have_forgotten_are_not_used() {
     let algorithm = large();
     let mut held = with_kept(&algorithm, 3, 90);
     assert!(!spends(&mut held, &algorithm, 10_000));
     held.hear(KEY, 90, at(9000));
     assert!(spends(&mut held, &algorithm, 15_000));
-    assert_eq!(held.give(KEY, 2, at(19_000)), 2, "nor kept");
+    assert_eq!(held.give(KEY, 2, at(19_000)), 2, "and not kept");
 }
 
 #[test]
-fn a_request_with_two_limits_spends_of_both_or_of_none() {
+fn a_request_with_two_limits_uses_kept_units_of_both_or_of_none() {
     let (algorithm, other) = (large(), Key { counter: Counter::from_bits(3), ..KEY });
     let mut held = with_kept(&algorithm, 1, 90);
     let both = [charge(&algorithm), Charge { key: other, ..charge(&algorithm) }];
     assert!(held.spend(both.iter(), at(1)).is_none());
-    assert!(spends(&mut held, &algorithm, 1), "nothing was spent before");
+    assert!(spends(&mut held, &algorithm, 1), "the refused request has used none");
 }

@@ -1,36 +1,28 @@
-//! When the state of a counter is believed, given the marks that this node has read.
+//! When a counter's state may be used, given the marks that this node has read.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::digest::{Counter, Principal};
-
-fn key(bits: u128) -> Key {
-    Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) }
-}
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
-}
+use crate::store::shared::testing::{after, key};
 
 #[test]
-fn a_state_is_believed_while_there_is_news_and_none_of_its_part() {
+fn a_state_is_used_while_marks_are_read_and_its_mark_is_the_same() {
     let heard = Invalidations::default();
-    let is_current = |asked_ms, now_ms| heard.is_current(&key(7), at(asked_ms), at(now_ms));
-    assert!(is_current(0, 999) && !is_current(0, 1000), "a second without news");
-    heard.hear(&[(9, 3)], at(900), at(901));
-    assert!(is_current(0, 2399) && !is_current(0, 2400), "the news are of another part");
-    heard.hear(&[(9, 3), (7, 1)], at(1700), at(1701));
-    assert!(!is_current(1700, 1702), "asked for before the change was heard");
-    assert!(is_current(1702, 3199), "and after it");
-    heard.hear(&[(9, 3), (7, 1)], at(2500), at(2501));
+    let is_current = |asked_ms, now_ms| heard.is_current(&key(7), after(asked_ms), after(now_ms));
+    assert!(is_current(0, 999) && !is_current(0, 1000), "one second without reading the marks");
+    heard.hear(&[(9, 3)], after(900), after(901));
+    assert!(is_current(0, 2399) && !is_current(0, 2400), "the mark of another part has changed");
+    heard.hear(&[(9, 3), (7, 1)], after(1700), after(1701));
+    assert!(!is_current(1700, 1702), "asked before this node read the change");
+    assert!(is_current(1702, 3199), "asked after it");
+    heard.hear(&[(9, 3), (7, 1)], after(2500), after(2501));
     assert!(is_current(1702, 3999));
 }
 
 proptest! {
-    /// Asked before the give-back; all that a node hears is heard by then.
+    /// The state is older than the give-back. After two seconds no node uses it.
     #[test]
-    fn a_give_back_is_never_missed_for_two_seconds_where_it_was_written(
+    fn a_give_back_reaches_all_nodes_within_two_seconds(
         looks in prop::collection::vec(1..3000_u64, 0..20),
         asked_ms in 0..20_000_u64,
         written_ms in 0..20_000_u64,
@@ -41,11 +33,11 @@ proptest! {
         for gap_ms in looks {
             look_ms += gap_ms;
             let mark = u64::from(look_ms >= written_ms);
-            heard.hear(&[(7, mark)], at(look_ms), at(look_ms));
+            heard.hear(&[(7, mark)], after(look_ms), after(look_ms));
             for later_ms in [0, 700, 1400, 1999] {
                 let now_ms = look_ms + later_ms;
                 if now_ms >= written_ms + 1500 {
-                    prop_assert!(!heard.is_current(&key(7), at(asked_ms), at(now_ms)));
+                    prop_assert!(!heard.is_current(&key(7), after(asked_ms), after(now_ms)));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! What one node holds of one key, and how much it asks for.
+//! The lease of one node on one key: its units, and how many it takes next.
 
 use std::mem;
 
@@ -8,53 +8,52 @@ use crate::store::Charge;
 use crate::store::shared::ask::Ahead;
 use crate::time::{Span, Timestamp};
 
-/// Nothing is taken ahead from this part of the capacity, its last fifth.
+/// No units are taken ahead from the last fifth of the capacity.
 const RESERVE_DIVISOR: u64 = 5;
-/// What is left of a lease goes back if it is at least this part of the
-/// capacity: less is not worth the call.
+/// Unspent units are returned if they are at least this part of the capacity. Fewer are
+/// not worth the call.
 const RETURN_DIVISOR: u64 = 200;
-/// After this many lengths without a call a key counts as never seen.
+/// After this many lease lengths without a call a key counts as new.
 const IDLE_LENGTHS: u64 = 4;
-/// A whole, in the unit of shares.
+/// The whole of a share.
 const WHOLE: u16 = 1024;
 
-/// What becomes of a charge here.
+/// How a lease decides a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spending {
-    /// Its units were taken ahead, and are now spent: the store need not know.
+    /// Its units were taken ahead and are now spent, without a call.
     Spent(Verdict),
-    /// The store has just refused the same, and is not asked so soon again.
+    /// The store has just refused the same cost, and is not asked again so soon.
     Refused(Verdict),
     /// The store must be asked.
     Ask(Ahead),
 }
 
-/// What one node holds of one key.
+/// The lease of one node on one key.
 #[derive(Debug)]
 pub(super) struct Lease {
     algorithm: Algorithm,
     length: Span,
-    /// Units taken ahead and not spent, when they were taken, and until when
-    /// they may be spent.
+    /// Units taken ahead and not spent, when they were taken, and when they expire.
     left: u64,
     taken: Timestamp,
     until: Timestamp,
     /// The store's state after the last call, and when that was.
     after: Option<State>,
     asked: Timestamp,
-    /// What that call brought, and what was asked for here since then.
+    /// The units of that call, and the units that requests needed since then.
     brought: u64,
     demand: u64,
-    /// This node's part of what all nodes take.
+    /// This node's share of the units that all nodes take.
     share_1024: u16,
-    /// Until then the answer to a call that takes ahead is waited for.
+    /// Until then a call that takes units ahead is pending.
     awaited_until: Timestamp,
-    /// This cost, and any above it, is refused until then.
+    /// This cost, and every higher cost, is refused until then.
     held: (u64, Timestamp),
 }
 
 impl Lease {
-    /// A key that has just been asked for the first time.
+    /// The lease of a new key. It has no units.
     pub(super) fn new(algorithm: &Algorithm, length: Span) -> Self {
         Self {
             algorithm: algorithm.clone(),
@@ -72,7 +71,7 @@ impl Lease {
         }
     }
 
-    /// Spends `cost` units of what was taken ahead, or says why not.
+    /// Spends `cost` units of the lease, or returns why that is not possible.
     pub(super) fn spend(&mut self, cost: u64, now: Timestamp) -> Spending {
         self.demand = self.demand.saturating_add(cost);
         if now < self.until && cost <= self.left {
@@ -88,13 +87,13 @@ impl Lease {
         Spending::Ask(self.ask(cost, now))
     }
 
-    /// Whether it was asked for under this limit.
+    /// Whether the lease was taken under this limit.
     pub(super) fn counts_as(&self, algorithm: &Algorithm) -> bool {
         self.algorithm == *algorithm
     }
 
-    /// The key has another limit now: what was refused or taken under the one
-    /// before says nothing any more. What is left goes back.
+    /// Changes the limit of the key. Refusals and units under the old limit are not valid
+    /// any more, so unspent units are returned.
     pub(super) fn change(
         &mut self,
         key: Key,
@@ -108,8 +107,8 @@ impl Lease {
         ended
     }
 
-    /// Units that a refused request had spent at `spent` are free again, if they
-    /// are of this lease and there is still time.
+    /// Puts back units that a refused request had spent at `spent`, if they are of this
+    /// lease and it has not ended.
     pub(super) fn put_back(&mut self, cost: u64, spent: Timestamp, now: Timestamp) -> Verdict {
         if now < self.until && spent >= self.taken {
             self.left = self.left.saturating_add(cost);
@@ -117,8 +116,8 @@ impl Lease {
         self.verdict(now)
     }
 
-    /// The verdict on a charge that is spent here: what is left here, and what was
-    /// left in the store as far as is known.
+    /// The verdict on a charge that the lease pays. It reports the units of the lease and
+    /// those that the store had left after the last call.
     fn verdict(&self, now: Timestamp) -> Verdict {
         let (_, seen) = self.algorithm.apply(self.after.as_ref(), Op::Peek, now);
         let left = if now < self.until { self.left } else { 0 };
@@ -129,7 +128,7 @@ impl Lease {
     fn ask(&mut self, cost: u64, now: Timestamp) -> Ahead {
         let elapsed = now.since(self.asked).as_micros().max(1);
         let length = self.length.as_micros();
-        // One call that takes ahead is enough at a time.
+        // Only one call at a time takes units ahead.
         if elapsed > IDLE_LENGTHS * length || now < self.awaited_until {
             return Ahead::NOTHING;
         }
@@ -143,9 +142,9 @@ impl Lease {
         Ahead { extra, reserve, share_1024: self.share_1024 / 2 }
     }
 
-    /// Takes note of the store's answer to a call that took `ahead`, given at the store's time
-    /// `at` in its state `before`. Returns what the caller is told, and what is
-    /// left of the lease before this one, if there is a new one.
+    /// Records the store's reply to a call that took `ahead`: at `at`, by its clock, its state
+    /// was `before`. Returns the verdict for the caller. If a new lease begins, returns the
+    /// unspent units of the old one as well.
     pub(super) fn answered(
         &mut self,
         charge: &Charge<'_>,
@@ -184,8 +183,8 @@ impl Lease {
         self.left = units;
     }
 
-    /// Refused: the same is not asked again for half a lease, or nodes that
-    /// compete for the last units would call for every request.
+    /// Records a refusal. The same cost is not asked again for half a lease. Otherwise nodes
+    /// that compete for the last units would call the store for every request.
     fn hold(
         &mut self,
         cost: u64,
@@ -196,13 +195,13 @@ impl Lease {
         (self.after, self.brought) = (before.cloned(), 0);
         let shortest = Retry::After(Span::from_micros(self.length.as_micros() / 2));
         if verdict.retry >= shortest {
-            return verdict; // the time is known exactly, and kept elsewhere
+            return verdict; // the deny cache knows the exact time
         }
         self.held = (cost, at.plus(Span::from_micros(self.length.as_micros() / 2)));
         Verdict { retry: shortest, ..verdict }
     }
 
-    /// The others took what this node expected to find and did not.
+    /// Updates this node's share: the missing units were taken by other nodes.
     fn infer_share(&mut self, room: u64, at: Timestamp) {
         if self.brought == 0 {
             return;
@@ -214,24 +213,24 @@ impl Lease {
         self.share_1024 = u16::try_from(share).unwrap_or(WHOLE).midpoint(self.share_1024);
     }
 
-    /// The store corrects what it has counted.
+    /// Applies a correction that the store performs.
     pub(super) fn corrected(&mut self, op: Op, now: Timestamp) {
         let (next, verdict) = self.algorithm.apply(self.after.as_ref(), op, now);
         if next.is_some() {
             self.after = next;
         }
         if verdict.remaining > 0 {
-            // There is room again for what was refused.
+            // A cost that was refused may fit now.
             self.held = (0, Timestamp::default());
         }
     }
 
-    /// When the last lease ends or ended.
+    /// The end of the last lease.
     pub(super) const fn until(&self) -> Timestamp {
         self.until
     }
 
-    /// Ends the lease. What is left goes back, if it is worth a call.
+    /// Ends the lease. Returns the unspent units if they are worth a call.
     pub(super) fn end(&mut self, key: Key, now: Timestamp) -> Option<Return> {
         let units = mem::take(&mut self.left);
         let (algorithm, taken) = (self.algorithm.clone(), self.taken);
@@ -244,29 +243,29 @@ impl Lease {
     }
 }
 
-/// Units that were taken ahead and not spent, for the store to have again.
+/// Unspent units of a lease, which the store gets back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "or nobody can spend the units until they have expired"]
+#[must_use = "until the units expire, no node can spend them"]
 pub struct Return {
     /// The counter.
     pub key: Key,
-    /// How it counts.
+    /// How the counter counts.
     pub algorithm: Algorithm,
-    /// How many.
+    /// The number of units.
     pub units: u64,
     /// When they were taken, by the store's clock.
     pub taken: Timestamp,
 }
 
 impl Return {
-    /// What it is to the store.
+    /// The operation that returns the units to the store.
     pub const fn op(&self) -> Op {
         Op::Give { cost: self.units, taken: self.taken }
     }
 
-    /// A bucket may have refilled some of the units itself, see [`Op::Give`]. It
-    /// would be no use to find out that it was too full of other units for that:
-    /// those may be leases as well, that go back too.
+    /// Whether the units are worth a call. A bucket may have refilled some of them already,
+    /// see [`Op::Give`]. The rule ignores the fill level of the bucket: its other units may
+    /// be leases that are returned as well.
     fn is_worth_a_call(&self, now: Timestamp) -> bool {
         let window_us = u128::from(self.algorithm.window().as_micros());
         let refilled = match &self.algorithm {

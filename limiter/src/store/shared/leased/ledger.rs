@@ -1,16 +1,13 @@
-//! The lots of all keys of one node, or of a part of them: a bounded table, and an order in which
-//! leases end.
+//! The leases of all keys of one node, or of a part of them: a bounded table, and the order
+//! in which leases end.
 //!
-//! A key that finds no room costs what it costs without leases: a call for each
-//! request. What is evicted is given back; what cannot even be remembered as
-//! given back stays counted. Nothing in here makes a unit that was not taken in
-//! the store.
+//! A key that does not fit into the table has no lease: each of its requests is a call. The
+//! units of evicted leases are returned. If too many returns wait, units stay counted in
+//! the store until they expire. The ledger never spends a unit that was not taken in the
+//! store.
 
 use std::collections::BTreeSet;
 use std::mem;
-
-use quick_cache::unsync::Cache;
-use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
 use super::lease::{Lease, Return, Spending};
 use super::length::LeaseLength;
@@ -18,63 +15,45 @@ use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::shared::ask::Ahead;
+use crate::store::shared::table::Table;
 use crate::time::Timestamp;
 
 /// The leases of one node.
 #[derive(Debug)]
 pub struct Ledger {
     length: LeaseLength,
-    leases: Cache<Key, Lease, UnitWeighter, DefaultHashBuilder, Evictions>,
-    /// When the leases end. A key stands here once at most, so there are no
-    /// more of them than lots.
+    leases: Table<Lease>,
+    /// The ends of the leases. Each key is in it once at most, so it has no more entries
+    /// than the table.
     ends: BTreeSet<(Timestamp, Key)>,
-    /// What is to be given back, and has not been asked for yet.
+    /// Units that wait to be returned to the store.
     returns: Vec<Return>,
     max_keys: usize,
 }
 
-/// Hands over what is evicted: it may hold units.
-#[derive(Clone, Debug)]
-struct Evictions;
-
-impl Lifecycle<Key, Lease> for Evictions {
-    type RequestState = Vec<(Key, Lease)>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, lease: Lease) {
-        evicted.push((key, lease));
-    }
-}
-
 impl Ledger {
-    /// A ledger that remembers up to `max_keys` keys, and leases for so long.
+    /// A ledger for up to `max_keys` keys, whose leases last for `length`.
     pub fn new(max_keys: usize, length: LeaseLength) -> Self {
-        let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
             length,
-            leases: Cache::with(
-                max_keys,
-                capacity,
-                UnitWeighter,
-                DefaultHashBuilder::default(),
-                Evictions,
-            ),
+            leases: Table::new(max_keys),
             ends: BTreeSet::new(),
             returns: Vec::new(),
             max_keys,
         }
     }
 
-    /// Whether units of this algorithm are taken ahead. Others are exact: a log
-    /// holds every unit's own time, a queue hands out slots in their order, and
-    /// what is in flight is taken for no fixed time.
+    /// Whether units of this algorithm can be leased. The other algorithms are exact: a log
+    /// holds the time of each unit, a queue assigns slots in order, and units in flight have
+    /// no fixed end.
     pub fn leases(algorithm: &Algorithm) -> bool {
         LeaseLength::default().of(algorithm).is_some()
     }
 
-    /// Spends the units of a charge from what was taken ahead, or says why that
-    /// cannot be. `now` is the store's time.
+    /// Spends the units of a charge from its lease, or returns why that is not possible.
+    /// `now` is the store's time.
     pub fn spend(&mut self, charge: &Charge<'_>, now: Timestamp) -> Spending {
-        let Some(mut lease) = self.leases.get_mut(&charge.key) else {
+        let Some(mut lease) = self.leases.use_mut(&charge.key) else {
             return Spending::Ask(Ahead::NOTHING);
         };
         if lease.counts_as(charge.algorithm) {
@@ -86,24 +65,24 @@ impl Ledger {
         Spending::Ask(Ahead::NOTHING)
     }
 
-    /// Puts back the units that a charge [spent](Spending::Spent) at `spent` for
-    /// a request that another charge stopped. They stay counted if their lease
-    /// has ended meanwhile. The verdict tells what remains without them; none if
-    /// nothing is known of the key any more.
+    /// Puts back the units that a charge [spent](Spending::Spent) at `spent`, because
+    /// another charge refuses the request. They stay counted if their lease has ended
+    /// meanwhile. The verdict reports what remains without them. It is None if the key was
+    /// evicted.
     pub fn put_back(
         &mut self,
         charge: &Charge<'_>,
         spent: Timestamp,
         now: Timestamp,
     ) -> Option<Verdict> {
-        let mut lease = self.leases.get_mut(&charge.key)?;
+        let mut lease = self.leases.use_mut(&charge.key)?;
         Some(lease.put_back(charge.cost, spent, now))
     }
 
-    /// Takes note of what the store did at `at`, by its clock, for a charge that
-    /// was asked to take units `ahead`: `before` is its state before. Of a charge that was
-    /// not taken because another one stopped its request, the ledger hears
-    /// nothing. The verdict is the one to tell.
+    /// Records the store's reply to a charge that was sent to take units `ahead`: at `at`, by
+    /// its clock, its state was `before`. It is not called for a charge that the store did
+    /// not count because another one refused the request. Returns the verdict for the
+    /// caller.
     pub fn answered(
         &mut self,
         charge: &Charge<'_>,
@@ -130,14 +109,14 @@ impl Ledger {
         verdict
     }
 
-    /// Takes note that the store corrects what it has counted under this key.
+    /// Applies a correction that the store performs under this key.
     pub fn corrected(&mut self, key: Key, op: Op, now: Timestamp) {
         if let Some(mut lease) = self.leases.peek_mut(&key) {
             lease.corrected(op, now);
         }
     }
 
-    /// What is to be given back at `now`: what was left when its lease ended.
+    /// The unspent units of the leases that have ended at `now`, to be returned.
     pub fn returns(&mut self, now: Timestamp) -> Vec<Return> {
         while let Some(&(end, key)) = self.ends.first()
             && end <= now
@@ -149,7 +128,7 @@ impl Ledger {
         mem::take(&mut self.returns)
     }
 
-    /// When something will be given back, unless leases begin or are spent meanwhile.
+    /// The time of the next return, unless leases begin or are spent meanwhile.
     pub fn next_return(&self) -> Option<Timestamp> {
         match self.returns.as_slice() {
             [] => self.ends.first().map(|&(end, _)| end),
@@ -157,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// Ends all leases, for a node that stops.
+    /// Ends all leases when a node stops. Returns the unspent units.
     pub fn close(&mut self, now: Timestamp) -> Vec<Return> {
         for (_, key) in mem::take(&mut self.ends) {
             let ended = self.leases.peek_mut(&key).and_then(|mut lease| lease.end(key, now));
@@ -168,10 +147,8 @@ impl Ledger {
 
     fn make_room_for(&mut self, charge: &Charge<'_>) {
         let Some(length) = self.length.of(charge.algorithm) else { return };
-        let mut evicted = Vec::new();
         let lease = Lease::new(charge.algorithm, length);
-        self.leases.insert_with_lifecycle(charge.key, lease, &mut evicted);
-        for (key, mut lease) in evicted {
+        for (key, mut lease) in self.leases.insert(charge.key, lease) {
             self.ends.remove(&(lease.until(), key));
             let ended = lease.end(key, lease.until());
             self.give_back(ended);

@@ -3,29 +3,28 @@
 use crate::algorithm::{Algorithm, Ban};
 use crate::time::Span;
 
-/// Windows shorter than this are not leased: a lease would be over before the
-/// store's answer pays for itself.
+/// Windows shorter than this are not leased: a lease would be too short to save calls.
 const MIN_WINDOW: Span = Span::SECOND;
 
-/// How long leases last, as the owner of the gateway has chosen.
+/// The length of leases, as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseLength {
-    /// A part of the window, in percent: from 1 to 100. With a token bucket it is
-    /// also how much above the limit can be admitted.
+    /// A part of the window, in percent: from 1 to 100. With a token bucket, up to this part
+    /// of the limit can be admitted above it.
     pub share_percent: u8,
-    /// The longest that a lease lasts.
+    /// The maximum length of a lease.
     pub longest: Span,
 }
 
 impl Default for LeaseLength {
-    /// 2 % of the window, 10 s at most.
+    /// 2 % of the window, at most 10 s.
     fn default() -> Self {
         Self { share_percent: 2, longest: Span::from_secs(10) }
     }
 }
 
 impl LeaseLength {
-    /// How long units of this algorithm are leased. None: they are not.
+    /// The length of leases of this algorithm. None if it cannot be leased.
     pub fn of(self, algorithm: &Algorithm) -> Option<Span> {
         let leased = matches!(
             algorithm,
@@ -37,8 +36,7 @@ impl LeaseLength {
         (leased && algorithm.window() >= MIN_WINDOW).then(|| self.part_of(algorithm.window()))
     }
 
-    /// How long it is believed that a client is banned, or is not: no longer than
-    /// this part of the first ban.
+    /// How long the known state of a ban is used: this part of the first ban's length.
     pub(super) fn of_ban(self, ban: &Ban) -> Span {
         self.part_of(ban.first())
     }

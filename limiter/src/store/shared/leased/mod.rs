@@ -1,33 +1,30 @@
-//! Units taken ahead: most requests of a busy client need no round trip.
+//! Leases: units taken ahead, so that most requests of a busy client need no round trip.
 //!
-//! When the store must be asked, more than the request costs may be taken, as
-//! much as this node will soon need. What was taken so is a *lease*, spent here
-//! without a call, for a fiftieth of the window and 10 s at most. The store
-//! counts units when they are leased, so however many nodes there are, nobody
-//! can spend what is not there.
+//! When a node calls the store, it may take more units than the request costs, as many as
+//! it will need soon. These units are a *lease*. The node spends them without a call, for a
+//! fiftieth of the window and at most 10 s. The store counts units when they are leased. So
+//! no node can spend units that are not free, however many nodes there are.
 //!
-//! Bound: with a token bucket at most the units that it refills during one
-//! lease above its own bound, 2 % of the limit. With windows none at all: a
-//! lease ends with the window or sub-window in which it was taken, so the
-//! counters are the same as if each unit had been taken when it was spent.
+//! Bound: a token bucket can admit above its own bound the units that it refills during one
+//! lease, at most 2 % of the limit. Windows admit nothing above their bound: a lease ends
+//! with the window or sub-window in which it was taken, so the counters are the same as if
+//! each unit had been taken when it was spent.
 //!
-//! What can be refused wrongly are the units that lie unspent at other nodes,
-//! for as long as a lease lasts. So little is taken: one unit at first, then by
-//! the rate at which requests came since the last call; at most half of this
-//! node's part of what is free, the part inferred from how much the others took
-//! meanwhile; and nothing ahead once less than a fifth of the capacity is left.
-//! What was not spent goes back.
+//! While other nodes hold unspent units, a request can be refused for which these units
+//! would be enough, for as long as a lease lasts. So nodes take few units: one at first,
+//! then by the rate of requests since the last call; at most half of this node's share of
+//! the free units, where the share is inferred from the units that other nodes took
+//! meanwhile; and none ahead once less than a fifth of the capacity is left. Unspent units
+//! are returned.
 //!
-//! It is the way of Doorman (YouTube) and of DynamoDB's global
-//! admission control, with lots so small that the bound above holds.
+//! Doorman (YouTube) and DynamoDB's global admission control work alike. The leases of this
+//! module are small enough for the bound above.
 //!
-//! A node is one lessee: its workers share one ledger, or the parts into which its
-//! keys are divided. If each worker leased for itself, the units of a limit would
-//! lie unspent in as many places.
+//! The workers of a node share one ledger, or the parts into which its keys are divided. If
+//! each worker had leases of its own, more units of a limit would be unspent.
 //!
-//! Where a client may be banned as well, the node remembers for as long as a lease
-//! what the store said of the ban ([`Bans`]): otherwise each request would ask for
-//! that alone.
+//! If a client may be banned as well, the node remembers the state of the ban for as long
+//! as a lease ([`Bans`]). Otherwise each request would call the store for the ban alone.
 
 mod bans;
 mod lease;

@@ -1,5 +1,5 @@
-//! Several ledgers over one central state: nothing is spent that was not taken,
-//! and the bound holds whatever the nodes do.
+//! Several ledgers with one central state: no unit is spent that was not taken, and the bound
+//! holds for any sequence of requests.
 
 mod bans;
 
@@ -11,22 +11,15 @@ use super::*;
 use crate::algorithm::tests::cases;
 use crate::algorithm::{
     Algorithm, Concurrency, FixedWindow, Op, Quota, Retry, SlidingLog, SlidingWindow, State,
-    SubWindows, TokenBucket, Verdict,
+    TokenBucket, Verdict,
 };
-use crate::consistency::Consistency;
-use crate::digest::{Counter, Key, Principal};
+use crate::digest::Key;
 use crate::store::Charge;
 use crate::store::shared::Ahead;
+use crate::store::shared::testing::{START, after, charge, summable};
 use crate::time::{Span, Timestamp};
 
 const LENGTH: LeaseLength = LeaseLength { share_percent: 2, longest: Span::from_secs(10) };
-const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
-
-fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let key =
-        Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
-}
 
 /// 1,000 units in 10 s: leases of 200 ms.
 fn quota() -> Quota {
@@ -37,12 +30,12 @@ fn bucket() -> Algorithm {
     Algorithm::TokenBucket(TokenBucket::new(quota(), 1000).unwrap())
 }
 
-/// The store, as a node without delay sees it.
+/// The store, without delay.
 #[derive(Default)]
 struct Central {
     states: HashMap<Key, State>,
     calls: u64,
-    /// Units taken and not given back, of all keys.
+    /// Units of all keys that were taken and not returned.
     taken: u64,
 }
 
@@ -90,16 +83,11 @@ impl Central {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=300_u64, 1_000_000..=1_500_000_u64)
         .prop_map(|(limit, us)| Quota::new(limit, Span::from_micros(us)).unwrap());
-    (quotas, 0..4, 1..=300_u64, 1..=60_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
-        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
-        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
-        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
-    })
+    summable(quotas, 1..=300, 1..=60).prop_filter("no lease", Ledger::leases)
 }
 
-/// What the mode promises: the algorithm itself, and for a bucket what it
-/// refills during one lease.
+/// The bound of the mode: that of the algorithm, and for a bucket the units that it refills
+/// during one lease in addition.
 fn promised(algorithm: &Algorithm) -> Algorithm {
     let Algorithm::TokenBucket(bucket) = algorithm else { return algorithm.clone() };
     let quota = Quota::new(algorithm.limit(), algorithm.window()).unwrap();
@@ -111,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
 
     #[test]
-    fn what_is_spent_was_taken_and_keeps_to_the_promise(
+    fn spent_units_were_taken_and_stay_within_the_bound(
         algorithm in algorithms(),
         nodes in 1..4_usize,
         max_keys in prop_oneof![1..4_usize, Just(1000)],
@@ -140,7 +128,7 @@ proptest! {
                 continue;
             }
             if stopped && store.calls == calls {
-                node.put_back(&charge, now, now).expect("it has just been spent");
+                node.put_back(&charge, now, now).expect("the key is in the table, because it has just been spent");
                 continue;
             }
             admitted += cost;
@@ -157,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_verdict_never_says_more_than_the_capacity_is_left(
+    fn remaining_units_never_exceed_the_capacity(
         algorithm in algorithms(),
         gaps in prop::collection::vec(0..20_000_u64, 1..200),
     ) {
@@ -172,7 +160,7 @@ proptest! {
     }
 }
 
-/// Requests of one client, each so long after the one before, to the nodes in turn.
+/// Requests of one client to the nodes in turn, with this gap between them.
 fn traffic(store: &mut Central, nodes: &mut [Ledger], gap: Span, requests: u64) -> u64 {
     let (algorithm, mut admitted) = (bucket(), 0);
     for request in 0..requests {
@@ -193,7 +181,7 @@ fn a_busy_client_of_one_node_costs_few_calls() {
 }
 
 #[test]
-fn a_client_spread_over_nodes_is_refused_nothing_below_its_limit() {
+fn a_client_below_its_limit_is_not_refused_on_any_of_several_nodes() {
     let mut store = Central::default();
     let mut nodes: Vec<_> = (0..16).map(|_| Ledger::new(10, LENGTH)).collect();
     let admitted = traffic(&mut store, &mut nodes, Span::from_millis(12), 5000);
@@ -201,37 +189,37 @@ fn a_client_spread_over_nodes_is_refused_nothing_below_its_limit() {
 }
 
 #[test]
-fn a_client_at_its_limit_gets_what_the_limit_gives() {
+fn a_client_above_its_limit_is_admitted_at_the_limit() {
     let mut store = Central::default();
     let mut nodes = [Ledger::new(10, LENGTH), Ledger::new(10, LENGTH)];
-    // 20 s at twice the rate: the burst, and what is refilled.
+    // 20 s at twice the rate: the burst, and the refilled units.
     let admitted = traffic(&mut store, &mut nodes, Span::from_millis(5), 4000);
     assert!((2980..=3020).contains(&admitted), "{admitted}");
 }
 
 #[test]
-fn the_first_request_and_one_after_a_pause_take_nothing_ahead() {
+fn the_first_request_and_a_request_after_a_pause_take_no_units_ahead() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (algorithm, lease) = (bucket(), Span::from_millis(200));
-    for now in [START, START.plus(Span::from_millis(900)), START.plus(Span::from_millis(1800))] {
+    for now in [START, after(900), after(1800)] {
         store.request(&mut node, &charge(1, &algorithm, 1), now);
     }
     assert_eq!(store.taken, 3);
-    let soon = START.plus(Span::from_millis(1800)).plus(lease);
+    let soon = after(1800).plus(lease);
     store.request(&mut node, &charge(1, &algorithm, 3), soon);
     assert!(store.taken >= 6);
 }
 
 #[test]
-fn what_was_not_spent_goes_back_when_the_lease_ends() {
+fn unspent_units_are_returned_when_the_lease_ends() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
     for ms in [0, 1] {
-        let now = START.plus(Span::from_millis(ms));
+        let now = after(ms);
         store.request(&mut node, &charge(1, &algorithm, 1), now);
     }
-    assert!(store.taken > 100, "two requests in a millisecond look like many");
-    let end = START.plus(Span::from_millis(201));
+    assert!(store.taken > 100, "two requests in a millisecond are a high rate");
+    let end = after(201);
     assert_eq!(node.next_return(), Some(end));
     assert_eq!(node.returns(end.minus(Span::from_micros(1))), []);
     store.take_back(node.returns(end), end);
@@ -240,7 +228,7 @@ fn what_was_not_spent_goes_back_when_the_lease_ends() {
 }
 
 #[test]
-fn near_the_limit_nothing_is_taken_ahead() {
+fn near_the_limit_no_units_are_taken_ahead() {
     let ahead = Ahead { extra: 100, reserve: 200, share_1024: 512 };
     for (free, granted) in [(0, 0), (199, 0), (200, 0), (203, 1), (300, 50), (900, 100)] {
         assert_eq!(ahead.granted(free), granted);
@@ -255,80 +243,82 @@ fn near_the_limit_nothing_is_taken_ahead() {
 }
 
 #[test]
-fn one_call_that_takes_ahead_is_under_way_at_a_time() {
+fn only_one_call_at_a_time_takes_units_ahead() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     let charge = charge(1, &algorithm, 1);
-    let later = START.plus(Span::from_millis(50));
+    let later = after(50);
     store.request(&mut node, &charge, START);
-    let Spending::Ask(first) = node.spend(&charge, later) else { panic!("nothing is leased") };
+    let Spending::Ask(first) = node.spend(&charge, later) else { panic!("no unit is leased") };
     assert!(first.extra > 0);
     assert_eq!(node.spend(&charge, later), Spending::Ask(Ahead::NOTHING));
-    // An answer that never comes is not waited for longer than its lease.
+    // A call without a reply blocks further ones for one lease length at most.
     let Spending::Ask(again) = node.spend(&charge, later.plus(Span::from_millis(200))) else {
-        panic!("nothing is leased")
+        panic!("no unit is leased")
     };
     assert!(again.extra > 0);
 }
 
 #[test]
-fn a_refusal_is_held_for_half_a_lease_and_no_larger_cost_is_asked() {
+fn a_refusal_holds_for_half_a_lease_and_for_larger_costs() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     store.request(&mut node, &charge(1, &algorithm, 1000), START);
     let refused = store.request(&mut node, &charge(1, &algorithm, 2), START);
     assert_eq!(refused.retry, Retry::After(Span::from_millis(100)));
     let calls = store.calls;
-    let soon = START.plus(Span::from_millis(60));
+    let soon = after(60);
     let held = store.request(&mut node, &charge(1, &algorithm, 3), soon);
     assert_eq!(held.retry, Retry::After(Span::from_millis(40)));
     assert_eq!(store.calls, calls);
     assert!(store.request(&mut node, &charge(1, &algorithm, 1), soon).admitted);
-    let then = START.plus(Span::from_millis(100));
+    let then = after(100);
     assert!(store.request(&mut node, &charge(1, &algorithm, 2), then).admitted);
 }
 
 #[test]
-fn another_limit_of_a_key_ends_what_is_held_and_what_was_taken_ahead() {
+fn a_new_limit_of_a_key_ends_its_refusals_and_its_lease() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let (low, high) = (bucket(), bucket().with_limit(4000).unwrap());
     store.request(&mut node, &charge(1, &low, 1000), START);
-    let soon = START.plus(Span::from_millis(20));
+    let soon = after(20);
     assert!(!store.request(&mut node, &charge(1, &low, 3), soon).admitted);
     assert!(matches!(node.spend(&charge(1, &low, 3), soon), Spending::Refused(_)));
-    assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "it was raised");
+    assert!(store.request(&mut node, &charge(1, &high, 3), soon).admitted, "the limit was raised");
 
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     for ms in [0, 1] {
-        let now = START.plus(Span::from_millis(ms));
+        let now = after(ms);
         store.request(&mut node, &charge(2, &high, 1), now);
     }
-    assert!(store.taken > 100, "two requests in a millisecond look like many");
+    assert!(store.taken > 100, "two requests in a millisecond are a high rate");
     assert_eq!(node.spend(&charge(2, &low, 1), soon), Spending::Ask(Ahead::NOTHING));
     let back = node.returns(soon);
-    assert_eq!(back.len(), 1, "it was lowered: what is left goes back at once");
+    assert_eq!(back.len(), 1, "the limit was lowered, so unspent units are returned at once");
     assert_eq!(back[0].units, store.taken - 2);
 }
 
 #[test]
-fn what_another_policy_stopped_is_put_back() {
+fn units_are_put_back_if_another_policy_refuses() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = bucket();
     let one = charge(1, &algorithm, 1);
     store.request(&mut node, &one, START);
-    let now = START.plus(Span::from_millis(50));
+    let now = after(50);
     let leased = store.request(&mut node, &one, now);
-    let Spending::Spent(spent) = node.spend(&one, now) else { panic!("units are left") };
+    let Spending::Spent(spent) = node.spend(&one, now) else {
+        panic!("the lease has units, and spends none")
+    };
     assert_eq!(spent.remaining, leased.remaining - 1);
     let back = node.put_back(&one, now, now);
     assert_eq!(back.map(|it| it.remaining), Some(leased.remaining));
-    // Not into another lease, which ends later.
+    // Units of an earlier lease are not put into a later one.
     let again = node.put_back(&one, now.minus(Span::MILLISECOND), now);
     assert_eq!(again.map(|it| it.remaining), Some(leased.remaining));
 }
 
 #[test]
-fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
+fn a_lease_lasts_a_fiftieth_of_the_window_and_at_most_ten_seconds() {
     let windowed =
         |window| Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(100, window).unwrap()));
     for (window, lease) in [
@@ -349,28 +339,27 @@ fn a_lease_lasts_a_fiftieth_of_the_window_and_ten_seconds_at_most() {
 }
 
 #[test]
-fn keys_that_find_no_room_are_exact() {
+fn keys_that_do_not_fit_into_the_table_are_exact() {
     let (mut store, mut node) = (Central::default(), Ledger::new(0, LENGTH));
     let algorithm = bucket();
     for request in 0..100 {
-        let now = START.plus(Span::from_millis(request));
+        let now = after(request);
         assert!(store.request(&mut node, &charge(1, &algorithm, 1), now).admitted);
     }
     assert_eq!((store.calls, store.taken), (100, 100));
 }
 
 #[test]
-fn what_the_store_corrects_is_told_without_asking_it() {
+fn a_correction_changes_the_remaining_units_without_a_call() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, LENGTH));
     let algorithm = Algorithm::FixedWindow(FixedWindow::new(quota()));
-    let at = |ms| START.plus(Span::from_millis(ms));
     let charge = charge(1, &algorithm, 10);
     for ms in 0..2 {
-        store.request(&mut node, &charge, at(ms));
+        store.request(&mut node, &charge, after(ms));
     }
     let calls = store.calls;
-    let told = store.request(&mut node, &charge, at(2)).remaining;
-    node.corrected(charge.key, Op::Give { cost: 7, taken: at(1) }, at(3));
-    assert_eq!(store.request(&mut node, &charge, at(3)).remaining, told - 10 + 7);
-    assert_eq!(store.calls, calls, "all of it is spent from a lease");
+    let told = store.request(&mut node, &charge, after(2)).remaining;
+    node.corrected(charge.key, Op::Give { cost: 7, taken: after(1) }, after(3));
+    assert_eq!(store.request(&mut node, &charge, after(3)).remaining, told - 10 + 7);
+    assert_eq!(store.calls, calls, "the lease pays all requests");
 }

@@ -1,5 +1,5 @@
-//! What one worker remembers of single keys: that they have another limit, or
-//! that they have none. Bounded; reads no clock.
+//! One worker's cache of overrides: for each key an override, or that it has none. The cache
+//! is bounded and reads no clock.
 
 use quick_cache::unsync;
 
@@ -7,69 +7,59 @@ use super::{Marks, Override};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
 
-/// How long something is believed after the last news of changes. Changes are
-/// looked for every second, so that they are known within two.
+/// How long an entry is valid after the marks were last read. They are read every second,
+/// so that changes are known within two seconds.
 const TRUSTED_FOR: Span = Span::from_millis(1500);
-/// How long something is believed in any case: a change of which the news were
-/// lost, as by a fail-over of Redis, is found after this long.
+/// The maximum age of a valid entry. A change whose mark was lost, for example by a
+/// fail-over of Redis, is found after this time.
 const MAX_AGE: Span = Span::from_secs(60);
 
-/// What is remembered.
+/// The cache.
 #[derive(Debug)]
-pub(in crate::store) struct Cache(unsync::Cache<Key, Known>);
+pub(in crate::store) struct Cache(unsync::Cache<Key, Entry>);
 
-/// What was said of one key.
+/// The entry of one key.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct Entry {
     said: Option<Override>,
-    asked: Asked,
+    asked: ReadAt,
 }
 
-/// When something was asked for, and the mark of its part by then.
+/// When an override was read, and the mark of its part at that time.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Asked {
+pub(in crate::store) struct ReadAt {
     pub(in crate::store) mark: u64,
     pub(in crate::store) at: Timestamp,
 }
 
-/// What is known of one key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Found {
-    /// All that there is.
-    Fresh,
-    /// What it was, or nothing.
-    Stale,
-}
-
 impl Cache {
-    /// One that remembers up to `max_keys` keys.
+    /// An empty cache for up to `max_keys` keys.
     pub(in crate::store) fn new(max_keys: usize) -> Self {
         Self(unsync::Cache::new(max_keys))
     }
 
-    /// Whether what is remembered of a key can be gone by at `now`.
-    pub(in crate::store) fn find(&self, key: &Key, marks: &Marks, now: Timestamp) -> Found {
-        let Some(Known { asked, .. }) = self.0.get(key) else { return Found::Stale };
+    /// Whether the entry of a key is still valid at `now`. It is not if there is none.
+    pub(in crate::store) fn is_fresh(&self, key: &Key, marks: &Marks, now: Timestamp) -> bool {
+        let Some(Entry { asked, .. }) = self.0.get(key) else { return false };
         let news = asked.at.max(marks.heard());
-        // A clock that was set back makes all stale that was asked for before.
-        let is_fresh = asked.at <= now
+        // If the clock was set back, older entries are not valid.
+        asked.at <= now
             && now.since(asked.at) < MAX_AGE
             && now.since(news) < TRUSTED_FOR
-            && marks.of(key) == asked.mark;
-        if is_fresh { Found::Fresh } else { Found::Stale }
+            && marks.of(key) == asked.mark
     }
 
-    /// What was last said of a key.
+    /// The override of a key, as last read.
     pub(in crate::store) fn last_known(&self, key: &Key) -> Option<Override> {
         self.0.peek(key)?.said
     }
 
-    /// Remembers what is said of a key.
-    pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: Asked) {
-        self.0.insert(key, Known { said, asked });
+    /// Stores the override of a key, or that it has none.
+    pub(in crate::store) fn learn(&mut self, key: Key, said: Option<Override>, asked: ReadAt) {
+        self.0.insert(key, Entry { said, asked });
     }
 
-    /// How many keys are remembered.
+    /// The number of entries.
     #[cfg(test)]
     pub(in crate::store) fn len(&self) -> usize {
         self.0.len()
@@ -81,74 +71,66 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::digest::{Counter, Principal};
-
-    fn key(bits: u128) -> Key {
-        Key { principal: Principal::from_bits(bits), counter: Counter::from_bits(1) }
-    }
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::default().plus(Span::from_millis(1_000_000 + ms))
-    }
+    use crate::store::shared::testing::{after, key};
 
     const LIMIT: Option<Override> = Some(Override::Limited { units: 5, window: None });
 
     #[test]
-    fn what_is_known_is_fresh_while_there_is_news_and_its_mark_is_the_same() {
+    fn an_entry_is_valid_while_marks_are_read_and_its_mark_is_the_same() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), LIMIT, Asked { mark: marks.of(&key(7)), at: at(0) });
-        let found = |marks: &Marks, ms| cache.find(&key(7), marks, at(ms));
-        assert_eq!(found(&marks, 1499), Found::Fresh);
-        assert_eq!(found(&marks, 1500), Found::Stale, "no news");
-        marks.hear([(9, 3)], at(1400));
-        assert_eq!(found(&marks, 2899), Found::Fresh, "the news are of another part");
-        marks.hear([(7, 3)], at(1400));
-        assert_eq!(found(&marks, 1400), Found::Stale, "it was changed");
+        cache.learn(key(7), LIMIT, ReadAt { mark: marks.of(&key(7)), at: after(0) });
+        let is_fresh = |marks: &Marks, ms| cache.is_fresh(&key(7), marks, after(ms));
+        assert!(is_fresh(&marks, 1499));
+        assert!(!is_fresh(&marks, 1500), "the marks were not read");
+        marks.hear([(9, 3)], after(1400));
+        assert!(is_fresh(&marks, 2899), "another part was changed");
+        marks.hear([(7, 3)], after(1400));
+        assert!(!is_fresh(&marks, 1400), "its part was changed");
         assert_eq!(cache.last_known(&key(7)), LIMIT);
-        assert_eq!(cache.find(&key(8), &marks, at(0)), Found::Stale, "never asked for");
+        assert!(!cache.is_fresh(&key(8), &marks, after(0)), "it was never read");
     }
 
     #[test]
-    fn nothing_is_believed_for_longer_than_a_minute_or_before_it_was_asked_for() {
+    fn no_entry_is_valid_for_longer_than_a_minute_or_before_it_was_read() {
         let (marks, mut cache) = (Marks::default(), Cache::new(10));
-        cache.learn(key(7), None, Asked { mark: 0, at: at(0) });
-        marks.hear([], at(59_000));
-        assert_eq!(cache.find(&key(7), &marks, at(59_999)), Found::Fresh);
-        marks.hear([], at(60_000));
-        assert_eq!(cache.find(&key(7), &marks, at(60_000)), Found::Stale);
-        assert_eq!(cache.find(&key(7), &marks, Timestamp::default()), Found::Stale);
+        cache.learn(key(7), None, ReadAt { mark: 0, at: after(0) });
+        marks.hear([], after(59_000));
+        assert!(cache.is_fresh(&key(7), &marks, after(59_999)));
+        marks.hear([], after(60_000));
+        assert!(!cache.is_fresh(&key(7), &marks, after(60_000)));
+        assert!(!cache.is_fresh(&key(7), &marks, Timestamp::default()));
     }
 
     proptest! {
         #[test]
-        fn a_change_is_never_missed_for_two_seconds(
+        fn a_change_is_known_within_two_seconds(
             polls in prop::collection::vec(1..3000_u64, 0..20),
             asked_ms in 0..20_000_u64,
             changed_ms in 0..20_000_u64,
         ) {
-            // Asked before the change; polls see it from then on.
+            // The entry is older than the change. Later polls read the change.
             prop_assume!(asked_ms < changed_ms);
             let (marks, mut cache) = (Marks::default(), Cache::new(10));
-            cache.learn(key(7), LIMIT, Asked { mark: 0, at: at(asked_ms) });
+            cache.learn(key(7), LIMIT, ReadAt { mark: 0, at: after(asked_ms) });
             let mut poll_ms = 0;
             for gap_ms in polls {
                 poll_ms += gap_ms;
                 let mark = u64::from(poll_ms >= changed_ms);
-                marks.hear([(7, mark)], at(poll_ms));
+                marks.hear([(7, mark)], after(poll_ms));
                 for later_ms in [0, 700, 1400, 1999] {
                     let now_ms = poll_ms + later_ms;
                     if now_ms >= changed_ms + 1500 {
-                        prop_assert_eq!(cache.find(&key(7), &marks, at(now_ms)), Found::Stale);
+                        prop_assert!(!cache.is_fresh(&key(7), &marks, after(now_ms)));
                     }
                 }
             }
         }
 
         #[test]
-        fn it_never_remembers_more_than_it_may(keys in prop::collection::vec(0..9999_u128, 0..500)) {
+        fn the_cache_stays_within_its_bound(keys in prop::collection::vec(0..9999_u128, 0..500)) {
             let mut cache = Cache::new(50);
             for bits in keys {
-                cache.learn(key(bits), LIMIT, Asked { mark: 0, at: at(0) });
+                cache.learn(key(bits), LIMIT, ReadAt { mark: 0, at: after(0) });
                 prop_assert!(cache.len() <= 50);
             }
         }

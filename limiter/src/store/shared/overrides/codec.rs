@@ -1,5 +1,5 @@
-//! How an override is written, in Redis and in a file: one byte for its kind,
-//! and its numbers with 7 bits a byte, the lowest first.
+//! The format of overrides in Redis and in files: one byte for the kind, then the numbers as
+//! LEB128 (7 bits in each byte, the lowest first).
 
 use super::Override;
 use crate::time::Span;
@@ -8,7 +8,7 @@ const UNLIMITED: u8 = 0;
 const LIMIT: u8 = 1;
 const LIMIT_AND_WINDOW: u8 = 2;
 
-/// As bytes: 21 at most.
+/// Encodes an override in at most 21 bytes.
 pub(in crate::store) fn encode(what: Override) -> Vec<u8> {
     let mut bytes = Vec::new();
     match what {
@@ -26,7 +26,7 @@ pub(in crate::store) fn encode(what: Override) -> Vec<u8> {
     bytes
 }
 
-/// From bytes. None if they are none of ours.
+/// Decodes an override. None if the bytes are not in this format.
 pub(in crate::store) fn decode(bytes: &[u8]) -> Option<Override> {
     let (kind, mut rest) = bytes.split_first()?;
     let what = match *kind {
@@ -43,7 +43,7 @@ pub(in crate::store) fn decode(bytes: &[u8]) -> Option<Override> {
 
 fn put(mut number: u64, bytes: &mut Vec<u8>) {
     loop {
-        let low = u8::try_from(number & 0x7f).expect("7 bits fit");
+        let low = u8::try_from(number & 0x7f).expect("7 bits fit into a byte");
         number >>= 7;
         bytes.push(if number > 0 { low | 0x80 } else { low });
         if number == 0 {
@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(what in overrides()) {
+        fn an_encoded_override_decodes_to_itself(what in overrides()) {
             let bytes = encode(what);
             prop_assert!((1..=21).contains(&bytes.len()));
             prop_assert_eq!(decode(&bytes), Some(what));
@@ -93,14 +93,14 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
+        fn decoding_any_bytes_does_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..24)) {
             decode(&bytes);
         }
     }
 
-    /// Nodes of several versions read the same: this must never change.
+    /// Nodes of different versions read the same bytes, so the format must never change.
     #[test]
-    fn the_form_is_forever() {
+    fn the_format_does_not_change() {
         let window = Some(Span::SECOND);
         let cases = [
             (Override::Unlimited, &b"\x00"[..]),

@@ -1,11 +1,11 @@
-//! What one node knows and owes of one key.
+//! The account of one node for one key: the store's last state, and the units that the node
+//! has counted since.
 //!
-//! What is free of a limit is what the store's state leaves. A node may have
-//! admitted a half of it, divided by the nodes, of which the store has not said
-//! that it has counted it: units that are not sent, that are under way, and that
-//! may have been lost. Each node does so by a state in which no more was free
-//! than the whole limit, so that all nodes together have admitted half a limit at
-//! most. A node that is alone may admit all that is free: no other node does.
+//! The units that the store's state leaves are free. A node may admit half of the free
+//! units, divided by the number of nodes, before the store acknowledges them. This includes
+//! units that are not sent, that are under way, and that may have been lost. No state has
+//! more free units than the whole limit, so all nodes together admit at most half a limit
+//! that is not acknowledged. A node that is alone may admit all free units.
 
 use std::mem;
 
@@ -16,65 +16,66 @@ use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::digest::Key;
 use crate::time::{Span, Timestamp};
 
-/// The store is told as soon as a node has used up its part, divided by this.
+/// A node reports to the store as soon as it has used its part, divided by this.
 const EARLY: u64 = 2;
-/// Answers overtake each other by less than this. One that is older by more tells
-/// of a store whose clock was set back.
+/// Replies overtake each other by less than this. If a reply is older by more, the store's
+/// clock was set back.
 const OVERTAKING: Span = Span::SECOND;
-/// A request may be dated by the store's answer to another of its charges. That time
-/// differs by less than this from the node's own estimate, by which it was counted here.
+/// The time of a request may come from the store's reply to another of its charges. It
+/// differs by less than this from the node's own estimate, at which the charge was counted.
 const IMPRECISION: Span = Span::SECOND;
-/// So many reports in doubt are told apart; of more the units are added up.
+/// The maximum number of reports in doubt. The units of further ones are added to the last.
 const MAX_DOUBTS: usize = 4;
 
-/// What becomes of a charge here.
+/// How an account decides a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is counted here, and the store is told later.
+    /// This node counts it, and reports it to the store later.
     Counted(Verdict),
-    /// It is refused by what the store has counted and this node owes.
+    /// It is refused, because of the units that the store has counted and this node owes.
     Refused(Verdict),
-    /// The store must be asked: too little is known here, or too little is free.
+    /// The store must be asked: too little is known, or too few units are free.
     Ask,
 }
 
-/// What one node knows and owes of one key.
+/// The account of one node for one key.
 #[derive(Debug)]
 pub(super) struct Account {
     algorithm: Algorithm,
-    /// The store's state as last heard, and when the store had it.
+    /// The last state that the store reported, and when it had that state.
     heard: Option<State>,
     heard_at: Timestamp,
-    /// The same with all that was counted here and is not known to be in it.
+    /// That state, with all units that this node has counted and that may not be in it.
     estimate: Option<State>,
-    /// Whether the last report was acknowledged. Otherwise nothing is admitted here.
+    /// Whether the last report was acknowledged. Otherwise this node admits nothing itself.
     is_acknowledged: bool,
-    /// Counted here and not sent, and since when.
+    /// Units that are counted and not sent, and since when.
     unsent: u64,
     since: Timestamp,
-    /// The same of what responses have cost beyond their reservations.
+    /// Units that responses cost beyond their reservations, and that are not sent.
     settled: u64,
     under_way: Option<UnderWay>,
-    /// Whether the store was heard of since then: it may have counted it already.
+    /// Whether the store has replied since the report was sent. Its state may then include
+    /// the report.
     is_heard_since: bool,
-    /// Of what is under way, given back meanwhile, and when that had been taken.
+    /// Units of the report under way that were given back meanwhile, and when they were
+    /// taken.
     given: (u64, Timestamp),
-    /// Reports of which it is not known whether the store has counted them.
+    /// Reports that the store may or may not have counted.
     doubts: SmallVec<[Doubt; 1]>,
-    /// When the store is to be told again, if it is, and when that makes sense at all.
+    /// When the next report is due, if one is, and the earliest time for it.
     due: Option<Timestamp>,
     not_before: Timestamp,
 }
 
-/// A report that was sent, and not answered.
+/// A report that was sent and has no reply.
 #[derive(Clone, Copy, Debug)]
 struct UnderWay {
     number: u64,
     units: u64,
 }
 
-/// A report that will not be answered in time. After `until` it makes no
-/// difference any more.
+/// A report that has no reply in time. After `until` its units do not count any more.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     number: u64,
@@ -83,7 +84,7 @@ struct Doubt {
 }
 
 impl Account {
-    /// A key of which the store has said nothing yet.
+    /// The account of a key whose state the store has not reported yet.
     pub(super) fn new(algorithm: &Algorithm) -> Self {
         Self {
             algorithm: algorithm.clone(),
@@ -103,7 +104,7 @@ impl Account {
         }
     }
 
-    /// Counts a cost if that may be done here, on one of so many nodes.
+    /// Counts a cost if this node, one of `nodes`, may do so.
     pub(super) fn take(
         &mut self,
         algorithm: &Algorithm,
@@ -113,7 +114,7 @@ impl Account {
     ) -> Taken {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
-            // What is under way may count twice in the estimate.
+            // The estimate may count the report under way twice.
             let is_certain = !self.is_under_way() || !self.is_heard_since;
             return if is_certain { Taken::Refused(verdict) } else { Taken::Ask };
         }
@@ -126,7 +127,7 @@ impl Account {
         Taken::Counted(verdict)
     }
 
-    /// Whether the node has so much left of its part.
+    /// Whether the cost fits into this node's part.
     fn may_admit(&mut self, cost: u64, remaining: u64, nodes: u64, now: Timestamp) -> bool {
         self.doubts.retain(|doubt| doubt.until > now);
         let doubtful: u64 = self.doubts.iter().map(|doubt| doubt.units).sum();
@@ -135,22 +136,22 @@ impl Account {
         self.is_acknowledged && admitted.saturating_mul(parts(nodes)) <= free
     }
 
-    /// Counted here and not known to have been counted by the store, in which
-    /// nobody doubts that it will be.
+    /// The units that this node has counted and the store has not acknowledged, without
+    /// those in doubt.
     fn owed(&self) -> u64 {
         let under_way = self.under_way.map_or(0, |it| it.units);
         self.unsent.saturating_add(self.settled).saturating_add(under_way)
     }
 
-    /// Whether what is not sent could matter to the other nodes.
+    /// Whether the unsent units are enough to matter to other nodes.
     pub(super) fn matters(&self, remaining: u64, nodes: u64) -> bool {
         let unsent = self.unsent.saturating_add(self.settled);
         let free = self.free(remaining);
         unsent.saturating_mul(EARLY).saturating_mul(parts(nodes)) >= free
     }
 
-    /// What would remain without what is owed. Time may have taken some of that away
-    /// already, so it is no more than there ever is.
+    /// The units that would remain without the owed ones, at most the capacity: some of the
+    /// owed units may have expired already.
     fn free(&self, remaining: u64) -> u64 {
         remaining.saturating_add(self.owed()).min(self.algorithm.capacity())
     }
@@ -168,24 +169,24 @@ impl Account {
         self.unsent = self.unsent.saturating_add(units);
     }
 
-    /// What the estimate says, and what remains.
+    /// The verdict of the estimate, which has the remaining units.
     pub(super) fn peek(&self, algorithm: &Algorithm, now: Timestamp) -> Verdict {
         algorithm.apply(self.estimate.as_ref(), Op::Peek, now).1
     }
 
-    /// Counts what a response has cost beyond its reservation, whether it fits or
-    /// not. Returns how much of it is too much to be kept.
+    /// Counts units that a response cost beyond its reservation, whether they fit or not.
+    /// Returns the units above the bound, which are dropped.
     pub(super) fn settle(&mut self, algorithm: &Algorithm, units: u64, now: Timestamp) -> u64 {
         self.goes_by(algorithm);
         self.charge(units, now);
         let all = self.settled.saturating_add(units);
-        // The store would not count more either.
+        // The store counts no more either.
         self.settled = all.min(algorithm.capacity().saturating_mul(2));
         all - self.settled
     }
 
-    /// This node admits a cost that the store is told of by others, and until then
-    /// goes by it.
+    /// Adds a cost to the estimate that this node has admitted and that is reported to the
+    /// store as a debt, not by this account.
     pub(super) fn foresee(&mut self, cost: u64, now: Timestamp) {
         self.charge(cost, now);
     }
@@ -196,8 +197,8 @@ impl Account {
         self.estimate = next.or(self.estimate.take());
     }
 
-    /// Gives units back that were counted at `taken`. Returns what the store must
-    /// give back, because it was told of them.
+    /// Gives back units that were counted at `taken`. If they were reported to the store,
+    /// returns the operation that the store must perform.
     pub(super) fn give(&mut self, cost: u64, taken: Timestamp, now: Timestamp) -> Option<Op> {
         relieve(&self.algorithm, &mut self.estimate, cost, taken, now);
         let is_unsent = taken.plus(IMPRECISION) >= self.since;
@@ -214,33 +215,34 @@ impl Account {
         Some(Op::Give { cost: sent, taken })
     }
 
-    /// When the store had the state that was last heard.
+    /// When the store had the last state that it reported.
     pub(super) const fn heard_at(&self) -> Timestamp {
         self.heard_at
     }
 
-    /// Counted here, and not sent.
+    /// Whether there are units that are counted and not sent.
     pub(super) const fn has_unsent(&self) -> bool {
         self.unsent > 0 || self.settled > 0
     }
 
-    /// When the store is to be told, or would be if nothing were under way.
+    /// When the next report is due, if no report is under way.
     pub(super) const fn due(&self) -> Option<Timestamp> {
         self.due
     }
 
-    /// The store is to be told no later than that, unless it has just failed.
+    /// Moves the next report to `due` if it is later, unless the store has just failed.
     pub(super) fn hasten(&mut self, due: Timestamp) {
         let due = due.max(self.not_before);
         self.due = Some(self.due.map_or(due, |before| before.min(due)));
     }
 
-    /// Whether something was sent, and not answered: until then nothing else is.
+    /// Whether a report has no reply yet. Until then no other one is sent.
     pub(super) const fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Sends what is not sent: first what was admitted, then what was settled.
+    /// Takes the unsent units as a report: first those of admitted charges, then those of
+    /// settlements.
     pub(super) fn send(&mut self, key: Key, number: u64, now: Timestamp) -> Delta {
         let is_settlement = self.unsent == 0 && self.settled > 0;
         let (owed, since) = match is_settlement {
@@ -254,8 +256,8 @@ impl Account {
         Delta { key, algorithm, units, is_settlement, sent: now, since, number, is_doubted: false }
     }
 
-    /// Whether it awaits to hear what became of this delta, which is no more under
-    /// way, nor in doubt.
+    /// Ends the wait for the outcome of this delta: it is neither under way nor in doubt any
+    /// more. Returns whether the account was waiting for it.
     pub(super) fn recalls(&mut self, delta: &Delta) -> bool {
         if self.under_way.is_some_and(|it| it.number == delta.number) {
             self.under_way = None;
@@ -265,12 +267,12 @@ impl Account {
         doubt.map(|index| self.doubts.swap_remove(index)).is_some()
     }
 
-    /// The store's state was `before` when it counted the delta at `at`. What did
-    /// not fit is owed.
+    /// Records that the store counted the delta at `at`, and that its state was `before`.
+    /// Units that did not fit are owed again.
     pub(super) fn answered(&mut self, delta: &Delta, before: Option<&State>, at: Timestamp) {
         let (after, counted) = delta.count(before, at);
         let mut after = after.or_else(|| before.cloned());
-        // The store hears of what was given back after the delta.
+        // The store receives the give-back after the delta.
         if !self.is_under_way() {
             let (cost, taken) = mem::take(&mut self.given);
             if cost > 0 {
@@ -283,7 +285,7 @@ impl Account {
         self.hear(after, at);
     }
 
-    /// The store's state was `state` at `at`.
+    /// Records that the store had `state` at `at`.
     pub(super) fn hear(&mut self, state: Option<State>, at: Timestamp) {
         if !self.knows_better(state.as_ref(), at) {
             (self.heard, self.heard_at) = (state, at);
@@ -296,18 +298,19 @@ impl Account {
         }
     }
 
-    /// Whether the store was heard of since it had this state.
+    /// Whether the account has a newer state than this one.
     fn knows_better(&self, state: Option<&State>, at: Timestamp) -> bool {
         if at == self.heard_at {
-            // Decisions of one call have one time: the one that finds less is the later one.
+            // All decisions of one call have the same time. The one with fewer units left is
+            // the later one.
             let left = |state| self.algorithm.apply(state, Op::Peek, at).1.remaining;
             return left(self.heard.as_ref()) < left(state);
         }
         at < self.heard_at && self.heard_at.since(at) < OVERTAKING
     }
 
-    /// The delta certainly did not arrive: its units are not sent, and will not be
-    /// before `again`.
+    /// Records that the delta certainly did not arrive. Its units are unsent again, until
+    /// `again` at least.
     pub(super) fn not_sent(&mut self, delta: &Delta, again: Timestamp) {
         match delta.is_settlement {
             true => self.settled = self.settled.saturating_add(delta.units),
@@ -317,7 +320,7 @@ impl Account {
         self.unheard(again);
     }
 
-    /// There is no answer to the delta, which may have arrived.
+    /// Records that the delta has no reply and may have arrived.
     pub(super) fn lost(&mut self, delta: &Delta, again: Timestamp) {
         let op = Op::Settle { reserved: 0, actual: delta.units, taken: delta.sent };
         let alone = self.algorithm.apply(None, op, delta.sent).0;
@@ -341,13 +344,13 @@ impl Account {
     }
 }
 
-/// Into how many parts what is free is divided, for so many nodes. One that is
-/// alone may admit all of it.
+/// The number of parts into which the free units are divided. A node that is alone may
+/// admit all of them.
 const fn parts(nodes: u64) -> u64 {
     if nodes > 1 { nodes.saturating_mul(2) } else { 1 }
 }
 
-/// Takes back what was counted at `taken`.
+/// Removes units that were counted at `taken`.
 fn relieve(
     algorithm: &Algorithm,
     state: &mut Option<State>,

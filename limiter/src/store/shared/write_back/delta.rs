@@ -1,12 +1,12 @@
-//! What a node tells the store of one key.
+//! The report of a node to the store about one key.
 
 use crate::algorithm::{Algorithm, Op, State};
 use crate::digest::Key;
 use crate::time::Timestamp;
 
-/// Units that were counted here, for the store to count. Of each one the ledger
-/// must hear what became of it, by [`Ledger::answered`], [`Ledger::not_sent`] or
-/// [`Ledger::lost`]; after the last of them it may still be answered.
+/// Units that this node has counted and the store must count. The outcome of each delta must
+/// be reported to the ledger by [`Ledger::answered`], [`Ledger::not_sent`] or
+/// [`Ledger::lost`]. After [`Ledger::lost`] one of the others may still follow.
 ///
 /// [`Ledger::answered`]: super::Ledger::answered
 /// [`Ledger::not_sent`]: super::Ledger::not_sent
@@ -16,27 +16,27 @@ use crate::time::Timestamp;
 pub struct Delta {
     /// The counter.
     pub key: Key,
-    /// How it counts.
+    /// How the counter counts.
     pub algorithm: Algorithm,
-    /// How many. None, if only the store's state is wanted.
+    /// The number of units. 0 only reads the store's state.
     pub units: u64,
-    /// Whether they are counted even if they do not fit, up to twice the
-    /// capacity: what a response has cost beyond its reservation. Otherwise as
-    /// many are counted as fit.
+    /// Whether the store counts the units even if they do not fit, up to twice the capacity.
+    /// These are units that a response cost beyond its reservation. Otherwise the store
+    /// counts as many as fit.
     pub is_settlement: bool,
-    /// When it was sent, or could not be.
+    /// When the delta was sent, or failed to be sent.
     pub sent: Timestamp,
-    /// When the first of the units was counted here.
+    /// When this node counted the first of the units.
     pub(super) since: Timestamp,
-    /// Which of the ledger's deltas it is.
+    /// The number of the delta in its ledger.
     pub(super) number: u64,
-    /// Whether it may have been lost.
+    /// Whether the delta may have been lost.
     pub(super) is_doubted: bool,
 }
 
 impl Delta {
-    /// What the store does at `at`, whose state is `before`: its next state, if it
-    /// is another one, and how many of the units it counts.
+    /// Applies the delta at `at` to the store's state `before`. Returns the next state, if it
+    /// changes, and the number of counted units.
     pub fn count(&self, before: Option<&State>, at: Timestamp) -> (Option<State>, u64) {
         if self.is_settlement {
             let op = Op::Settle { reserved: 0, actual: self.units, taken: at };

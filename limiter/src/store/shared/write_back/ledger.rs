@@ -1,11 +1,8 @@
-//! The accounts of all keys of one node, or of a part of them: a bounded table,
-//! and an order in which the store is told.
+//! The accounts of all keys of one node, or of a part of them: a bounded table, and the
+//! order in which keys are reported to the store.
 
 use std::collections::VecDeque;
 use std::mem;
-
-use quick_cache::unsync::Cache;
-use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
 use super::account::{Account, Taken};
 use super::delta::Delta;
@@ -13,15 +10,16 @@ use super::schedule::Schedule;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::table::Table;
 use crate::time::{Span, Timestamp};
 
-/// What one node has counted by itself.
+/// The units that one node has counted itself.
 #[derive(Debug)]
 pub struct Ledger {
-    accounts: Cache<Key, Account, UnitWeighter, DefaultHashBuilder, Evictions>,
-    /// When the store is to be told of which key: of each once at most.
+    accounts: Table<Account>,
+    /// When each key is reported to the store. Each key is in it once at most.
     due: Schedule,
-    /// What keys owe that have lost their place in the table, the oldest first.
+    /// Units that evicted keys owe, the oldest first.
     orphans: VecDeque<Delta>,
     max_keys: usize,
     interval: Span,
@@ -30,31 +28,12 @@ pub struct Ledger {
     forgotten_units: u64,
 }
 
-/// Hands over what is evicted: it may owe units.
-#[derive(Clone, Debug)]
-struct Evictions;
-
-impl Lifecycle<Key, Account> for Evictions {
-    type RequestState = Vec<(Key, Account)>;
-
-    fn on_evict(&self, evicted: &mut Self::RequestState, key: Key, account: Account) {
-        evicted.push((key, account));
-    }
-}
-
 impl Ledger {
-    /// A ledger that remembers up to `max_keys` keys, and tells the store of
-    /// each after an `interval` at the latest.
+    /// A ledger for up to `max_keys` keys. It reports each key to the store after `interval`
+    /// at the latest.
     pub fn new(max_keys: usize, interval: Span) -> Self {
-        let capacity = u64::try_from(max_keys).unwrap_or(u64::MAX);
         Self {
-            accounts: Cache::with(
-                max_keys,
-                capacity,
-                UnitWeighter,
-                DefaultHashBuilder::default(),
-                Evictions,
-            ),
+            accounts: Table::new(max_keys),
             due: Schedule::default(),
             orphans: VecDeque::new(),
             max_keys,
@@ -65,8 +44,8 @@ impl Ledger {
         }
     }
 
-    /// Whether units of this algorithm can be counted later. A queue hands out
-    /// slots in their order, and what is in flight or banned is not summed up.
+    /// Whether the store can count units of this algorithm later. It cannot for queues, which
+    /// assign slots in order, nor for units in flight and bans, which are not sums.
     pub const fn counts(algorithm: &Algorithm) -> bool {
         matches!(
             algorithm,
@@ -78,18 +57,17 @@ impl Ledger {
         )
     }
 
-    /// Counts a charge on one of so many nodes, if that can be done here. What is
-    /// counted for a request that another charge stops must be
-    /// [withdrawn](Self::withdraw). What the store says when it must be asked is
-    /// to be [learnt](Self::learn). `now` is the store's time.
+    /// Counts a charge if this node, one of `nodes`, may do so. If another charge refuses the
+    /// request, the caller must [withdraw](Self::withdraw) it. If the store must be asked,
+    /// the caller must pass its reply to [`Self::learn`]. `now` is the store's time.
     pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Taken {
-        let Some(mut account) = self.accounts.get_mut(&charge.key) else { return Taken::Ask };
+        let Some(mut account) = self.accounts.use_mut(&charge.key) else { return Taken::Ask };
         let taken = account.take(charge.algorithm, charge.cost, nodes, now);
         let due = match taken {
             Taken::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
             Taken::Counted(_) => Some(now.plus(self.interval)),
             Taken::Ask => account.has_unsent().then_some(now),
-            // Units may have been given back, or all of it been reset.
+            // Units may have been given back, or the counter may have been reset.
             Taken::Refused(_) => (account.heard_at().plus(self.interval) <= now).then_some(now),
         };
         if let Some(due) = due {
@@ -98,9 +76,9 @@ impl Ledger {
         taken
     }
 
-    /// Takes a charge back that was [counted](Taken::Counted) at `taken` for a
-    /// request that another one stopped. The verdict says what remains without it.
-    /// If the store was told of it, it must do the operation that is returned.
+    /// Withdraws a charge that was [counted](Taken::Counted) at `taken`, because another
+    /// charge refuses the request. The verdict reports what remains without it. If the charge
+    /// was reported to the store, the store must perform the returned operation.
     pub fn withdraw(
         &mut self,
         charge: &Charge<'_>,
@@ -120,9 +98,8 @@ impl Ledger {
         (Verdict { admitted: true, retry: Retry::Now, ..verdict }, op)
     }
 
-    /// Learns what the store said at `at`, by its clock, to a charge for which it
-    /// was [asked](Taken::Ask): its state was `before`, and it has counted the charge
-    /// or not.
+    /// Records the store's reply to a charge for which it was [asked](Taken::Ask): at `at`,
+    /// by its clock, its state was `before`, and it counted the charge if `is_counted`.
     pub fn learn(
         &mut self,
         charge: &Charge<'_>,
@@ -141,17 +118,16 @@ impl Ledger {
         }
     }
 
-    /// Takes note of a charge that was admitted without the store, which is told of
-    /// it when it is back, and not by this ledger. Until then the key is judged as if
-    /// the store had counted it.
+    /// Records a charge that this node admitted while the store was away. It is reported as a
+    /// debt, not by this ledger. Until then the key is judged as if the store had counted it.
     pub fn foresee(&mut self, charge: &Charge<'_>, now: Timestamp) {
         if let Some(mut account) = self.accounts.peek_mut(&charge.key) {
             account.foresee(charge.cost, now);
         }
     }
 
-    /// Corrects what was counted. Returns what the store must correct: what it was
-    /// told of before, or what nothing is known of here.
+    /// Corrects a charge. Returns the operation that the store must perform, if the charge
+    /// was reported to it or the key has no account.
     pub fn correct(
         &mut self,
         charge: &Charge<'_>,
@@ -177,7 +153,7 @@ impl Ledger {
         None
     }
 
-    /// What the store is to be told at `now`, `most` deltas at a time.
+    /// Up to `most` deltas that are due at `now`.
     pub fn due(&mut self, now: Timestamp, most: usize) -> Vec<Delta> {
         let again = |orphan: &Delta| orphan.sent.plus(self.pause()) <= now;
         let orphans = self.orphans.iter().take(most).take_while(|it| again(it)).count();
@@ -195,24 +171,24 @@ impl Ledger {
         self.accounts.peek_mut(&key).map(|mut it| it.send(key, self.deltas, now))
     }
 
-    /// When there is something to tell, if nothing is counted until then.
+    /// The time of the next delta, if nothing is counted until then.
     pub fn next_due(&self) -> Option<Timestamp> {
         let orphan = self.orphans.front().map(|orphan| orphan.sent.plus(self.pause()));
         self.due.next().into_iter().chain(orphan).min()
     }
 
-    /// The store has counted a delta at `at`, by its clock, as [`Delta::count`] says;
-    /// its state before that was `before`. An answer may come late, when the delta
-    /// was thought to be [lost](Self::lost): then it is in doubt no more.
+    /// Records that the store counted a delta at `at`, by its clock, as [`Delta::count`]
+    /// does, and that its state was `before`. If the reply comes after [`Self::lost`], the
+    /// delta is no longer in doubt.
     pub fn answered(&mut self, delta: Delta, before: Option<&State>, at: Timestamp) {
         self.find(&delta);
-        // It need not be recalled: what did not fit is owed in any case.
+        // Units that did not fit are owed, even if the account does not wait for this delta.
         if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
             account.recalls(&delta);
             self.due.forget(delta.key, &account);
             account.answered(&delta, before, at);
             if account.has_unsent() {
-                // What does not fit now may fit later; a settlement always does.
+                // Units that do not fit now may fit later. A settlement always fits.
                 let due = if delta.is_settlement { at } else { at.plus(self.interval) };
                 account.hasten(due);
             }
@@ -223,8 +199,8 @@ impl Ledger {
         self.keep(Delta { units, sent: at, ..delta });
     }
 
-    /// A delta certainly did not arrive: its units are kept, and sent later. This
-    /// may also be found out late.
+    /// Records that a delta certainly did not arrive. Its units are sent again later. This
+    /// may follow [`Self::lost`].
     pub fn not_sent(&mut self, delta: Delta, now: Timestamp) {
         self.find(&delta);
         let again = now.plus(self.pause());
@@ -238,11 +214,9 @@ impl Ledger {
         self.keep(Delta { sent: now, ..delta });
     }
 
-    /// There is no answer to a delta in time, and it may have been counted, so it
-    /// is not sent again. Should the ledger hear later what became of it, by
-    /// [`Self::answered`] or [`Self::not_sent`], the account is settled. Until
-    /// then its units are part of what this node has admitted by itself, for as
-    /// long as they would count.
+    /// Records that a delta has no reply in time. The store may have counted it, so it is
+    /// not sent again. Its units count as admitted and not acknowledged, until they expire or
+    /// the outcome is known by [`Self::answered`] or [`Self::not_sent`].
     pub fn lost(&mut self, delta: &mut Delta, now: Timestamp) {
         let again = now.plus(self.pause());
         self.lost_units = self.lost_units.saturating_add(delta.units);
@@ -256,14 +230,14 @@ impl Ledger {
         }
     }
 
-    /// What became of it is known now.
+    /// The outcome of the delta is known, so its units are not lost.
     const fn find(&mut self, delta: &Delta) {
         if delta.is_doubted {
             self.lost_units = self.lost_units.saturating_sub(delta.units);
         }
     }
 
-    /// All that is not sent, for a node that stops. What is under way stays so.
+    /// All unsent units, for a node that stops. Deltas under way are not included.
     pub fn close(&mut self, now: Timestamp) -> Vec<Delta> {
         let mut deltas: Vec<_> = mem::take(&mut self.orphans).into();
         let unsent = self.accounts.iter().filter(|(_, it)| it.has_unsent());
@@ -276,26 +250,24 @@ impl Ledger {
         deltas
     }
 
-    /// Units of which it is not known whether the store has counted them.
+    /// Units that the store may or may not have counted.
     pub const fn lost_units(&self) -> u64 {
         self.lost_units
     }
 
-    /// Units that the store was never told of, for want of room while it was away,
-    /// or because they were more than twice a capacity.
+    /// Units that were never reported to the store: the table was full while the store was
+    /// away, or they were more than twice a capacity.
     pub const fn forgotten_units(&self) -> u64 {
         self.forgotten_units
     }
 
-    /// How long a key waits after a failure: the store may be away.
+    /// How long a key waits after a failure, because the store may be away.
     const fn pause(&self) -> Span {
         Span::from_micros(self.interval.as_micros() / 10)
     }
 
     fn make_room_for(&mut self, key: Key, algorithm: &Algorithm, now: Timestamp) {
-        let mut evicted = Vec::new();
-        self.accounts.insert_with_lifecycle(key, Account::new(algorithm), &mut evicted);
-        for (key, mut account) in evicted {
+        for (key, mut account) in self.accounts.insert(key, Account::new(algorithm)) {
             self.due.forget(key, &account);
             while account.has_unsent() {
                 self.keep(account.send(key, 0, now));
@@ -303,8 +275,8 @@ impl Ledger {
         }
     }
 
-    /// Keeps what a key owes that has no account, to be counted whether it fits or
-    /// not. The oldest are forgotten when there are too many.
+    /// Keeps the units that an evicted key owes. The store counts them whether they fit or
+    /// not. If there are too many, the oldest are dropped.
     fn keep(&mut self, delta: Delta) {
         if delta.units == 0 {
             return;

@@ -1,4 +1,4 @@
-//! When the store is to be told of which key.
+//! When each key is reported to the store.
 
 use std::collections::BTreeSet;
 use std::mem;
@@ -7,12 +7,12 @@ use super::account::Account;
 use crate::digest::Key;
 use crate::time::Timestamp;
 
-/// Keys in the order in which the store is to be told of them, each once at most.
+/// Keys in the order in which they are reported to the store, each once at most.
 #[derive(Debug, Default)]
 pub(super) struct Schedule(BTreeSet<(Timestamp, Key)>);
 
 impl Schedule {
-    /// This key is due no later than that.
+    /// Moves a key to `due` if it is later.
     pub(super) fn hasten(&mut self, key: Key, account: &mut Account, due: Timestamp) {
         if account.due().is_some_and(|before| before <= due) {
             return;
@@ -22,7 +22,7 @@ impl Schedule {
         self.resume(key, account);
     }
 
-    /// Nothing is under way any more: what came meanwhile has its turn.
+    /// Schedules a key again if none of its reports is under way.
     pub(super) fn resume(&mut self, key: Key, account: &Account) {
         if !account.is_under_way() {
             self.0.extend(account.due().map(|due| (due, key)));

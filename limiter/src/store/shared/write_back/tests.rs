@@ -1,5 +1,5 @@
-//! Several nodes over one central state: no unit is counted twice, none is lost
-//! without being known to be, and what is admitted stays within the bound.
+//! Several nodes with one central state: no unit is counted twice, each lost unit is
+//! reported, and the admitted units stay within the bound.
 
 mod bound;
 mod corrections;
@@ -12,28 +12,17 @@ use crate::algorithm::{
     Algorithm, FixedWindow, LeakyBucket, Op, Quota, Retry, SlidingWindow, State, TokenBucket,
     Verdict,
 };
-use crate::consistency::Consistency;
-use crate::digest::{Counter, Key, Principal};
+use crate::digest::Key;
 use crate::store::Charge;
+use crate::store::shared::testing::{START, after, charge, summable};
 use crate::time::{Span, Timestamp};
 
-const START: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 const INTERVAL: Span = Span::SECOND;
-/// As many deltas as there are.
+/// No limit on the number of deltas.
 const ALL: usize = usize::MAX;
-
-fn charge(client: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
-    let key =
-        Key { principal: Principal::from_bits(client.into()), counter: Counter::from_bits(1) };
-    Charge { key, algorithm, cost, binding: true, consistency: Consistency::default() }
-}
 
 fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::DAY).unwrap()))
-}
-
-fn after(ms: u64) -> Timestamp {
-    START.plus(Span::from_millis(ms))
 }
 
 /// The store.
@@ -45,7 +34,7 @@ struct Central {
 }
 
 impl Central {
-    /// Counts what it is told, as far as it does, and returns the state before it.
+    /// Counts a delta, and returns the state before it.
     fn count(&mut self, delta: &Delta, now: Timestamp) -> Option<State> {
         self.calls += 1;
         let before = self.states.get(&delta.key).cloned();
@@ -65,14 +54,14 @@ impl Central {
         (verdict, before)
     }
 
-    /// Corrects what was counted.
+    /// Performs a correction.
     fn correct(&mut self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         let before = self.states.get(&charge.key).cloned();
         let (next, _) = charge.algorithm.apply(before.as_ref(), op, now);
         self.states.extend(next.map(|next| (charge.key, next)));
     }
 
-    /// Is told all that is due at this node.
+    /// Receives all deltas that are due at this node.
     fn hear(&mut self, node: &mut Ledger, now: Timestamp) {
         for delta in node.due(now, ALL) {
             let before = self.count(&delta, now);
@@ -81,8 +70,25 @@ impl Central {
     }
 }
 
-/// A request of one charge, and whether the store was asked. What is due is told
-/// at once.
+/// A request of one charge at one of `nodes` nodes, and whether the store was asked.
+fn decide(
+    store: &mut Central,
+    node: &mut Ledger,
+    charge: &Charge<'_>,
+    nodes: u64,
+    now: Timestamp,
+) -> (Verdict, bool) {
+    match node.take(charge, nodes, now) {
+        Taken::Counted(verdict) | Taken::Refused(verdict) => (verdict, false),
+        Taken::Ask => {
+            let (verdict, before) = store.judge(charge, now);
+            node.learn(charge, before.as_ref(), verdict.admitted, now);
+            (verdict, true)
+        }
+    }
+}
+
+/// The same, and the node sends the reports that are due.
 fn request(
     store: &mut Central,
     node: &mut Ledger,
@@ -90,35 +96,39 @@ fn request(
     nodes: u64,
     now: Timestamp,
 ) -> (Verdict, bool) {
-    let judged = match node.take(charge, nodes, now) {
-        Taken::Counted(verdict) | Taken::Refused(verdict) => (verdict, false),
-        Taken::Ask => {
-            let (verdict, before) = store.judge(charge, now);
-            node.learn(charge, before.as_ref(), verdict.admitted, now);
-            (verdict, true)
-        }
-    };
+    let decided = decide(store, node, charge, nodes, now);
     store.hear(node, now);
-    judged
+    decided
 }
 
-/// A node that knows the key of this charge, of which it has counted nothing.
+/// A node that knows the state of this charge's key, and has counted no units of it.
 fn knowing(store: &mut Central, charge: &Charge<'_>) -> Ledger {
     let mut node = Ledger::new(10, INTERVAL);
     let nothing = Charge { cost: 0, ..*charge };
-    assert!(request(store, &mut node, &nothing, 1, START).1, "an unknown key is asked for");
+    assert!(
+        request(store, &mut node, &nothing, 1, START).1,
+        "the store is asked about an unknown key"
+    );
     node
+}
+
+/// A node that has counted this charge, and its report of it a second later.
+fn reported(store: &mut Central, charge: &Charge<'_>) -> (Ledger, Delta) {
+    let mut node = knowing(store, charge);
+    counted(node.take(charge, 1, START));
+    let report = node.due(after(1000), ALL).pop().expect("an interval is over");
+    (node, report)
 }
 
 fn counted(taken: Taken) -> Verdict {
     match taken {
         Taken::Counted(verdict) => verdict,
-        other => panic!("it is {other:?}"),
+        other => panic!("the charge is {other:?}, not counted"),
     }
 }
 
 #[test]
-fn a_client_far_from_its_limit_costs_a_call_an_interval() {
+fn a_client_far_from_its_limit_costs_one_call_for_each_interval() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
     let algorithm = fixed(1_000_000);
     for request_ms in 0..10_000 {
@@ -129,7 +139,7 @@ fn a_client_far_from_its_limit_costs_a_call_an_interval() {
 }
 
 #[test]
-fn an_unknown_key_is_asked_for_and_then_known() {
+fn the_store_is_asked_once_about_an_unknown_key() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let charge = charge(1, &algorithm, 10);
     for node in 0..10 {
@@ -140,13 +150,13 @@ fn an_unknown_key_is_asked_for_and_then_known() {
     }
     let mut last = Ledger::new(10, INTERVAL);
     let (verdict, was_asked) = request(&mut store, &mut last, &charge, 10, START);
-    assert!(was_asked && !verdict.admitted, "all is used up by others");
+    assert!(was_asked && !verdict.admitted, "other nodes have used the limit");
     let (verdict, was_asked) = request(&mut store, &mut last, &charge, 10, START);
-    assert!(!was_asked && !verdict.admitted, "and that is known now");
+    assert!(!was_asked && !verdict.admitted, "the node knows that now");
 }
 
 #[test]
-fn a_node_admits_half_of_its_part_of_what_is_free_before_the_store_knows() {
+fn a_node_admits_half_of_its_part_before_the_store_acknowledges_it() {
     let (mut store, algorithm) = (Central::default(), fixed(80));
     let one = charge(1, &algorithm, 1);
     for (nodes, part) in [(1, 80), (2, 20), (4, 10), (8, 5), (40, 1), (41, 0), (u64::MAX, 0)] {
@@ -157,18 +167,18 @@ fn a_node_admits_half_of_its_part_of_what_is_free_before_the_store_knows() {
         }
         assert_eq!(counted, part, "{nodes} nodes");
         match node.take(&one, nodes, START) {
-            Taken::Refused(_) => assert_eq!(nodes, 1, "one that is alone needs not ask"),
+            Taken::Refused(_) => assert_eq!(nodes, 1, "a node that is alone need not ask"),
             taken => assert_eq!(taken, Taken::Ask),
         }
     }
 }
 
 #[test]
-fn what_is_under_way_is_kept_apart_from_what_comes_meanwhile() {
+fn units_under_way_are_separate_from_units_that_are_counted_meanwhile() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let mut node = knowing(&mut store, &charge(1, &algorithm, 1));
     counted(node.take(&charge(1, &algorithm, 60), 1, START));
-    let first = node.due(START, ALL).pop().expect("half of it is told at once");
+    let first = node.due(START, ALL).pop().expect("half a limit is reported at once");
     assert_eq!(first.units, 60);
     counted(node.take(&charge(1, &algorithm, 20), 1, START));
     assert_eq!(node.due(after(5000), ALL), [], "one delta of a key is under way at a time");
@@ -180,7 +190,7 @@ fn what_is_under_way_is_kept_apart_from_what_comes_meanwhile() {
 }
 
 #[test]
-fn while_the_store_is_away_deltas_are_merged_and_tried_now_and_then() {
+fn while_the_store_is_away_deltas_are_merged_and_retried_at_intervals() {
     let (mut store, algorithm) = (Central::default(), fixed(1000));
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
@@ -194,19 +204,17 @@ fn while_the_store_is_away_deltas_are_merged_and_tried_now_and_then() {
             node.not_sent(delta, after(request_ms));
         }
     }
-    assert!((40..=50).contains(&tries), "once in a tenth of the interval: {tries}");
+    assert!((40..=50).contains(&tries), "one try for each tenth of the interval: {tries}");
     store.hear(&mut node, after(6000));
     store.hear(&mut node, after(7000));
-    assert_eq!((store.calls - calls, store.units), (2, 500), "what was settled comes second");
+    assert_eq!((store.calls - calls, store.units), (2, 500), "the settlement comes second");
 }
 
 #[test]
-fn what_the_store_has_not_acknowledged_is_asked_for() {
+fn a_node_asks_until_the_store_has_acknowledged_its_report() {
     let (mut store, algorithm) = (Central::default(), fixed(1000));
     let one = charge(1, &algorithm, 1);
-    let mut node = knowing(&mut store, &one);
-    counted(node.take(&one, 1, START));
-    let delta = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, delta) = reported(&mut store, &one);
     node.not_sent(delta, after(1000));
     assert_eq!(node.take(&one, 1, after(1000)), Taken::Ask);
     assert_eq!(node.due(after(1099), ALL), []);
@@ -216,7 +224,7 @@ fn what_the_store_has_not_acknowledged_is_asked_for() {
 }
 
 #[test]
-fn a_refused_key_is_looked_up_again_once_an_interval() {
+fn a_refused_key_is_read_again_once_in_each_interval() {
     let (mut store, mut node) = (Central::default(), Ledger::new(10, INTERVAL));
     let algorithm = fixed(10);
     let charge = |cost| charge(1, &algorithm, cost);
@@ -233,11 +241,11 @@ fn a_refused_key_is_looked_up_again_once_an_interval() {
 }
 
 #[test]
-fn a_store_whose_clock_was_set_back_is_believed() {
+fn the_state_of_a_store_whose_clock_was_set_back_is_used() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
-    // An answer that was overtaken tells nothing new.
+    // A reply that was overtaken is ignored.
     node.learn(&one, None, true, after(500));
     node.learn(&one, None, false, after(499));
     assert_eq!(counted(node.take(&one, 1, after(500))).remaining, 98);
@@ -248,7 +256,7 @@ fn a_store_whose_clock_was_set_back_is_believed() {
 }
 
 #[test]
-fn what_counts_slots_or_what_is_in_flight_is_not_summed_up() {
+fn queues_are_not_counted_later() {
     let quota = Quota::new(10, Span::SECOND).unwrap();
     let queue = Algorithm::LeakyBucket(LeakyBucket::new(quota, Span::SECOND, None).unwrap());
     assert!(Ledger::counts(&fixed(1)));

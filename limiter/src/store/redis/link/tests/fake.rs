@@ -156,7 +156,7 @@ fn garbage_is_a_failure_and_the_connection_is_given_up() {
             server.behave(Manner::Bytes(garbage.to_owned()));
             let answer = link.ask("k", "b").await;
             // What breaks the protocol breaks the connection.
-            let told = matches!(answer, Err(StoreError::Garbage(_) | StoreError::Lost(_)));
+            let told = matches!(answer, Err(StoreError::InvalidReply(_) | StoreError::Lost(_)));
             assert!(told, "{garbage:?}: {answer:?}");
             server.behave(Manner::Echo);
             eventually("a new connection", async || server.connections() > before).await;

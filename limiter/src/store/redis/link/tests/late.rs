@@ -1,6 +1,6 @@
 //! Answers that come after their calls were given up.
 
-use super::super::carrier::MAX_LATE;
+use super::super::delivery::MAX_LATE;
 use super::*;
 
 /// A call that is not answered in time by a server that stands still.

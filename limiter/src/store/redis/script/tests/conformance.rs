@@ -69,14 +69,14 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
         let bodies: Vec<_> = batch.iter().map(|asked| encoder.encode(asked, now)).collect();
         calls.add_command(call_of(&server.sha, &bodies, now));
         let judged = batch.into_iter().map(|asked| {
-            let findings = reference.ask(&asked, now);
+            let replies = reference.ask(&asked, now);
             if schedule.plain
                 && let Some(verdicts) = in_memory(memory, &asked, now)
             {
-                let found: Vec<_> = findings.iter().map(|finding| finding.verdict).collect();
+                let found: Vec<_> = replies.iter().map(|reply| reply.verdict).collect();
                 assert_eq!(verdicts, found, "seed {seed}, step {step}: {asked:?} in memory");
             }
-            (asked, findings)
+            (asked, replies)
         });
         expected.push((now, judged.collect::<Vec<_>>()));
     }
@@ -84,10 +84,10 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
         calls.query(&mut server.connection).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     let mut operations = 0;
     for (step, ((now, bodies), answers)) in expected.iter().zip(answers).enumerate() {
-        for ((asked, findings), answer) in bodies.iter().zip(answers) {
+        for ((asked, replies), answer) in bodies.iter().zip(answers) {
             let answered = decode(asked, &answer);
-            let found = answered.map(|answered| (answered.at, answered.findings.into_vec()));
-            let expected = Ok((*now, findings.clone()));
+            let found = answered.map(|answered| (answered.at, answered.replies.into_vec()));
+            let expected = Ok((*now, replies.clone()));
             assert_eq!(found, expected, "seed {seed}, step {step}: {asked:?} in Redis");
             operations += asked.len();
         }

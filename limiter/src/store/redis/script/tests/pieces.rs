@@ -75,7 +75,7 @@ fn what_lies_in_pieces_is_counted_like_anything_else() {
     for taken in 0..9 {
         let answered = server.take_all(&policies, 1, NOW);
         assert!(!answered.refused);
-        let remaining: Vec<_> = answered.findings.iter().map(|it| it.verdict.remaining).collect();
+        let remaining: Vec<_> = answered.replies.iter().map(|it| it.verdict.remaining).collect();
         assert_eq!(
             (remaining[0], remaining[3], remaining[6]),
             (99 - taken, 99_999 - taken, 99 - taken)
@@ -135,6 +135,6 @@ fn a_long_value_of_an_earlier_version_is_read_and_written_in_pieces() {
     let mut set = redis::cmd("HSET");
     set.arg("upkeep:0").arg(&field).arg(whole).exec(&mut server.connection).unwrap();
     let answered = server.take_all(&policies, 1, NOW);
-    assert_eq!(answered.findings[0].verdict.remaining, 98);
+    assert_eq!(answered.replies[0].verdict.remaining, 98);
     assert_eq!(server.longest(), 64);
 }

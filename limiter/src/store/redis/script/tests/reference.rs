@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::store::redis::codec::{Ask, Asked, Finding};
+use crate::store::redis::codec::{Ask, Asked, CounterReply};
 use crate::time::Timestamp;
 
 /// States by key. What has expired when it is kept is forgotten, as stores do.
@@ -13,15 +13,15 @@ pub(super) struct Reference(HashMap<Key, State>);
 
 impl Reference {
     /// Judges one body, and keeps what it changes unless it is refused.
-    pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<Finding> {
-        let (findings, nexts): (Vec<_>, Vec<_>) =
+    pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<CounterReply> {
+        let (replies, nexts): (Vec<_>, Vec<_>) =
             asked.iter().map(|asked| self.judge(asked, now)).unzip();
-        let refuses = |(asked, finding): (&Asked<'_>, &Finding)| {
-            asked.binding && asked.ask != Ask::Peek && !finding.verdict.admitted
+        let refuses = |(asked, reply): (&Asked<'_>, &CounterReply)| {
+            asked.binding && asked.ask != Ask::Peek && !reply.verdict.admitted
         };
-        let refused = asked.iter().zip(&findings).any(refuses);
+        let refused = asked.iter().zip(&replies).any(refuses);
         if refused {
-            return asked.iter().zip(findings).map(|(a, f)| self.unspent(a, f, now)).collect();
+            return asked.iter().zip(replies).map(|(a, f)| self.unspent(a, f, now)).collect();
         }
         for (asked, next) in asked.iter().zip(nexts) {
             match next {
@@ -34,10 +34,10 @@ impl Reference {
                 }
             }
         }
-        findings
+        replies
     }
 
-    fn judge(&self, asked: &Asked<'_>, now: Timestamp) -> (Finding, Option<State>) {
+    fn judge(&self, asked: &Asked<'_>, now: Timestamp) -> (CounterReply, Option<State>) {
         let apply = |op| asked.algorithm.apply(self.0.get(&asked.key), op, now);
         let (op, extra) = match asked.ask {
             Ask::Peek => (Op::Peek, 0),
@@ -55,16 +55,16 @@ impl Reference {
             }
         };
         let (next, verdict) = apply(op);
-        (Finding { verdict, extra }, next)
+        (CounterReply { verdict, extra }, next)
     }
 
     /// What is said to one charge of a body that was refused.
-    fn unspent(&self, asked: &Asked<'_>, finding: Finding, now: Timestamp) -> Finding {
-        if !finding.verdict.admitted {
-            return finding;
+    fn unspent(&self, asked: &Asked<'_>, reply: CounterReply, now: Timestamp) -> CounterReply {
+        if !reply.verdict.admitted {
+            return reply;
         }
         let (_, before) = asked.algorithm.apply(self.0.get(&asked.key), Op::Peek, now);
         let verdict = Verdict { admitted: true, retry: Retry::Now, ..before };
-        Finding { verdict, extra: 0 }
+        CounterReply { verdict, extra: 0 }
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn seconds(s: u64) -> Timestamp {
 
 impl Server {
     pub(super) fn one(&mut self, node: u32, asked: Asked<'_>, now: Timestamp) -> Verdict {
-        self.ask(&encoder(node), &[asked], now).findings[0].verdict
+        self.ask(&encoder(node), &[asked], now).replies[0].verdict
     }
 
     pub(super) fn remaining(
@@ -212,7 +212,7 @@ fn a_lease_takes_a_share_of_what_is_left_without_the_reserve() {
         let ahead = Ahead { extra: 50, reserve: 20, share_1024: 512 };
         let asked = asked(&algorithm, client, 1, Ask::Lease { cost: 2, ahead });
         let extra: Vec<_> =
-            (0..8).map(|_| server.ask(&encoder(1), &[asked], NOW).findings[0].extra).collect();
+            (0..8).map(|_| server.ask(&encoder(1), &[asked], NOW).replies[0].extra).collect();
         assert_eq!(extra, [39, 18, 8, 3, 1, 0, 0, 0], "{}", algorithm.name());
         assert_eq!(server.remaining(&algorithm, client, 1, NOW), 100 - 8 * 2 - 69);
     }
@@ -269,7 +269,7 @@ fn with_a_node_ahead(windows: &Algorithm, now: Timestamp, ahead: Span) -> [bool;
         let call = call(&[encoder(1).encode(&asked, by_node)], now);
         let answers: Vec<Vec<u8>> = call.query(&mut server.connection).unwrap();
         let answered = decode(&asked, &answers[0]).expect("it agrees with the calendar");
-        answered.findings[0].verdict.admitted
+        answered.replies[0].verdict.admitted
     })
 }
 
@@ -309,14 +309,14 @@ fn who_is_banned_is_refused_whatever_else_is_asked_and_in_any_order() {
             asked(&ban, client, counters.1, Ask::Take(1)),
         ];
         for now in [NOW, seconds(1)] {
-            let found = server.ask(&encoder(1), &asks, now).findings;
+            let found = server.ask(&encoder(1), &asks, now).replies;
             assert!(found.iter().all(|it| it.verdict.admitted));
         }
         server.one(1, asked(&ban, client, counters.1, Ask::Charge(1)), seconds(2));
         let found = server.ask(&encoder(1), &asks, seconds(3));
-        assert!(found.refused && !found.findings[1].verdict.admitted);
-        assert_eq!(found.findings[0].verdict.remaining, 8, "it counts nothing");
-        let found = server.ask(&encoder(1), &asks, seconds(62)).findings;
+        assert!(found.refused && !found.replies[1].verdict.admitted);
+        assert_eq!(found.replies[0].verdict.remaining, 8, "it counts nothing");
+        let found = server.ask(&encoder(1), &asks, seconds(62)).replies;
         assert!(found.iter().all(|it| it.verdict.admitted), "the ban is over");
     }
 }

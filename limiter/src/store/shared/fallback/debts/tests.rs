@@ -1,4 +1,4 @@
-//! Debts of any counter: never more than was added, and no less than still counts.
+//! Debts of all algorithms: never more units than were added, and no fewer than still count.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ const KEY: Key = Key { principal: Principal::from_bits(1), counter: Counter::fro
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
 fn owed(debts: &mut Debts, now: Timestamp) -> u64 {
-    let told = debts.take(9, now, |_| Standing::Up);
+    let told = debts.take(9, now, |_| ServerStatus::Up);
     let units = told.iter().map(|debt| debt.units).sum();
     told.into_iter().for_each(|debt| debts.settled(debt));
     units
@@ -23,7 +23,7 @@ fn hourly(limit: u64) -> Quota {
 }
 
 #[test]
-fn a_debt_above_the_limit_is_told_up_to_twice_the_limit() {
+fn a_debt_is_reported_up_to_twice_the_limit() {
     let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
     let log = Algorithm::SlidingLog(SlidingLog::new(hourly(100)).unwrap());
     for algorithm in [window, log] {
@@ -36,7 +36,7 @@ fn a_debt_above_the_limit_is_told_up_to_twice_the_limit() {
 }
 
 #[test]
-fn a_debt_of_a_queue_fades_at_the_queue_s_pace() {
+fn a_debt_of_a_queue_expires_at_the_pace_of_the_queue() {
     let queue = LeakyBucket::new(hourly(3600), Span::from_secs(100), None).unwrap();
     let mut debts = Debts::default();
     debts.add(KEY, &Algorithm::LeakyBucket(queue), 60, NOW);
@@ -44,20 +44,20 @@ fn a_debt_of_a_queue_fades_at_the_queue_s_pace() {
 }
 
 #[test]
-fn an_answer_that_is_overdue_does_not_delay_other_debts() {
+fn an_overdue_reply_does_not_delay_other_debts() {
     let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
     let other = Key { principal: Principal::from_bits(2), ..KEY };
     let mut debts = Debts::default();
     debts.add(KEY, &window, 1, NOW);
     debts.add(other, &window, 1, NOW);
-    let untried = |debts: &mut Debts| debts.take(9, NOW, |_| Standing::Untried);
+    let untried = |debts: &mut Debts| debts.take(9, NOW, |_| ServerStatus::Probing);
     let mut first = untried(&mut debts);
     assert_eq!(first.len(), 1);
-    assert_eq!(untried(&mut debts).len(), 0, "the server is tried with one debt");
+    assert_eq!(untried(&mut debts).len(), 0, "only one debt is reported to a server that is back");
     debts.overdue(&mut first[0]);
     assert_eq!(untried(&mut debts).len(), 1);
     debts.add(KEY, &window, 1, NOW);
-    assert_eq!(untried(&mut debts).len(), 0, "the second one is not answered yet");
+    assert_eq!(untried(&mut debts).len(), 0, "the second debt has no reply yet");
     first.into_iter().for_each(|debt| debts.settled(debt));
     assert_eq!(untried(&mut debts).len(), 0);
 }
@@ -65,10 +65,10 @@ fn an_answer_that_is_overdue_does_not_delay_other_debts() {
 proptest! {
     #![proptest_config(cases())]
 
-    /// Whatever comes, is told, refused and told again: the store is told of no
-    /// more than there was.
+    /// However debts are added, reported and reported again, no more units are reported than
+    /// were added.
     #[test]
-    fn no_unit_is_told_twice(
+    fn no_unit_is_reported_twice(
         algorithm in algorithms(),
         steps in prop::collection::vec((0..4_u8, 0..9_u64, 0..1_000_000_u64), 1..40),
     ) {
@@ -83,7 +83,7 @@ proptest! {
                     debts.add(KEY, &algorithm, units, now);
                 }
                 2 => told += owed(&mut debts, now),
-                _ => for debt in debts.take(9, now, |_| Standing::Up) {
+                _ => for debt in debts.take(9, now, |_| ServerStatus::Up) {
                     debts.not_counted(debt, now);
                 },
             }
@@ -92,9 +92,9 @@ proptest! {
         }
     }
 
-    /// At the moment at which it is added all of it counts, up to the capacity.
+    /// When a debt is added, all its units count, up to the capacity.
     #[test]
-    fn a_debt_is_told_whole(algorithm in algorithms(), units in 0..50_u64) {
+    fn a_new_debt_is_reported_completely(algorithm in algorithms(), units in 0..50_u64) {
         let counts = !matches!(algorithm, Algorithm::Concurrency(_) | Algorithm::Ban(_));
         prop_assume!(counts);
         let mut debts = Debts::default();

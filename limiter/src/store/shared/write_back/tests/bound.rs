@@ -1,13 +1,13 @@
-//! How much all nodes together admit.
+//! The number of units that all nodes together admit.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::algorithm::tests::cases;
-use crate::algorithm::{SlidingLog, SubWindows};
 
-/// A hundred nodes, ten requests in two seconds for one client. Each node took a
-/// key that it did not know as fresh, and a debt was cut off at twice the limit.
+/// A hundred nodes with a limit of ten requests in two seconds for one client. In an earlier
+/// version each node treated an unknown key as unused, and a debt above twice the limit was
+/// dropped.
 #[test]
 fn in_the_long_run_a_hundred_nodes_admit_the_quota() {
     let quota = Quota::new(10, Span::from_secs(2)).unwrap();
@@ -24,15 +24,15 @@ fn in_the_long_run_a_hundred_nodes_admit_the_quota() {
             let (verdict, _) = request(&mut store, node, &charge(1, &algorithm, 1), 100, after(ms));
             admitted += u64::from(verdict.admitted);
         }
-        // The quota of 24 s, and a window that had begun before or a full bucket.
+        // The quota of 24 s, and one window that had begun before, or a full bucket.
         assert!((110..=130).contains(&admitted), "{admitted} by {}", algorithm.name());
     }
 }
 
-/// Windows forget what was counted above the limit at their edge. So what is
-/// admitted above it must not be counted in them, but stay owed.
+/// At their end, windows forget units above the limit. So units that are admitted above the
+/// limit must stay owed and not be counted in them.
 #[test]
-fn bursts_in_every_window_are_paid_in_the_next() {
+fn a_burst_in_each_window_is_counted_in_the_next() {
     let algorithm =
         Algorithm::FixedWindow(FixedWindow::new(Quota::new(1000, Span::from_secs(10)).unwrap()));
     let one = charge(1, &algorithm, 1);
@@ -42,7 +42,7 @@ fn bursts_in_every_window_are_paid_in_the_next() {
     let mut admitted = 0;
     for window in 0..50 {
         let now = after(start_ms + window * 10_000);
-        // Nobody hears of the others before all have admitted what they may.
+        // All nodes admit as much as they may before the store receives any report.
         let mut sent = Vec::new();
         for node in &mut nodes {
             while matches!(node.take(&one, 4, now), Taken::Counted(_)) {
@@ -50,7 +50,7 @@ fn bursts_in_every_window_are_paid_in_the_next() {
             }
             sent.push(node.due(now, ALL));
         }
-        // Then the store is asked for all that is left.
+        // Then the store admits the rest.
         while store.judge(&one, now).0.admitted {
             admitted += 1;
         }
@@ -67,7 +67,7 @@ fn bursts_in_every_window_are_paid_in_the_next() {
         }
         assert!(admitted <= 1000 * (window + 1) + 500, "{admitted} in {} windows", window + 1);
     }
-    assert!(admitted > 50 * 1000, "{admitted}: they did burst");
+    assert!(admitted > 50 * 1000, "{admitted}: there were bursts");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_burst_at_all_nodes_at_once_is_bounded() {
 }
 
 #[test]
-fn what_was_admitted_too_much_is_paid_later() {
+fn units_admitted_above_the_limit_are_counted_later() {
     let quota = Quota::new(10, Span::SECOND).unwrap();
     let algorithm = Algorithm::TokenBucket(TokenBucket::new(quota, 40).unwrap());
     let (mut store, one) = (Central::default(), charge(1, &algorithm, 10));
@@ -96,20 +96,20 @@ fn what_was_admitted_too_much_is_paid_later() {
     for node in &mut nodes {
         counted(node.take(&one, 2, START));
     }
-    // Others have taken all but five units meanwhile.
+    // Other nodes have taken all but five units meanwhile.
     assert!(store.judge(&charge(1, &algorithm, 35), START).0.admitted);
     nodes.iter_mut().for_each(|node| store.hear(node, START));
     // The first owes five of its ten units, the second all of them.
     for (node, owed) in nodes.iter_mut().zip([5, 10]) {
         let Taken::Refused(verdict) = node.take(&charge(1, &algorithm, 1), 2, START) else {
-            panic!("nothing is free");
+            panic!("a charge is not refused, although no unit is free");
         };
         assert_eq!(verdict.retry, Retry::After(Span::from_millis((owed + 1) * 100)));
     }
     assert_eq!(store.units, 40);
 }
 
-/// What may be in doubt, and how answers come.
+/// The outcome of a report.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Answered,
@@ -132,21 +132,15 @@ fn fates() -> impl Strategy<Value = Fate> {
 fn algorithms() -> impl Strategy<Value = Algorithm> {
     let quotas = (1..=400_u64, 1..=20_u64)
         .prop_map(|(limit, secs)| Quota::new(limit, Span::from_secs(secs)).unwrap());
-    (quotas, 0..5, 1..=400_u64, 1..=10_u32).prop_map(|(quota, kind, burst, buckets)| match kind {
-        0 => Algorithm::SlidingWindow(SlidingWindow::new(quota)),
-        1 => Algorithm::SubWindows(SubWindows::new(quota, buckets).unwrap()),
-        2 => Algorithm::FixedWindow(FixedWindow::new(quota)),
-        3 => Algorithm::SlidingLog(SlidingLog::new(quota).unwrap()),
-        _ => Algorithm::TokenBucket(TokenBucket::new(quota, burst).unwrap()),
-    })
+    summable(quotas, 1..=400, 1..=10)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
 
-    /// The promise: nodes have admitted at most half a capacity that the store has
-    /// not counted, and what it counts fits. It also holds with losses, as long as
-    /// a unit that is lost would count.
+    /// The bound: nodes have admitted at most half a capacity that the store has not counted,
+    /// and the units that it counts fit. It also holds with losses, until lost units would
+    /// have expired.
     #[test]
     fn at_most_half_a_limit_is_admitted_that_the_store_has_not_counted(
         algorithm in algorithms(),
@@ -164,7 +158,7 @@ proptest! {
         let mut ledgers: Vec<_> = (0..count).map(|_| Ledger::new(10, INTERVAL)).collect();
         let (mut admitted, mut never, mut late) = (0, 0, Vec::new());
         for (gap_ms, index, cost, requests, fate) in steps {
-            // Late, but while what is in doubt would count.
+            // These replies are late, but the units in doubt have not expired.
             for (index, delta, before, at) in late.drain(..) {
                 let ledger: &mut Ledger = &mut ledgers[index];
                 ledger.answered(delta, Option::as_ref(&before), at);
@@ -173,16 +167,8 @@ proptest! {
             let charge = charge(1, &algorithm, cost);
             let ledger = &mut ledgers[index % count];
             for _ in 0..requests {
-                let is_admitted = match ledger.take(&charge, nodes, now) {
-                    Taken::Counted(_) => true,
-                    Taken::Refused(_) => false,
-                    Taken::Ask => {
-                        let (verdict, before) = store.judge(&charge, now);
-                        ledger.learn(&charge, before.as_ref(), verdict.admitted, now);
-                        verdict.admitted
-                    }
-                };
-                admitted += if is_admitted { cost } else { 0 };
+                let (verdict, _) = decide(&mut store, ledger, &charge, nodes, now);
+                admitted += if verdict.admitted { cost } else { 0 };
                 let (kept, most) = (store.units + never, algorithm.capacity());
                 let parts = if count == 1 { 1 } else { 2 };
                 prop_assert!(parts * (admitted - kept) <= most, "{admitted}, {kept} counted");
@@ -194,7 +180,7 @@ proptest! {
                         ledger.answered(delta, before.as_ref(), now);
                     }
                     Fate::NotSent => ledger.not_sent(delta, now),
-                    // The store never counts them: from then on nobody owes them.
+                    // The store never counts these units, and no node owes them any more.
                     Fate::Lost => {
                         never += delta.units;
                         ledger.lost(&mut delta, now);

@@ -1,4 +1,4 @@
-//! What is given back, and what has cost more than was reserved.
+//! Units that are given back, and costs above the reservation.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
 
     #[test]
-    fn what_is_corrected_comes_to_the_sum_of_what_it_has_cost(
+    fn the_corrected_total_is_the_sum_of_the_actual_costs(
         steps in prop::collection::vec(
             (0..1500_u64, 1..9_u64, prop::option::of(0..12_u64), 0..4_u32, prop::bool::ANY),
             1..100,
@@ -20,10 +20,12 @@ proptest! {
         let (mut now, mut sum, mut under_way, mut taken) = (START, 0, Vec::new(), Vec::new());
         for (gap_ms, reserved, actual, fate, is_quick) in steps {
             now = now.plus(Span::from_millis(gap_ms));
-            request_of(&mut store, &mut node, &charge(1, &algorithm, reserved), now);
+            let one = charge(1, &algorithm, reserved);
+            let (verdict, _) = decide(&mut store, &mut node, &one, 4, now);
+            prop_assert!(verdict.admitted, "the key is far from its limit");
             sum += reserved;
             taken.push((reserved, now));
-            // The store has counted what is sent before it hears of what comes later.
+            // The store counts a report before it receives later corrections.
             for delta in node.due(now, ALL) {
                 match fate {
                     0 => node.not_sent(delta, now),
@@ -57,42 +59,30 @@ proptest! {
     }
 }
 
-/// A request that is admitted, here or by the store.
-fn request_of(store: &mut Central, node: &mut Ledger, charge: &Charge<'_>, now: Timestamp) {
-    match node.take(charge, 4, now) {
-        Taken::Counted(_) => {}
-        Taken::Refused(_) => panic!("it is far from the limit"),
-        Taken::Ask => {
-            let (verdict, before) = store.judge(charge, now);
-            node.learn(charge, before.as_ref(), verdict.admitted, now);
-        }
-    }
-}
-
 #[test]
-fn what_a_stopped_request_had_counted_is_withdrawn_here_or_from_the_store() {
+fn a_refused_request_is_withdrawn_on_the_node_or_in_the_store() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
     let mut node = knowing(&mut store, &three);
     counted(node.take(&three, 1, START));
     let (verdict, op) = node.withdraw(&three, START, START);
-    assert_eq!((verdict.remaining, op), (100, None), "the store was not told");
+    assert_eq!((verdict.remaining, op), (100, None), "the store has received no report");
     counted(node.take(&three, 1, after(1)));
     store.hear(&mut node, after(2000));
     let (verdict, op) = node.withdraw(&three, after(1), after(2000));
     assert_eq!(verdict.remaining, 100);
-    store.correct(&three, op.expect("the store was told"), after(2000));
+    store.correct(&three, op.expect("the store has received the report"), after(2000));
     assert_eq!(store.judge(&three, after(2000)).0.remaining, 97);
 }
 
 #[test]
-fn a_request_that_is_dated_a_little_earlier_than_it_was_counted_is_withdrawn_here() {
+fn a_request_with_a_slightly_earlier_time_is_withdrawn_on_the_node() {
     let (limit, mut store) = (fixed(100), Central::default());
     let one = charge(1, &limit, 3);
     let mut node = knowing(&mut store, &one);
     counted(node.take(&one, 1, after(2)));
     let op = Op::Settle { reserved: 3, actual: 0, taken: after(1) };
-    assert_eq!(node.correct(&one, op, 1, after(3)), None, "the store has not heard of it");
+    assert_eq!(node.correct(&one, op, 1, after(3)), None, "the store has received no report");
     store.hear(&mut node, after(2000));
     assert_eq!(store.units, 0);
 }

@@ -1,4 +1,4 @@
-//! What becomes of every unit.
+//! Each unit is counted once, or reported as lost.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 10, ..cases() })]
 
     #[test]
-    fn every_unit_is_counted_once_or_known_to_be_lost(
+    fn each_unit_is_counted_once_or_reported_as_lost(
         max_keys in prop_oneof![0..4_usize, Just(1000)],
         steps in prop::collection::vec(
             (0..1500_u64, 0..6_u64, 1..9_u64, 0..9_u32, 1..4_usize),
@@ -23,17 +23,10 @@ proptest! {
         for (gap_ms, client, cost, fate, most) in steps {
             now = now.plus(Span::from_millis(gap_ms));
             let charge = charge(client, &algorithm, cost);
-            match node.take(&charge, 1, now) {
-                Taken::Counted(_) => admitted += cost,
-                Taken::Refused(_) => {}
-                Taken::Ask => {
-                    let (verdict, before) = store.judge(&charge, now);
-                    node.learn(&charge, before.as_ref(), verdict.admitted, now);
-                    admitted += if verdict.admitted { cost } else { 0 };
-                }
-            }
+            let (verdict, _) = decide(&mut store, &mut node, &charge, 1, now);
+            admitted += if verdict.admitted { cost } else { 0 };
             waiting.extend(node.due(now, most));
-            // Answers come in any order.
+            // Replies come in any order.
             let index = usize::try_from(client).unwrap() % waiting.len().max(1);
             match fate {
                 _ if waiting.is_empty() => {}
@@ -65,7 +58,7 @@ proptest! {
         for delta in waiting.into_iter().chain(late.into_iter().map(|(delta, _)| delta)) {
             node.not_sent(delta, now);
         }
-        // What does not fit in one window fits in the next ones.
+        // Units that do not fit into one window fit into later ones.
         for day in 0..1000 {
             let then = now.plus(Span::from_secs(86_400 * day));
             store.hear(&mut node, then);
@@ -86,50 +79,48 @@ fn is_even(number: u64) -> bool {
 fn a_delta_that_may_have_arrived_is_not_sent_again() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
-    let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, START));
-    let mut delta = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, mut delta) = reported(&mut store, &three);
     node.lost(&mut delta, after(1000));
     assert_eq!(node.lost_units(), 3);
     assert_eq!(node.close(after(5000)), []);
-    // It is part of what may be admitted here: a quarter of 100 at one of two nodes.
+    // Its units are part of what this node may admit: a quarter of 100, as one of two nodes.
     node.learn(&Charge { cost: 0, ..three }, None, true, after(1000));
     assert_eq!(node.take(&charge(1, &algorithm, 23), 2, after(1000)), Taken::Ask);
     counted(node.take(&charge(1, &algorithm, 22), 2, after(1000)));
 }
 
 #[test]
-fn a_late_answer_settles_what_was_in_doubt() {
+fn a_late_reply_ends_the_doubt() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let (three, most) = (charge(1, &algorithm, 3), charge(1, &algorithm, 24));
     for has_arrived in [true, false] {
-        let mut node = knowing(&mut store, &three);
-        counted(node.take(&three, 1, START));
-        let mut delta = node.due(after(1000), ALL).pop().expect("it is due");
+        let (mut node, mut delta) = reported(&mut store, &three);
         node.lost(&mut delta, after(1000));
-        assert_eq!(node.take(&most, 2, after(1000)), Taken::Ask, "nothing is acknowledged");
+        assert_eq!(
+            node.take(&most, 2, after(1000)),
+            Taken::Ask,
+            "the store has acknowledged nothing"
+        );
         if has_arrived {
             let before = store.count(&delta, after(1000));
             node.answered(delta, before.as_ref(), after(1000));
             assert_eq!(store.units, 3);
         } else {
             node.not_sent(delta, after(1000));
-            let delta = node.due(after(1100), ALL).pop().expect("it is sent again");
+            let delta = node.due(after(1100), ALL).pop().expect("the report is sent again");
             assert_eq!(delta.units, 3);
             node.answered(delta, None, after(1100));
         }
         assert_eq!(node.lost_units(), 0);
-        assert_eq!(counted(node.take(&most, 2, after(1100))).remaining, 73, "no doubt is left");
+        assert_eq!(counted(node.take(&most, 2, after(1100))).remaining, 73, "no unit is in doubt");
     }
 }
 
 #[test]
-fn a_node_that_stops_tells_what_came_while_something_was_under_way() {
+fn a_node_that_stops_reports_units_that_were_counted_during_a_report() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let three = charge(1, &algorithm, 3);
-    let mut node = knowing(&mut store, &three);
-    counted(node.take(&three, 1, START));
-    let first = node.due(after(1000), ALL).pop().expect("it is due");
+    let (mut node, first) = reported(&mut store, &three);
     counted(node.take(&three, 1, after(1000)));
     node.correct(&three, Op::Settle { reserved: 3, actual: 9, taken: START }, 1, after(1000));
     let rest: Vec<_> = node.close(after(1000)).into_iter().map(|delta| delta.units).collect();
@@ -137,13 +128,13 @@ fn a_node_that_stops_tells_what_came_while_something_was_under_way() {
 }
 
 #[test]
-fn what_a_node_admits_without_the_store_counts_here_until_the_store_says_more() {
+fn units_admitted_without_the_store_count_on_the_node_until_the_next_reply() {
     let (mut store, algorithm) = (Central::default(), fixed(100));
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     node.foresee(&charge(1, &algorithm, 100), START);
     assert!(matches!(node.take(&one, 1, START), Taken::Refused(_)));
-    assert_eq!(node.close(START), [], "the ledger does not tell it");
+    assert_eq!(node.close(START), [], "the ledger does not report it");
     node.learn(&Charge { cost: 0, ..one }, None, true, after(10));
     assert_eq!(counted(node.take(&one, 1, after(10))).remaining, 99);
 }

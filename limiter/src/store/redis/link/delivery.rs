@@ -1,7 +1,8 @@
-//! Carries batches: each goes out, and is waited for until its time is over.
+//! Sends batches and waits for their replies until the timeout.
 //!
-//! A late reply is still awaited, so that the caller learns what was counted: for [`LATE`] at most, or until the connection closes. There
-//! are [`MAX_LATE`] such batches at most; of others it stays unknown.
+//! Late replies are still read, so that callers learn what was counted: for at most
+//! [`LATE`], or until the connection closes. At most [`MAX_LATE`] batches wait for late
+//! replies. The outcome of further batches stays unknown.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -14,16 +15,16 @@ use super::exchange::{self, BatchResult};
 use super::{Connection, Shared};
 use crate::store::in_time::in_time;
 
-/// How long an answer that is late is listened for. Its connection stays open for
-/// as long, also where calls go by another one.
+/// How long late replies are awaited. The connection stays open for this time, even if
+/// calls already use another one.
 const LATE: Duration = Duration::from_secs(30);
-/// Batches that are listened for at the same time on behalf of one link.
+/// The maximum number of batches of one link that wait for late replies.
 pub(super) const MAX_LATE: usize = 64;
 
 impl Shared {
-    /// Carries the next batch, if one may go now.
-    pub(super) async fn carry(self: Rc<Self>) {
-        let Some((connection, batch)) = self.state.borrow_mut().departs() else { return };
+    /// Sends the next batch, if one may be sent now, and processes its replies.
+    pub(super) async fn deliver(self: Rc<Self>) {
+        let Some((connection, batch)) = self.state.borrow_mut().next_batch() else { return };
         let Connection { mut wire, number } = connection;
         self.pump();
         let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
@@ -32,12 +33,12 @@ impl Shared {
             None => {
                 let late = BatchResult { verdict: Err(StoreError::Timeout), again: Vec::new() };
                 self.finished(late, number);
-                self.listen(exchange).await;
+                self.await_late_replies(exchange).await;
             }
         }
     }
 
-    /// A batch has landed: what follows from it, and for those that wait.
+    /// Records the result of a batch, and sends the next one.
     fn finished(self: &Rc<Self>, BatchResult { verdict, again }: BatchResult, number: u64) {
         {
             let mut state = self.state.borrow_mut();
@@ -50,14 +51,14 @@ impl Shared {
         self.pump();
     }
 
-    /// Waits for the answers of a batch that are late. They tell their callers what
-    /// was counted. They say nothing for the server: it was late.
-    async fn listen(&self, exchange: impl Future<Output = BatchResult>) {
+    /// Waits for the late replies of a batch. They tell the callers what was counted. They do
+    /// not count as successes of the server.
+    async fn await_late_replies(&self, exchange: impl Future<Output = BatchResult>) {
         if self.state.borrow().late >= MAX_LATE {
             return;
         }
         self.state.borrow_mut().late += 1;
-        // Calls that the connection broke under are told so; none is sent again.
+        // If the connection breaks, the calls fail and none is sent again.
         drop(timeout(LATE, exchange).await);
         self.state.borrow_mut().late -= 1;
     }

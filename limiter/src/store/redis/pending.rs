@@ -1,10 +1,9 @@
-//! A question to the store that is under way, in one place or in several.
+//! A decision whose calls to one or several servers are under way.
 //!
-//! What is asked may be counted as soon as it is sent. So a question goes on by
-//! itself when its client goes away: its answers are settled as those of any
-//! other, and then what the request would have in flight is given back. What
-//! windows and buckets have counted stays counted, as of a request whose client
-//! goes away a moment later.
+//! A server may count a call as soon as it is sent. So if the client disconnects, the
+//! decision continues in the background: its replies are processed as usual, and then the
+//! units that the request would hold in flight are given back. Units of windows and buckets
+//! stay counted, as for a client that disconnects a moment later.
 
 use std::future::poll_fn;
 use std::mem;
@@ -29,14 +28,14 @@ use crate::store::shared::local_plan::Plan;
 use crate::store::{Charge, Correction, Decided};
 use crate::time::Timestamp;
 
-/// A question. To drop it is to go away; it goes on if it was sent.
-pub(super) struct Question<'q> {
+/// A pending decision. If it is dropped after a call was sent, it continues in the
+/// background.
+pub(super) struct PendingDecision<'q> {
     pub(super) store: &'q Rc<RedisStore>,
     pub(super) encoder: &'q Rc<Encoder>,
-    /// All that is charged to the request.
+    /// All charges of the request.
     pub(super) charges: &'q [Charge<'q>],
-    /// Which way the charges go, and when that was planned. None: all of them are
-    /// asked for.
+    /// The plan of the charges, and when it was made. None: the store decides all of them.
     pub(super) plan: Option<(&'q Plan, Timestamp)>,
     pub(super) now: Timestamp,
     pub(super) calls: Calls,
@@ -44,25 +43,25 @@ pub(super) struct Question<'q> {
 
 /// One call for each part.
 #[derive(Default)]
-pub(super) struct Calls(SmallVec<[Step; 1]>);
+pub(super) struct Calls(SmallVec<[PartCall; 1]>);
 
 #[expect(clippy::large_enum_variant, reason = "the decision that holds it has its own place")]
-enum Step {
-    Asked(Call),
-    Ended(Ended),
+enum PartCall {
+    Sent(Call),
+    Done(PartResult),
 }
 
-/// What became of one part.
-pub(super) struct Ended {
+/// The result of one part.
+pub(super) struct PartResult {
     pub(super) outcome: Outcome,
-    /// The store may have counted more than it told.
+    /// Whether the store may have counted more than it reported.
     pub(super) is_doubtful: bool,
-    /// The answer, if it may still come.
+    /// The late reply, if it may still come.
     pub(super) late: Option<LateReply>,
 }
 
 impl Calls {
-    /// Asks for all parts.
+    /// Sends the calls of all parts.
     pub(super) fn send(
         store: &RedisStore,
         encoder: &Encoder,
@@ -72,7 +71,7 @@ impl Calls {
     ) -> Self {
         let store_now = store.store_time(now);
         let ask = |part: &Part<'_>| {
-            // A policy that refuses what cannot be counted may count it twice.
+            // A policy that fails closed accepts that a repeated call may count twice.
             let fails_closed = |index: &usize| {
                 let Charge { binding, consistency, .. } = &wanted[*index].charge;
                 *binding && consistency.on_failure == OnFailure::Deny
@@ -82,30 +81,30 @@ impl Calls {
                 false => Repeat::Never,
             };
             let encoded = encoder.encode(&part.asked, store_now);
-            Step::Asked(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
+            PartCall::Sent(store.servers.call_by(part.destination, encoded, (repeat, deadline)))
         };
         Self(parts.iter().map(ask).collect())
     }
 
-    /// Whether any server may have seen it.
+    /// Whether any server may have received a call.
     fn is_sent(&self) -> bool {
         self.0.iter().any(|step| match step {
-            Step::Asked(call) => call.times_sent() > 0,
-            Step::Ended(_) => true,
+            PartCall::Sent(call) => call.times_sent() > 0,
+            PartCall::Done(_) => true,
         })
     }
 
-    /// What became of the parts.
+    /// Returns the results of all parts when each has one.
     pub(super) async fn outcomes(
         &mut self,
         store: &RedisStore,
         parts: &[Part<'_>],
         now: Timestamp,
-    ) -> SmallVec<[Ended; 1]> {
+    ) -> SmallVec<[PartResult; 1]> {
         poll_fn(|cx| {
             let mut is_over = true;
             for (step, part) in self.0.iter_mut().zip(parts) {
-                let Step::Asked(call) = step else { continue };
+                let PartCall::Sent(call) = step else { continue };
                 match Pin::new(&mut *call).poll(cx) {
                     Poll::Pending => is_over = false,
                     Poll::Ready(answer) => {
@@ -113,9 +112,12 @@ impl Calls {
                         let outcome =
                             answer.and_then(|answer| store.read_reply(part, &answer, now));
                         let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
-                        let ended =
-                            Ended { outcome, is_doubtful: is_lost || was_repeated, late: None };
-                        let over = mem::replace(step, Step::Ended(ended));
+                        let ended = PartResult {
+                            outcome,
+                            is_doubtful: is_lost || was_repeated,
+                            late: None,
+                        };
+                        let over = mem::replace(step, PartCall::Done(ended));
                         step.await_late(over);
                     }
                 }
@@ -124,17 +126,17 @@ impl Calls {
         })
         .await;
         let ended = mem::take(&mut self.0).into_iter().filter_map(|step| match step {
-            Step::Asked(_) => None,
-            Step::Ended(ended) => Some(ended),
+            PartCall::Sent(_) => None,
+            PartCall::Done(ended) => Some(ended),
         });
         ended.collect()
     }
 }
 
-impl Step {
-    /// Listens for what the call that is `over` may still be answered.
+impl PartCall {
+    /// Keeps the late reply of a call that has timed out.
     fn await_late(&mut self, over: Self) {
-        if let (Self::Ended(ended), Self::Asked(call)) = (self, over)
+        if let (Self::Done(ended), Self::Sent(call)) = (self, over)
             && matches!(ended.outcome, Err(StoreError::Timeout))
         {
             ended.late = call.give_up();
@@ -142,11 +144,11 @@ impl Step {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for PendingDecision<'_> {
     fn drop(&mut self) {
         let calls = mem::take(&mut self.calls);
         if calls.is_sent() {
-            let errand = Abandoned {
+            let abandoned = Abandoned {
                 store: Rc::clone(self.store),
                 encoder: Rc::clone(self.encoder),
                 charges: self.charges.iter().map(OwnedCharge::of).collect(),
@@ -154,7 +156,7 @@ impl Drop for Question<'_> {
                 now: self.now,
                 calls,
             };
-            self.store.background.begin(errand.finish());
+            self.store.background.begin(abandoned.finish());
         } else if let Some((plan, store_now)) = self.plan {
             for (charge, planned) in self.charges.iter().zip(plan) {
                 self.store.withdraw(self.encoder, charge, *planned, store_now);
@@ -163,7 +165,7 @@ impl Drop for Question<'_> {
     }
 }
 
-/// A question whose client has gone.
+/// A decision whose client has disconnected.
 struct Abandoned {
     store: Rc<RedisStore>,
     encoder: Rc<Encoder>,
@@ -173,7 +175,7 @@ struct Abandoned {
     calls: Calls,
 }
 
-/// A charge that outlives the rules by which it is made.
+/// A charge that owns its algorithm, so that it outlives the policies of its request.
 pub(super) struct OwnedCharge {
     key: Key,
     algorithm: Algorithm,
@@ -212,7 +214,7 @@ impl Abandoned {
 }
 
 impl RedisStore {
-    /// Gives back what a request has in flight that is gone.
+    /// Gives back the units in flight of a request whose client has disconnected.
     fn release(&self, charges: &[Charge<'_>], decided: &Decided) {
         if fan_out::refuses(charges, &decided.answers) {
             return;

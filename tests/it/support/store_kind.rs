@@ -1,5 +1,5 @@
-//! Where a gateway keeps its counters. What clients meet is the same in all
-//! places: tests of limits run once in each.
+//! The kinds of stores. Clients observe the same behaviour with all of them, so tests of
+//! limits run once with each kind.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,24 +9,26 @@ use tollgate_limiter::store::redis::RedisSettings;
 use super::redis::{Redis, shared_cluster, shared_server, shared_shards};
 use super::{Gateway, Origin};
 
-/// A machine that is busy must not look like a Redis that is away.
+/// The timeout of decisions. It is long, so that a busy machine does not look like an
+/// unavailable Redis.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum StoreKind {
     /// The gateway's own memory.
     Memory,
     /// One Redis server.
     Standalone,
     /// A Redis Cluster: counters of different clients lie in different slots.
     Cluster,
-    /// Servers that do not know of each other.
+    /// Servers without a common cluster.
     Sharded,
 }
 
-impl Place {
-    /// A gateway with this configuration, whose counters are in this store and under a prefix of its own.
+impl StoreKind {
+    /// A gateway with this configuration, whose counters are in this store under a new
+    /// prefix.
     pub(crate) fn start(self, yaml: &str) -> Gateway {
         Gateway::start(&format!("{yaml}{}", self.store()))
     }
@@ -47,8 +49,7 @@ impl Place {
             .map_or_else(String::new, |redis| format!("store: {{ redis: {{ {redis} }} }}\n"))
     }
 
-    /// The fields of `store.redis`, with a prefix of its own, if there
-    /// is a Redis.
+    /// The fields of `store.redis` with a new prefix. None for the gateway's own memory.
     pub(crate) fn redis(self) -> Option<String> {
         let servers = match self {
             Self::Memory => return None,
@@ -62,7 +63,7 @@ impl Place {
         Some(format!("{servers}, prefix: {}, timeout: {}s", prefix(), PATIENCE.as_secs()))
     }
 
-    /// The same for the library.
+    /// The same settings for the library.
     pub(crate) fn settings(self) -> Option<RedisSettings> {
         let parsed = match self {
             Self::Memory => return None,
@@ -73,7 +74,7 @@ impl Place {
                 RedisSettings::parse_shards(urls.iter().map(String::as_str))
             }
         };
-        let mut settings = parsed.expect("they are good URLs");
+        let mut settings = parsed.expect("the URLs are valid");
         (settings.prefix, settings.timeout) = (prefix(), PATIENCE);
         Some(settings)
     }
@@ -85,7 +86,7 @@ fn prefix() -> String {
     format!("t{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes tests of functions that take a [`Place`]: one for each place.
+/// Makes tests of functions that take a [`StoreKind`]: one for each kind of store.
 macro_rules! on_every_store {
     ($($test:ident),+ $(,)?) => {
         on_every_store! { @memory Memory: $($test)+ }
@@ -93,12 +94,12 @@ macro_rules! on_every_store {
         on_every_store! { @cluster Cluster: $($test)+ }
         on_every_store! { @sharded Sharded: $($test)+ }
     };
-    (@$module:ident $place:ident: $($test:ident)+) => {
+    (@$module:ident $kind:ident: $($test:ident)+) => {
         mod $module {
             $(
                 #[test]
                 fn $test() {
-                    super::$test($crate::support::Place::$place);
+                    super::$test($crate::support::StoreKind::$kind);
                 }
             )+
         }
