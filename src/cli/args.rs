@@ -78,6 +78,8 @@ const REPLAY_EXAMPLES: &str = "\
 Examples:
   tollgate replay access.log
   tollgate replay -c new.yaml access.log.2.gz access.log.1 access.log
+  tollgate replay -c new.yaml --against gateway.yaml --html report.html access.log
+  tollgate replay --suggest access.log
   zcat *.gz | tollgate replay -c new.yaml -
   tollgate replay --map time=ts,client=remote.ip,path=url requests.json";
 const SCHEMA_EXAMPLES: &str = "\
@@ -126,6 +128,15 @@ pub(super) struct ReplayArgs {
     /// The host of requests for which the log has none
     #[arg(long, value_name = "NAME")]
     pub(super) host: Option<String>,
+    /// Compare with the limits of this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(super) against: Option<PathBuf>,
+    /// Suggest limits by what each key has used, and try them
+    #[arg(long)]
+    pub(super) suggest: bool,
+    /// Write the report to this file as a page, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,

@@ -109,7 +109,8 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {
     let config = load(&args.config)?.config;
-    let report = replay::run(&args, config)?;
+    let against = args.against.as_deref().map(load).transpose()?;
+    let report = replay::run(&args, config, against.map(|compiled| compiled.config))?;
     writeln!(io::stdout().lock(), "{}", report.text.trim_end())?;
     Ok(report.read_enough()?)
 }

@@ -25,6 +25,14 @@ pub(super) enum Problem {
     /// Standard input is named twice.
     #[error("`-` can be named once only")]
     Twice,
+    /// The page cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Html {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
     /// Too many lines could not be read.
     #[error(
         "more than 1 % of the lines could not be read, so the results are incomplete; see the notes"
@@ -57,20 +65,28 @@ impl Written {
 /// Replays the logs of the arguments.
 ///
 /// # Errors
-/// If the arguments are wrong, or a log cannot be read.
-pub(super) fn run(args: &ReplayArgs, config: Config) -> Result<Written, Problem> {
+/// If the arguments are wrong, a log cannot be read, or the page cannot be written.
+pub(super) fn run(
+    args: &ReplayArgs,
+    config: Config,
+    against: Option<Config>,
+) -> Result<Written, Problem> {
     let job = Job {
         inputs: inputs(&args.logs)?,
         format: format(args)?,
         host: args.host.clone(),
         setup: setup(config),
-        against: None,
-        suggest: false,
+        against: against.map(self::setup),
+        suggest: args.suggest,
     };
     let mut progress = Progress::new();
     let report = replay::replay(&job, &mut |read, of| progress.show(read, of));
     progress.clear();
     let report = report?;
+    if let Some(path) = &args.html {
+        std::fs::write(path, replay::page(&report))
+            .map_err(|error| Problem::Html { path: path.clone(), error })?;
+    }
     let text = if args.json {
         serde_json::to_string_pretty(&report).expect("a report has text keys only")
     } else {

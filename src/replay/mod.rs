@@ -11,6 +11,7 @@
 mod compare;
 mod entry;
 mod facts;
+mod html;
 mod keys;
 mod lacks;
 mod line;
@@ -26,6 +27,7 @@ mod tally;
 mod timeline;
 mod trial;
 
+pub(crate) use html::page;
 pub(crate) use line::{Format, MapError, Names};
 pub(crate) use run::{Job, ReplayError, replay};
 pub(crate) use source::Input;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tollgate_limiter::algorithm::Quota;
+use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_limiter::policy::{Mode, Policy};
 
 use super::peaks::{Peak, Peaks, WINDOWS};
@@ -172,7 +172,7 @@ fn rounded_up(number: u64) -> u64 {
 fn with_limits(setup: &Setup, quota: impl Fn(&str) -> Option<Quota>) -> Setup {
     let changed = |policy: &Arc<Policy>| {
         let Some(quota) = quota(&policy.name) else { return Arc::clone(policy) };
-        let Ok(algorithm) = policy.algorithm.with_quota(quota) else { return Arc::clone(policy) };
+        let Some(algorithm) = counting(&policy.algorithm, quota) else { return Arc::clone(policy) };
         let base = Policy::new(&policy.name, policy.key.clone(), algorithm);
         Arc::new(Policy {
             missing_key: policy.missing_key,
@@ -190,6 +190,17 @@ fn with_limits(setup: &Setup, quota: impl Fn(&str) -> Option<Quota>) -> Setup {
         route.policies = route.policies.iter().map(changed).collect();
     }
     setup
+}
+
+/// What counts up to a quota as this algorithm does. Buckets admit a burst and then a pace,
+/// and a quota says nothing of a burst; so a sliding window stands in for them.
+fn counting(algorithm: &Algorithm, quota: Quota) -> Option<Algorithm> {
+    match algorithm {
+        Algorithm::TokenBucket(_) | Algorithm::LeakyBucket(_) => {
+            Some(Algorithm::SlidingWindow(SlidingWindow::new(quota)))
+        }
+        other => other.with_quota(quota).ok(),
+    }
 }
 
 /// Whether one of these rules needs both placements.

@@ -58,7 +58,9 @@ fn write_head(out: &mut String, report: &Report) -> std::fmt::Result {
 fn share(count: u64, range: Option<[u64; 2]>, of: u64) -> String {
     match range {
         Some([least, most]) if least != most => {
-            format!("{least} to {most} ({} to {} %)", percent(least, of), percent(most, of))
+            let (low, high) = (percent(least, of), percent(most, of));
+            let percents = if low == high { low } else { format!("{low} to {high}") };
+            format!("{least} to {most} ({percents} %)")
         }
         _ => format!("{count} ({} %)", percent(count, of)),
     }
@@ -233,6 +235,7 @@ mod tests {
         assert_eq!(percent(1, 3000), "<0.1");
         assert_eq!(percent(125, 1000), "12.5");
         assert_eq!(share(5, Some([5, 9]), 100), "5 to 9 (5.0 to 9.0 %)");
+        assert_eq!(share(500, Some([500, 501]), 10_000), "500 to 501 (5.0 %)");
         assert_eq!(share(5, Some([5, 5]), 100), "5 (5.0 %)");
         assert_eq!(bars(&[0, 1, 4, 8]), " ▁▄█");
         assert_eq!(bars(&[1, 1000]), "▁█");

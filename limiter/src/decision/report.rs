@@ -21,7 +21,7 @@ pub struct Report<P> {
     /// The policy.
     pub policy: P,
     /// The decision of this policy.
-    pub(crate) ruling: Ruling,
+    pub ruling: Ruling,
     /// The numbers: `limit` and `remaining` are those of the limit that responses name,
     /// even if more is admitted. A refused request consumes nothing, and `remaining` shows
     /// this even if this policy alone would have admitted it.
@@ -63,7 +63,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
     }
 
     /// Whether the policy refuses the request.
-    pub(crate) fn refuses(&self) -> bool {
+    pub fn refuses(&self) -> bool {
         self.mode() == Mode::Enforce
             && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use smallvec::SmallVec;
 
 /// The result of reading one line.
+#[expect(clippy::large_enum_variant, reason = "a box for each line would cost more")]
 #[derive(Debug)]
 pub(crate) enum Parsed<'l> {
     /// The line describes a request.

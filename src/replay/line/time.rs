@@ -49,8 +49,8 @@ pub(super) fn epoch(text: &[u8]) -> Option<Moment> {
     let whole = scaled(text, 1)?;
     let (us, is_seconds) = match whole {
         0..100_000_000_000 => (scaled(text, SECOND_US)?, true),
-        ..100_000_000_000_000 => (scaled(text, 1000)?, false),
-        ..100_000_000_000_000_000 => (whole, false),
+        100_000_000_000..100_000_000_000_000 => (scaled(text, 1000)?, false),
+        100_000_000_000_000..100_000_000_000_000_000 => (whole, false),
         _ => (whole / 1000, false),
     };
     Some(Moment { us, is_whole_second: is_seconds && !text.contains(&b'.') })

@@ -135,3 +135,41 @@ impl Merged {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines that are seen, and the bytes that are read, of a log of so many lines.
+    fn work(lines: usize) -> (usize, u64) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        std::fs::write(&path, "0123456789\n".repeat(lines)).expect("a file");
+        let (mut seen, mut read) = (0, 0);
+        let source = Merged::open(&[Input::File(path)]).expect("a log");
+        source.each(|_| None, |_| seen += 1, &mut |bytes, _| read = bytes).expect("readable");
+        (seen, read)
+    }
+
+    #[test]
+    fn twice_the_log_is_twice_the_work() {
+        assert_eq!(work(20_000), (20_000, 220_000));
+        assert_eq!(work(40_000), (40_000, 440_000));
+    }
+
+    #[test]
+    fn lines_of_several_logs_come_in_the_order_of_their_times() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let logs = ["1\n4\n-\n6\n", "2\n3\n5\n"].iter().zip(0..).map(|(text, name)| {
+            let path = directory.path().join(format!("{name}"));
+            std::fs::write(&path, text).expect("a file");
+            Input::File(path)
+        });
+        let source = Merged::open(&logs.collect::<Vec<_>>()).expect("logs");
+        let mut seen = Vec::new();
+        let time_of = |text: &[u8]| str::from_utf8(text).ok()?.parse().ok();
+        let see = |line: Numbered<'_>| seen.push(String::from_utf8_lossy(line.text).into_owned());
+        source.each(time_of, see, &mut |_, _| {}).expect("readable");
+        assert_eq!(seen, ["1", "2", "3", "4", "-", "5", "6"]);
+    }
+}

@@ -1,5 +1,7 @@
 //! JSON logs of each writer, as they write them.
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn shown(names: &Names, text: &str) -> String {
@@ -113,5 +115,24 @@ fn a_map_that_cannot_be_used_is_refused() {
     ];
     for (map, error) in cases {
         assert_eq!(Names::of_map(map), Err(error), "{map}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_input_panics(
+        ts in "[-0-9.eE]{0,24}",
+        text in "[\\PC\"\\\\]{0,12}",
+        cut in 0..160_usize,
+    ) {
+        let line = format!(
+            "{{\"ts\":{ts},\"time\":\"{text}\",\"StartUTC\":\"{text}\",\"duration\":{ts},\"client\":\"{text}\",\
+             \"request\":{{\"uri\":\"{text}\",\"headers\":{{\"a\":[\"{text}\"]}}}}}}"
+        );
+        let end = cut.min(line.len());
+        for names in [Names::own(), Names::caddy(), Names::traefik(), Names::envoy()] {
+            let _ = names.parse(line.as_bytes());
+            let _ = names.parse(&line.as_bytes()[..end]);
+        }
     }
 }
