@@ -11,13 +11,14 @@
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
-//! | 5 | `gateway`; `replay` | the life of a request; what limits would have done to a log |
+//! | 5 | `gateway`, `admin`; `replay` | the life of a request; what operators see and change; what limits would have done to a log |
 //! | 6 | [`config`] | from `gateway.yaml` to settings |
 //! | 7 | `app` | build, run, reload, stop |
 //! | 8 | [`cli`] | the command line |
 //!
 //! `tests/tidy` holds this table.
 
+mod admin;
 mod app;
 pub mod cli;
 pub mod config;

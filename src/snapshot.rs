@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use tollgate_limiter::decision::HeaderWriter;
+use tollgate_limiter::policy::Policy;
 
 use crate::message::{FieldEdits, Redirect, Rewrite};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
@@ -19,6 +20,8 @@ pub(crate) struct Snapshot {
     pub(crate) rules: Rules,
     /// How the requests of each route are handled, by the route's index.
     pub(crate) routes: Vec<Handling>,
+    /// All policies with an effect, in the order of the file.
+    pub(crate) policies: Vec<Arc<Policy>>,
     /// The upstreams by their index.
     pub(crate) upstreams: Vec<Arc<UpstreamShared>>,
     /// Writes the fields that inform clients about their limits.

@@ -6,7 +6,7 @@ use std::mem;
 use tollgate_limiter::algorithm::{Algorithm, Op, QuotaError, State};
 use tollgate_limiter::digest::Key;
 use tollgate_limiter::store::shared::leased::{self, LeaseLength, Return, Spending};
-use tollgate_limiter::store::shared::write_back::{self, Delta, Taken};
+use tollgate_limiter::store::shared::write_back::{self, Delta, TakeOutcome};
 use tollgate_limiter::store::shared::{Ahead, DenyCache};
 use tollgate_limiter::store::{Charge, MemoryStore};
 use tollgate_limiter::time::{Span, Timestamp};
@@ -94,9 +94,9 @@ impl Node {
                 Spending::Ask(ask) => ask,
             },
             Mode::WriteBack => match self.sums.take(charge, self.nodes, now) {
-                Taken::Counted(_) => return Step::Judged { admitted: true },
-                Taken::Refused(_) => return Step::Judged { admitted: false },
-                Taken::Ask => Ahead::NOTHING,
+                TakeOutcome::Counted(_) => return Step::Judged { admitted: true },
+                TakeOutcome::Refused(_) => return Step::Judged { admitted: false },
+                TakeOutcome::Ask => Ahead::NOTHING,
             },
         };
         // The simulation does not announce returned units to other nodes, so a refusal is

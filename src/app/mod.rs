@@ -2,6 +2,7 @@
 //! core, applies another configuration when the file changes, and stops without losing a
 //! request.
 
+mod admin;
 mod echo;
 mod error;
 mod key_set;
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{self, AccessLog, AccessLogSettings};
+use admin::{AdminListener, BoundAdmin};
 use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
 use watch::FileWatch;
@@ -41,6 +43,8 @@ pub(crate) struct ConfigFiles {
     pub(crate) file: PathBuf,
     /// The files that it names and whose contents are part of the configuration.
     pub(crate) others: Vec<PathBuf>,
+    /// The file as JSON, without secrets.
+    pub(crate) document: serde_json::Value,
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
@@ -77,8 +81,12 @@ async fn supervise(
 ) -> Result<Shutdown, RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
-    let mut watch = source.map(|ConfigFiles { file, others }| FileWatch::new(&file, others));
+    let file = source.as_ref().map(|source| source.file.clone());
+    let (watch, document) =
+        source.map(|it| (FileWatch::new(&it.file, it.others), it.document)).unzip();
+    let mut watch: Option<FileWatch> = watch;
     let (echo_stop, echo) = start_echo()?;
+    let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;
     let mut supervisor = tokio::select! {
         started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
@@ -86,6 +94,9 @@ async fn supervise(
         }
     };
     drop(drain);
+    let mut admin =
+        admin.map(|bound| bound.serve(&supervisor, file.as_deref(), document)).transpose()?;
+    announce(&supervisor, admin.as_ref());
     loop {
         systemd::report(ServiceState::Ready);
         tokio::select! {
@@ -96,7 +107,7 @@ async fn supervise(
         systemd::report(ServiceState::Reloading);
         match &mut watch {
             Some(watch) => tokio::select! {
-                () = reload::reload(&mut supervisor, watch) => {}
+                () = reload::reload(&mut supervisor, watch, admin.as_mut()) => {}
                 () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
             },
             None => {
@@ -105,6 +116,9 @@ async fn supervise(
         }
     }
     systemd::report(ServiceState::Stopping);
+    if let Some(admin) = &admin {
+        admin.draining();
+    }
     info!(limit = ?supervisor.drain_limit(), "stopping: requests in progress are finished");
     let shutdown = tokio::select! {
         shutdown = supervisor.stop(stop) => shutdown,
@@ -115,8 +129,20 @@ async fn supervise(
             "requests in progress are aborted: the time for the drain is over, or a second signal came"
         );
     }
-    drop(echo_stop);
+    drop((echo_stop, admin));
     Ok(shutdown)
+}
+
+/// One line that says what listens where, and how to ask the admin listener.
+fn announce(supervisor: &Supervisor, admin: Option<&AdminListener>) {
+    let addresses: Vec<String> = supervisor.addresses().iter().map(ToString::to_string).collect();
+    let admin = admin.map(|admin| format!("; admin at {}", admin.how_to_ask()));
+    info!(
+        "tollgate {} serves {}{}",
+        env!("CARGO_PKG_VERSION"),
+        addresses.join(", "),
+        admin.unwrap_or_default()
+    );
 }
 
 /// The signals that the process handles.

@@ -22,6 +22,8 @@ use super::error::RunError;
 pub(super) struct ProcessState {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
+    /// The file of the overrides, if they are in one.
+    pub(super) overrides_file: Option<OverridesFile>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -41,7 +43,8 @@ impl ProcessState {
     /// # Errors
     /// If the file of overrides cannot be used.
     pub(super) fn new(config: &Config, echo: SocketAddr) -> Result<Self, RunError> {
-        let (overrides, secret) = overrides(config)?;
+        let overrides_file = overrides_file(config)?;
+        let (overrides, secret) = overrides(config, overrides_file.clone())?;
         let secret = Arc::new(SharedSecret::new(secret));
         let settings = RestartSettings {
             store: config.store.clone(),
@@ -49,7 +52,7 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let store = shared_store(&config.store, &secret);
-        Ok(Self { store, overrides, secret, echo, settings })
+        Ok(Self { store, overrides, overrides_file, secret, echo, settings })
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in
@@ -65,6 +68,7 @@ impl ProcessState {
         Snapshot {
             rules,
             routes,
+            policies: config.policies,
             upstreams: upstreams.collect(),
             headers: HeaderWriter::new(&config.headers),
             problem_json: config.problem_json,
@@ -104,16 +108,24 @@ fn may_have_overrides(config: &Config) -> bool {
     config.policies.iter().any(|policy| policy.overrides.is_some())
 }
 
+/// The file of the overrides, if a policy has them enabled and they are in a file.
+fn overrides_file(config: &Config) -> Result<Option<OverridesFile>, RunError> {
+    let path = config.store.overrides.as_ref().filter(|_| may_have_overrides(config));
+    Ok(path.map(|path| OverridesFile::open(path)).transpose()?)
+}
+
 /// The overrides, if a policy has them enabled, and the secret with which keys are
 /// digested.
-fn overrides(config: &Config) -> Result<(Option<SharedOverrides>, Secret), RunError> {
-    match &config.store.overrides {
-        Some(path) if may_have_overrides(config) => {
-            let file = OverridesFile::open(path)?;
+fn overrides(
+    config: &Config,
+    file: Option<OverridesFile>,
+) -> Result<(Option<SharedOverrides>, Secret), RunError> {
+    match file {
+        Some(file) => {
             let secret = file.secret();
             Ok((Some(SharedOverrides::in_file(file)?), secret))
         }
-        _ => Ok((may_have_overrides(config).then(SharedOverrides::in_redis), Secret::random())),
+        None => Ok((may_have_overrides(config).then(SharedOverrides::in_redis), Secret::random())),
     }
 }
 

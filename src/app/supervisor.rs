@@ -10,6 +10,7 @@ use tokio::join;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{Drain, Stop};
+use tollgate_limiter::store::overrides::OverridesFile;
 use tracing::{info, warn};
 
 use super::error::RunError;
@@ -21,7 +22,7 @@ use super::worker::{Command, ListenerId, Reload, Worker};
 use crate::config::{Config, GeoFile};
 use crate::proxy::{self, UpstreamShared};
 use crate::server::{
-    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
+    BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
 use crate::telemetry::AccessLog;
@@ -38,6 +39,8 @@ pub(super) struct Supervisor {
     keys: Option<Fetched>,
     listeners: Vec<(ListenerId, ListenerHandle)>,
     next_listener: u64,
+    /// The actual addresses of the listeners that were opened.
+    opened: Vec<ListenAddress>,
     /// How many connections of clients the limit on open files allows.
     max_clients: usize,
     /// The largest sum of `max_connections` that the log has reported as too large.
@@ -80,6 +83,7 @@ impl Supervisor {
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
+            opened: Vec::new(),
             max_clients,
             warned_of: 0,
             capacity: Capacity::new(max_clients),
@@ -217,6 +221,7 @@ impl Supervisor {
         let mut opened = Vec::with_capacity(bound.len());
         for (listeners, handle) in bound {
             info!(address = %listeners[0].address(), workers, "listening");
+            self.opened.push(listeners[0].address().clone());
             let id = ListenerId(self.next_listener);
             self.next_listener += 1;
             self.listeners.push((id, handle));
@@ -254,6 +259,26 @@ impl Supervisor {
             stays
         });
         closed
+    }
+
+    /// The configuration in use.
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot)
+    }
+
+    /// The actual addresses of the listeners that were opened at the start.
+    pub(super) fn addresses(&self) -> &[ListenAddress] {
+        &self.opened
+    }
+
+    /// The way to each worker.
+    pub(super) fn workers(&self) -> Vec<mpsc::UnboundedSender<Command>> {
+        self.workers.iter().map(|(worker, _)| worker.clone()).collect()
+    }
+
+    /// The file of the overrides, if they are in one.
+    pub(super) fn overrides_file(&self) -> Option<OverridesFile> {
+        self.state.overrides_file.clone()
     }
 
     /// Whether a rule verifies tokens.

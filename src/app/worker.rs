@@ -16,6 +16,7 @@ use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
+use crate::engine::StoreCall;
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
@@ -47,6 +48,8 @@ pub(super) struct Worker {
 pub(super) enum Command {
     /// Apply another configuration, and then reply.
     Reload(Reload, oneshot::Sender<()>),
+    /// Answer a question to the store, while requests go on.
+    Store(StoreCall),
 }
 
 /// Another configuration for a worker.
@@ -83,14 +86,20 @@ impl Worker {
             tokio::select! {
                 biased;
                 () = self.drain.requested() => break,
-                Some(Command::Reload(reload, reply)) = self.commands.recv() => {
-                    self.drain_limit = reload.drain_limit;
-                    gateway.reload(reload.snapshot);
-                    listeners.open(reload.open);
-                    listeners.close(|id| reload.close.contains(&id), self.drain_limit);
-                    // The supervisor may have stopped waiting.
-                    let _ = reply.send(());
-                }
+                Some(command) = self.commands.recv() => match command {
+                    Command::Reload(reload, reply) => {
+                        self.drain_limit = reload.drain_limit;
+                        gateway.reload(reload.snapshot);
+                        listeners.open(reload.open);
+                        listeners.close(|id| reload.close.contains(&id), self.drain_limit);
+                        // The supervisor may have stopped waiting.
+                        let _ = reply.send(());
+                    }
+                    Command::Store(call) => {
+                        let gateway = Rc::clone(&gateway);
+                        spawn_local(async move { gateway.answer(call).await });
+                    }
+                },
             }
         }
         listeners.close(|_| true, self.drain_limit);

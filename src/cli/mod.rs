@@ -93,8 +93,9 @@ fn run(args: RunArgs) -> Result<(), Failure> {
     match args.without_file()? {
         Some(config) => app::run(config, None)?,
         None => {
-            let Compiled { config, files, .. } = load(&args.config)?;
-            app::run(config, Some(ConfigFiles { file: args.config, others: files }))?;
+            let Compiled { config, files, document, .. } = load(&args.config)?;
+            let files = ConfigFiles { file: args.config, others: files, document };
+            app::run(config, Some(files))?;
         }
     }
     Ok(())

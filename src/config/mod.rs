@@ -19,6 +19,7 @@ mod problem;
 mod quotes;
 mod scalar;
 mod sections;
+mod shown;
 mod suggest;
 mod surroundings;
 mod words;
@@ -31,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
-pub use problem::Report;
+pub use problem::{Report, Reported};
 pub use scalar::{Endpoint, KeyLimit, KeyWord, ListenAddress, Rate, ScalarError};
 use sections::RawConfig;
 use surroundings::Surroundings;
@@ -46,6 +47,8 @@ pub struct Compiled {
     /// The other files that were read: certificates, keys, databases, and the files in
     /// `${file:...}`.
     pub(crate) files: Vec<PathBuf>,
+    /// The file as JSON: with `${...}` as they are written, and without secrets.
+    pub(crate) document: serde_json::Value,
 }
 
 /// Why a file cannot be loaded.
@@ -130,7 +133,9 @@ fn compiled(
     let problems = problem::Problems::default();
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let around = Surroundings { env, directory, files: RefCell::default(), databases };
+    let mut document = serde_json::Value::Null;
     let config = yaml::parse(text, &problems).and_then(|mut tree| {
+        document = shown::shown(&tree);
         quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);
         let raw: RawConfig = de::read(&tree, &problems)?;
@@ -138,7 +143,7 @@ fn compiled(
     });
     let (report, files) = (problems.report(name, text), around.files.into_inner());
     match config {
-        Some(config) => Ok(Compiled { config, warnings: report, files }),
+        Some(config) => Ok(Compiled { config, warnings: report, files, document }),
         None => Err((report, files)),
     }
 }

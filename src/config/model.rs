@@ -13,6 +13,7 @@ use tollgate_limiter::store::redis::RedisSettings;
 
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
+use crate::admin::AdminSettings;
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
@@ -49,6 +50,8 @@ pub struct Config {
     pub(crate) telemetry: TelemetrySettings,
     /// The process.
     pub(crate) runtime: RuntimeSettings,
+    /// The admin listener. None: there is none.
+    pub(crate) admin: Option<AdminSettings>,
 }
 
 impl Config {
@@ -104,6 +107,7 @@ impl Config {
             problem_json: true,
             telemetry: TelemetrySettings::default(),
             runtime: RuntimeSettings::default(),
+            admin: None,
         })
     }
 }

@@ -6,7 +6,8 @@
 /// Whether the field is planned for that section.
 pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
-        "configuration" => &["admin", "check"],
+        "configuration" => &["check"],
+        "admin" => &["reveal_keys", "write_config"],
         "telemetry" => &["traces"],
         "access_log" => &["sample"],
         _ => &[],

@@ -131,10 +131,36 @@ impl Report {
         self.shown.is_empty()
     }
 
+    /// The problems that are shown, in the order of the file.
+    pub fn problems(&self) -> impl Iterator<Item = Reported<'_>> {
+        self.shown.iter().map(|Shown { problem, .. }| Reported {
+            is_warning: problem.severity == Severity::Warning,
+            line: problem.span.line,
+            column: problem.span.column,
+            message: &problem.message,
+            advice: &problem.advice,
+        })
+    }
+
     /// How many problems there are.
     pub fn len(&self) -> usize {
         self.shown.len() + self.left_out
     }
+}
+
+/// A problem of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported<'r> {
+    /// Whether it is only a warning.
+    pub is_warning: bool,
+    /// Its line, counted from 1. 0 means the whole file.
+    pub line: u64,
+    /// Its first character in the line, counted from 1. 0 means the whole file.
+    pub column: u64,
+    /// What is wrong.
+    pub message: &'r str,
+    /// What would be right. It may be empty.
+    pub advice: &'r str,
 }
 
 impl std::error::Error for Report {}

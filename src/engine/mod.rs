@@ -5,6 +5,7 @@
 //! decision. It decides nothing itself.
 
 mod settlement;
+mod store_call;
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -18,6 +19,7 @@ use tollgate_limiter::time::{Clock, Timestamp};
 use crate::routes::{Rules, Unmatched};
 
 pub(crate) use settlement::Settlement;
+pub(crate) use store_call::StoreCall;
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]

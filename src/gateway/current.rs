@@ -10,6 +10,7 @@ use tower::Service;
 
 use super::body::ResponseBody;
 use super::{Client, Gateway};
+use crate::engine::StoreCall;
 use crate::message::Forwarding;
 use crate::server::{ClientBody, Demand, Peer};
 use crate::snapshot::Snapshot;
@@ -65,6 +66,11 @@ impl CurrentGateway {
     /// requests.
     pub(crate) fn housekeep(&self) {
         self.get().housekeep();
+    }
+
+    /// Answers a question to the store.
+    pub(crate) async fn answer(&self, call: StoreCall) {
+        self.get().engine.answer(call).await;
     }
 
     /// Closes the store when this worker's last request has ended.

@@ -99,7 +99,6 @@ impl HealthState {
     }
 
     /// Whether checks have taken it out of service.
-    #[cfg(test)]
     pub(super) fn is_down(&self) -> bool {
         self.is_down
     }

@@ -40,7 +40,7 @@ pub(crate) use settings::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
     RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
-pub(crate) use shared::UpstreamShared;
+pub(crate) use shared::{EndpointState, UpstreamShared};
 pub(crate) use tls::{TlsError, TlsParts, TlsSettings};
 pub(crate) use upstream::Pressure;
 

@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tollgate_limiter::time::{Span, monotonic};
@@ -32,7 +32,6 @@ pub(crate) struct UpstreamShared {
 }
 
 /// The health of an endpoint.
-#[cfg(test)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointHealth {
     /// Its address.
@@ -42,7 +41,6 @@ pub(crate) struct EndpointHealth {
 }
 
 /// Whether an endpoint may get requests.
-#[cfg(test)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointState {
     /// It gets its whole share.
@@ -52,7 +50,7 @@ pub(crate) enum EndpointState {
     /// Checks have failed, and it gets no requests.
     Down,
     /// Requests have failed, and it gets no requests for this long.
-    Ejected(std::time::Duration),
+    Ejected(Duration),
 }
 
 impl UpstreamShared {
@@ -92,7 +90,6 @@ impl UpstreamShared {
     }
 
     /// The health of its endpoints.
-    #[cfg(test)]
     pub(crate) fn health(&self) -> Vec<EndpointHealth> {
         let now_us = self.now_us();
         let state = |endpoint: &EndpointShared| {
@@ -102,7 +99,7 @@ impl UpstreamShared {
             match share {
                 _ if health.is_down() => EndpointState::Down,
                 (0, _) => {
-                    EndpointState::Ejected(std::time::Duration::from_micros(from_us - now_us))
+                    EndpointState::Ejected(Duration::from_micros(from_us.saturating_sub(now_us)))
                 }
                 (100, _) => EndpointState::InService,
                 _ => EndpointState::Starting,
@@ -114,6 +111,11 @@ impl UpstreamShared {
             state: state(endpoint),
         });
         health.collect()
+    }
+
+    /// Requests in flight; none are counted if the upstream has no `max_in_flight`.
+    pub(crate) fn in_flight(&self) -> Option<usize> {
+        self.settings.max_in_flight.map(|_| self.in_flight.load(Ordering::Relaxed))
     }
 
     /// Requests in flight in percent of `max_in_flight`, rounded up.

@@ -12,8 +12,8 @@ mod router;
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
-use tollgate_limiter::digest::SharedSecret;
-use tollgate_limiter::policy::{ClientSettings, Clients, Subject};
+use tollgate_limiter::digest::{Principal, SharedSecret};
+use tollgate_limiter::policy::{ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Subject};
 use tollgate_limiter::request::{Params, RequestView, slashed_path};
 use tollgate_limiter::time::Timestamp;
 
@@ -101,6 +101,16 @@ impl Rules {
     /// The route with this index.
     pub fn route(&self, index: usize) -> &Route {
         &self.routes[index]
+    }
+
+    /// The principal that policies with the key `key` count under `text`.
+    ///
+    /// # Errors
+    /// If no request can have this key, or it is not written as it should be.
+    pub(crate) fn principal(&self, key: &KeyExpr, text: &str) -> Result<Principal, KeyTextError> {
+        let is_route = |name: &str| self.routes.iter().any(|route| &*route.name == name);
+        let (client, secret) = (self.clients.settings(), self.clients.secret());
+        KeyTexts { client, secret, is_route: &is_route }.principal(key, text)
     }
 
     /// The settings that identify clients.

@@ -14,6 +14,8 @@ use super::transport::TlsSettings;
 pub(crate) struct ListenerSettings {
     /// The address to listen on.
     pub(crate) address: ListenAddress,
+    /// The permissions of the file of a Unix socket. None: those that the system gives.
+    pub(crate) socket_mode: Option<u32>,
     /// TLS. None: connections are not encrypted.
     pub(crate) tls: Option<TlsSettings>,
     /// Connections begin with a header of the PROXY protocol, and only these peers
@@ -127,6 +129,7 @@ impl ListenerSettings {
     pub(crate) fn new(address: ListenAddress) -> Self {
         Self {
             address,
+            socket_mode: None,
             tls: None,
             proxy_protocol: None,
             http2: Some(Http2Settings::default()),

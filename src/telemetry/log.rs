@@ -26,6 +26,9 @@ const VARIABLE: &str = "TOLLGATE_LOG";
 /// have no limit.
 const OPERATION: &str = "tollgate::app";
 
+/// The target of the audit log. The admin listener bounds its lines itself.
+const AUDIT: &str = "audit";
+
 /// Sends the process log to standard error. The environment variable `TOLLGATE_LOG`
 /// overrides `level`, if needed by module (`warn,tollgate::proxy=debug`). Without it,
 /// `level` applies to the gateway's own lines.
@@ -54,7 +57,8 @@ pub(crate) fn init(level: LevelFilter, format: Format) {
 
 fn filter(level: LevelFilter, variable: Option<String>) -> EnvFilter {
     let of_libraries = level.min(LevelFilter::ERROR);
-    let directives = variable.unwrap_or_else(|| format!("{of_libraries},tollgate={level}"));
+    let directives =
+        variable.unwrap_or_else(|| format!("{of_libraries},tollgate={level},{AUDIT}={level}"));
     EnvFilter::builder().with_default_directive(level.into()).parse_lossy(directives)
 }
 
@@ -85,7 +89,8 @@ where
         event: &tracing::Event<'_>,
     ) -> fmt::Result {
         let metadata = event.metadata();
-        if !metadata.target().starts_with(OPERATION) {
+        let is_bounded = metadata.target().starts_with(OPERATION) || metadata.target() == AUDIT;
+        if !is_bounded {
             match self.limit.admit(metadata.callsite(), monotonic()) {
                 Verdict::Write { dropped: 0 } => {}
                 Verdict::Write { dropped } => writeln!(writer, "{}", (self.dropped)(dropped))?,
@@ -104,8 +109,8 @@ mod tests {
     fn libraries_log_only_errors_unless_the_environment_asks_for_more() {
         let written =
             |level, variable: Option<&str>| filter(level, variable.map(str::to_owned)).to_string();
-        assert_eq!(written(LevelFilter::DEBUG, None), "tollgate=debug,error");
-        assert_eq!(written(LevelFilter::OFF, None), "tollgate=off,off");
+        assert_eq!(written(LevelFilter::DEBUG, None), "tollgate=debug,audit=debug,error");
+        assert_eq!(written(LevelFilter::OFF, None), "tollgate=off,audit=off,off");
         assert_eq!(written(LevelFilter::INFO, Some("h2=debug")), "h2=debug");
     }
 }

@@ -6,12 +6,14 @@
 mod access_log;
 mod line_limit;
 mod log;
+mod metrics;
 mod record;
 mod settings;
 mod sinks;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
+pub(crate) use metrics::Metrics;
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
 pub(crate) use sinks::{Recording, Sinks};

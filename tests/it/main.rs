@@ -4,6 +4,7 @@ mod support;
 
 mod abuse;
 mod access_log;
+mod admin;
 mod algorithms;
 mod answers;
 mod bodies;

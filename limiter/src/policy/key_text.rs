@@ -264,6 +264,17 @@ impl<'t> Pairs<'t> {
     }
 }
 
+impl KeyExpr {
+    /// The form in which a person writes keys: `ip` where the key is one word, whose value is
+    /// written alone, and else `user=...&path=...`.
+    pub fn form(&self) -> String {
+        match self {
+            Self::First(_) | Self::All(_) => Form(self).to_string(),
+            single => Word(single).to_string(),
+        }
+    }
+}
+
 /// A single word as the configuration writes it.
 struct Word<'k>(&'k KeyExpr);
 

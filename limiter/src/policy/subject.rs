@@ -54,6 +54,11 @@ impl Clients {
         Self { trusted: CidrSet::new(&settings.trusted_proxies), settings, tokens, secret }
     }
 
+    /// The secret under which keys are digested now.
+    pub fn secret(&self) -> Secret {
+        self.secret.get()
+    }
+
     /// The settings.
     pub const fn settings(&self) -> &ClientSettings {
         &self.settings

@@ -1,21 +1,22 @@
-//! Stands in for what the features `redis` and `overrides` bring where they are off:
-//! types without values, so that no store can be of them.
+//! Replacements for the contents of the features `redis` and `overrides` if they are off:
+//! types without values, so that no such store can exist.
 
-/// What the feature `redis` brings.
+/// Replaces the contents of the feature `redis`.
 #[cfg(not(feature = "redis"))]
 pub mod redis {
     use std::rc::Rc;
     use std::sync::Arc;
     use std::time::Instant;
 
+    use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{Charge, Correction, Decided, HoldingTimes, Losses};
     use crate::time::{Clock, Timestamp};
 
-    /// What the workers of a node share of Redis: needs the feature `redis`.
+    /// The state that the workers of a node share. It needs the feature `redis`.
     #[derive(Debug)]
     pub enum NodeState {}
 
-    /// Counters in Redis: needs the feature `redis`.
+    /// Counters in Redis. It needs the feature `redis`.
     #[derive(Debug)]
     pub enum RedisStore {}
 
@@ -64,13 +65,33 @@ pub mod redis {
             match **self {}
         }
 
+        pub(in crate::store) async fn inspect(
+            &self,
+            _: &[Inspected],
+            _now: Timestamp,
+        ) -> Inspection {
+            match *self {}
+        }
+
+        pub(in crate::store) async fn reset(
+            &self,
+            _counters: &[Inspected],
+            _now: Timestamp,
+        ) -> Result<(), StoreUnavailable> {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn standing(&self) -> Standing {
+            match *self {}
+        }
+
         pub(in crate::store) const fn holding(&self) -> &HoldingTimes {
             match *self {}
         }
     }
 }
 
-/// What the feature `overrides` brings.
+/// Replaces the contents of the feature `overrides`.
 #[cfg(not(feature = "overrides"))]
 pub mod overrides {
     use std::time::Instant;
@@ -81,12 +102,12 @@ pub mod overrides {
     pub use crate::store::override_limit::Override;
     use crate::time::Timestamp;
 
-    /// Limits of single keys: needs the feature `overrides`.
+    /// Limits of single keys. It needs the feature `overrides`.
     #[derive(Debug)]
     pub enum Overrides {}
 
     impl Overrides {
-        /// What holds for these keys in place of their policies' limits.
+        /// The limits that replace those of the policies for these keys.
         #[allow(clippy::unused_async, reason = "as with the feature")]
         pub async fn look_up(
             &self,

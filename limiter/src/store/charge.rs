@@ -1,4 +1,4 @@
-//! Charges and what a store says of them: the words of all stores.
+//! Charges, and the answers of a store to them: the types that all stores share.
 
 use smallvec::SmallVec;
 
@@ -7,42 +7,42 @@ use crate::consistency::Consistency;
 use crate::digest::Key;
 use crate::time::Timestamp;
 
-/// What one policy asks for one request.
+/// The charge of one policy for one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Charge<'a> {
-    /// The counter. No two charges of one request have the same.
+    /// The counter. All charges of one request have different counters.
     pub key: Key,
-    /// How it counts.
+    /// How the counter counts.
     pub algorithm: &'a Algorithm,
-    /// How many units.
+    /// The number of units.
     pub cost: u64,
-    /// Whether the request needs it to be admitted. A charge that does not
-    /// bind is counted if it fits, and never refuses the request.
+    /// Whether the request is admitted only if this charge is. A charge that does not bind is
+    /// counted if it fits, and never refuses the request.
     pub binding: bool,
     /// How the counter is kept on several nodes.
     pub consistency: Consistency,
 }
 
-/// What judged a charge.
+/// Where a charge was decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// The store.
+    /// In the store.
     #[default]
     Store,
-    /// This node alone, because the store is away.
+    /// On this node alone, because the store is away.
     Local,
-    /// The policy's `on_store_failure`: the store is away, and no counter was asked.
+    /// By the policy's `on_store_failure`. The store is away, and no counter was read.
     Policy,
-    /// No counter: another charge refuses the request.
+    /// By no counter, because another charge refuses the request.
     Unasked,
 }
 
-/// What is said to one charge.
+/// The answer to one charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The numbers. If no counter was asked, they are those of a counter never used.
+    /// The verdict. If no counter was read, it is that of a counter that was never used.
     pub verdict: Verdict,
-    /// Whose they are.
+    /// Where the charge was decided.
     pub source: Source,
 }
 
@@ -52,37 +52,37 @@ impl Answer {
         Self { verdict, source: Source::Store }
     }
 
-    /// The answer to a charge for which no store was asked, because another charge
-    /// refuses the request.
+    /// The answer to a charge that was not sent to the store, because another charge refuses
+    /// the request.
     #[cfg(feature = "redis")]
     pub(crate) fn unasked(charge: &Charge<'_>, now: Timestamp) -> Self {
         Self { verdict: fresh(charge, now), source: Source::Unasked }
     }
 }
 
-/// The verdict of a counter that was never used. It is reported for a charge that no
-/// store judges.
+/// The verdict of a counter that was never used. It is reported for a charge that no store
+/// decides.
 pub(crate) fn fresh(charge: &Charge<'_>, now: Timestamp) -> Verdict {
     Verdict { admitted: true, ..charge.algorithm.apply(None, Op::Peek, now).1 }
 }
 
-/// What is said to all charges of a request.
+/// The answers to all charges of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// When it was decided, by the clock of the store.
+    /// The time of the decision, by the store's clock.
     pub at: Timestamp,
     /// One answer for each charge, in their order.
     pub answers: SmallVec<[Answer; 4]>,
 }
 
-/// A change of what was counted before.
+/// A correction of an earlier charge.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction<'a> {
-    /// What was counted.
+    /// The earlier charge.
     pub charge: Charge<'a>,
-    /// What counted it: no other counter knows of it.
+    /// Where it was decided. Only that counter knows it.
     pub source: Source,
-    /// What becomes of it: [`Op::Give`] or [`Op::Settle`].
+    /// The correction: [`Op::Give`] or [`Op::Settle`].
     pub op: Op,
 }
 

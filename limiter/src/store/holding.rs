@@ -1,35 +1,35 @@
-//! How long the units of concurrency limits are held: what a client that is
-//! refused can be told to wait.
+//! How long requests hold the units of concurrency limits. A refused client is told to wait
+//! for this time.
 //!
-//! Each node measures for itself, and all of its workers together. The measure is
-//! kept for each counter of a policy, not for each client, so its size is fixed.
+//! Each node measures it for all of its workers together. There is one measurement for each
+//! counter of a policy, and not for each client, so its size is fixed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::Counter;
 use crate::time::Span;
 
-/// Counters that are measured at the same time. Two that fall into the same
-/// place take turns, and are told the least wait in between.
+/// The number of measured counters. If two counters share an entry, each replaces the other,
+/// and the minimum wait is reported meanwhile.
 const PLACES: usize = 256;
-/// The part of a new measure in the mean: about the last 16 count.
+/// The divisor of a new measurement in the mean: about the last 16 have an effect.
 const WEIGHT: u64 = 16;
-/// The shortest wait: a header has whole seconds.
+/// The minimum wait. A header has whole seconds.
 const LEAST: Span = Span::SECOND;
-/// The longest wait: connections that stay for days say nothing about when it is
-/// worth another try.
+/// The maximum wait. A connection that stays open for days says nothing about when another
+/// attempt is useful.
 const MOST: Span = Span::from_secs(3600);
 
 /// The mean times for which units are held.
 #[derive(Debug)]
 pub struct HoldingTimes(Box<[Measured]>);
 
-/// The mean of one counter. Threads may write it at the same time: then one of
-/// their measures is lost, which does no harm.
+/// The mean of one counter. If several threads write it at the same time, one of their
+/// measurements is lost, which does no harm.
 #[derive(Debug, Default)]
 struct Measured {
     counter: AtomicU64,
-    /// 0: nothing was measured.
+    /// 0 if nothing was measured.
     mean_us: AtomicU64,
 }
 
@@ -40,7 +40,7 @@ impl Default for HoldingTimes {
 }
 
 impl HoldingTimes {
-    /// Units of this counter were held for so long, and have been given back.
+    /// Records that units of this counter were held for this time and have been given back.
     pub fn ended(&self, counter: Counter, held: Span) {
         let place = self.place(counter);
         let held_us = held.as_micros().clamp(1, MOST.as_micros());
@@ -59,9 +59,9 @@ impl HoldingTimes {
         }
     }
 
-    /// How long a client is told to wait that is refused by this counter: the
-    /// mean time, after which what is in flight now has ended. From one second
-    /// to one hour; one second while nothing was measured.
+    /// How long a client waits that this counter refuses: the mean time after which the units
+    /// in flight are given back. It is between one second and one hour, and one second if
+    /// nothing was measured.
     pub fn wait(&self, counter: Counter) -> Span {
         let place = self.place(counter);
         if place.counter.load(Ordering::Relaxed) != counter.bits() {
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_measured_is_a_second() {
+    fn a_counter_without_measurements_reports_one_second() {
         assert_eq!(HoldingTimes::default().wait(COUNTER), Span::SECOND);
     }
 
     #[test]
-    fn the_first_measure_counts_at_once_and_later_ones_by_and_by() {
+    fn the_first_measurement_counts_at_once_and_later_ones_gradually() {
         let times = HoldingTimes::default();
         times.ended(COUNTER, secs(20));
         assert_eq!(times.wait(COUNTER), secs(20));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_share_a_place_do_not_mix() {
+    fn counters_that_share_an_entry_do_not_mix() {
         let (times, other) = (HoldingTimes::default(), Counter::from_bits(7 + 256));
         times.ended(COUNTER, secs(20));
         assert_eq!(times.wait(other), Span::SECOND);

@@ -1,9 +1,8 @@
-//! Time limits that do not throw away an answer that has come.
+//! Time limits that do not lose a reply that has already arrived.
 //!
-//! A worker that had no CPU for a while finds two things at once: its time is
-//! over, and the answer lies in a socket. The timer may be told first, because
-//! the answer has to pass through the tasks that read it. So the connections
-//! are looked at once more before a wait is given up.
+//! A worker that had no CPU time for a while finds that its time limit has passed and that the
+//! reply is in a socket. Its timer may fire first, because the reply must pass through the
+//! tasks that read it. So the connections are polled once more before the wait is given up.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,13 +11,13 @@ use tokio::select;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// How often all other tasks have a turn. Before the first, sockets are polled;
-/// in it their connections read; in the second the tasks that wait for these are
-/// told; the third is for the callers that wait for them.
+/// How often all other tasks run. Before the first time, sockets are polled. In the first, the
+/// connections read them. In the second, the tasks that wait for these run. The third is for
+/// their callers.
 const TURNS: usize = 3;
 
-/// What `future` gives within `limit`, or what it can give now that the limit
-/// has passed.
+/// The output of `future` within `limit`, or its output if it is available when the limit has
+/// passed.
 pub(super) async fn in_time<F: Future>(limit: Duration, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     if let Ok(output) = timeout(limit, future.as_mut()).await {
@@ -31,7 +30,7 @@ pub(super) async fn in_time<F: Future>(limit: Duration, future: F) -> Option<F::
     }
 }
 
-/// Returns when what has already come has been read.
+/// Returns when all data that has arrived has been read.
 pub(super) async fn catch_up() {
     for _ in 0..TURNS {
         yield_now().await;
@@ -55,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_within_the_limit_is_taken_and_what_never_comes_is_not() {
+    fn output_within_the_limit_is_returned_and_later_output_is_not() {
         run(async {
             assert_eq!(in_time(LIMIT, async { 1 }).await, Some(1));
             assert_eq!(in_time(LIMIT, sleep(LIMIT / 2)).await, Some(()));
@@ -64,22 +63,22 @@ mod tests {
         });
     }
 
-    /// The clock jumps past the limit, as when the machine stood still. What the
-    /// answer passes through has its turn only after that.
+    /// The clock jumps past the limit, as on a machine that was suspended. The tasks that pass on
+    /// the reply run only after that.
     #[test]
-    fn an_answer_that_other_tasks_are_about_to_bring_is_waited_for() {
+    fn a_reply_that_other_tasks_are_about_to_deliver_is_returned() {
         run(async {
             let (read, reading) = oneshot::channel();
             let (told, telling) = oneshot::channel();
             let waiting = spawn_local(in_time(LIMIT, telling));
             spawn_local(async move {
-                let answer: u8 = reading.await.expect("it is read");
-                told.send(answer).expect("it is waited for");
+                let answer: u8 = reading.await.expect("the sender sends it");
+                told.send(answer).expect("the receiver waits");
             });
             yield_now().await;
             advance(LIMIT * 5).await;
-            read.send(7).expect("it is waited for");
-            assert_eq!(waiting.await.expect("it does not panic"), Some(Ok(7)));
+            read.send(7).expect("the receiver waits");
+            assert_eq!(waiting.await.expect("the task does not panic"), Some(Ok(7)));
         });
     }
 }

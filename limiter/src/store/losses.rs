@@ -1,17 +1,17 @@
-//! What a node has lost count of since it started. Nothing here decides; it is
-//! for metrics, and this is the one place where they find it.
+//! The units that a node has lost since it started. They are for metrics only, and no decision
+//! depends on them.
 
 use super::Forgiven;
 
-/// What a node has lost count of since it started.
+/// The units and states that a node has lost since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// States in memory that were forgotten for want of room.
+    /// States in memory that were forgotten because no slot was free.
     pub forgiven: Forgiven,
-    /// Units told to the store of which it is not known whether it has counted
-    /// them.
+    /// Units that were reported to the store without a reply, so that it is unknown whether the
+    /// store has counted them.
     pub lost_units: u64,
-    /// Units of which the store was never told, for want of room.
+    /// Units that were never reported to the store, because a table was full.
     pub forgotten_units: u64,
 }
 
@@ -27,7 +27,7 @@ mod tests {
     use crate::time::{Span, Timestamp};
 
     #[test]
-    fn the_losses_of_a_store_in_memory_are_what_it_has_forgotten() {
+    fn the_losses_of_a_store_in_memory_are_its_forgotten_states() {
         let memory = Arc::new(MemoryStore::new(1));
         let store = SharedStore::Memory(Arc::clone(&memory));
         assert_eq!(store.losses(), Losses::default());

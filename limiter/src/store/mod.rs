@@ -1,7 +1,7 @@
-//! Where the states of counters live, and the one operation on them: judge
-//! several charges together and keep all of their next states, or none.
+//! The stores of counters. A store has one operation: it judges several charges together, and
+//! stores all of their next states, or none.
 //!
-//! A store sees keys, algorithms and costs. It knows neither policies nor HTTP.
+//! A store knows keys, algorithms and costs. It knows neither policies nor HTTP.
 
 #[cfg(not(all(feature = "redis", feature = "overrides")))]
 mod absent;
@@ -11,6 +11,7 @@ mod charge;
 mod holding;
 #[cfg(feature = "redis")]
 mod in_time;
+mod inspect;
 mod losses;
 mod memory;
 mod override_limit;
@@ -32,23 +33,24 @@ pub use self::absent::redis;
 pub(crate) use self::charge::fresh;
 pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
+pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
 
 use crate::time::{Clock, Timestamp};
 
-/// What the workers of a node share of a store.
+/// The part of a store that the workers of a node share.
 #[derive(Clone, Debug)]
 pub enum SharedStore {
-    /// All of it.
+    /// The whole store.
     Memory(Arc<MemoryStore>),
-    /// What is counted while Redis is away.
+    /// The state of this node for a store in Redis, and its counters while Redis is away.
     Redis(Arc<redis::NodeState>),
 }
 
 impl SharedStore {
-    /// The store of the worker in whose runtime this is called.
+    /// The store of one worker. It must be called in the worker's runtime.
     pub fn open(&self, clock: Clock) -> Store {
         match self {
             Self::Memory(memory) => Store::Memory(Arc::clone(memory)),
@@ -56,7 +58,7 @@ impl SharedStore {
         }
     }
 
-    /// What this node has lost count of.
+    /// The units and states that this node has lost.
     pub fn losses(&self) -> Losses {
         match self {
             Self::Memory(memory) => Losses { forgiven: memory.forgiven(), ..Losses::default() },
@@ -65,18 +67,18 @@ impl SharedStore {
     }
 }
 
-/// Where states live: one worker's way there.
+/// The store of one worker.
 #[derive(Debug)]
 pub enum Store {
-    /// In this process.
+    /// Counters in this process.
     Memory(Arc<MemoryStore>),
-    /// In Redis.
+    /// Counters in Redis.
     Redis(Rc<RedisStore>),
 }
 
 impl Store {
-    /// Returns when the store can judge, or when that must not be waited for any
-    /// longer. The caller may wait for this, but need not.
+    /// Returns when the store can decide, or when the caller must not wait any longer. The
+    /// caller may decide without this wait.
     pub async fn ready(&self) {
         match self {
             Self::Memory(_) => {}
@@ -84,7 +86,7 @@ impl Store {
         }
     }
 
-    /// What judges charges.
+    /// The store, borrowed for decisions.
     pub fn as_ref(&self) -> StoreRef<'_> {
         match self {
             Self::Memory(memory) => StoreRef::Memory(memory),
@@ -102,7 +104,7 @@ impl Store {
         self.as_ref().correct(corrections, now);
     }
 
-    /// Ends this worker's part: what others should know of it is told.
+    /// Ends this worker's part: sends its last reports to the store.
     pub async fn close(&self, now: Timestamp) {
         match self {
             Self::Memory(_) => {}
@@ -110,7 +112,7 @@ impl Store {
         }
     }
 
-    /// What must be done now and then, whether requests come or not.
+    /// Regular housekeeping, with or without requests.
     pub fn housekeep(&self, now: Timestamp) {
         match self {
             Self::Memory(memory) => memory.housekeep(now),
@@ -119,28 +121,73 @@ impl Store {
     }
 }
 
-/// What judges charges: a store, borrowed.
+impl Store {
+    /// What a request of one unit would be told by each of these counters, which are all of
+    /// one principal. Nothing is counted. While the store is not available, it is what this
+    /// node would decide alone.
+    pub async fn inspect(&self, counters: &[Inspected], now: Timestamp) -> Inspection {
+        match self {
+            Self::Memory(memory) => {
+                let look = |it: &Inspected| memory.look(&it.charge(), now);
+                let verdicts = counters.iter().map(look).collect();
+                Inspection { at: now, source: Source::Store, verdicts }
+            }
+            Self::Redis(redis) => redis.inspect(counters, now).await,
+        }
+    }
+
+    /// Forgets these counters, which are all of one principal. Other nodes notice this within
+    /// two seconds.
+    ///
+    /// # Errors
+    /// If the store is not available.
+    pub async fn reset(
+        &self,
+        counters: &[Inspected],
+        now: Timestamp,
+    ) -> Result<(), StoreUnavailable> {
+        match self {
+            Self::Memory(memory) => {
+                for Inspected { key, algorithm } in counters {
+                    memory.take_out(*key, algorithm, now);
+                }
+                Ok(())
+            }
+            Self::Redis(redis) => redis.reset(counters, now).await,
+        }
+    }
+
+    /// Whether the store can be used. None for a store of one node, which always can.
+    pub fn standing(&self) -> Option<Standing> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(redis) => Some(redis.standing()),
+        }
+    }
+}
+
+/// A borrowed store, for decisions.
 #[derive(Clone, Copy, Debug)]
 pub enum StoreRef<'s> {
-    /// In this process.
+    /// Counters in this process.
     Memory(&'s MemoryStore),
-    /// In Redis.
+    /// Counters in Redis.
     Redis(&'s Rc<RedisStore>),
 }
 
 impl<'s> StoreRef<'s> {
-    /// Judges all charges in one atomic step. If every binding one is
-    /// admitted, all that are admitted are counted. Otherwise nothing is, and
-    /// the verdicts of those that were admitted tell what remains without them.
+    /// Judges all charges in one atomic step. If all binding charges are admitted, all admitted
+    /// charges are counted. Otherwise none is counted, and the verdicts of the admitted ones say
+    /// what remains without them.
     ///
-    /// Where the future is dropped before that, what was in flight is given back
-    /// as soon as it is known; what was counted otherwise stays counted.
+    /// If the future is dropped earlier, units in flight are given back as soon as the reply is
+    /// known. Other counted units stay counted.
     pub async fn apply(self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
         self.apply_by(charges, now, self.deadline()).await
     }
 
-    /// By when an answer to what is asked now must have come: what belongs to one
-    /// request has one deadline. None: nothing is waited for.
+    /// The deadline for answers to calls that are made now. All calls of one request have the
+    /// same deadline. None: the store makes no calls.
     pub fn deadline(self) -> Option<Instant> {
         match self {
             Self::Memory(_) => None,
@@ -148,8 +195,7 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// The same as [`apply`](Self::apply), without waiting for longer than until
-    /// the deadline, which is the store's own.
+    /// The same as [`apply`](Self::apply), with this deadline. None: the store's own deadline.
     pub async fn apply_by(
         self,
         charges: &[Charge<'_>],
@@ -168,8 +214,8 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// Corrects what was counted before. It is never refused, and no request waits
-    /// for it; what this worker asks later comes after it.
+    /// Corrects earlier charges. A correction is never refused, and no request waits for it.
+    /// Later calls of this worker arrive after it.
     pub fn correct(self, corrections: &[Correction<'_>], now: Timestamp) {
         match self {
             Self::Memory(memory) => {
@@ -181,7 +227,7 @@ impl<'s> StoreRef<'s> {
         }
     }
 
-    /// How long units in flight are held on this node.
+    /// How long this node holds units in flight.
     pub fn holding(self) -> &'s HoldingTimes {
         match self {
             Self::Memory(memory) => memory.holding(),

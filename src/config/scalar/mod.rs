@@ -4,6 +4,7 @@
 //! forms as the file, with the same messages for mistakes.
 
 mod address;
+mod date;
 mod document_url;
 mod duration;
 mod endpoint;
@@ -22,6 +23,7 @@ mod text;
 
 pub(super) use address::Cidr;
 pub use address::ListenAddress;
+pub(super) use date::Date;
 pub(super) use document_url::DocumentUrl;
 pub(super) use duration::Period;
 pub use endpoint::Endpoint;

@@ -60,6 +60,14 @@ impl Context<'_> {
         }
     }
 
+    /// Reports a list with more than `most` items.
+    pub(super) fn at_most<T>(&self, list: &List<T>, name: &str, most: usize) {
+        if let Some(given) = list.given().filter(|given| given.value.len() > most) {
+            let message = format!("there are more than {most} \"{name}\"");
+            self.error(given.span, &message, "remove some");
+        }
+    }
+
     /// A number, if it is given and within `range`.
     pub(super) fn number<N: TryFrom<u64>>(
         &self,

@@ -50,6 +50,11 @@ words! {
 }
 
 impl RawListenerTls {
+    /// Whether clients must show certificates, or were meant to.
+    pub(super) fn verifies_clients(&self) -> bool {
+        !self.client_ca.is_absent()
+    }
+
     /// The settings of the section, which is written at `span`.
     pub(super) fn compile(&self, span: TextSpan, cx: &Context<'_>) -> Option<TlsSettings> {
         let advice = "write certificates: [{ cert: full.pem, key: key.pem }]";

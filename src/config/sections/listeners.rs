@@ -237,7 +237,7 @@ fn no_address() -> ListenAddress {
 }
 
 /// Whether two listeners would receive each other's connections.
-fn overlap(one: &ListenAddress, other: &ListenAddress) -> bool {
+pub(super) fn overlap(one: &ListenAddress, other: &ListenAddress) -> bool {
     match (one, other) {
         (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => {
             let any = one.ip().is_unspecified() || other.ip().is_unspecified();

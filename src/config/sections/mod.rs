@@ -9,6 +9,8 @@
 //! found. A broken part compiles to nothing or to its default. That has no consequences, because a
 //! configuration with any mistake is refused.
 
+mod admin;
+mod admin_credentials;
 mod algorithm;
 mod answers;
 mod changes;
@@ -50,6 +52,7 @@ use super::field::{Entries, Field, List};
 use super::model::{Client, Config, StoreSettings};
 use super::problem::Problems;
 use super::surroundings::Surroundings;
+use admin::RawAdmin;
 use client::RawClient;
 use context::Context;
 use headers::RawHeaders;
@@ -91,6 +94,9 @@ pub(super) struct RawConfig {
     telemetry: Field<RawTelemetry>,
     /// The process.
     runtime: Field<RawRuntime>,
+    /// The listener through which operators see and change a running gateway. Default: none.
+    #[schemars(example = serde_json::json!({ "address": "unix:/run/tollgate-admin.sock" }))]
+    admin: Field<RawAdmin>,
 }
 
 /// Policies for all routes that do not have `defaults: false`.
@@ -120,8 +126,10 @@ impl RawConfig {
             known.set_defaults(&defaults.policies, &cx);
         }
         let routes = routes::compile(&self.routes, &known, &cx);
+        let listeners = listeners::compile(&self.listeners, &client.trusted_proxies, &cx);
         let config = Config {
-            listeners: listeners::compile(&self.listeners, &client.trusted_proxies, &cx),
+            admin: admin::compile(&self.admin, &listeners, &cx),
+            listeners,
             client,
             geo_files,
             key_source,

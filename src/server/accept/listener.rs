@@ -57,7 +57,8 @@ impl Listener {
         workers: usize,
         capacity: &Capacity,
     ) -> Result<(Vec<Self>, ListenerHandle), BindError> {
-        let bound = WorkerSocket::bind(&config.settings.address, workers);
+        let bound =
+            WorkerSocket::bind(&config.settings.address, workers, config.settings.socket_mode);
         Self::on(bound, config, capacity)
     }
 

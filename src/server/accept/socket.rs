@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,10 +90,11 @@ enum Owner {
 
 impl WorkerSocket {
     /// Listens on `address` for each of `workers`. Returns the address with its actual
-    /// port.
+    /// port. `mode`: the permissions of the file of a Unix socket, if not the usual ones.
     pub(super) fn bind(
         address: &ListenAddress,
         workers: usize,
+        mode: Option<u32>,
     ) -> io::Result<(Vec<Self>, ListenAddress)> {
         match address {
             ListenAddress::Tcp(address) if KERNEL_BALANCES_LISTENERS => {
@@ -101,7 +102,7 @@ impl WorkerSocket {
             }
             ListenAddress::Tcp(address) => Self::bind_shared(*address, workers),
             ListenAddress::Unix(path) => {
-                let (socket, file) = bind_unix(path)?;
+                let (socket, file) = bind_unix(path, mode)?;
                 let owner = Owner::NamedByProcess(Arc::new(file));
                 let sockets = Self::share(&OpenSocket::Unix(socket), &owner, workers)?;
                 Ok((sockets, address.clone()))
@@ -164,7 +165,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Binds a socket under a temporary name and renames it to `path`. A socket of another
 /// process at `path` is thereby replaced at once: at no moment is there none.
-fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+fn bind_unix(path: &Path, mode: Option<u32>) -> io::Result<(UnixListener, SocketFile)> {
     if path.symlink_metadata().is_ok_and(|found| !is_socket(&found)) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file there is no socket"));
     }
@@ -176,6 +177,10 @@ fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&socket2::SockAddr::unix(&temporary)?)?;
+    if let Some(mode) = mode {
+        // No client can connect before the socket listens.
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))?;
+    }
     socket.listen(BACKLOG)?;
     let file = SocketFile { path: path.to_owned(), inode: fs::metadata(&temporary)?.ino() };
     fs::rename(&temporary, path)?;
@@ -249,7 +254,9 @@ impl Acceptor {
             }
             Either::Right(socket) => {
                 let (stream, _) = socket.accept().await?;
-                Ok((Either::Right(stream), Peer::new(LOCAL_PEER, LOCAL_PEER)))
+                let uid = stream.peer_cred().ok().map(|peer| peer.uid());
+                let peer = Peer { uid, ..Peer::new(LOCAL_PEER, LOCAL_PEER) };
+                Ok((Either::Right(stream), peer))
             }
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Peer {
     pub(crate) is_encrypted: bool,
     /// Its identity, from its client certificate.
     pub(crate) identity: Option<Arc<str>>,
+    /// The user of its process, if it uses a Unix socket and the system tells it.
+    pub(crate) uid: Option<u32>,
     /// Sends it interim responses. None over HTTP/2: the HTTP library does not support
     /// them there.
     pub(crate) interim: Option<InterimQueue>,
@@ -34,6 +36,7 @@ impl Peer {
             may_forward: true,
             is_encrypted: false,
             identity: None,
+            uid: None,
             interim: None,
         }
     }

@@ -1,5 +1,5 @@
-//! The breaker on manual time: tables for what must happen, and any order of
-//! events for what must never.
+//! The breaker in virtual time: tables of expected transitions, and random sequences of events
+//! for the invariants.
 
 use proptest::prelude::*;
 
@@ -17,7 +17,7 @@ fn closed() -> Breaker {
 }
 
 #[test]
-fn a_server_that_nothing_is_known_of_is_tried_and_opens_at_its_first_failure() {
+fn an_unknown_server_is_tried_and_the_breaker_opens_at_its_first_failure() {
     let mut breaker = breaker();
     assert!(breaker.admits());
     assert_eq!(breaker.failed(monotonic()), Some(Change::Opened));
@@ -45,7 +45,7 @@ fn connections_that_break_under_decisions_are_replaced_until_three_did_so_in_a_r
         assert_eq!(breaker.disconnected(now), None);
         assert_eq!(breaker.disconnected(now), None);
         assert_eq!(breaker.position(), Position::HalfOpen);
-        assert_eq!(breaker.succeeded(), None, "it was never told to be open");
+        assert_eq!(breaker.succeeded(), None, "its opening was never reported");
     }
     assert_eq!(breaker.disconnected(now), None);
     assert_eq!(breaker.disconnected(now), None);
@@ -57,7 +57,7 @@ fn a_server_that_was_away_opens_it_again_with_the_first_connection_that_breaks()
     let (mut breaker, now) = (breaker(), monotonic());
     assert_eq!(breaker.failed(now), Some(Change::Opened));
     breaker.probed(true, now);
-    assert_eq!(breaker.disconnected(now), None, "it was told before");
+    assert_eq!(breaker.disconnected(now), None, "its opening was reported before");
     assert_eq!(breaker.position(), Position::Open);
 }
 
@@ -68,7 +68,7 @@ fn connections_that_close_while_idle_never_open_it_but_the_next_failure_does() {
         breaker.closed_while_idle();
         assert_eq!(breaker.position(), Position::HalfOpen);
     }
-    assert_eq!(breaker.failed(now), Some(Change::Opened), "nothing listens there any more");
+    assert_eq!(breaker.failed(now), Some(Change::Opened), "the server does not listen any more");
     breaker.closed_while_idle();
     assert_eq!(breaker.position(), Position::Open);
 }
@@ -93,9 +93,9 @@ fn pauses_double_up_to_a_second_until_a_decision_succeeds() {
         assert!(wait >= pause && wait <= pause * 5 / 4, "{wait:?} for {pause:?}");
         breaker.probed(false, now);
     }
-    // A probe that is answered is not yet a decision that is.
+    // A reply to a probe is not a reply to a decision.
     breaker.probed(true, now);
-    assert_eq!(breaker.failed(now), None, "nothing has changed for those who decide");
+    assert_eq!(breaker.failed(now), None, "nothing has changed for decisions");
     assert!(breaker.probe_at().expect("it is open") - now >= LONGEST_PAUSE);
     breaker.probed(true, now);
     assert_eq!(breaker.succeeded(), Some(Change::Closed));
@@ -125,10 +125,10 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 proptest! {
-    /// Whatever happens: opening and closing alternate, only an open breaker
-    /// waits for a probe, and no probe is further away than it may be.
+    /// In any sequence of events, opening and closing alternate, only an open breaker waits for a
+    /// probe, and no probe is later than the longest pause.
     #[test]
-    fn changes_are_told_once_and_probes_are_never_far(events in events(), seed: u64) {
+    fn changes_are_reported_once_and_probes_are_never_late(events in events(), seed: u64) {
         let mut breaker = Breaker::new(fastrand::Rng::with_seed(seed));
         let now = monotonic();
         let mut last = None;

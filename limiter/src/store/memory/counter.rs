@@ -6,7 +6,7 @@ use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::store::Charge;
 use crate::time::{Span, Timestamp};
 
-/// An admission of which nothing was counted, by what remains without it.
+/// The verdict on a charge that fits but was not counted, from the verdict before it.
 pub(super) fn unspent(before: Verdict) -> Verdict {
     Verdict { admitted: true, retry: Retry::Now, ..before }
 }
@@ -23,7 +23,7 @@ pub(super) fn judge(
     let state = shard.state(place, slot);
     let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
     if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
-        // What could not be remembered could not be bounded.
+        // Units that cannot be stored cannot be limited.
         let retry = Retry::After(Span::SECOND);
         return (None, Verdict { admitted: false, remaining: 0, retry, ..verdict });
     }

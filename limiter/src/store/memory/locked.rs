@@ -1,7 +1,7 @@
 //! Several shards locked at once.
 //!
-//! Each is locked once, in ascending order, and none is let go before the last
-//! is locked: so decisions neither mix nor wait for each other in a circle.
+//! Each shard is locked once, in ascending order, and no lock is released before the last one
+//! is taken. So decisions are atomic, and no deadlock is possible.
 
 use std::ops::DerefMut;
 
@@ -13,17 +13,17 @@ use crate::algorithm::Op;
 use crate::store::{Charge, Verdicts};
 use crate::time::Timestamp;
 
-/// The shards of several places.
+/// The locked shards of several keys.
 ///
-/// The kind of guard is a parameter, so that a test can try this very code on
-/// locks whose threads it schedules itself.
+/// The type of the guard is a parameter, so that a test can run this code with locks whose
+/// threads it schedules itself.
 pub(super) struct Locked<G> {
     indices: SmallVec<[usize; 4]>,
     shards: SmallVec<[G; 4]>,
 }
 
 impl<G: DerefMut<Target = Shard>> Locked<G> {
-    /// Locks the shards of these places; `lock` locks the one with that index.
+    /// Locks the shards of these places. `lock` locks the shard with an index.
     pub(super) fn new(places: &[Place], lock: impl Fn(usize) -> G) -> Self {
         let mut indices: SmallVec<[usize; 4]> = places.iter().map(|place| place.shard).collect();
         indices.sort_unstable();
@@ -37,7 +37,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         &mut self.shards[position.expect("the shard of every place is locked")]
     }
 
-    /// Judges every charge at its place, and keeps all of their next states, or none.
+    /// Judges each charge, and stores all of their next states, or none.
     pub(super) fn decide(
         &mut self,
         charges: &[Charge<'_>],
@@ -45,8 +45,8 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         now: Timestamp,
     ) -> Verdicts {
         let placed = || charges.iter().zip(places);
-        // All are looked up before any is judged, so that one wait for the
-        // memory is enough for all of them.
+        // All keys are looked up before any charge is judged, so that their cache misses
+        // overlap.
         let slots: SmallVec<[Option<Slot>; 4]> =
             places.iter().map(|place| self.shard(place).find(place)).collect();
         let (mut nexts, mut verdicts) = (SmallVec::<[_; 4]>::new(), Verdicts::new());
@@ -57,7 +57,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
             verdicts.push(verdict);
         }
         if charges.iter().zip(&verdicts).any(|(charge, it)| charge.binding && !it.admitted) {
-            // Nothing was consumed, so no verdict may say that it was.
+            // Nothing was consumed, so the verdicts must not subtract the costs.
             for (((charge, place), slot), verdict) in placed().zip(&slots).zip(&mut verdicts) {
                 if verdict.admitted {
                     let (_, before) = judge(self.shard(place), place, *slot, charge, Op::Peek, now);
@@ -66,7 +66,7 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
             }
         } else {
             for (((charge, place), next), verdict) in placed().zip(nexts).zip(&verdicts) {
-                // Looked up again: to keep one state may have cost another its slot.
+                // A new lookup: storing one state may have taken another one's slot.
                 let shard = self.shard(place);
                 let slot = shard.find(place);
                 keep(shard, place, slot, charge, next, verdict, now);

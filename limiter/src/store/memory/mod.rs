@@ -1,16 +1,15 @@
-//! States in this process: bounded, fast, and without a pause.
+//! States in this process, in memory of a fixed size.
 //!
-//! Keys are spread over shards, each a table of fixed size behind a lock of its
-//! own (see [`shard`]). All memory is reserved at the start and touched only
-//! when it is needed. Nothing ever grows, is moved or swept. A key takes 38
-//! bytes, and together with the room that keeps groups from overflowing at most
-//! 50, from a hundred thousand keys on. A key with sub-windows takes 4 bytes
-//! for each of its counts and about 80 more beside.
+//! Keys are spread over shards. Each shard is a table of fixed size with its own lock (see
+//! [`shard`]). All memory is reserved at the start and touched only when it is needed. No
+//! table grows, moves or is swept. A key takes 38 bytes. With the spare slots that keep groups
+//! from overflowing, it takes at most 50 bytes, from a hundred thousand keys on. A key with
+//! sub-windows takes 4 more bytes for each of its counts and about 80 more.
 //!
-//! A log takes the bytes of its entries instead, and is bounded by its limit.
+//! A log takes the bytes of its entries instead, and its limit bounds it.
 //!
-//! A decision over several keys locks all their shards in ascending order,
-//! each once, see [`locked`].
+//! A decision over several keys locks all their shards in ascending order, each once (see
+//! [`locked`]).
 
 mod counter;
 mod locked;
@@ -37,13 +36,13 @@ use crate::consistency::Consistency;
 use crate::digest::Key;
 use crate::time::{SLOWEST, Span, Timestamp};
 
-/// As many shards at least, so that a lock is rarely waited for.
+/// The minimum number of shards, so that threads rarely wait for a lock.
 const MIN_SHARDS: usize = 64;
-/// Shards for each core.
+/// The number of shards for each core.
 const SHARDS_PER_CORE: usize = 4;
-/// A clock that goes back by more has made a step, see [`crate::time::SLOWEST`].
+/// A clock that goes back by more than this was set back. See [`crate::time::SLOWEST`].
 const STEP: Span = Span::from_micros(SLOWEST.as_micros() / 2);
-/// More keys than this are not reserved: about 190 GB.
+/// The maximum number of reserved keys: about 190 GB.
 const MAX_KEYS: usize = 1 << 32;
 
 /// States in this process.
@@ -52,14 +51,13 @@ pub struct MemoryStore {
     shards: Box<[Mutex<Shard>]>,
     groups: usize,
     holding: HoldingTimes,
-    /// When the house was last kept.
+    /// The time of the last housekeeping.
     kept_us: AtomicU64,
 }
 
 impl MemoryStore {
-    /// A store in which `max_keys` keys find room at the same time, at least
-    /// one and at most 2^32. When there are more, those are forgotten that have
-    /// used the smallest part of their limits.
+    /// A store with room for `max_keys` keys at the same time, at least 1 and at most 2^32. If
+    /// there are more, it forgets those that have used the smallest part of their limits.
     pub fn new(max_keys: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_shards(max_keys, (SHARDS_PER_CORE * cores).next_power_of_two().max(MIN_SHARDS))
@@ -76,7 +74,7 @@ impl MemoryStore {
         }
     }
 
-    /// Where a key may be, by four independent parts of its bits.
+    /// The slots in which a key may be, from four independent parts of its bits.
     fn place(&self, key: Key) -> Place {
         let key = key.bits();
         let part = |at: u32| usize::try_from(key >> at & 0xffff_ffff).expect("32 bits fit");
@@ -106,7 +104,7 @@ impl MemoryStore {
         locked.decide(charges, &places, now)
     }
 
-    /// Does to a charge's counter what is never refused: [`Op::Give`],
+    /// Corrects a counter by an operation that is never refused: [`Op::Give`],
     /// [`Op::Cancel`], [`Op::Settle`] or [`Op::Peek`].
     pub fn correct(&self, charge: &Charge<'_>, op: Op, now: Timestamp) {
         let place = self.place(charge.key);
@@ -116,8 +114,8 @@ impl MemoryStore {
         keep(&mut shard, &place, slot, charge, next, &verdict, now);
     }
 
-    /// What [`apply`](Self::apply) would say to one charge, if something else
-    /// stopped it from being counted.
+    /// The verdict of [`apply`](Self::apply) on one charge of a request that another charge
+    /// refuses.
     pub fn look(&self, charge: &Charge<'_>, now: Timestamp) -> Verdict {
         let place = self.place(charge.key);
         let shard = self.shards[place.shard].lock();
@@ -129,7 +127,7 @@ impl MemoryStore {
         }
     }
 
-    /// Forgets a counter, and says how many units counted.
+    /// Forgets a counter. Returns the units that it counted.
     pub fn take_out(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
         let place = self.place(key);
         let mut shard = self.shards[place.shard].lock();
@@ -140,9 +138,9 @@ impl MemoryStore {
         algorithm.capacity().saturating_sub(verdict.remaining)
     }
 
-    /// What must be done now and then. `now` is the clock by which is decided. If
-    /// it was set back far, all states are forgotten but what is in flight: they
-    /// would hold until the time at which they were counted has come again.
+    /// Regular housekeeping. `now` is the clock that decisions use. If it was set back far,
+    /// all states are forgotten except for units in flight. Otherwise they would last until the
+    /// clock reaches the time at which they were counted.
     pub fn housekeep(&self, now: Timestamp) {
         let kept = Timestamp::from_micros(self.kept_us.swap(now.as_micros(), Ordering::Relaxed));
         if kept.since(now) > STEP {
@@ -150,12 +148,12 @@ impl MemoryStore {
         }
     }
 
-    /// How long units in flight are held on this node.
+    /// How long this node holds units in flight.
     pub const fn holding(&self) -> &HoldingTimes {
         &self.holding
     }
 
-    /// Whether anything is known of a counter that has not expired.
+    /// Whether the store has a state of this counter that has not expired.
     pub fn holds(&self, key: Key, algorithm: &Algorithm, now: Timestamp) -> bool {
         let place = self.place(key);
         let shard = self.shards[place.shard].lock();
@@ -163,7 +161,7 @@ impl MemoryStore {
         state.is_some_and(|state| algorithm.expires_at(&state) > now)
     }
 
-    /// Remembers a state of a counter in place of the one that is known.
+    /// Replaces the state of a counter.
     pub fn put(&self, key: Key, algorithm: &Algorithm, state: State, now: Timestamp) {
         let place = self.place(key);
         let (_, verdict) = algorithm.apply(Some(&state), Op::Take(0), now);
@@ -174,14 +172,14 @@ impl MemoryStore {
         keep(&mut shard, &place, slot, &charge, Some(state), &verdict, now);
     }
 
-    /// Keys whose state has not expired, give or take a second. Looks at every
-    /// slot, so ask for it rarely.
+    /// The number of keys whose state has not expired, with a tolerance of one second. It reads
+    /// each slot, so call it rarely.
     pub fn live_keys(&self, now: Timestamp) -> usize {
         self.shards.iter().map(|shard| shard.lock().live(now)).sum()
     }
 
-    /// What was forgotten before it had ended, for want of room: if this grows,
-    /// `max_keys` is too small.
+    /// The states that were forgotten before they ended, because no slot was free. If this
+    /// grows, `max_keys` is too small.
     pub fn forgiven(&self) -> Forgiven {
         let shards = self.shards.iter().map(|shard| shard.lock().forgiven());
         shards.fold(Forgiven::default(), |sum, shard| Forgiven {
@@ -191,9 +189,9 @@ impl MemoryStore {
     }
 }
 
-/// As many groups as `max_keys` keys fill to seven eighths, where two choices
-/// of sixteen slots hardly ever fail, and four standard deviations for the
-/// shards that get more keys than others.
+/// The number of groups that `max_keys` keys fill to seven eighths. At that level two choices
+/// of sixteen slots hardly ever fail. Four standard deviations are added for the shards that
+/// get more keys than others.
 fn groups_per_shard(max_keys: usize, shards: usize) -> usize {
     let keys = max_keys.div_ceil(shards);
     (keys * 8 / 7 + 4 * keys.isqrt()).div_ceil(WAYS)

@@ -1,10 +1,9 @@
 //! States in 128 bits.
 //!
-//! The two highest bits tell the kind, and for a kind with room to spare the
-//! next two a kind of its own. Counts take 40 bits, twice
-//! [`MAX_LIMIT`](crate::algorithm::MAX_LIMIT). Windows take 44, the shortest
-//! ones until the year 2527; times take 52 bits of microseconds, until 2112.
-//! What is larger still is cut to the largest number.
+//! The two highest bits are the kind. A kind with unused bits has a second kind in the next
+//! two. Counts take 40 bits, twice [`MAX_LIMIT`](crate::algorithm::MAX_LIMIT). Windows take
+//! 44 bits: the shortest ones fit until the year 2527. Times take 52 bits of microseconds,
+//! until 2112. A larger number is replaced by the largest one that fits.
 
 use crate::algorithm::State;
 use crate::time::Timestamp;
@@ -27,18 +26,18 @@ const QUEUE_LEVEL_BITS: u32 = 71;
 const INDEX_BITS: u32 = 32;
 const BANS_BITS: u32 = 8;
 
-/// A state as a slot holds it.
+/// The form of a state in a slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Packed {
-    /// One that fits.
+    /// A state that fits.
     Small(State),
-    /// One that does not: its index in the slab.
+    /// The index in the slab of a state that does not fit.
     Large(u32),
 }
 
 impl Packed {
-    /// As 128 bits. Counts and logs have no such form and belong in the slab,
-    /// and what is in flight is held apart.
+    /// The state in 128 bits. Counts and logs do not fit and belong in the slab. Units in
+    /// flight are stored separately.
     pub(super) fn bits(&self) -> Option<u128> {
         Some(match *self {
             Self::Small(State::Sliding { window, current, previous }) => {
@@ -75,7 +74,7 @@ impl Packed {
         })
     }
 
-    /// What [`bits`](Self::bits) made of it.
+    /// The inverse of [`bits`](Self::bits).
     pub(super) fn from_bits(bits: u128) -> Self {
         match bits >> KIND_AT {
             SLIDING => Self::Small(State::Sliding {
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_becomes_the_largest() {
+    fn a_number_that_is_too_large_becomes_the_largest_that_fits() {
         let bits = Packed::Small(State::Fixed { window: u64::MAX, current: u64::MAX }).bits();
         let largest =
             State::Fixed { window: (1 << WINDOW_BITS) - 1, current: (1 << COUNT_BITS) - 1 };

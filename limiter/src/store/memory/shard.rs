@@ -1,21 +1,19 @@
 //! One shard: a set-associative table of fixed size.
 //!
-//! A key belongs in either of two groups of sixteen slots, and is put in the
-//! emptier one (Y. Azar, A. Broder, A. Karlin, E. Upfal, "Balanced
-//! allocations"). So a lookup looks at 32 slots at most, nothing is ever moved,
-//! and the table can be filled to nine tenths. A slot whose state has expired
-//! is free: nothing needs to sweep.
+//! A key belongs to two groups of sixteen slots. It is stored in the group with more free
+//! slots (Y. Azar, A. Broder, A. Karlin, E. Upfal, "Balanced allocations"). So a lookup reads
+//! at most 32 slots, no state is ever moved, and the table can be filled to nine tenths. A
+//! slot whose state has expired is free, so no sweep is needed.
 //!
-//! When all 32 slots are taken, the state that is worth least is forgotten: the
-//! one whose client gets the smallest part of its limit a second time, see
-//! [`weight`](super::weight). A flood of new keys, each used once, so pushes
-//! itself out, and not those that are in debt, whatever the windows of both are.
-//! What was forgotten is counted.
+//! If all 32 slots are in use, the state with the least debt is forgotten: its client gets the
+//! smallest part of its limit a second time (see [`weight`](super::weight)). In a flood of new
+//! keys that are used once, these keys replace each other. They do not replace keys in debt,
+//! whatever the windows of both are. Forgotten states are counted.
 //!
-//! Units in flight must never be forgotten, or more than their limit would be
-//! in flight. They are held in a map beside the table, where nothing can push
-//! them out. It holds as many keys as the table has slots; when it is full, a
-//! key that holds nothing yet is refused.
+//! Units in flight must never be forgotten, because otherwise more than their limit would be
+//! in flight. They are stored in a map beside the table, from which no other key removes them.
+//! It stores as many keys as the table has slots. If it is full, a key without units in flight
+//! is refused.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,23 +24,23 @@ use super::weight::{WHOLE, Weight};
 use crate::algorithm::State;
 use crate::time::Timestamp;
 
-/// Slots in a group.
+/// The number of slots in a group.
 pub(super) const WAYS: usize = 16;
-/// Key and state, weight, tag and expiry.
+/// The size of a key and state, a weight, a tag and an expiry.
 #[cfg(test)]
 pub(super) const SLOT_BYTES: usize = 32 + 1 + 1 + 4;
 
-/// Where a key may be.
+/// The slots in which a key may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
     pub(super) groups: [usize; 2],
-    /// Eight bits of the key, to skip most slots with another one.
+    /// Eight bits of the key. A lookup skips most slots of other keys by them.
     pub(super) tag: u8,
     pub(super) key: u128,
 }
 
-/// What a slot is to remember.
+/// A state to store in a slot.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) state: State,
@@ -60,10 +58,10 @@ pub(super) struct Slot {
 
 /// Tags, weights, expiries and entries of sixteen slots.
 ///
-/// A weight is one as its code. An expiry is in seconds since the epoch, rounded up; zero: never used, or
-/// emptied. An entry is a key and a packed state. A tuple of plain numbers
-/// instead of a structure with names, because the system hands those out as
-/// zero pages, of which none is touched before it is used.
+/// A weight is stored as its code. An expiry is in seconds since the epoch, rounded up; 0 is
+/// an empty slot. An entry is a key and a packed state. The group is a tuple of plain numbers
+/// and not a structure, because the system allocates such tuples as zero pages, which take no
+/// memory before they are used.
 type Group = ([u8; WAYS], [u8; WAYS], [u32; WAYS], [(u128, u128); WAYS]);
 
 /// A table of fixed size.
@@ -74,18 +72,18 @@ pub(super) struct Shard {
     /// Units in flight by key.
     held: HashMap<u128, u64>,
     forgiven_states: u64,
-    /// What they counted: [`WHOLE`] is one limit.
+    /// The debts of forgotten states. [`WHOLE`] is one limit.
     forgiven_debt: u128,
 }
 
-/// What was forgotten for want of room.
+/// The states that were forgotten because no slot was free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgiven {
-    /// How many states that had not ended.
+    /// The number of states that had not ended.
     pub states: u64,
-    /// What these counted then, in thousandths of a limit: 1000 is one client
-    /// that has its whole limit a second time, or two that have half of it. Each
-    /// state is told within a quarter.
+    /// The units that they counted, in thousandths of a limit. 1000 is one client that has its
+    /// whole limit a second time, or two clients that have half of it. Each state is measured
+    /// with an error of at most a quarter.
     pub milli_limits: u64,
 }
 
@@ -101,8 +99,8 @@ impl Shard {
         }
     }
 
-    /// The state kept for a key whose slot is `slot`. It may have expired; the
-    /// algorithm sees that.
+    /// The state of a key whose slot is `slot`. It may have expired, which the algorithm
+    /// detects.
     pub(super) fn state(&self, place: &Place, slot: Option<Slot>) -> Option<Cow<'_, State>> {
         let Some(Slot { group, way }) = slot else {
             let units = *self.held.get(&place.key)?;
@@ -114,10 +112,9 @@ impl Shard {
         }
     }
 
-    /// The slot of a key, until another key is put.
+    /// The slot of a key. It is valid until another key is stored.
     pub(super) fn find(&self, place: &Place) -> Option<Slot> {
-        // Both groups are asked for before either is looked at, so that one
-        // wait for the memory is enough.
+        // Both groups are requested before either is read, so that their cache misses overlap.
         let candidates = place.groups.map(|group| equal_bytes(self.groups[group].0, place.tag));
         place.groups.into_iter().zip(candidates).find_map(|(group, mut candidates)| {
             let (_, _, expiries_s, entries) = &self.groups[group];
@@ -132,13 +129,13 @@ impl Shard {
         })
     }
 
-    /// Whether units of this key that are in flight can be held.
+    /// Whether units in flight of this key can be stored.
     pub(super) fn can_hold(&self, place: &Place) -> bool {
         self.held.len() < self.groups.len() * WAYS || self.held.contains_key(&place.key)
     }
 
-    /// Remembers the state of a key whose slot is `slot`, or forgets the key if
-    /// there is nothing to remember.
+    /// Stores the state of a key whose slot is `slot`. Forgets the key if the state has
+    /// expired or is empty.
     pub(super) fn put(
         &mut self,
         place: &Place,
@@ -183,13 +180,13 @@ impl Shard {
         }
     }
 
-    /// Forgets all states but what is in flight.
+    /// Forgets all states except for units in flight.
     pub(super) fn begin_anew(&mut self) {
         self.groups.iter_mut().for_each(|(_, _, expiries_s, _)| *expiries_s = [0; WAYS]);
         self.large = Slab::default();
     }
 
-    /// A free slot of the emptier group, or the one whose state is worth least.
+    /// A free slot of the group with more free slots, or the slot with the least debt.
     fn choose(&mut self, place: &Place, now_s: u32) -> Slot {
         let is_free = |expiry_s: &u32| *expiry_s <= now_s;
         let expiries_s = |group: usize| self.groups[group].2.iter();
@@ -220,14 +217,14 @@ impl Shard {
         }
     }
 
-    /// What was forgotten for want of room.
+    /// See [`Forgiven`].
     pub(super) fn forgiven(&self) -> Forgiven {
         let milli_limits = self.forgiven_debt * 1000 / u128::from(WHOLE);
         let milli_limits = u64::try_from(milli_limits).unwrap_or(u64::MAX);
         Forgiven { states: self.forgiven_states, milli_limits }
     }
 
-    /// States that have not expired, give or take a second.
+    /// The number of states that have not expired, with a tolerance of one second.
     pub(super) fn live(&self, now: Timestamp) -> usize {
         let now_s = seconds(now);
         let expiries_s = self.groups.iter().flat_map(|(_, _, expiries_s, _)| expiries_s);
@@ -241,13 +238,13 @@ impl Shard {
     }
 }
 
-/// Rounded down, so that no state counts as expired before it is.
+/// The time in seconds, rounded down, so that no state counts as expired too early.
 fn seconds(time: Timestamp) -> u32 {
     u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// The highest bit of every byte that equals `wanted`, all bytes at once. A
-/// byte above an equal one may be marked wrongly; the key is compared anyway.
+/// The highest bit of each byte that equals `wanted`, for all bytes at once. A byte above an
+/// equal one may be marked wrongly. This does no harm, because the keys are compared, too.
 fn equal_bytes(bytes: [u8; WAYS], wanted: u8) -> u128 {
     let differing = u128::from_le_bytes(bytes) ^ u128::from_le_bytes([wanted; WAYS]);
     let ones = u128::from_le_bytes([0x01; WAYS]);

@@ -1,6 +1,5 @@
-//! States that do not fit a slot: a shard's own list of them, with the free
-//! places remembered. Each belongs to one slot, so there are never more of them
-//! than slots.
+//! The states of a shard that do not fit into a slot, with a list of the free indices. Each
+//! belongs to one slot, so there are never more of them than slots.
 
 use crate::algorithm::State;
 
@@ -12,7 +11,7 @@ pub(super) struct Slab {
 }
 
 impl Slab {
-    /// Keeps a state and says where.
+    /// Stores a state. Returns its index.
     pub(super) fn insert(&mut self, state: State) -> u32 {
         if let Some(index) = self.free.pop() {
             self.states[place(index)] = Some(state);
@@ -27,13 +26,13 @@ impl Slab {
         self.states[place(index)].as_ref()
     }
 
-    /// Frees the place and the memory of a state.
+    /// Removes a state and frees its index and its memory.
     pub(super) fn remove(&mut self, index: u32) {
         self.states[place(index)] = None;
         self.free.push(index);
     }
 
-    /// How many states it holds, and how many it ever held at once.
+    /// The number of states, and the maximum number so far.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         (self.states.len() - self.free.len(), self.states.len())

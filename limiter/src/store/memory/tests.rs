@@ -1,5 +1,5 @@
-//! The table agrees with a plain map, keeps within its bound under a flood,
-//! and threads neither lose nor invent a unit.
+//! The table agrees with a plain map and keeps its bound under a flood. Threads neither lose
+//! nor add a unit.
 
 mod clocks;
 mod flood;
@@ -22,7 +22,7 @@ use crate::consistency::Consistency;
 use crate::digest::{Counter, Principal};
 use crate::time::Span;
 
-/// A key as a digest would make it: all bits look random.
+/// A key like those of a digest: all bits look random.
 fn key(number: u64) -> Key {
     let mut digest = crate::digest::Secret::from_bytes([3; 16]).digest();
     digest.value(&number.to_le_bytes());
@@ -38,7 +38,7 @@ fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
 }
 
-/// Every algorithm that counts units in time.
+/// All algorithms that count units in time.
 fn all(limit: u64, window: Span) -> Vec<Algorithm> {
     let quota = Quota::new(limit, window).unwrap();
     vec![
@@ -51,7 +51,7 @@ fn all(limit: u64, window: Span) -> Vec<Algorithm> {
     ]
 }
 
-/// A take of nothing, to see what remains.
+/// The remaining units, by a take of 0 units.
 fn remaining(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestamp) -> u64 {
     store.apply(
         &[Charge { key, algorithm, cost: 0, binding: true, consistency: Consistency::default() }],
@@ -60,7 +60,7 @@ fn remaining(store: &MemoryStore, key: Key, algorithm: &Algorithm, now: Timestam
     .remaining
 }
 
-/// The same as the store, with no bound and no cleverness.
+/// A simple model of the store, without a bound.
 #[derive(Default)]
 struct Model(HashMap<Key, State>);
 
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 4, ..cases() })]
 
     #[test]
-    fn the_store_says_what_a_plain_map_says(
+    fn the_store_agrees_with_a_plain_map(
         counting in prop::collection::vec(algorithms(), 5),
         most_in_flight in 1..12_u64,
         steps in prop::collection::vec(
@@ -143,10 +143,10 @@ proptest! {
     }
 }
 
-/// Eight threads decide for about ten seconds on two cores. In each round they
-/// meet on counters of its own, so that they contend for limits all the time.
+/// Eight threads decide for about ten seconds on two cores. Each round has counters of its
+/// own, so that the threads contend for limits all the time.
 #[test]
-fn threads_on_overlapping_policies_neither_lose_nor_invent_a_unit() {
+fn threads_on_overlapping_policies_neither_lose_nor_add_a_unit() {
     const THREADS: u64 = 8;
     const ROUNDS: u64 = 2200;
     const DECISIONS: u64 = 1000;
@@ -158,7 +158,7 @@ fn threads_on_overlapping_policies_neither_lose_nor_invent_a_unit() {
     let decide = |round: u64, admitted: &[AtomicU64; POLICIES], random: &mut fastrand::Rng| {
         let counters: SmallVec<[_; POLICIES]> = counters(round).collect();
         for _ in 0..DECISIONS {
-            // Any subset in any order, so that locks cross.
+            // Any subset in any order, so that threads lock the same shards in different orders.
             let count = random.usize(1..=POLICIES);
             let chosen = random.choose_multiple(0..POLICIES, count);
             let charge = |&policy: &usize| {
@@ -221,13 +221,13 @@ fn a_refusal_by_one_policy_consumes_nothing_of_the_others() {
     let refused = store.apply(&charges(true), at(0));
     assert_eq!((refused[0].admitted, refused[0].remaining), (true, 6));
     assert!(!refused[1].admitted);
-    // One that does not bind stops nobody.
+    // A charge that does not bind never refuses the request.
     let shadow = store.apply(&charges(false), at(0));
     assert_eq!((shadow[0].remaining, shadow[1].admitted), (2, false));
 }
 
 #[test]
-fn what_was_given_back_entirely_takes_no_room() {
+fn a_state_without_units_takes_no_slot() {
     let algorithm = fixed(10);
     let store = MemoryStore::new(100);
     let charge = Charge {
@@ -244,7 +244,7 @@ fn what_was_given_back_entirely_takes_no_room() {
 }
 
 #[test]
-fn what_is_looked_at_is_not_counted_and_what_is_taken_out_is_forgotten() {
+fn look_counts_nothing_and_take_out_forgets_the_counter() {
     let algorithm = fixed(10);
     let store = MemoryStore::new(100);
     let charge = |cost| Charge {

@@ -1,40 +1,40 @@
 //! How much of its limit a client gets a second time if its state is forgotten.
 //!
-//! When a store has no room, it forgets the state that is worth least by this.
-//! The measure is a share of the limit, so that neither long windows nor large
-//! limits push out short windows or small limits.
+//! If a store has no free slot, it forgets the state with the smallest such share. It is a
+//! share of the limit, so that neither long windows nor large limits displace short windows or
+//! small limits.
 //!
-//! A debt is remembered in one byte, which is enough to tell the share at any
-//! later time from the time that is left until the state ends:
+//! A share is stored in one byte. With the time that is left until the state ends, it yields
+//! the share at any later time:
 //!
-//! - Two counters and buckets forget steadily. What counts falls in a straight
-//!   line to nothing at the end. The byte holds how much a second.
-//! - In a fixed window, in sub-windows and in a log all may count until the end.
-//!   The byte holds the share, which stays as it is.
+//! - Two-counter windows and buckets forget steadily: the share falls linearly to 0 at the
+//!   end. The byte has the fall of the share in a second.
+//! - In a fixed window, in sub-windows and in a log, all units may count until the end. The
+//!   byte has the share, which does not change.
 //!
-//! Both are powers of 2^(−1/5), so one step is 13 %. The smallest share is 2^−14
-//! of a limit, and a steady fall may take two years and more.
+//! Both are powers of 2^(−1/5), so one step is 13 %. The smallest share is 2^−14 of a limit,
+//! and a linear fall may take more than two years.
 
 use crate::algorithm::Algorithm;
 use crate::time::Span;
 
-/// How much of its limit a state counts, and how that changes with time.
+/// How much of its limit a state counts, and how this changes with time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Weight(u8);
 
-/// Steps in which a share halves.
+/// The number of steps in which a share halves.
 const STEPS: u32 = 5;
-/// The first code of a share that stays. Those before are of shares that fall.
+/// The first code of a constant share. Lower codes are of falling shares.
 const STEADY: u8 = 184;
-/// A share of one whole limit, as [`Weight::debt`] tells it.
+/// The share of one whole limit, in the unit of [`Weight::debt`].
 pub(super) const WHOLE: u64 = 1 << 44;
 /// 2^(−k/5) of [`WHOLE`].
 const FIFTHS: [u64; 5] =
     [WHOLE, 15_314_887_470_577, 13_332_383_914_327, 11_606_514_326_698, 10_104_057_585_011];
-/// Times left are rounded to seconds, so a shorter fall cannot be told.
+/// Remaining times are rounded to seconds, so a shorter fall cannot be measured.
 const SHORTEST_FALL: Span = Span::from_secs(2);
 
-/// What each code stands for: a share a second, or a share.
+/// The value of each code: a share in a second, or a share.
 const VALUES: [u64; 256] = {
     let mut values = [0; 256];
     let mut code = 0;
@@ -47,10 +47,10 @@ const VALUES: [u64; 256] = {
 };
 
 impl Weight {
-    /// The weight of a state of this algorithm that counts `used` of `capacity`
-    /// units, and ends after `left`.
+    /// The weight of a state of this algorithm that counts `used` of `capacity` units and ends
+    /// after `left`.
     pub(super) fn new(algorithm: &Algorithm, used: u64, capacity: u64, left: Span) -> Self {
-        // Bans count no units: as long as they are remembered, all of them are.
+        // A ban counts no units. Until it is forgotten, it counts like a whole limit.
         let used = if matches!(algorithm, Algorithm::Ban(_)) { capacity } else { used };
         let used = used.clamp(1, capacity.max(1));
         let halvings = log2_256(capacity) - log2_256(used);
@@ -61,26 +61,26 @@ impl Weight {
         Self(code(halvings + seconds).min(STEADY - 1))
     }
 
-    /// The share that still counts `left_s` seconds before the end, in parts of
-    /// which [`WHOLE`] is the whole limit.
+    /// The share that still counts `left_s` seconds before the end. [`WHOLE`] is the whole
+    /// limit.
     pub(super) fn debt(self, left_s: u32) -> u64 {
         let value = VALUES[usize::from(self.0)];
         let seconds = if self.0 < STEADY { u64::from(left_s) } else { 1 };
         value.saturating_mul(seconds).min(WHOLE)
     }
 
-    /// As a slot holds it.
+    /// The weight as it is stored in a slot.
     pub(super) const fn code(self) -> u8 {
         self.0
     }
 
-    /// What [`code`](Self::code) made of it.
+    /// The inverse of [`code`](Self::code).
     pub(super) const fn from_code(code: u8) -> Self {
         Self(code)
     }
 }
 
-/// Whether all that counts may do so until the state ends.
+/// Whether all units may count until the state ends.
 const fn stays(algorithm: &Algorithm) -> bool {
     matches!(
         algorithm,
@@ -88,13 +88,13 @@ const fn stays(algorithm: &Algorithm) -> bool {
     )
 }
 
-/// So many halvings, in 256ths, in steps, to the nearest one.
+/// The number of steps nearest to this number of halvings, which is in 256ths.
 fn code(halvings_256: u32) -> u8 {
     u8::try_from((halvings_256 * STEPS + 128) / 256).unwrap_or(u8::MAX)
 }
 
-/// The logarithm to the base 2, in 256ths: exact for powers of two, and up to a
-/// twelfth too small between them. Never falls where the number rises.
+/// The logarithm to base 2, in 256ths. It is exact for powers of two and up to a twelfth too
+/// small between them. It never falls where the number rises.
 const fn log2_256(number: u64) -> u32 {
     let number = if number == 0 { 1 } else { number };
     let whole = number.ilog2();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fifths_are_what_they_are_called() {
+    fn the_fifths_have_their_exact_values() {
         for (k, fifth) in (0_i32..).zip(FIFTHS) {
             let exact = WHOLE as f64 * 2_f64.powf(-f64::from(k) / 5.0);
             assert!((fifth as f64 - exact).abs() < 1.0, "{k}: {fifth} is not {exact}");
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_of_bans_is_worth_a_whole_limit_at_first() {
+    fn a_new_ban_counts_like_a_whole_limit() {
         let ban = Algorithm::Ban(Ban::new(Span::from_secs(300), Span::DAY).unwrap());
         let at_first = debt(&ban, 0, MAX_LIMIT, 86_700, 86_700);
         assert!(at_first > 0.85, "{at_first}");
@@ -151,9 +151,9 @@ mod tests {
     proptest! {
         #![proptest_config(cases())]
 
-        /// Half a step and the rounding of the logarithms, up or down.
+        /// The tolerance is half a step and the rounding of the logarithms, up or down.
         #[test]
-        fn a_debt_is_told_within_a_quarter(
+        fn a_debt_is_measured_within_a_quarter(
             capacity in 1..=MAX_LIMIT,
             part in 0..1_000_000_u64,
             life_s in 2..=2 * YEAR_S,
@@ -172,7 +172,7 @@ mod tests {
         }
 
         #[test]
-        fn more_is_worth_no_less_and_never_more_than_a_limit(
+        fn a_debt_grows_with_use_and_never_exceeds_a_limit(
             capacity in 1..=MAX_LIMIT,
             (used, more) in (0..=2 * MAX_LIMIT, 0..=MAX_LIMIT),
             (left_s, longer_s) in (0..=2 * YEAR_S, 0..=YEAR_S),

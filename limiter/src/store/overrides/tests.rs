@@ -1,4 +1,4 @@
-//! How much is asked, how long is waited, and what holds meanwhile.
+//! The number of lookups, the time that requests wait, and the limits that apply meanwhile.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::digest::{Counter, Principal};
 use crate::time::Span;
 
-/// A backend that says what a test has told it to.
+/// A backend whose answers a test sets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fake(Rc<RefCell<State>>);
 
@@ -18,7 +18,7 @@ struct State {
     kept: HashMap<Key, Override>,
     is_away: bool,
     answers_after: Duration,
-    /// How many keys each call asked for.
+    /// The number of keys in each call.
     calls: Vec<usize>,
 }
 
@@ -59,7 +59,7 @@ fn overrides() -> (Overrides, Fake, Arc<Marks>) {
     (Overrides::new(Backend::Fake(fake.clone()), Arc::clone(&marks), TIMEOUT), fake, marks)
 }
 
-/// Runs a test in virtual time, in which waiting takes none.
+/// Runs a test in virtual time, so that waits take no real time.
 fn run(test: impl Future<Output = ()>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().start_paused(true).build_local(Default::default());
@@ -67,7 +67,7 @@ fn run(test: impl Future<Output = ()>) {
 }
 
 #[test]
-fn a_key_that_is_known_costs_no_call_whether_it_has_a_limit_or_not() {
+fn a_known_key_costs_no_call_whether_it_has_a_limit_or_not() {
     run(async {
         let (overrides, fake, marks) = overrides();
         fake.keep(key(1), 500);
@@ -81,7 +81,7 @@ fn a_key_that_is_known_costs_no_call_whether_it_has_a_limit_or_not() {
 }
 
 #[test]
-fn a_change_that_is_announced_is_asked_for_and_nothing_else_is() {
+fn only_announced_changes_are_looked_up() {
     run(async {
         let (overrides, fake, marks) = overrides();
         overrides.look_up(&[key(1), key(2)], at(0), None).await;
@@ -95,7 +95,7 @@ fn a_change_that_is_announced_is_asked_for_and_nothing_else_is() {
 }
 
 #[test]
-fn requests_for_one_key_wait_for_one_question() {
+fn requests_for_one_key_wait_for_one_lookup() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.keep(key(1), 500);
@@ -109,7 +109,7 @@ fn requests_for_one_key_wait_for_one_question() {
 }
 
 #[test]
-fn what_comes_while_a_question_is_under_way_goes_together_in_bounded_batches() {
+fn keys_that_come_during_a_lookup_are_looked_up_in_bounded_batches() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.0.borrow_mut().answers_after = Duration::from_millis(1);
@@ -141,7 +141,7 @@ fn no_request_waits_longer_than_the_timeout_and_the_last_known_limit_holds() {
 }
 
 #[test]
-fn while_the_keeper_is_away_the_last_known_limit_holds_and_then_the_new_one() {
+fn while_the_backend_is_away_the_last_known_limit_holds_and_then_the_new_one() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.keep(key(1), 500);
@@ -158,7 +158,7 @@ fn while_the_keeper_is_away_the_last_known_limit_holds_and_then_the_new_one() {
 }
 
 #[test]
-fn a_flood_of_new_keys_is_asked_for_up_to_a_bound_and_remembered_up_to_another() {
+fn lookups_and_stored_keys_are_bounded_in_a_flood_of_new_keys() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.0.borrow_mut().answers_after = Duration::from_secs(3600);
@@ -178,7 +178,7 @@ fn a_flood_of_new_keys_is_asked_for_up_to_a_bound_and_remembered_up_to_another()
 }
 
 #[test]
-fn a_client_who_goes_away_takes_no_answer_from_others() {
+fn a_client_that_disconnects_takes_no_answer_from_others() {
     run(async {
         let (overrides, fake, _) = overrides();
         fake.keep(key(1), 500);

@@ -1,16 +1,16 @@
-//! Whether a server keeps buckets as compact as they can be.
+//! Checks whether a server stores buckets in the compact form.
 //!
-//! Redis keeps a small hash as one piece of memory. How small is a setting of the
-//! server; with less than its defaults a client takes twice as much memory.
+//! Redis stores a small hash as one piece of memory. Settings of the server say what is small.
+//! With less than their defaults a client takes twice as much memory.
 
 use redis::Value;
 
-/// `CONFIG GET` of these names tells the settings. Redis 6.2 has other names for
-/// them, with the same ends.
+/// The pattern for `CONFIG GET` of the settings. Redis 6.2 has other names with the same
+/// endings.
 pub(super) const SETTINGS: &str = "hash-max-*";
 
-/// The longest value that is written, in bytes (`COMPACT` in the script), and the
-/// most fields that a bucket has before it is too large.
+/// The maximum length of a written value in bytes (`COMPACT` in the script), and the number of
+/// fields that a bucket has before it is too large.
 const NEEDED: [(&str, u64); 2] = [("-value", 64), ("-entries", 512)];
 
 /// A setting that is too small.
@@ -21,7 +21,7 @@ pub(super) struct TooSmall {
     pub(super) needed: u64,
 }
 
-/// The settings that are too small, by the answer to `CONFIG GET`.
+/// The settings that are too small, by the reply to `CONFIG GET`.
 pub(super) fn too_small(answer: Value) -> Vec<TooSmall> {
     let Value::Array(texts) = answer else { return Vec::new() };
     let texts: Vec<_> = texts.into_iter().filter_map(text).collect();
@@ -32,7 +32,7 @@ pub(super) fn too_small(answer: Value) -> Vec<TooSmall> {
         (is < needed).then(|| TooSmall { setting: setting.clone(), is, needed })
     };
     let mut found: Vec<_> = texts.chunks(2).filter_map(setting).collect();
-    // A server may tell a setting by its old name, too.
+    // A server may report a setting under its old name, too.
     found.dedup_by_key(|it| it.needed);
     found
 }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_smaller_settings_than_its_defaults_is_told_of() {
+    fn settings_below_the_defaults_are_reported() {
         let mut server = Server::start();
         assert_eq!(told(&mut server), []);
         let mut set = redis::cmd("CONFIG");
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_says_nothing() {
+    fn an_invalid_reply_reports_nothing() {
         let bulk = |text: &str| Value::BulkString(text.into());
         for answer in [
             Value::Nil,

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn an_answer_that_comes_late_is_told_to_those_who_wait_for_it() {
         let (sender, awaited) = overdue();
-        let mut late = awaited.give_up().expect("it was sent");
+        let mut late = awaited.give_up().expect("the call was sent");
         assert_eq!((&mut late).now_or_never(), None);
         sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn an_answer_that_never_comes_is_not_waited_for() {
         let (sender, awaited) = overdue();
-        let mut late = awaited.give_up().expect("it was sent");
+        let mut late = awaited.give_up().expect("the call was sent");
         assert_eq!((&mut late).now_or_never(), None);
         drop(sender);
         assert_eq!(late.now_or_never(), Some(None));
@@ -304,7 +304,7 @@ mod tests {
         assert!(sender.is_closed());
         let (sender, awaited) = ReplySender::new();
         sender.mark_sent();
-        let late = awaited.give_up().expect("it was sent");
+        let late = awaited.give_up().expect("the call was sent");
         assert!(sender.is_closed() && !sender.may_be_sent_again());
         sender.send(answer("late"));
         assert_eq!(late.now_or_never(), Some(Some(answer("late"))));

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Asked, CounterReply, Encoder, decode};
-use super::fan_out::{self, Outcome, Part, Wanted};
+use super::fan_out::{self, Part, PartResult};
 use super::pending::{Calls, PendingDecision};
 use super::server::Destination;
-use super::store::RedisStore;
+use super::{RedisStore, StoreError};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
-use crate::store::shared::fallback::Unjudged;
+use crate::store::shared::fallback::Undecided;
 use crate::store::shared::in_flight::{InFlight, is_in_flight};
 use crate::store::shared::local_plan::{Plan, Planned};
 use crate::store::shared::store_clock::StoreClock;
@@ -33,30 +33,29 @@ impl RedisStore {
     ) -> Decided {
         let Some(encoder) = self.encoder() else { return self.judge_without_store(charges, now) };
         if charges.iter().all(|charge| charge.consistency.mode == StoreMode::Exact) {
-            return Box::pin(self.ask_store(&encoder, charges, None, (now, deadline))).await;
+            let asked = self.ask_store(&encoder, (charges, None), charges, (now, deadline));
+            return Box::pin(asked).await;
         }
         let store_now = self.store_time(now);
         let is_up = self.servers.is_up();
         let plan = self.node.local.plan(charges, (self.nodes(), is_up), store_now);
         let stopped =
             charges.iter().zip(&plan).any(|(it, planned)| it.binding && planned.refuses());
-        let wanted = match stopped {
+        let remote = match stopped {
             true => SmallVec::new(),
-            false => Wanted::all(charges, Some(&plan)),
+            false => fan_out::remote(charges, &plan),
         };
-        let asked = match wanted.is_empty() {
+        let asked = match remote.is_empty() {
             true => None,
             false => {
                 // The store must know what this node has counted before it decides.
-                let is_asked = |planned: &Planned| matches!(planned, Planned::Ask(_));
-                let asked = charges.iter().zip(&plan).filter(|(_, planned)| is_asked(planned));
-                let due = self.node.local.due_of(asked.map(|(charge, _)| charge), store_now);
+                let due = self.node.local.due_of(remote.iter(), store_now);
                 self.report_due(&encoder, due, store_now);
-                let planned = Some((&plan, store_now));
-                Some(Box::pin(self.ask_store(&encoder, charges, planned, (now, deadline))).await)
+                let request = (charges, Some((&plan, store_now)));
+                Some(Box::pin(self.ask_store(&encoder, request, &remote, (now, deadline))).await)
             }
         };
-        self.combine(&encoder, charges, (&plan, store_now), &wanted, asked)
+        self.combine(&encoder, charges, (&plan, store_now), &remote, asked)
     }
 
     /// Combines the local plan and the answers of the store into one decision.
@@ -65,13 +64,12 @@ impl RedisStore {
         encoder: &Rc<Encoder>,
         charges: &[Charge<'_>],
         (plan, store_now): (&Plan, Timestamp),
-        wanted: &[Wanted<'_>],
+        remote: &[Charge<'_>],
         asked: Option<Decided>,
     ) -> Decided {
-        let asking = wanted.iter().map(|it| &it.charge);
         let said = asked.as_ref().map_or(&[][..], |asked| &asked.answers);
         let refused = charges.iter().zip(plan).any(|(it, planned)| it.binding && planned.refuses())
-            || asking.zip(said).any(|(it, answer)| it.binding && !answer.verdict.admitted);
+            || fan_out::refuses(remote, said);
         let mut said = said.iter();
         let answer = |(charge, planned): (&Charge<'_>, &Planned)| {
             let decided = match refused {
@@ -107,37 +105,37 @@ impl RedisStore {
 
     /// Decides while the layout of the keys in Redis is not known.
     fn judge_without_store(&self, charges: &[Charge<'_>], now: Timestamp) -> Decided {
-        let unjudged: SmallVec<[Unjudged<'_>; 4]> =
-            charges.iter().map(|&charge| Unjudged { charge, is_doubtful: false }).collect();
+        let undecided: SmallVec<[Undecided<'_>; 4]> =
+            charges.iter().map(|&charge| Undecided { charge, is_doubtful: false }).collect();
         let (nodes, store_now) = (self.nodes(), self.store_time(now));
         Decided {
             at: store_now,
-            answers: self.node.fallback.judge(&unjudged, false, nodes, store_now),
+            answers: self.node.fallback.judge(&undecided, false, nodes, store_now),
         }
     }
 
-    /// Asks the store for all charges that need it, by the deadline. The answer is all or
-    /// nothing, also over several destinations. If the future is dropped, the calls that
-    /// were sent are still settled.
+    /// Asks the store for the `remote` charges of a request, by the deadline. The answer is
+    /// all or nothing, also over several destinations. If the future is dropped, the calls
+    /// that were sent are still settled.
     pub(super) async fn ask_store(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
-        charges: &[Charge<'_>],
-        plan: Option<(&Plan, Timestamp)>,
+        (charges, plan): (&[Charge<'_>], Option<(&Plan, Timestamp)>),
+        remote: &[Charge<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Decided {
-        let wanted = Wanted::all(charges, plan.map(|(plan, _)| plan));
-        if let Some(decided) = self.spend_kept(&wanted, now) {
+        if let Some(decided) = self.spend_kept(remote, now) {
             return decided;
         }
-        if let Some(decided) = self.known_refusal(&wanted, now) {
+        if let Some(decided) = self.known_refusal(remote, now) {
             return decided;
         }
-        let parts = Part::split(&wanted, |charge| self.destination(encoder, charge));
-        let calls = Calls::send(self, encoder, &wanted, &parts, (now, deadline));
+        let asks = fan_out::asks(remote, plan.map(|(plan, _)| plan));
+        let parts = Part::split(remote, asks, |charge| self.destination(encoder, charge));
+        let calls = Calls::send(self, encoder, remote, &parts, (now, deadline));
         let mut pending = PendingDecision { store: self, encoder, charges, plan, now, calls };
-        let decided = self.collect(encoder, &wanted, &parts, &mut pending.calls, now).await;
-        // The decision is made, so dropping the question must not withdraw the plan.
+        let decided = self.collect(encoder, remote, &parts, &mut pending.calls, now).await;
+        // The decision is made, so dropping the future must not withdraw the plan.
         pending.plan = None;
         decided
     }
@@ -146,25 +144,22 @@ impl RedisStore {
     pub(super) async fn collect(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
-        wanted: &[Wanted<'_>],
+        remote: &[Charge<'_>],
         parts: &[Part<'_>],
         calls: &mut Calls,
         now: Timestamp,
     ) -> Decided {
-        let awaited = InFlight::ask(&self.in_flight, wanted.iter().map(|it| &it.charge));
-        let ended = calls.outcomes(self, parts, now).await;
-        let (mut outcomes, mut late) = (SmallVec::<[Outcome; 1]>::new(), SmallVec::<[_; 1]>::new());
-        for (ended, part) in ended.into_iter().zip(parts) {
-            outcomes.push(ended.outcome);
-            if ended.is_doubtful {
-                self.doubt(wanted, part);
-            }
-            late.extend(ended.late.map(|answer| (part, answer)));
+        let awaited = InFlight::ask(&self.in_flight, remote.iter());
+        let mut results = calls.results(self, parts, now).await;
+        for (part, _) in parts.iter().zip(&results).filter(|(_, result)| result.is_doubtful) {
+            self.doubt(remote, part);
         }
-        let decided = self.settle(encoder, wanted, parts, &mut outcomes, now);
+        let decided = self.settle(encoder, remote, parts, &mut results, now);
         drop(awaited);
-        for late in late {
-            self.await_late(encoder, wanted, late, &decided, now);
+        for (part, result) in parts.iter().zip(results) {
+            if let Some(late) = result.late {
+                self.await_late(encoder, remote, (part, late), &decided, now);
+            }
         }
         decided
     }
@@ -174,26 +169,29 @@ impl RedisStore {
     }
 
     /// Decides by kept units in flight, if they cover all charges.
-    fn spend_kept(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
-        let charges = wanted.iter().map(|it| &it.charge);
-        if !charges.clone().all(is_in_flight) || !self.servers.is_up() {
+    fn spend_kept(&self, remote: &[Charge<'_>], now: Timestamp) -> Option<Decided> {
+        if !remote.iter().all(is_in_flight) || !self.servers.is_up() {
             return None;
         }
-        let verdicts = self.in_flight.borrow_mut().spend(charges, now)?;
+        let verdicts = self.in_flight.borrow_mut().spend(remote.iter(), now)?;
         let answers = verdicts.into_iter().map(Answer::of_store).collect();
         Some(Decided { at: self.store_time(now), answers })
     }
 
     /// The answers of a request that the deny cache refuses.
-    fn known_refusal(&self, wanted: &[Wanted<'_>], now: Timestamp) -> Option<Decided> {
+    fn known_refusal(&self, remote: &[Charge<'_>], now: Timestamp) -> Option<Decided> {
         let is_current = |key: &Key, asked| self.node.invalidations.is_current(key, asked, now);
-        let charges = wanted.iter().map(|it| &it.charge);
-        let answers = self.denied.borrow().refuse_if(charges, now, is_current)?;
+        let answers = self.denied.borrow().refuse_if(remote.iter(), now, is_current)?;
         Some(Decided { at: self.store_time(now), answers })
     }
 
     /// Decodes a reply, and updates the estimate of the store's clock.
-    pub(super) fn read_reply(&self, part: &Part<'_>, answer: &Bytes, now: Timestamp) -> Outcome {
+    pub(super) fn read_reply(
+        &self,
+        part: &Part<'_>,
+        answer: &Bytes,
+        now: Timestamp,
+    ) -> Result<Answered, StoreError> {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
         if self.last_clock.replace(Some(clock)).is_none() {
@@ -203,9 +201,9 @@ impl RedisStore {
     }
 
     /// Marks the units in flight of a part whose reply is unknown: the store may count them.
-    fn doubt(&self, wanted: &[Wanted<'_>], part: &Part<'_>) {
+    fn doubt(&self, remote: &[Charge<'_>], part: &Part<'_>) {
         let mut held = self.in_flight.borrow_mut();
-        let charges = part.indices.iter().map(|&index| &wanted[index].charge);
+        let charges = part.indices.iter().map(|&index| &remote[index]);
         charges.filter(|it| is_in_flight(it)).for_each(|it| held.doubt(it.key, it.algorithm));
     }
 
@@ -214,47 +212,47 @@ impl RedisStore {
     fn settle(
         &self,
         encoder: &Encoder,
-        wanted: &[Wanted<'_>],
+        remote: &[Charge<'_>],
         parts: &[Part<'_>],
-        outcomes: &mut [Outcome],
+        results: &mut [PartResult],
         now: Timestamp,
     ) -> Decided {
-        let refused = outcomes.iter().any(|it| it.as_ref().is_ok_and(|it| it.refused));
-        let unjudged = fan_out::unjudged(wanted, parts, outcomes);
-        let local = if unjudged.is_empty() {
+        let refused = results.iter().any(|it| it.reply.as_ref().is_ok_and(|it| it.refused));
+        let undecided = fan_out::undecided(remote, parts, results);
+        let local = if undecided.is_empty() {
             SmallVec::new()
         } else {
             let (nodes, store_now) = (self.nodes(), self.store_time(now));
-            self.node.fallback.judge(&unjudged, refused, nodes, store_now)
+            self.node.fallback.judge(&undecided, refused, nodes, store_now)
         };
-        let refused = refused || fan_out::refuses(unjudged.iter().map(|it| &it.charge), &local);
-        for (part, outcome) in parts.iter().zip(outcomes.iter_mut()) {
-            let Ok(answered) = outcome else { continue };
+        let refused = refused || fan_out::refuses(undecided.iter().map(|it| &it.charge), &local);
+        for (part, result) in parts.iter().zip(results.iter_mut()) {
+            let Ok(answered) = &mut result.reply else { continue };
             if refused && !answered.refused {
                 self.post(encoder, part.destination, &part.refund(answered), now);
                 answered.withdraw(&part.asked);
             } else {
-                self.note_leases(wanted, part, answered);
+                self.note_leases(remote, part, answered);
             }
         }
-        let judged = parts.iter().zip(&*outcomes);
-        let judged: SmallVec<[_; 1]> =
-            judged.filter_map(|(it, said)| Some((it, said.as_ref().ok()?))).collect();
-        self.learn(wanted, &judged, refused, now);
-        let answers = fan_out::combine(wanted.len(), parts, outcomes, local);
+        let answered = parts.iter().zip(&*results);
+        let answered: SmallVec<[_; 1]> =
+            answered.filter_map(|(part, it)| Some((part, it.reply.as_ref().ok()?))).collect();
+        self.learn(remote, &answered, refused, now);
+        let answers = fan_out::combine(remote.len(), parts, results, local);
         if !refused {
-            self.hold(wanted, &answers, now);
+            self.hold(remote, &answers, now);
         }
-        Decided { at: fan_out::decided_at(outcomes, self.store_time(now)), answers }
+        Decided { at: fan_out::decided_at(results, self.store_time(now)), answers }
     }
 
     /// Reports to this node's ledgers what was leased, counted or refused. The ledger of
     /// leases adds the units that it holds to its verdicts.
-    fn note_leases(&self, wanted: &[Wanted<'_>], part: &Part<'_>, answered: &mut Answered) {
+    fn note_leases(&self, remote: &[Charge<'_>], part: &Part<'_>, answered: &mut Answered) {
         let (refused, at) = (answered.refused, answered.at);
         let found = part.indices.iter().zip(&part.asked).zip(&answered.before);
         for (((&index, asked), before), reply) in found.zip(&mut answered.replies) {
-            let (charge, admitted) = (&wanted[index].charge, reply.verdict.admitted);
+            let (charge, admitted) = (&remote[index], reply.verdict.admitted);
             let became = (admitted && !refused, admitted && refused);
             let local = &self.node.local;
             if let Some(verdict) = local.learn_reply(charge, asked.ask, before.as_ref(), became, at)
@@ -265,9 +263,9 @@ impl RedisStore {
     }
 
     /// Records the units that are in flight now.
-    fn hold(&self, wanted: &[Wanted<'_>], answers: &[Answer], now: Timestamp) {
+    fn hold(&self, remote: &[Charge<'_>], answers: &[Answer], now: Timestamp) {
         let mut held = self.in_flight.borrow_mut();
-        for (Wanted { charge, .. }, answer) in wanted.iter().zip(answers) {
+        for (charge, answer) in remote.iter().zip(answers) {
             if answer.verdict.admitted && answer.source == Source::Store {
                 held.take(charge, answer.verdict.remaining, now);
             }
@@ -275,23 +273,23 @@ impl RedisStore {
     }
 
     /// Records which clients are over a limit, also for the time when the store is away,
-    /// and updates the states that are known. `judged` are the replies to calls that were
+    /// and updates the states that are known. `replies` are those to calls that were
     /// made at `now` by this node's clock. If `refused` is set, the units that they admit
     /// are given back.
     pub(super) fn learn(
         &self,
-        wanted: &[Wanted<'_>],
-        judged: &[(&Part<'_>, &Answered)],
+        remote: &[Charge<'_>],
+        replies: &[(&Part<'_>, &Answered)],
         refused: bool,
         now: Timestamp,
     ) {
         let is_over = |(index, found): (&usize, &CounterReply)| {
-            let needed = wanted[*index].charge.cost.max(1);
+            let needed = remote[*index].cost.max(1);
             !found.verdict.admitted || found.verdict.remaining < needed
         };
         let fallback = &self.node.fallback;
         let mut denied = self.denied.borrow_mut();
-        let is_worth_it = judged.iter().any(|(part, answered)| {
+        let is_worth_it = replies.iter().any(|(part, answered)| {
             let is_known =
                 |it: &Asked<'_>| denied.knows(&it.key) || fallback.may_know(&it.key, answered.at);
             part.indices.iter().zip(&answered.replies).any(is_over)
@@ -301,7 +299,7 @@ impl RedisStore {
             return;
         }
         let mut found = SmallVec::new();
-        for (part, answered) in judged {
+        for (part, answered) in replies {
             let clock = StoreClock::new(answered.at, now, self.clock.now());
             // Units are given back if another destination refuses.
             let states = match refused {
@@ -309,7 +307,7 @@ impl RedisStore {
                 false => answered.after(&part.asked),
             };
             for (index, state) in part.indices.iter().zip(states) {
-                let charge = &wanted[*index].charge;
+                let charge = &remote[*index];
                 let Charge { key, algorithm, cost, .. } = *charge;
                 fallback.learn(key, algorithm, cost, state.as_ref(), answered.at);
                 found.push((charge, state, clock));

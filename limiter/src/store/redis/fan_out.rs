@@ -8,82 +8,74 @@
 use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, CounterReply};
+use super::deadline::LateReply;
 use super::{Destination, StoreError};
 use crate::algorithm::Op;
-use crate::store::shared::fallback::Unjudged;
-use crate::store::shared::local_plan::{Plan, Planned};
+use crate::store::shared::fallback::Undecided;
+use crate::store::shared::local_plan::Plan;
 use crate::store::{Answer, Charge};
 use crate::time::Timestamp;
 
-/// A charge that the store decides, and the operation that it performs for it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted<'a> {
-    pub(super) charge: Charge<'a>,
-    pub(super) ask: Ask,
+/// The charges that the plan leaves to the store. Without a plan these are all charges.
+pub(super) fn remote<'a>(charges: &[Charge<'a>], plan: &Plan) -> SmallVec<[Charge<'a>; 4]> {
+    let planned = charges.iter().zip(plan);
+    planned.filter(|(_, planned)| planned.ask().is_some()).map(|(charge, _)| *charge).collect()
 }
 
-impl<'a> Wanted<'a> {
-    /// The charge with its exact cost.
-    fn take(charge: &Charge<'a>) -> Self {
-        Self { charge: *charge, ask: Ask::Take(charge.cost) }
-    }
-
-    /// The charges that the store decides. Without a plan these are all.
-    pub(super) fn all(charges: &[Charge<'a>], plan: Option<&Plan>) -> SmallVec<[Self; 4]> {
-        match plan {
-            None => charges.iter().map(Self::take).collect(),
-            Some(plan) => charges.iter().zip(plan).filter_map(Self::planned).collect(),
-        }
-    }
-
-    /// A planned charge, if the store decides it.
-    fn planned((charge, planned): (&Charge<'a>, &Planned)) -> Option<Self> {
-        match *planned {
-            Planned::Ask(ask) => Some(Self { charge: *charge, ask }),
-            Planned::Spent(..) | Planned::Counted(..) | Planned::Cached(_) => None,
-        }
-    }
-
-    pub(super) fn asked(&self) -> Asked<'a> {
-        let Charge { key, algorithm, binding, .. } = self.charge;
-        Asked { key, algorithm, ask: self.ask, binding }
-    }
+/// The operations for the charges that the store decides, in their order. Without a plan,
+/// the store takes the exact costs.
+pub(super) fn asks(remote: &[Charge<'_>], plan: Option<&Plan>) -> impl Iterator<Item = Ask> {
+    let planned = plan.into_iter().flatten().filter_map(|planned| planned.ask());
+    let exact = if plan.is_none() { remote } else { &[] };
+    planned.chain(exact.iter().map(|charge| Ask::Take(charge.cost)))
 }
 
 /// The charges of a request at one destination.
 #[derive(Debug)]
 pub(super) struct Part<'a> {
     pub(super) destination: Destination,
-    /// The indices of the request's charges.
+    /// The indices of its charges among those that the store decides.
     pub(super) indices: SmallVec<[usize; 4]>,
     pub(super) asked: SmallVec<[Asked<'a>; 4]>,
 }
 
-/// The reply to a part, or why there is none.
-pub(super) type Outcome = Result<Answered, StoreError>;
+/// The result of one part.
+pub(super) struct PartResult {
+    /// The reply, or why there is none.
+    pub(super) reply: Result<Answered, StoreError>,
+    /// Whether the store may have counted more than it reported.
+    pub(super) is_doubtful: bool,
+    /// The late reply, if it may still come.
+    pub(super) late: Option<LateReply>,
+}
 
 impl<'a> Part<'a> {
-    /// Splits the charges of a request by their destination.
+    pub(super) fn new(destination: Destination) -> Self {
+        Self { destination, indices: SmallVec::new(), asked: SmallVec::new() }
+    }
+
+    /// Adds a charge, with the operation that the store performs for it.
+    pub(super) fn push(&mut self, index: usize, charge: &Charge<'a>, ask: Ask) {
+        let Charge { key, algorithm, binding, .. } = *charge;
+        self.indices.push(index);
+        self.asked.push(Asked { key, algorithm, ask, binding });
+    }
+
+    /// Splits charges by their destination. Each has one of `asks`.
     pub(super) fn split(
-        wanted: &[Wanted<'a>],
+        charges: &[Charge<'a>],
+        asks: impl Iterator<Item = Ask>,
         destination: impl Fn(&Charge<'a>) -> Destination,
     ) -> SmallVec<[Self; 1]> {
         let mut parts: SmallVec<[Self; 1]> = SmallVec::new();
-        for (index, it) in wanted.iter().enumerate() {
-            let destination = destination(&it.charge);
-            let part = match parts.iter().position(|part| part.destination == destination) {
-                Some(known) => &mut parts[known],
-                None => {
-                    parts.push(Self {
-                        destination,
-                        indices: SmallVec::new(),
-                        asked: SmallVec::new(),
-                    });
-                    parts.last_mut().expect("one was pushed")
-                }
-            };
-            part.indices.push(index);
-            part.asked.push(it.asked());
+        for (index, (charge, ask)) in charges.iter().zip(asks).enumerate() {
+            let destination = destination(charge);
+            let known = parts.iter().position(|part| part.destination == destination);
+            let known = known.unwrap_or_else(|| {
+                parts.push(Self::new(destination));
+                parts.len() - 1
+            });
+            parts[known].push(index, charge, ask);
         }
         parts
     }
@@ -108,12 +100,12 @@ impl<'a> Part<'a> {
 pub(super) fn combine(
     charges: usize,
     parts: &[Part<'_>],
-    outcomes: &[Outcome],
+    results: &[PartResult],
     local: SmallVec<[Answer; 4]>,
 ) -> SmallVec<[Answer; 4]> {
     let mut answers: SmallVec<[Option<Answer>; 4]> = SmallVec::from_elem(None, charges);
-    for (part, outcome) in parts.iter().zip(outcomes) {
-        if let Ok(answered) = outcome {
+    for (part, result) in parts.iter().zip(results) {
+        if let Ok(answered) = &result.reply {
             for (&index, reply) in part.indices.iter().zip(&answered.replies) {
                 answers[index] = Some(Answer::of_store(reply.verdict));
             }
@@ -125,8 +117,8 @@ pub(super) fn combine(
 }
 
 /// When a request was decided: the latest time in the replies, or `now`.
-pub(super) fn decided_at(outcomes: &[Outcome], now: Timestamp) -> Timestamp {
-    let times = outcomes.iter().filter_map(|outcome| Some(outcome.as_ref().ok()?.at));
+pub(super) fn decided_at(results: &[PartResult], now: Timestamp) -> Timestamp {
+    let times = results.iter().filter_map(|result| Some(result.reply.as_ref().ok()?.at));
     times.max().unwrap_or(now)
 }
 
@@ -138,23 +130,23 @@ pub(super) fn refuses<'c, 'a: 'c>(
     charges.into_iter().zip(answers).any(|(charge, it)| charge.binding && !it.verdict.admitted)
 }
 
-/// The request's charges that the store has not decided.
-pub(super) fn unjudged<'a>(
-    wanted: &[Wanted<'a>],
+/// The charges whose part has no reply, in their order.
+pub(super) fn undecided<'a>(
+    remote: &[Charge<'a>],
     parts: &[Part<'_>],
-    outcomes: &[Outcome],
-) -> SmallVec<[Unjudged<'a>; 4]> {
-    let judged = parts.iter().zip(outcomes);
-    let failed = judged.filter_map(|(part, outcome)| Some((part, outcome.as_ref().err()?)));
+    results: &[PartResult],
+) -> SmallVec<[Undecided<'a>; 4]> {
+    let ended = parts.iter().zip(results);
+    let failed = ended.filter_map(|(part, result)| Some((part, result.reply.as_ref().err()?)));
     let mut indices: SmallVec<[(usize, bool); 4]> = SmallVec::new();
     for (part, error) in failed {
         let is_doubtful = error.may_have_counted();
         indices.extend(part.indices.iter().map(|&index| (index, is_doubtful)));
     }
     indices.sort_unstable();
-    let unjudged = |(index, is_doubtful): (usize, bool)| {
-        let charge = wanted[index].charge;
-        Unjudged { charge, is_doubtful }
+    let undecided = |(index, is_doubtful): (usize, bool)| {
+        let charge = remote[index];
+        Undecided { charge, is_doubtful }
     };
-    indices.into_iter().map(unjudged).collect()
+    indices.into_iter().map(undecided).collect()
 }

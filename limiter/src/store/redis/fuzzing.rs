@@ -1,4 +1,4 @@
-//! The fuzz target of this layer: what Redis answers.
+//! The fuzz target of this layer: replies of Redis.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::digest::{Counter, Key, Principal};
 use crate::store::shared::overrides;
 use crate::time::{Span, Timestamp};
 
-/// Answers of the script, of overrides, and of a cluster.
+/// Replies of the script, of overrides, and of a cluster.
 pub fn redis(input: &[u8]) {
     let Some((&kind, rest)) = input.split_first() else { return };
     match kind {
@@ -30,10 +30,10 @@ pub fn redis(input: &[u8]) {
     }
 }
 
-/// The answer to `CLUSTER SLOTS`.
+/// A reply to `CLUSTER SLOTS`.
 fn cluster(answer: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(answer) else { return };
-    // A list in a list in a list: enough for what the command promises.
+    // Lists with three levels, which is the depth of the reply.
     let answer = match answer {
         Value::Array(_) | Value::ServerError(_) => answer,
         other => Value::Array(vec![other]),
@@ -44,7 +44,7 @@ fn cluster(answer: &[u8]) {
     }
 }
 
-/// The answer of the script, to two questions at most.
+/// A reply of the script to at most two operations.
 fn script(kind: u8, input: &[u8]) {
     let Some((&[ask, binding, cost], answer)) = input.split_first_chunk() else { return };
     static ALGORITHMS: LazyLock<[Algorithm; 9]> = LazyLock::new(every_algorithm);
@@ -94,7 +94,7 @@ fn question(kind: u8, cost: u64) -> Ask {
     }
 }
 
-/// One of each kind.
+/// One algorithm of each kind.
 pub(super) fn every_algorithm() -> [Algorithm; 9] {
     let quota = Quota::new(100, Span::from_secs(60)).expect("a quota");
     let day = Quota::new(100, Span::DAY).expect("a quota");

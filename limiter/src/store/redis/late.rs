@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use super::codec::{Answered, Ask, Asked, CounterReply, Encoder, decode};
 use super::deadline::LateReply;
-use super::fan_out::{self, Part, Wanted};
+use super::fan_out::{self, Part};
 use super::pending::OwnedCharge;
 use super::{Destination, RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
@@ -49,8 +49,13 @@ struct OverdueCharge {
 }
 
 impl Overdue {
-    fn wanted(&self) -> SmallVec<[Wanted<'_>; 4]> {
-        self.charges.iter().map(|it| Wanted { charge: it.charge.charge(), ask: it.ask }).collect()
+    /// The part and its charges.
+    fn part(&self) -> (Part<'_>, SmallVec<[Charge<'_>; 4]>) {
+        let mut part = Part::new(self.destination);
+        for (index, it) in self.charges.iter().enumerate() {
+            part.push(index, &it.charge.charge(), it.ask);
+        }
+        (part, self.charges.iter().map(|it| it.charge.charge()).collect())
     }
 
     /// The charges that this node has admitted by its shares and the store must count.
@@ -67,33 +72,31 @@ impl RedisStore {
     pub(super) fn await_late(
         self: &Rc<Self>,
         encoder: &Rc<Encoder>,
-        wanted: &[Wanted<'_>],
+        remote: &[Charge<'_>],
         (part, answer): (&Part<'_>, LateReply),
         decided: &Decided,
         now: Timestamp,
     ) {
-        let is_admitted = !fan_out::refuses(wanted.iter().map(|it| &it.charge), &decided.answers);
-        let overdue_charge = |&index: &usize| {
-            let (Wanted { charge, ask }, said) = (&wanted[index], &decided.answers[index]);
+        let is_admitted = !fan_out::refuses(remote, &decided.answers);
+        let overdue_charge = |(&index, asked): (&usize, &Asked<'_>)| {
+            let said = &decided.answers[index];
             let is_local = said.source == Source::Local && said.verdict.admitted;
             OverdueCharge {
-                charge: OwnedCharge::of(charge),
-                ask: *ask,
+                charge: OwnedCharge::of(&remote[index]),
+                ask: asked.ask,
                 is_counted_locally: is_admitted && is_local,
             }
         };
-        let charges = part.indices.iter().map(overdue_charge).collect();
+        let charges = part.indices.iter().zip(&part.asked).map(overdue_charge).collect();
         let judged = self.store_time(now);
         let overdue =
             Overdue { destination: part.destination, charges, is_admitted, asked: now, judged };
         let (store, encoder) = (Rc::clone(self), Rc::clone(encoder));
         self.background.begin(async move {
             let Some(answer) = answer.await else { return };
-            let wanted = overdue.wanted();
-            if let Some(part) = Part::split(&wanted, |_| overdue.destination).first() {
-                let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
-                store.settle_late(&encoder, &overdue, &wanted, part, answered);
-            }
+            let (part, charges) = overdue.part();
+            let answered = answer.and_then(|answer| Ok(decode(&part.asked, &answer)?));
+            store.settle_late(&encoder, &overdue, &charges, &part, answered);
         });
     }
 
@@ -101,7 +104,7 @@ impl RedisStore {
         &self,
         encoder: &Encoder,
         overdue: &Overdue,
-        wanted: &[Wanted<'_>],
+        charges: &[Charge<'_>],
         part: &Part<'_>,
         answered: Result<Answered, StoreError>,
     ) {
@@ -121,7 +124,7 @@ impl RedisStore {
             self.post(encoder, part.destination, &refund, now);
             return;
         }
-        self.learn(wanted, &[(part, &answered)], answered.refused, overdue.asked);
+        self.learn(charges, &[(part, &answered)], answered.refused, overdue.asked);
         for (index, charge) in overdue.counted_locally() {
             // A charge that does not bind may be refused in a request that is admitted.
             match !answered.refused && answered.replies[index].verdict.admitted {

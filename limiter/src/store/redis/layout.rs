@@ -12,18 +12,18 @@ use bytes::Bytes;
 
 use crate::digest::Principal;
 
-/// How many clients share a bucket if there are as many as expected. Eight
-/// times as many still take the compact form of a hash, which has up to 512
-/// fields (`hash-max-listpack-entries`).
+/// The number of clients in a bucket if there are as many as expected. A bucket with eight
+/// times as many still has the compact form of a hash, which has up to 512 fields
+/// (`hash-max-listpack-entries`).
 pub const CLIENTS_PER_BUCKET: u64 = 64;
-/// The fewest buckets, so that a small deployment that grows has some to fill.
+/// The minimum number of buckets, so that a small deployment can grow.
 const MIN_BUCKETS: u64 = 1 << 4;
-/// The most buckets: enough for 64 times 2^32 clients.
+/// The maximum number of buckets, which is enough for 64 times 2^32 clients.
 const MAX_BUCKETS: u64 = 1 << 32;
-/// Of a bucket's number in base 36.
+/// The maximum length of a bucket's number in base 36.
 const MAX_DIGITS: usize = 7;
-/// With a bucket of 2^14, two of 100 million clients are the same field with a
-/// probability of 1 in 200,000.
+/// The length of a field in bytes. With a bucket of 2^14 fields, the probability that two of 100
+/// million clients have the same field is 1 in 200,000.
 const FIELD_BYTES: usize = 7;
 
 /// The field that holds the states of one principal.
@@ -37,16 +37,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout for so many clients. All nodes must have the same, or they
-    /// look for the same client in different places: the number of buckets is
-    /// kept in Redis.
+    /// The layout for this number of clients. All nodes must have the same layout, because
+    /// otherwise they look for a client in different buckets. So Redis stores the number of
+    /// buckets.
     pub fn new(prefix: &str, expected_clients: u64) -> Self {
         let buckets = expected_clients.div_ceil(CLIENTS_PER_BUCKET).min(MAX_BUCKETS);
         Self::with_buckets(prefix, buckets)
     }
 
-    /// The layout with this number of buckets, as another node has it. Other
-    /// numbers are rounded up to a power of two.
+    /// The layout with this number of buckets, which another node has chosen. It is rounded up
+    /// to a power of two.
     pub fn with_buckets(prefix: &str, buckets: u64) -> Self {
         let buckets = buckets.clamp(MIN_BUCKETS, MAX_BUCKETS).next_power_of_two();
         Self { prefix: prefix.into(), buckets }
@@ -57,14 +57,14 @@ impl Layout {
         self.buckets
     }
 
-    /// The key of a principal's bucket: the prefix and a number of base 36.
+    /// The key of a principal's bucket: the prefix and a number in base 36.
     pub fn key(&self, principal: Principal) -> Bytes {
         let mut digits = [0; MAX_DIGITS];
         [self.prefix.as_bytes(), b":", self.bucket(principal, &mut digits)].concat().into()
     }
 
-    /// The key of a principal's long logs. It begins with the prefix, too, and has
-    /// the bucket's key in braces, so that a cluster keeps both in one slot.
+    /// The key of a principal's long logs. It begins with the prefix and has the bucket's key
+    /// in braces, so that both are in one slot of a cluster.
     pub fn key_of_long_logs(&self, principal: Principal) -> Bytes {
         let (prefix, mut digits) = (self.prefix.as_bytes(), [0; MAX_DIGITS]);
         let bucket = self.bucket(principal, &mut digits);

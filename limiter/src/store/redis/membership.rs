@@ -85,8 +85,8 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// A member of which other nodes do not know yet. `buckets` and `secret` are what this
-    /// node would have; what holds is published as `facts`.
+    /// A member that other nodes do not know yet. `buckets` and `secret` are written if Redis
+    /// has none. The values that hold are published in `cluster_state`.
     pub(super) fn new(
         servers: Rc<Servers>,
         settings: &RedisSettings,
@@ -126,16 +126,16 @@ impl Membership {
     /// # Errors
     /// If Redis does not answer. Values that were read before the error hold.
     async fn visit(&mut self) -> Result<(), StoreError> {
-        // First: with the facts known this node counts in Redis, and if Redis
-        // then goes away, it must know with how many others it shares a limit.
+        // This comes first. Once the state is known, this node counts in Redis. If Redis then
+        // goes away, the node must know the number of nodes with which it shares a limit.
         let nodes_alive = self.give_sign().await?;
         self.nodes_alive.0.store(nodes_alive, Ordering::Relaxed);
         self.agree_on_state().await?;
         Ok(())
     }
 
-    /// What all nodes agree on, of which this one is the first to say something
-    /// if no other node has: it is published, and the secret returned.
+    /// Publishes the state on which all nodes agree. If Redis has none, this node writes its own
+    /// values first. Returns the secret.
     ///
     /// # Errors
     /// If Redis does not answer.
@@ -155,7 +155,7 @@ impl Membership {
             .ok_or(StoreError::InvalidReply("the number of buckets is not a power of two"))?;
         if buckets != self.buckets {
             let (key, ours) = (self.key("buckets"), self.buckets);
-            info!(%key, buckets, ours, "Redis is laid out for another number of clients; that holds");
+            info!(%key, buckets, ours, "Redis has a layout for another number of clients; it is used");
             self.buckets = buckets;
         }
         self.cluster_state.send_modify(|cluster_state| {
@@ -168,9 +168,9 @@ impl Membership {
         format!("{}:meta:{name}", self.prefix)
     }
 
-    /// Writes `proposal` if nothing is there, and returns what then is there. Each of
-    /// several shards has a copy, so that any of them is enough; where they differ,
-    /// because no node saw them all, that of the first in their order holds.
+    /// Writes `proposal` if there is no value, and returns the value that is there afterwards.
+    /// Each of several shards has a copy, so that any of them is enough. If the copies differ,
+    /// because no node has seen all shards, the copy of the first shard in their order holds.
     async fn agree(&self, name: &str, proposal: &str) -> Result<Option<String>, StoreError> {
         let key = self.key(name);
         let mut look = pipe();
@@ -212,8 +212,8 @@ impl Membership {
         if copies.is_empty() { Err(error) } else { Ok(copies) }
     }
 
-    /// Tells all servers that keep the signs, and returns how many nodes the one
-    /// has heard of that has heard of most.
+    /// Sends a heartbeat to all servers that store heartbeats. Returns the largest number of
+    /// nodes that any of them reports.
     async fn give_sign(&self) -> Result<u32, StoreError> {
         let key = self.key("nodes");
         let mut commands = pipe();
@@ -238,8 +238,8 @@ impl Membership {
         most
     }
 
-    /// Warns if the server evicts keys: it forgets about a hundred clients with each key.
-    /// Users may be forbidden to ask; then nothing is said.
+    /// Warns if the server evicts keys: with each key it forgets about a hundred clients. If the
+    /// user may not read the settings, there is no warning.
     async fn warn_of_eviction(&self) {
         let mut commands = pipe();
         commands.cmd("CONFIG").arg("GET").arg("maxmemory-policy");

@@ -11,6 +11,15 @@
 //! 4. the node decides what the store does not decide in time, as the policy's
 //!    consistency settings say (`shared::fallback`), and reports it to the store later.
 //!
+//! A charge has these forms on its way to the server and back. Each has one purpose:
+//!
+//! - `Charge` is what a policy counts; `Asked` is one operation of the store, which can also
+//!   be a lease, a correction or a report; `Part` is what one destination is asked;
+//!   `script::Encoded` is a part as keys and bytes, which outlives the request.
+//! - `codec::Answered` is the decoded reply to a part, with a `CounterReply` for each
+//!   operation; `PartResult` is that reply, or why there is none yet.
+//! - `Decided` has an `Answer` for each charge, whether the store or this node decides it.
+//!
 //! Each worker has a store of its own, with its own connections. What they share
 //! is [`NodeState`].
 
@@ -28,6 +37,7 @@ mod failure;
 mod fan_out;
 #[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod fuzzing;
+mod inspect;
 mod invalidation;
 mod late;
 pub mod layout;

@@ -13,22 +13,22 @@ use super::failure::StoreError;
 #[derive(Clone, Debug, Default)]
 pub struct OutageLog {
     outages: Arc<Mutex<HashMap<String, Outage>>>,
-    /// Whether they are of servers that are only read, for which others stand in.
+    /// Whether the servers are used for reads only, for which other servers can replace them.
     of_replicas: bool,
 }
 
 /// A server is away.
 #[derive(Debug, Default)]
 struct Outage {
-    /// For so many workers.
+    /// The number of workers that have given up the server.
     workers: usize,
-    /// The log says why. That the server does not answer in time is no reason:
-    /// a caller with a short deadline may have noticed it.
+    /// Whether the log has the reason. A late reply is no reason, because a caller with a short
+    /// deadline may have noticed it.
     is_explained: bool,
 }
 
 impl OutageLog {
-    /// The same of servers that are only read.
+    /// The log for servers that are used for reads only.
     pub(super) fn of_replicas(&self) -> Self {
         Self { of_replicas: true, ..self.clone() }
     }
@@ -48,12 +48,12 @@ impl OutageLog {
         outage.is_explained = error.is_none_or(|error| *error != StoreError::Timeout);
         if self.of_replicas {
             let error = error.map(ToString::to_string).unwrap_or_default();
-            warn!(%server, %error, "a replica is away; the master is read in its place");
+            warn!(%server, %error, "a replica is away; the master is read instead");
             return true;
         }
         match error {
             Some(error) => {
-                warn!(%server, %error, "Redis is away; policies do as they say for that case");
+                warn!(%server, %error, "Redis is away; policies apply on_store_failure");
             }
             None => warn!(%server, "Redis is away"),
         }
@@ -83,7 +83,7 @@ impl OutageLog {
         is_last
     }
 
-    /// Records that a worker stops, which had given up the server. True for the last worker.
+    /// Records the end of a worker that had given up the server. True for the last worker.
     pub(super) fn forget(&self, server: &str) -> bool {
         let mut outages = self.outages.lock();
         let Some(outage) = outages.get_mut(server) else { return false };
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_all_workers_the_first_tells_the_loss_and_the_last_the_return() {
+    fn the_first_worker_logs_the_outage_and_the_last_one_its_end() {
         let outage_log = OutageLog::default();
         let others = outage_log.clone();
         assert!(outage_log.lost("a:1", Some(&StoreError::Timeout)));
@@ -110,11 +110,11 @@ mod tests {
         assert!(!outage_log.found("a:1"));
         assert!(others.found("a:1"));
         assert!(!outage_log.found("a:1"), "it was not away");
-        assert!(outage_log.lost("a:1", None), "it is another time");
+        assert!(outage_log.lost("a:1", None), "it is another outage");
     }
 
     #[test]
-    fn the_reason_is_told_once_and_lateness_is_none() {
+    fn the_reason_is_logged_once_and_a_timeout_is_none() {
         let outage_log = OutageLog::default();
         let reason = StoreError::Away;
         assert!(!outage_log.explain("a:1", &reason), "it is not away");

@@ -16,8 +16,7 @@ use smallvec::SmallVec;
 
 use super::batch::Repeat;
 use super::codec::Encoder;
-use super::deadline::LateReply;
-use super::fan_out::{self, Outcome, Part, Wanted};
+use super::fan_out::{self, Part, PartResult};
 use super::server::Call;
 use super::{RedisStore, StoreError};
 use crate::algorithm::{Algorithm, Op};
@@ -51,21 +50,12 @@ enum PartCall {
     Done(PartResult),
 }
 
-/// The result of one part.
-pub(super) struct PartResult {
-    pub(super) outcome: Outcome,
-    /// Whether the store may have counted more than it reported.
-    pub(super) is_doubtful: bool,
-    /// The late reply, if it may still come.
-    pub(super) late: Option<LateReply>,
-}
-
 impl Calls {
     /// Sends the calls of all parts.
     pub(super) fn send(
         store: &RedisStore,
         encoder: &Encoder,
-        wanted: &[Wanted<'_>],
+        remote: &[Charge<'_>],
         parts: &[Part<'_>],
         (now, deadline): (Timestamp, Instant),
     ) -> Self {
@@ -73,7 +63,7 @@ impl Calls {
         let ask = |part: &Part<'_>| {
             // A policy that fails closed accepts that a repeated call may count twice.
             let fails_closed = |index: &usize| {
-                let Charge { binding, consistency, .. } = &wanted[*index].charge;
+                let Charge { binding, consistency, .. } = &remote[*index];
                 *binding && consistency.on_failure == OnFailure::Deny
             };
             let repeat = match part.indices.iter().any(fails_closed) {
@@ -95,7 +85,7 @@ impl Calls {
     }
 
     /// Returns the results of all parts when each has one.
-    pub(super) async fn outcomes(
+    pub(super) async fn results(
         &mut self,
         store: &RedisStore,
         parts: &[Part<'_>],
@@ -109,15 +99,11 @@ impl Calls {
                     Poll::Pending => is_over = false,
                     Poll::Ready(answer) => {
                         let was_repeated = call.times_sent() > 1;
-                        let outcome =
-                            answer.and_then(|answer| store.read_reply(part, &answer, now));
-                        let is_lost = outcome.as_ref().is_err_and(|it| it.may_have_counted());
-                        let ended = PartResult {
-                            outcome,
-                            is_doubtful: is_lost || was_repeated,
-                            late: None,
-                        };
-                        let over = mem::replace(step, PartCall::Done(ended));
+                        let reply = answer.and_then(|answer| store.read_reply(part, &answer, now));
+                        let is_lost = reply.as_ref().is_err_and(|it| it.may_have_counted());
+                        let is_doubtful = is_lost || was_repeated;
+                        let result = PartResult { reply, is_doubtful, late: None };
+                        let over = mem::replace(step, PartCall::Done(result));
                         step.await_late(over);
                     }
                 }
@@ -137,7 +123,7 @@ impl PartCall {
     /// Keeps the late reply of a call that has timed out.
     fn await_late(&mut self, over: Self) {
         if let (Self::Done(ended), Self::Sent(call)) = (self, over)
-            && matches!(ended.outcome, Err(StoreError::Timeout))
+            && matches!(ended.reply, Err(StoreError::Timeout))
         {
             ended.late = call.give_up();
         }
@@ -200,13 +186,21 @@ impl Abandoned {
     async fn finish(self) {
         let Self { store, encoder, charges, plan, now, mut calls } = self;
         let charges: SmallVec<[Charge<'_>; 4]> = charges.iter().map(OwnedCharge::charge).collect();
-        let wanted = Wanted::all(&charges, plan.as_ref().map(|(plan, _)| plan));
-        let parts = Part::split(&wanted, |charge| store.destination(&encoder, charge));
-        let asked = store.collect(&encoder, &wanted, &parts, &mut calls, now).await;
+        let planned: SmallVec<[Charge<'_>; 4]>;
+        let remote = match &plan {
+            None => &charges[..],
+            Some((plan, _)) => {
+                planned = fan_out::remote(&charges, plan);
+                &planned
+            }
+        };
+        let asks = fan_out::asks(remote, plan.as_ref().map(|(plan, _)| plan));
+        let parts = Part::split(remote, asks, |charge| store.destination(&encoder, charge));
+        let asked = store.collect(&encoder, remote, &parts, &mut calls, now).await;
         let decided = match &plan {
             None => asked,
             Some((plan, store_now)) => {
-                store.combine(&encoder, &charges, (plan, *store_now), &wanted, Some(asked))
+                store.combine(&encoder, &charges, (plan, *store_now), remote, Some(asked))
             }
         };
         store.release(&charges, &decided);

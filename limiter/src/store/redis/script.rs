@@ -1,11 +1,10 @@
 //! The script that decides in Redis. It is the boundary between the code for limits and the
 //! code for connections.
 //!
-//! A batch is one call: `EVALSHA sha count keys… now body…`. The keys are those
-//! of all bodies, in their order; a body tells how many of them are its own.
-//! `now` is in microseconds since 1970, or 0 for the server's own clock. The
-//! answer is a list with one string for each body. Bodies of one call are
-//! decided one after the other, each in one step.
+//! A batch is one call: `EVALSHA sha count keys… now body…`. The keys are those of all bodies,
+//! in their order. Each body has the number of its own keys. `now` is in microseconds since
+//! 1970, or 0 for the server's clock. The reply is a list with one string for each body. The
+//! bodies of a call are decided one after the other, each in one step.
 
 use std::sync::LazyLock;
 
@@ -15,31 +14,30 @@ use smallvec::SmallVec;
 #[cfg(test)]
 pub(super) mod tests;
 
-/// One decision, or one correction, on its way to the script.
+/// A decision or a correction, as keys and bytes for the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// The buckets that it needs, one for each principal. In a cluster all of
-    /// them must lie in one slot.
+    /// Its buckets, one for each principal. In a cluster all of them must be in one slot.
     pub keys: SmallVec<[Bytes; 2]>,
-    /// What is asked.
+    /// The operations.
     pub body: Bytes,
 }
 
 /// The script.
 #[derive(Debug)]
 pub struct Script {
-    /// What `SCRIPT LOAD` is given.
+    /// The source, for `SCRIPT LOAD`.
     pub source: &'static str,
-    /// The SHA-1 of it in hexadecimal, by which `EVALSHA` calls it.
+    /// The SHA-1 of the source in hexadecimal, for `EVALSHA`.
     pub sha: Box<str>,
 }
 
-/// The one script there is.
+/// The script of this version.
 pub static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script { source: SOURCE, sha: redis::Script::new(SOURCE).get_hash().into() });
 
-/// What makes one kind of counter. It uses nothing around it, so that to define it
-/// costs little where it is not needed.
+/// The code of one kind of counter. It uses no local variables around it, so that defining it
+/// is cheap where it is not needed.
 macro_rules! kind {
     ($name:literal, $($file:literal),+) => {
         concat!(
@@ -55,8 +53,8 @@ macro_rules! kind {
     };
 }
 
-/// To define functions takes time in every call, so what only few bodies need is
-/// defined when the first of them comes.
+/// Each call takes time to define functions, so functions that few bodies need are defined when
+/// the first of these bodies comes.
 const SOURCE: &str = concat!(
     include_str!("lua/numbers.lua"),
     include_str!("lua/state.lua"),

@@ -1,5 +1,5 @@
-//! What the Redis store is told: where its servers are, how to be let in, and
-//! how long to wait for them.
+//! The settings of the Redis store: the addresses of its servers, the credentials, and the
+//! time that a decision waits for them.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -11,46 +11,45 @@ use crate::digest::Secret;
 use crate::store::shared::leased::LeaseLength;
 use crate::time::Span;
 
-/// How to reach Redis, and how counters are kept in it.
+/// How to connect to Redis, and how to keep counters there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisSettings {
-    /// Where the servers are.
+    /// The addresses of the servers.
     pub topology: Topology,
-    /// The database; 0 in a cluster, which has no other.
+    /// The database. It is 0 in a cluster, which has no other one.
     pub database: u32,
-    /// The ACL user; none stands for Redis' `default`.
+    /// The ACL user. None: Redis' `default`.
     pub username: Option<String>,
     /// The password of that user.
     pub password: Option<Password>,
-    /// Whether TCP connections are encrypted, and whom they trust. Unix
-    /// sockets never are.
+    /// Whether TCP connections are encrypted, and which authorities are trusted. Unix sockets are
+    /// never encrypted.
     pub tls: Option<TlsSettings>,
-    /// How long a decision may wait for Redis, from its call to its answer.
+    /// The maximum time from a call to its reply that a decision waits for.
     pub timeout: Duration,
-    /// How many connections each worker opens to each server.
+    /// The number of connections of each worker to each server.
     pub connections: NonZeroU16,
-    /// Where limits of single keys are read. Counters are always the master's.
+    /// The servers that limits of single keys are read from. Counters always use the master.
     pub read_from: ReadFrom,
-    /// What the names of all keys begin with, so that several gateways can
-    /// share one Redis.
+    /// The prefix of all keys, so that several gateways can share one Redis.
     pub prefix: String,
-    /// How many clients to lay the keys out for. Redis remembers the first
-    /// node's figure: others use that one.
+    /// The expected number of clients, which determines the layout of the keys. Redis stores the
+    /// number of the first node, and the other nodes use that one.
     pub expected_clients: u64,
-    /// How exact the counters are where a policy does not say.
+    /// The accuracy of counters whose policy does not set it.
     pub mode: StoreMode,
-    /// How long what was counted here may wait in [`StoreMode::WriteBack`] before
-    /// Redis is told of it.
+    /// In [`StoreMode::WriteBack`], the maximum time until this node reports counted units to
+    /// Redis.
     pub interval: Span,
-    /// How long leases last in [`StoreMode::Leased`].
+    /// The length of leases in [`StoreMode::Leased`].
     pub lease: LeaseLength,
-    /// The secret under which all nodes digest what they count by. None: made
-    /// by the first node and kept in Redis.
+    /// The secret with which all nodes digest keys. None: the first node generates it, and Redis
+    /// stores it.
     pub secret: Option<Secret>,
 }
 
 impl RedisSettings {
-    /// The defaults for servers at `topology`: no password, no TLS, 20 ms.
+    /// The defaults for servers at `topology`: no password, no TLS, a timeout of 20 ms.
     pub fn new(topology: Topology) -> Self {
         Self {
             topology,
@@ -71,41 +70,41 @@ impl RedisSettings {
     }
 }
 
-/// Which servers may answer what need not be the newest.
+/// The servers for reads that may return slightly old values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
     /// The master.
     #[default]
     Master,
-    /// A replica, where the sentinels or the cluster know one; else the master.
+    /// A replica, if the sentinels or the cluster report one. Otherwise the master.
     Replica,
 }
 
-/// Where the servers are, and what they are to each other.
+/// The addresses of the servers, and how the servers belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// One server.
     Standalone(Address),
-    /// One master, which the sentinels know.
+    /// One master, whose address the sentinels know.
     Sentinel {
-        /// At least one; asked in turn.
+        /// The sentinels, at least one. They are asked in turn.
         sentinels: Vec<Address>,
-        /// What the sentinels call the master.
+        /// The name of the master.
         master_name: String,
     },
-    /// Redis Cluster: at least one of its nodes, which tells of the others.
+    /// A Redis Cluster, by the addresses of at least one node. Each node knows the others.
     Cluster(Vec<Address>),
-    /// Servers that do not know of each other: at least one. A client's
-    /// counters live on one of them, whatever the order in which they are written.
+    /// Independent servers, at least one. The counters of a client are on one of them, whatever
+    /// the order of the addresses.
     Shards(Vec<Address>),
 }
 
-/// Where one server listens.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// A TCP port.
     Tcp {
-        /// A name or an IP address, without brackets.
+        /// A host name or an IP address, without brackets.
         host: String,
         /// Never 0.
         port: u16,
@@ -132,25 +131,25 @@ impl fmt::Display for Address {
     }
 }
 
-/// How servers are trusted over TLS.
+/// The TLS settings of connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The authorities, as PEM. None: those that the system trusts.
+    /// The trusted authorities as PEM. None: those that the system trusts.
     pub ca: Option<Vec<u8>>,
-    /// Who we are, where servers ask for it.
+    /// The client certificate, for servers that request one.
     pub identity: Option<Identity>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The chain of certificates, as PEM, our own first.
+    /// The chain of certificates as PEM, with the client's certificate first.
     pub cert: Vec<u8>,
-    /// Its private key, as PEM.
+    /// The private key as PEM.
     pub key: Vec<u8>,
 }
 
-/// Never the key.
+/// Never prints the private key.
 impl fmt::Debug for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Identity(..)")
@@ -162,18 +161,18 @@ impl fmt::Debug for Identity {
 pub struct Password(String);
 
 impl Password {
-    /// Takes it in.
+    /// Wraps a password.
     pub fn new(password: impl Into<String>) -> Self {
         Self(password.into())
     }
 
-    /// The password itself, for the server alone.
+    /// The password itself, for the server only.
     pub fn expose(&self) -> &str {
         &self.0
     }
 }
 
-/// Never the password itself.
+/// Never prints the password.
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password(..)")
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neither_password_nor_key_nor_secret_is_printed() {
+    fn passwords_keys_and_secrets_are_not_printed() {
         let mut settings = RedisSettings::new(Topology::Standalone(Address::tcp("a", 1)));
         settings.password = Some(Password::new("hunter2"));
         settings.secret = Some(Secret::from_bytes(*b"0123456789abcdef"));

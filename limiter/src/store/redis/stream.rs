@@ -1,4 +1,4 @@
-//! The bytes' way to a server: TCP or a Unix socket, with or without TLS.
+//! The byte stream to a server: TCP or a Unix socket, with or without TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio_rustls::TlsConnector;
 
 use super::settings::{Address, TlsSettings};
 
-/// What a connection reads and writes.
+/// The stream of a connection.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// Connects.
+/// Opens a stream.
 ///
 /// # Errors
-/// Says what stood in the way.
+/// If it cannot be opened. The error says why.
 pub(super) async fn connect(
     address: &Address,
     tls: Option<&TlsSettings>,

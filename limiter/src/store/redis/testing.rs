@@ -1,5 +1,5 @@
-//! What the tests of connections share: a real server, a false one, and a
-//! script that both understand.
+//! Shared helpers for the tests of connections: a real server, a fake server, and a script that
+//! both run.
 
 mod fake;
 mod process;
@@ -19,7 +19,7 @@ use super::script::{Encoded, Script};
 use super::settings::{RedisSettings, Topology};
 use crate::time::monotonic;
 
-/// The answer to a body is the body. The key of a body counts how often it was asked.
+/// The reply to a body is the body. The key of a body counts its calls.
 pub(super) static ECHO: LazyLock<Script> = LazyLock::new(|| {
     let source = "local answers = {}
         for i = 2, #ARGV do
@@ -30,7 +30,7 @@ pub(super) static ECHO: LazyLock<Script> = LazyLock::new(|| {
     Script { source, sha: redis::Script::new(source).get_hash().into() }
 });
 
-/// Long enough that a busy machine does not fail the tests that want an answer.
+/// A timeout for tests that expect a reply. A busy machine does not exceed it.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 pub(super) fn settings(topology: Topology, timeout: Duration) -> Rc<RedisSettings> {
@@ -56,12 +56,15 @@ pub(super) fn run<T>(test: impl Future<Output = T>) -> T {
 pub(super) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let start = monotonic();
     while !holds().await {
-        assert!(start.elapsed() < Duration::from_secs(10), "it never happened: {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "this did not happen within ten seconds: {what}"
+        );
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// How long something takes, with its outcome.
+/// How long a future takes, with its output.
 pub(super) async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let start: Instant = monotonic();
     let outcome = what.await;

@@ -1,7 +1,6 @@
-//! URLs of Redis: `redis://user:password@host:6379/0` and its relatives.
+//! URLs of Redis, such as `redis://user:password@host:6379/0`.
 //!
-//! What is understood is what was meant: everything that a URL says has an
-//! effect or is an error. Errors never repeat a password.
+//! Each part of a URL has an effect or is an error. Errors never contain a password.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,9 +12,9 @@ use super::settings::{Address, Password, RedisSettings, TlsSettings, Topology};
 /// A URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlError {
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
-    /// What would be right.
+    /// How to correct it.
     pub advice: &'static str,
 }
 
@@ -45,16 +44,16 @@ const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
 impl RedisSettings {
-    /// Reads one URL. What it does not say has the default of [`RedisSettings::new`].
+    /// Parses a URL. Parts that it does not have are as in [`RedisSettings::new`].
     ///
     /// `redis://` and `rediss://` (with TLS) name one server, `redis+unix://` a
     /// socket, `redis+cluster://` and `rediss+cluster://` nodes of a cluster,
     /// `redis+sentinel://` and `rediss+sentinel://` sentinels and their name of
-    /// the master. A user and password may stand before the first host, the
-    /// database at the end.
+    /// the master. A user and a password may come before the first host, and the database at the
+    /// end.
     ///
     /// # Errors
-    /// Says what is wrong with the URL and what would be right.
+    /// If the URL is wrong. The error says what is wrong and how to correct it.
     pub fn parse_url(url: &str) -> Result<Self, UrlError> {
         let (scheme, rest) =
             url.split_once("://").ok_or_else(|| UrlError::new("the URL has no scheme", SCHEMES))?;
@@ -81,11 +80,10 @@ impl RedisSettings {
         Ok(settings)
     }
 
-    /// Reads the URLs of independent servers, which share one user, password
-    /// and database.
+    /// Parses the URLs of independent servers. All have the same user, password and database.
     ///
     /// # Errors
-    /// Says which URL is wrong, or in what they differ.
+    /// If a URL is wrong, or differs from the first one.
     pub fn parse_shards<'a>(urls: impl IntoIterator<Item = &'a str>) -> Result<Self, UrlError> {
         let mut shards: Option<Self> = None;
         let mut addresses = Vec::new();
@@ -119,7 +117,7 @@ impl RedisSettings {
     }
 }
 
-/// What a scheme stands for.
+/// The meaning of a scheme.
 #[derive(Clone, Copy)]
 enum Kind {
     Standalone,
@@ -171,7 +169,7 @@ struct Parts<'a> {
     username: Option<String>,
     password: Option<String>,
     hosts: &'a str,
-    /// Without the slash before it, and without one behind it.
+    /// Without the slashes at its start and its end.
     path: &'a str,
     query: Option<&'a str>,
 }
@@ -181,8 +179,8 @@ impl<'a> Parts<'a> {
         if rest.contains('#') {
             return Err(UrlError::new("the URL has a # in it", "write %23 for a #"));
         }
-        // What stands before the last @ may be a password with signs in it that
-        // should have been encoded. No error may take it for a host or path.
+        // The text before the last @ may be a password with characters that should have been
+        // encoded. No error may report it as a host or a path.
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
         if rest.rfind('@').is_some_and(|at| at > authority.len()) {
             return Err(UrlError::new("the URL has an @ behind its hosts", ENCODING));
@@ -218,7 +216,7 @@ fn decoded(part: &str) -> Result<String, UrlError> {
         .skip(1)
         .all(|code| code.len() >= 2 && code.bytes().take(2).all(|digit| digit.is_ascii_hexdigit()));
     let text = percent_decode_str(part).decode_utf8().ok().filter(|_| whole);
-    // The part is not repeated: it may be a password.
+    // The error does not repeat this part, because it may be a password.
     text.map(Into::into)
         .ok_or_else(|| UrlError::new("a % in the URL does not begin a sign in UTF-8", ENCODING))
 }

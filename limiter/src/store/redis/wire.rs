@@ -11,8 +11,8 @@ use tokio::task::{AbortHandle, spawn_local};
 use super::failure::StoreError;
 use super::stream::Stream;
 
-/// Commands that a connection takes before it makes its callers wait. Batches
-/// are few; this is room for a probe among them.
+/// The number of commands that a connection takes before callers must wait. Batches are few,
+/// and there is room for a probe.
 const COMMANDS: usize = 64;
 
 /// A connection. It closes with its last clone.

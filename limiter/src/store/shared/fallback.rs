@@ -50,7 +50,7 @@ pub(in crate::store) struct Fallback {
 
 /// A charge that the store has not decided.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::store) struct Unjudged<'a> {
+pub(in crate::store) struct Undecided<'a> {
     pub(in crate::store) charge: Charge<'a>,
     /// Whether the store may have counted it.
     pub(in crate::store) is_doubtful: bool,
@@ -65,25 +65,26 @@ impl Fallback {
     /// charge refuses the request (`refused`), nothing is counted.
     pub(in crate::store) fn judge(
         &self,
-        charges: &[Unjudged<'_>],
+        charges: &[Undecided<'_>],
         refused: bool,
         nodes: u64,
         now: Timestamp,
     ) -> SmallVec<[Answer; 4]> {
         let denied = |it: &Charge<'_>| it.binding && it.consistency.on_failure == OnFailure::Deny;
         let refused = refused || charges.iter().any(|it| denied(&it.charge));
-        let local: SmallVec<[Unjudged<'_>; 4]> =
+        let local: SmallVec<[Undecided<'_>; 4]> =
             charges.iter().filter(|it| is_local(&it.charge)).copied().collect();
         let verdicts = self.judge_local(&local, refused, nodes, now);
         let stopped = local.iter().zip(&verdicts).any(|(it, v)| it.charge.binding && !v.admitted);
         if !refused && !stopped {
             let admitted = local.iter().zip(&verdicts).filter(|(_, verdict)| verdict.admitted);
-            for (Unjudged { charge, .. }, _) in admitted.filter(|(it, _)| !it.is_doubtful) {
+            for (Undecided { charge, .. }, _) in admitted.filter(|(it, _)| !it.is_doubtful) {
                 self.owe(charge, charge.cost, now);
             }
         }
         let mut verdicts = verdicts.into_iter();
-        let answer = |Unjudged { charge, .. }: &Unjudged<'_>| match charge.consistency.on_failure {
+        let answer = |Undecided { charge, .. }: &Undecided<'_>| match charge.consistency.on_failure
+        {
             OnFailure::Local => {
                 let verdict = verdicts.next().expect("one verdict for each local charge");
                 Answer { verdict, source: Source::Local }
@@ -101,7 +102,7 @@ impl Fallback {
     /// The verdicts of the shares and of the known states.
     fn judge_local(
         &self,
-        local: &[Unjudged<'_>],
+        local: &[Undecided<'_>],
         refused: bool,
         nodes: u64,
         now: Timestamp,
@@ -114,7 +115,7 @@ impl Fallback {
         // For each charge its share, followed by the known state of its counter.
         let mut asked: SmallVec<[Charge<'_>; 4]> = SmallVec::new();
         let mut is_known: SmallVec<[bool; 4]> = SmallVec::new();
-        for (Unjudged { charge, .. }, algorithm) in local.iter().zip(&shares) {
+        for (Undecided { charge, .. }, algorithm) in local.iter().zip(&shares) {
             asked.push(Charge { algorithm, ..*charge });
             is_known.push(self.knows(charge.key, charge.algorithm, now));
             if is_known.last() == Some(&true) {

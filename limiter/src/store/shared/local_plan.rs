@@ -4,7 +4,7 @@
 //! decide, and asks the store for the others. Then all charges stay counted or all are
 //! withdrawn, so a request is all or nothing however its charges are decided.
 //!
-//! All workers of a node share the ledgers. They are divided by key into parts with a lock
+//! All workers of a node share the ledgers. They are divided by key into shards with a lock
 //! each. A lock is held for one step on one key, and never across an `await`. Each worker
 //! sends due reports over its own connections.
 
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 
 use super::ask::Ask;
 use super::leased::{self, Bans, LeaseLength, Return, Spending};
-use super::write_back::{self, Delta, Taken};
+use super::write_back::{self, Delta, TakeOutcome};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::StoreMode;
 use crate::digest::Key;
@@ -24,8 +24,8 @@ use crate::time::{Span, Timestamp};
 
 /// The maximum number of leases, of accounts and of bans on one node.
 const MAX_KEYS: usize = 1 << 18;
-/// The number of parts with a lock each: several for each worker.
-const PARTS: usize = 64;
+/// The number of shards with a lock each: several for each worker.
+const SHARDS: usize = 64;
 /// The maximum number of counters in one report.
 const MAX_DELTAS: usize = 64;
 
@@ -48,21 +48,21 @@ pub(in crate::store) type Plan = SmallVec<[Planned; 4]>;
 /// The ledgers by which one node decides without the store.
 #[derive(Debug)]
 pub(in crate::store) struct LocalLedgers {
-    parts: Box<[Part]>,
+    shards: Box<[Shard]>,
     /// The store's clock minus this node's, in microseconds.
     ahead_us: AtomicI64,
 }
 
-/// A part of the keys.
+/// The ledgers of a part of the keys.
 #[derive(Debug)]
-struct Part {
-    books: Mutex<Books>,
+struct Shard {
+    ledgers: Mutex<Ledgers>,
     /// When the next report is due, in microseconds. It is read without the lock.
     next_us: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Books {
+struct Ledgers {
     leases: leased::Ledger,
     accounts: write_back::Ledger,
     bans: Bans,
@@ -86,11 +86,12 @@ pub(in crate::store) enum ReportOutcome<'s> {
     Unknown,
 }
 
-impl Part {
-    fn with<T>(&self, step: impl FnOnce(&mut Books) -> T) -> T {
-        let mut books = self.books.lock();
-        let done = step(&mut books);
-        let next = books.leases.next_return().into_iter().chain(books.accounts.next_due()).min();
+impl Shard {
+    fn with<T>(&self, step: impl FnOnce(&mut Ledgers) -> T) -> T {
+        let mut ledgers = self.ledgers.lock();
+        let done = step(&mut ledgers);
+        let next =
+            ledgers.leases.next_return().into_iter().chain(ledgers.accounts.next_due()).min();
         // If another thread reads the old value, due reports wait for the next look.
         self.next_us.store(next.map_or(u64::MAX, Timestamp::as_micros), Ordering::Relaxed);
         done
@@ -102,9 +103,9 @@ impl Part {
 
     fn due(&self, now: Timestamp, due: &mut Due) {
         let most = MAX_DELTAS.saturating_sub(due.deltas.len());
-        self.with(|books| {
-            due.returns.extend(books.leases.returns(now));
-            due.deltas.extend(books.accounts.due(now, most));
+        self.with(|ledgers| {
+            due.returns.extend(ledgers.leases.returns(now));
+            due.deltas.extend(ledgers.accounts.due(now, most));
         });
     }
 }
@@ -112,23 +113,23 @@ impl Part {
 impl LocalLedgers {
     /// Reports wait for at most `interval`. Leases last for `length`.
     pub(in crate::store) fn new(interval: Span, length: LeaseLength) -> Self {
-        let most = MAX_KEYS / PARTS;
-        let part = |_| Part {
-            books: Mutex::new(Books {
+        let most = MAX_KEYS / SHARDS;
+        let shard = |_| Shard {
+            ledgers: Mutex::new(Ledgers {
                 leases: leased::Ledger::new(most, length),
                 accounts: write_back::Ledger::new(most, interval),
                 bans: Bans::new(most, length),
             }),
             next_us: AtomicU64::new(u64::MAX),
         };
-        Self { parts: (0..PARTS).map(part).collect(), ahead_us: AtomicI64::new(0) }
+        Self { shards: (0..SHARDS).map(shard).collect(), ahead_us: AtomicI64::new(0) }
     }
 
-    /// The part of a key. Keys are digests, so their bits are uniform.
-    fn part(&self, key: Key) -> &Part {
+    /// The shard of a key. Keys are digests, so their bits are uniform.
+    fn shard(&self, key: Key) -> &Shard {
         let bits = key.principal.bits() >> 64 ^ u128::from(key.counter.bits());
-        let index = usize::try_from(bits % PARTS as u128).unwrap_or(0);
-        &self.parts[index]
+        let index = usize::try_from(bits % SHARDS as u128).unwrap_or(0);
+        &self.shards[index]
     }
 
     /// Sets the difference of the clocks: it is `here` on this node and `there` in the store.
@@ -161,22 +162,22 @@ impl LocalLedgers {
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => take,
             (_, Algorithm::Ban(_)) => {
-                let known = self.part(charge.key).books.lock().bans.judge(charge, now);
+                let known = self.shard(charge.key).ledgers.lock().bans.judge(charge, now);
                 known.map_or(take, Planned::Cached)
             }
             (StoreMode::Leased, algorithm) if leased::Ledger::leases(algorithm) => {
-                match self.part(charge.key).with(|books| books.leases.spend(charge, now)) {
+                match self.shard(charge.key).with(|ledgers| ledgers.leases.spend(charge, now)) {
                     Spending::Spent(verdict) => Planned::Spent(verdict, now),
                     Spending::Refused(verdict) => Planned::Cached(verdict),
                     Spending::Ask(ahead) => Planned::Ask(Ask::Lease { cost: charge.cost, ahead }),
                 }
             }
             (StoreMode::WriteBack, algorithm) if is_up && write_back::Ledger::counts(algorithm) => {
-                let part = self.part(charge.key);
-                match part.with(|books| books.accounts.take(charge, nodes, now)) {
-                    Taken::Counted(verdict) => Planned::Counted(verdict, now),
-                    Taken::Refused(verdict) => Planned::Cached(verdict),
-                    Taken::Ask => take,
+                let shard = self.shard(charge.key);
+                match shard.with(|ledgers| ledgers.accounts.take(charge, nodes, now)) {
+                    TakeOutcome::Counted(verdict) => Planned::Counted(verdict, now),
+                    TakeOutcome::Refused(verdict) => Planned::Cached(verdict),
+                    TakeOutcome::Ask => take,
                 }
             }
             _ => take,
@@ -195,12 +196,12 @@ impl LocalLedgers {
             Planned::Ask(_) => return (None, None),
             Planned::Cached(verdict) => (verdict, None),
             Planned::Spent(spent, at) => {
-                let part = self.part(charge.key);
-                let back = part.with(|books| books.leases.put_back(charge, at, now));
+                let shard = self.shard(charge.key);
+                let back = shard.with(|ledgers| ledgers.leases.put_back(charge, at, now));
                 (back.unwrap_or(spent), None)
             }
             Planned::Counted(_, at) => {
-                self.part(charge.key).with(|books| books.accounts.withdraw(charge, at, now))
+                self.shard(charge.key).with(|ledgers| ledgers.accounts.withdraw(charge, at, now))
             }
         };
         (Some(Answer::of_store(verdict)), op)
@@ -211,7 +212,7 @@ impl LocalLedgers {
         if matches!(charge.algorithm, Algorithm::Ban(_))
             && charge.consistency.mode != StoreMode::Exact
         {
-            self.part(charge.key).books.lock().bans.corrected(charge, op, now);
+            self.shard(charge.key).ledgers.lock().bans.corrected(charge, op, now);
         }
     }
 
@@ -224,7 +225,7 @@ impl LocalLedgers {
         nodes: u64,
         now: Timestamp,
     ) -> Option<Op> {
-        let part = self.part(charge.key);
+        let shard = self.shard(charge.key);
         match (charge.consistency.mode, charge.algorithm) {
             (StoreMode::Exact, _) => Some(op),
             (_, Algorithm::Ban(_)) => {
@@ -232,11 +233,11 @@ impl LocalLedgers {
                 Some(op)
             }
             (StoreMode::Leased, _) => {
-                part.with(|books| books.leases.corrected(charge.key, op, now));
+                shard.with(|ledgers| ledgers.leases.corrected(charge.key, op, now));
                 Some(op)
             }
             (StoreMode::WriteBack, algorithm) if write_back::Ledger::counts(algorithm) => {
-                part.with(|books| books.accounts.correct(charge, op, nodes, now))
+                shard.with(|ledgers| ledgers.accounts.correct(charge, op, nodes, now))
             }
             (StoreMode::WriteBack, _) => Some(op),
         }
@@ -253,19 +254,20 @@ impl LocalLedgers {
         (is_counted, is_stopped): (bool, bool),
         at: Timestamp,
     ) -> Option<Verdict> {
-        let part = self.part(charge.key);
+        let shard = self.shard(charge.key);
         match (charge.consistency.mode, charge.algorithm, ask) {
             (StoreMode::Exact, ..) => None,
             (_, Algorithm::Ban(_), _) => {
-                part.books.lock().bans.learn(charge, before, at);
+                shard.ledgers.lock().bans.learn(charge, before, at);
                 None
             }
             (_, _, Ask::Lease { ahead, .. }) => {
-                let note = || part.with(|books| books.leases.answered(charge, ahead, before, at));
+                let note =
+                    || shard.with(|ledgers| ledgers.leases.answered(charge, ahead, before, at));
                 (!is_stopped).then(note)
             }
             (StoreMode::WriteBack, algorithm, _) if write_back::Ledger::counts(algorithm) => {
-                part.with(|books| books.accounts.learn(charge, before, is_counted, at));
+                shard.with(|ledgers| ledgers.accounts.learn(charge, before, is_counted, at));
                 None
             }
             _ => None,
@@ -283,7 +285,7 @@ impl LocalLedgers {
         for (charge, answer) in charges.iter().zip(answers) {
             let is_later = charge.consistency.mode == StoreMode::WriteBack;
             if is_later && answer.source == Source::Local && answer.verdict.admitted {
-                self.part(charge.key).with(|books| books.accounts.foresee(charge, now));
+                self.shard(charge.key).with(|ledgers| ledgers.accounts.foresee(charge, now));
             }
         }
     }
@@ -291,13 +293,13 @@ impl LocalLedgers {
     /// The due reports of all keys.
     pub(in crate::store) fn due(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
-        for part in self.parts.iter().filter(|part| part.is_due(now)) {
-            part.due(now, &mut due);
+        for shard in self.shards.iter().filter(|shard| shard.is_due(now)) {
+            shard.due(now, &mut due);
         }
         due
     }
 
-    /// The due reports of these keys, and of the others in their parts.
+    /// The due reports of these keys, and of the others in their shards.
     pub(in crate::store) fn due_of<'c>(
         &self,
         charges: impl Iterator<Item = &'c Charge<'c>>,
@@ -305,9 +307,9 @@ impl LocalLedgers {
     ) -> Due {
         let mut due = Due::default();
         for charge in charges.filter(|it| it.consistency.mode != StoreMode::Exact) {
-            let part = self.part(charge.key);
-            if part.is_due(now) {
-                part.due(now, &mut due);
+            let shard = self.shard(charge.key);
+            if shard.is_due(now) {
+                shard.due(now, &mut due);
             }
         }
         due
@@ -321,7 +323,7 @@ impl LocalLedgers {
         outcome: ReportOutcome<'_>,
         now: Timestamp,
     ) -> Option<Delta> {
-        self.part(delta.key).with(|Books { accounts, .. }| match outcome {
+        self.shard(delta.key).with(|Ledgers { accounts, .. }| match outcome {
             ReportOutcome::Counted(before, at) => {
                 accounts.answered(delta, before, at);
                 None
@@ -339,22 +341,22 @@ impl LocalLedgers {
 
     /// The lost units and the forgotten units of the accounts, since the node has started.
     pub(in crate::store) fn losses(&self) -> [u64; 2] {
-        let part = |part: &Part| {
-            let books = part.books.lock();
-            [books.accounts.lost_units(), books.accounts.forgotten_units()]
+        let shard = |shard: &Shard| {
+            let ledgers = shard.ledgers.lock();
+            [ledgers.accounts.lost_units(), ledgers.accounts.forgotten_units()]
         };
         let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a.saturating_add(c), b.saturating_add(d)];
-        self.parts.iter().map(part).fold([0; 2], add)
+        self.shards.iter().map(shard).fold([0; 2], add)
     }
 
     /// All reports of this node, before a worker ends. Other workers may continue, and end
     /// likewise.
     pub(in crate::store) fn close(&self, now: Timestamp) -> Due {
         let mut due = Due::default();
-        for part in &self.parts {
-            part.with(|books| {
-                due.returns.extend(books.leases.close(now));
-                due.deltas.extend(books.accounts.close(now));
+        for shard in &self.shards {
+            shard.with(|ledgers| {
+                due.returns.extend(ledgers.leases.close(now));
+                due.deltas.extend(ledgers.accounts.close(now));
             });
         }
         due
@@ -362,6 +364,14 @@ impl LocalLedgers {
 }
 
 impl Planned {
+    /// The operation that the store performs for this charge, if the store decides it.
+    pub(in crate::store) const fn ask(self) -> Option<Ask> {
+        match self {
+            Self::Ask(ask) => Some(ask),
+            Self::Spent(..) | Self::Counted(..) | Self::Cached(_) => None,
+        }
+    }
+
     /// Whether this charge is refused without a call.
     pub(in crate::store) const fn refuses(self) -> bool {
         match self {

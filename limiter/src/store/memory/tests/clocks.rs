@@ -1,4 +1,4 @@
-//! What a wall clock that jumps does to clients, under virtual time.
+//! The effect of a wall clock that jumps on clients, in virtual time.
 
 use super::*;
 use crate::time::follower::Follower;
@@ -8,11 +8,11 @@ const START_US: u64 = 20_778 * 86_400_000_000 + 43_200_000_000 + 1_800_000_000;
 const MINUTE: Span = Span::from_secs(60);
 const HOUR: Span = Span::from_secs(3600);
 
-/// A gateway with one client, whose worker keeps house ten times a second.
+/// A gateway with one client. Its worker does the housekeeping ten times a second.
 struct Node {
     store: MemoryStore,
     clock: Follower,
-    /// Whether decisions go by the wall clock itself.
+    /// Whether decisions use the wall clock directly.
     by_wall: bool,
     monotonic: Span,
     /// How far the wall clock is ahead of the time that has passed.
@@ -50,7 +50,7 @@ impl Node {
             [0]
     }
 
-    /// How many seconds pass until one request more is admitted.
+    /// The number of seconds until one more request is admitted.
     fn waits_s(&mut self, algorithm: &Algorithm) -> u64 {
         (0..10_000)
             .find(|_| {
@@ -61,8 +61,8 @@ impl Node {
     }
 }
 
-/// The client uses all of its limit while the wall clock is an hour ahead for
-/// five seconds. Says how long it then waits.
+/// The client uses all of its limit while the wall clock is an hour ahead for five seconds.
+/// Returns how long it then waits.
 fn waits_after_a_jump_s(algorithm: &Algorithm, by_wall: bool) -> u64 {
     let mut node = Node::new(by_wall);
     node.runs(Span::SECOND);
@@ -74,16 +74,16 @@ fn waits_after_a_jump_s(algorithm: &Algorithm, by_wall: bool) -> u64 {
 }
 
 #[test]
-fn an_hour_ahead_for_a_moment_makes_no_client_wait_for_longer_than_its_window() {
+fn a_clock_that_is_briefly_an_hour_ahead_makes_no_client_wait_longer_than_its_window() {
     for algorithm in all(10, MINUTE) {
         let waits_s = waits_after_a_jump_s(&algorithm, false);
-        // A window, and a tenth for as long as the clock goes slower.
+        // One window, and a tenth more because the clock runs slower.
         assert!(waits_s <= 70, "{}: {waits_s} s", algorithm.name());
     }
 }
 
 #[test]
-fn by_the_wall_clock_itself_the_same_clients_would_wait_for_an_hour() {
+fn with_the_wall_clock_itself_the_same_clients_wait_for_an_hour() {
     for algorithm in all(10, MINUTE) {
         let waits_s = waits_after_a_jump_s(&algorithm, true);
         assert!(waits_s > 3500, "{}: {waits_s} s", algorithm.name());
@@ -117,7 +117,7 @@ fn a_wall_clock_that_is_set_back_two_hours_makes_a_client_wait_for_a_minute_at_m
 }
 
 #[test]
-fn what_is_in_flight_stays_so_when_the_clock_is_set_back() {
+fn units_in_flight_remain_when_the_clock_is_set_back() {
     let algorithm = Algorithm::Concurrency(Concurrency::new(3).unwrap());
     let mut node = Node::new(false);
     assert!(node.take(&algorithm, 2).admitted);
@@ -126,8 +126,7 @@ fn what_is_in_flight_stays_so_when_the_clock_is_set_back() {
     assert_eq!(node.take(&algorithm, 0).remaining, 1);
 }
 
-/// Windows of the epoch and of the calendar end when the wall clock says so,
-/// whatever it did before.
+/// Windows of the epoch and of the calendar end by the wall clock, whatever it did before.
 #[test]
 fn in_the_long_run_windows_end_by_the_wall_clock() {
     let day = Quota::new(10, Span::DAY).unwrap();

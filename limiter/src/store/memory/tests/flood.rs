@@ -1,11 +1,11 @@
-//! What happens when there are more keys than room.
+//! The behaviour of a store with more keys than slots.
 
 use super::*;
 use crate::algorithm::{SlidingWindow, TokenBucket};
 
 const MAX_KEYS: usize = 8192;
 const USERS: u64 = 2500;
-/// Far from the users' numbers.
+/// A number far from those of the users.
 const STRANGERS: u64 = 1 << 32;
 const START_US: u64 = 1_795_246_080_000_000;
 
@@ -13,8 +13,8 @@ fn per_minute(limit: u64) -> Quota {
     Quota::new(limit, Span::from_secs(60)).unwrap()
 }
 
-/// Every user takes most of the limit; then 4,000 new keys a second take one
-/// unit each, for 20 seconds. Says how many users were forgiven.
+/// Each user takes most of its limit. Then 4,000 new keys a second take one unit each, for 20
+/// seconds. Returns the number of users whose state was forgotten.
 fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
     let start = at(START_US);
     for user in 0..USERS {
@@ -43,7 +43,7 @@ fn users_reset_by_a_flood(store: &MemoryStore, algorithm: &Algorithm) -> usize {
 }
 
 #[test]
-fn a_flood_of_new_keys_resets_nobody_who_is_in_debt() {
+fn a_flood_of_new_keys_resets_no_user_in_debt() {
     let sliding = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
     let bucket = Algorithm::TokenBucket(TokenBucket::new(per_minute(100), 100).unwrap());
     let safe = Algorithm::SubWindows(SubWindows::new(per_minute(100), 10).unwrap());
@@ -53,14 +53,14 @@ fn a_flood_of_new_keys_resets_nobody_who_is_in_debt() {
     }
 }
 
-/// A key whose bits all look random, for less than a digest costs.
+/// A key whose bits all look random. It is cheaper than a digest.
 fn random_key(random: &mut fastrand::Rng) -> Key {
     Key { principal: Principal::from_bits(random.u128(..)), counter: Counter::from_bits(1) }
 }
 
-/// A million slots; 300,000 keys in debt; half a million new keys a second for
-/// as many seconds as asked for. Says how many keys in debt were forgiven any of it.
-fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
+/// A million slots, 300,000 keys in debt, and half a million new keys a second for `flood_s`
+/// seconds. Returns the number of keys in debt that lost any part of it.
+fn debtors_reset_at_full_size(flood_s: u64) -> usize {
     const NEW_KEYS_A_SECOND: u64 = 500_000;
     let algorithm = Algorithm::SlidingWindow(SlidingWindow::new(per_minute(100)));
     let store = MemoryStore::new(850_000);
@@ -79,7 +79,7 @@ fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
             now,
         )
     };
-    // Just after a window's edge, so that nothing fades during the flood.
+    // Just after the start of a window, so that no debt falls during the flood.
     let start = at(START_US + 1);
     let debtors: Vec<_> =
         (0..300_000_u64).map(|number| (random_key(&mut random), 60 + number % 41)).collect();
@@ -99,13 +99,13 @@ fn debtors_forgiven_at_full_size(flood_s: u64) -> usize {
 }
 
 #[test]
-fn at_full_size_a_flood_forgives_nobody_anything() {
+fn at_full_size_a_flood_removes_no_debt() {
     let flood_s = std::env::var("TOLLGATE_FLOOD_SECONDS").ok().and_then(|s| s.parse().ok());
-    assert_eq!(debtors_forgiven_at_full_size(flood_s.unwrap_or(10)), 0);
+    assert_eq!(debtors_reset_at_full_size(flood_s.unwrap_or(10)), 0);
 }
 
 #[test]
-fn a_flood_fills_the_store_and_no_more() {
+fn a_flood_fills_the_store_and_does_not_exceed_it() {
     let algorithm = Algorithm::SubWindows(SubWindows::new(per_minute(100), 10).unwrap());
     let store = MemoryStore::new(MAX_KEYS);
     let slots = store.shards.len() * store.groups * WAYS;
@@ -123,7 +123,7 @@ fn a_flood_fills_the_store_and_no_more() {
 }
 
 #[test]
-fn as_many_keys_as_promised_find_room() {
+fn the_promised_number_of_keys_fits() {
     let algorithm = fixed(100);
     let store = MemoryStore::new(100_000);
     for number in 0..100_000 {
@@ -140,7 +140,7 @@ fn as_many_keys_as_promised_find_room() {
 }
 
 #[test]
-fn room_is_made_by_time_alone() {
+fn expired_states_free_their_slots() {
     let algorithm = fixed(100);
     let store = MemoryStore::new(2000);
     for number in 0..20_000 {

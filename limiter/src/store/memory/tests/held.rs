@@ -1,4 +1,4 @@
-//! Units in flight are forgotten neither by time nor for want of room.
+//! Units in flight are forgotten neither after a time nor because the store is full.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn is_admitted(store: &MemoryStore, charge: Charge<'_>, now: Timestamp) -> bool 
 }
 
 #[test]
-fn a_flood_of_new_keys_and_a_hundred_years_forget_nothing_that_is_in_flight() {
+fn units_in_flight_survive_a_flood_of_new_keys_and_a_hundred_years() {
     let (single, minute) = (in_flight(1), fixed(100));
     let store = MemoryStore::new(MAX_KEYS);
     for user in 0..1000 {
@@ -39,7 +39,7 @@ fn a_flood_of_new_keys_and_a_hundred_years_forget_nothing_that_is_in_flight() {
 }
 
 #[test]
-fn what_is_given_back_makes_room_and_takes_none() {
+fn units_that_are_given_back_can_be_taken_again_and_take_no_slot() {
     let single = in_flight(1);
     let store = MemoryStore::new(MAX_KEYS);
     for now in (0..10).map(at) {
@@ -51,7 +51,7 @@ fn what_is_given_back_makes_room_and_takes_none() {
 }
 
 #[test]
-fn when_no_more_can_be_held_new_keys_are_refused_and_held_ones_are_not() {
+fn when_the_map_is_full_new_keys_are_refused_and_held_keys_are_not() {
     let double = in_flight(2);
     let store = MemoryStore::new(1);
     let slots = store.shards.len() * store.groups * WAYS;
@@ -64,7 +64,7 @@ fn when_no_more_can_be_held_new_keys_are_refused_and_held_ones_are_not() {
     let refused = store.apply(&[charge(1 << 40, &double)], at(0));
     assert_eq!((refused[0].admitted, refused[0].remaining), (false, 0));
     assert_eq!(refused[0].retry, Retry::After(Span::SECOND));
-    // Whatever else the request is charged for is not counted either.
+    // The other charge of the request is not counted either.
     let minute = fixed(5);
     let together = [charge(1 << 41, &minute), charge(1 << 40, &double)];
     assert!(!store.apply(&together, at(0))[1].admitted);

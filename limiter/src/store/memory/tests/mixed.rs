@@ -1,12 +1,12 @@
-//! Policies of different windows share one store that is too small for all.
+//! Policies with different windows share one store that is too small for all their keys.
 
 use super::*;
 
 const MAX_KEYS: usize = 2048;
 const CLIENTS: u64 = 400;
-/// Far from the numbers of the clients.
+/// A number far from those of the clients.
 const STRANGERS: u64 = 1 << 32;
-/// The beginning of a day, and so of a minute.
+/// The start of a day, and so of a minute.
 const START_US: u64 = 20_778 * 86_400_000_000;
 const MINUTE: Span = Span::from_secs(60);
 
@@ -14,9 +14,9 @@ fn charge(number: u64, algorithm: &Algorithm, cost: u64) -> Charge<'_> {
     Charge { key: key(number), algorithm, cost, binding: true, consistency: Consistency::default() }
 }
 
-/// Four hundred clients use 60 to 100 of their limit. Then a flood of new keys
-/// under another policy takes one unit each. Says how many of the clients have
-/// their whole limit again at the end, although no time has passed.
+/// Four hundred clients use 60 to 100 units of their limit. Then a flood of new keys under
+/// another policy takes one unit each. Returns how many of the clients have their whole limit
+/// again at the end, although no time has passed.
 fn reset_by_flood(clients: &Algorithm, flood: &Algorithm, at_us: u64) -> usize {
     let store = MemoryStore::new(MAX_KEYS);
     let now = at(at_us);
@@ -41,7 +41,7 @@ fn a_flood_under_a_policy_per_day_resets_no_client_of_a_policy_per_minute() {
 }
 
 #[test]
-fn nor_does_a_flood_under_a_policy_per_second_reset_clients_of_a_policy_per_day() {
+fn a_flood_under_a_policy_per_second_resets_no_client_of_a_policy_per_day() {
     for flood in all(100, Span::SECOND) {
         for clients in all(100, Span::DAY) {
             let reset = reset_by_flood(&clients, &flood, START_US + 1);
@@ -50,7 +50,7 @@ fn nor_does_a_flood_under_a_policy_per_second_reset_clients_of_a_policy_per_day(
     }
 }
 
-/// A debt that only ends at the edge of its window is no smaller a second forgiven.
+/// A debt that ends only at the edge of its window is as large one second before the edge.
 #[test]
 fn a_flood_just_before_the_edge_resets_no_client_of_a_fixed_window() {
     let clients = fixed(100);
@@ -59,10 +59,10 @@ fn a_flood_just_before_the_edge_resets_no_client_of_a_fixed_window() {
     assert_eq!(reset_by_flood(&clients, &flood, START_US + 58_000_000), 0);
 }
 
-/// Honest clients of two policies need more room than there is, and one client
-/// sends as much as it can. A minute is one window, so 100 is the most.
+/// Clients of two policies need more room than the store has, and one client sends as many
+/// requests as it can. A minute is one window, so the client gets at most 100.
 #[test]
-fn among_honest_traffic_that_overflows_the_store_an_abuser_gets_its_limit() {
+fn an_abuser_gets_only_its_limit_when_other_clients_overflow_the_store() {
     const ABUSER: u64 = 1 << 40;
     let minute = Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(100, MINUTE).unwrap()));
     let day = Algorithm::SlidingWindow(SlidingWindow::new(Quota::new(20_000, Span::DAY).unwrap()));
@@ -80,7 +80,7 @@ fn among_honest_traffic_that_overflows_the_store_an_abuser_gets_its_limit() {
     for tick in 0..60 * 500 {
         let now = at(START_US + 3_600_000_001 + tick * 1999);
         take(random.u64(0..5000), now);
-        // 25 a second.
+        // The client sends 25 requests a second.
         admitted += u64::from(tick % 20 == 0 && take(ABUSER, now));
     }
     assert!(store.forgiven().states > 1000, "the store is too small");
@@ -88,10 +88,10 @@ fn among_honest_traffic_that_overflows_the_store_an_abuser_gets_its_limit() {
 }
 
 #[test]
-fn what_is_forgotten_is_told_in_limits() {
+fn forgotten_states_are_measured_in_limits() {
     let hour = Quota::new(100, Span::from_secs(3600)).unwrap();
     let hour = Algorithm::FixedWindow(FixedWindow::new(hour));
-    // So few slots that the states of one policy fill all of them.
+    // The store has so few slots that the states of one policy fill all of them.
     let store = MemoryStore::new(1);
     let slots = u64::try_from(store.shards.len() * store.groups * WAYS).unwrap();
     for number in 0..20 * slots {

@@ -1,6 +1,5 @@
-//! The locks of several shards, tried under thousands of schedules: a model
-//! runs the threads one at a time, and chooses who runs next at every lock. It
-//! notices when all of them wait.
+//! The locks of several shards, under thousands of schedules. A model runs the threads one at
+//! a time, and chooses the next thread at each lock. It detects when all threads wait.
 
 use std::panic::catch_unwind;
 
@@ -12,10 +11,10 @@ use crate::store::memory::locked::Locked;
 
 const SCHEDULES: usize = 2000;
 const LIMIT: u64 = 3;
-/// Enough shards for the keys below to lie in different ones.
+/// The number of shards: the keys below are in different ones.
 const SHARDS: usize = 64;
-/// The keys of each thread's decisions. Every two threads share two keys, and
-/// come to them from different sides.
+/// The keys of each thread's decisions. Any two threads share two keys, and use them in
+/// different orders.
 const DECISIONS: [[u64; 3]; 3] = [[0, 1, 2], [2, 1, 3], [3, 2, 0]];
 
 struct Shards {
@@ -37,7 +36,7 @@ impl Shards {
         charges.iter().map(|charge| self.places.place(charge.key)).collect()
     }
 
-    /// As the store does it.
+    /// The same as [`MemoryStore::apply`].
     fn apply(&self, charges: &[Charge<'_>]) -> Verdicts {
         let places = self.places(charges);
         Locked::new(&places, |index| self.lock(index)).decide(charges, &places, at(0))
@@ -66,7 +65,7 @@ fn charges<'a>(numbers: &[u64], algorithm: &'a Algorithm) -> Vec<Charge<'a>> {
     numbers.iter().map(charge).collect()
 }
 
-/// Runs a thread for each of the [`DECISIONS`], which says how many it got admitted.
+/// Runs a thread for each of the [`DECISIONS`]. Each returns how many it admitted.
 fn run(shards: &Arc<Shards>, decide: fn(&Shards, &[u64]) -> u64) -> Vec<u64> {
     let threads = DECISIONS.map(|numbers| {
         let shards = Arc::clone(shards);
@@ -92,7 +91,7 @@ fn overlapping_decisions() {
     assert_eq!(shards.remaining(&algorithm, 2), 0, "key 2 was contended");
 }
 
-/// What the store must not do.
+/// Locks in the order of the keys, which the store must not do.
 fn decisions_that_lock_in_their_own_order() {
     run(&Arc::new(Shards::new()), |shards, numbers| {
         let algorithm = fixed(LIMIT);
@@ -103,13 +102,13 @@ fn decisions_that_lock_in_their_own_order() {
 }
 
 #[test]
-fn overlapping_decisions_neither_wait_in_a_circle_nor_lose_a_unit() {
+fn overlapping_decisions_neither_deadlock_nor_lose_a_unit() {
     check_random(overlapping_decisions, SCHEDULES);
     check_pct(overlapping_decisions, SCHEDULES, 3);
 }
 
 #[test]
-fn the_model_would_find_locks_that_wait_in_a_circle() {
+fn the_model_detects_a_deadlock() {
     let found = catch_unwind(|| check_random(decisions_that_lock_in_their_own_order, SCHEDULES));
     assert!(found.is_err());
 }

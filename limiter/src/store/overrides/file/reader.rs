@@ -1,5 +1,5 @@
-//! The thread that reads the file for all workers: a disk may be slow, and no
-//! worker waits for it longer than its requests do.
+//! The thread that reads the file for all workers. A disk may be slow, and the worker's
+//! requests have deadlines.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -14,16 +14,17 @@ use crate::digest::Key;
 use crate::store::shared::overrides::{Marks, Stored};
 use crate::time::{Clock, monotonic};
 
-/// How often changes are looked for.
+/// The time between two looks for changes.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Batches that may wait. Each worker has one under way, so this is many workers.
+/// The maximum number of waiting batches. Each worker has one at a time, so this is enough
+/// for many workers.
 const MAX_WAITING: usize = 1024;
 
-/// The way to the thread. It ends with the last of these.
+/// A handle of the thread. The thread ends with its last handle.
 #[derive(Clone, Debug)]
 pub(in crate::store::overrides) struct Reader(SyncSender<Lookup>);
 
-/// What is kept of some keys?
+/// A lookup of the overrides of some keys.
 #[derive(Debug)]
 struct Lookup {
     keys: Vec<Key>,
@@ -34,7 +35,7 @@ impl Reader {
     /// Starts the thread.
     ///
     /// # Errors
-    /// If the system gives none.
+    /// If the system cannot start a thread.
     pub(in crate::store::overrides) fn start(
         file: OverridesFile,
         marks: Arc<Marks>,
@@ -45,7 +46,7 @@ impl Reader {
         Ok(Self(sender))
     }
 
-    /// What is kept of these keys, in their order.
+    /// The overrides of these keys, in their order.
     pub(in crate::store::overrides) async fn fetch(&self, keys: &[Key]) -> Vec<Stored> {
         let (answer, said) = oneshot::channel();
         let lookup = Lookup { keys: keys.to_vec(), answer };
@@ -60,12 +61,12 @@ fn nothing(keys: &[Key]) -> Vec<Stored> {
     vec![None; keys.len()]
 }
 
-/// What the thread does.
+/// The state of the thread.
 struct Watch {
     file: OverridesFile,
     marks: Arc<Marks>,
     opened: Option<Opened>,
-    /// Whether the log says that the file cannot be read.
+    /// Whether the log has reported that the file cannot be read.
     complained: bool,
 }
 
@@ -76,7 +77,7 @@ impl Watch {
             let next = monotonic() + INTERVAL;
             loop {
                 match lookups.recv_timeout(until(next)) {
-                    // Nobody waits for an answer any more: that is no matter.
+                    // The caller may have stopped waiting.
                     Ok(lookup) => drop(lookup.answer.send(self.answer(&lookup.keys))),
                     Err(RecvTimeoutError::Timeout) => break,
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -99,7 +100,7 @@ impl Watch {
         }
     }
 
-    /// Reads the marks. The file is opened again if it is another one now.
+    /// Reads the marks. If the path leads to another file, that file is opened.
     fn look_for_changes(&mut self) {
         let at = Clock::System.now();
         match self.open().and_then(|opened| opened.marks()) {
@@ -119,9 +120,9 @@ impl Watch {
             Some(opened) => opened,
             None => {
                 let opened = Opened::open(path)?;
-                // All that is counted is filed under the secret.
+                // All counters are stored under keys that depend on the secret.
                 if opened.secret()? != Some(self.file.secret) {
-                    return Err("it is another file than before; start the gateway again".into());
+                    return Err("the path leads to another file; restart the gateway".into());
                 }
                 opened
             }
@@ -133,7 +134,7 @@ impl Watch {
         self.opened = None;
         if !std::mem::replace(&mut self.complained, true) {
             let file = self.file.path.display();
-            warn!(%file, %problem, "the overrides cannot be read; what was last known holds");
+            warn!(%file, %problem, "the overrides cannot be read; the last known limits apply");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One file, several processes' worth of handles.
+//! One file with several handles, like those of several processes.
 
 use super::*;
 use crate::digest::{Counter, Principal};
@@ -16,7 +16,7 @@ fn file(directory: &tempfile::TempDir) -> PathBuf {
 }
 
 #[test]
-fn what_is_put_is_kept_under_one_secret() {
+fn an_override_is_stored_under_one_secret() {
     let directory = tempfile::tempdir().unwrap();
     let made = OverridesFile::open(&file(&directory)).unwrap();
     assert_eq!(made.get(key(1)).unwrap(), None);
@@ -31,7 +31,7 @@ fn what_is_put_is_kept_under_one_secret() {
 }
 
 #[test]
-fn who_keeps_it_open_sees_what_others_write_and_its_mark() {
+fn an_open_handle_sees_the_changes_of_others_and_their_marks() {
     let directory = tempfile::tempdir().unwrap();
     let writer = OverridesFile::open(&file(&directory)).unwrap();
     let reader = Opened::open(&file(&directory)).unwrap();
@@ -49,7 +49,7 @@ fn who_keeps_it_open_sees_what_others_write_and_its_mark() {
 }
 
 #[test]
-fn a_thousand_overrides_written_from_several_threads_are_all_there() {
+fn a_thousand_overrides_written_by_several_threads_are_all_stored() {
     let directory = tempfile::tempdir().unwrap();
     let made = OverridesFile::open(&file(&directory)).unwrap();
     std::thread::scope(|scope| {
@@ -71,7 +71,7 @@ fn a_thousand_overrides_written_from_several_threads_are_all_there() {
 }
 
 #[test]
-fn what_is_no_file_of_overrides_is_refused_and_left_alone() {
+fn a_file_of_another_format_is_refused_and_not_changed() {
     let directory = tempfile::tempdir().unwrap();
     let other = file(&directory);
     let text = "not a database".repeat(1000);

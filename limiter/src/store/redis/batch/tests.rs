@@ -28,13 +28,13 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
     };
     for body in 0..2 {
         push(&mut queue, body);
-        assert_eq!(bodies(&queue.take().expect("there is room")), [body.to_string()]);
+        assert_eq!(bodies(&queue.take().expect("a batch may be sent")), [body.to_string()]);
     }
     push(&mut queue, 2);
     push(&mut queue, 3);
     assert!(queue.take().is_none());
     queue.finished();
-    assert_eq!(bodies(&queue.take().expect("one has landed")), ["2", "3"]);
+    assert_eq!(bodies(&queue.take().expect("one batch has ended")), ["2", "3"]);
     assert!(!queue.is_idle());
     queue.finished();
     queue.finished();
@@ -43,17 +43,18 @@ fn a_call_goes_out_at_once_while_few_are_in_flight_and_then_joins_the_next_batch
 
 /// The connection breaks under a call that may be sent again. Then the server is given up.
 #[test]
-fn a_call_that_went_out_once_and_is_not_sent_again_may_have_been_counted() {
+fn a_call_that_was_sent_once_and_is_not_sent_again_may_have_been_counted() {
     let mut queue = Queue::default();
     let (sent, of_sent) = call(0);
     queue.push(sent);
-    let batch = queue.take().expect("there is room");
+    let batch = queue.take().expect("a batch may be sent");
     queue.finished();
     queue.put_back(batch);
     let (waiting, of_waiting) = call(1);
     queue.push(waiting);
     queue.fail_all(&StoreError::Away);
-    let told = |receiver: PendingReply| receiver.now_or_never().expect("it is told").unwrap_err();
+    let told =
+        |receiver: PendingReply| receiver.now_or_never().expect("the call has ended").unwrap_err();
     assert!(told(of_sent).may_have_counted());
     assert_eq!(told(of_waiting), StoreError::Away);
 }
@@ -72,7 +73,7 @@ fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
         })
         .collect();
     assert_eq!(begins, [true, false, false]);
-    assert_eq!(bodies(&queue.take().expect("there is room")), ["0", "1", "2"]);
+    assert_eq!(bodies(&queue.take().expect("a batch may be sent")), ["0", "1", "2"]);
     assert!(!queue.needs_sender(), "no call waits");
     let (fourth, _receiver) = call(3);
     queue.push(fourth);
@@ -82,7 +83,7 @@ fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
 }
 
 #[test]
-fn a_call_that_nobody_waits_for_is_not_sent() {
+fn a_call_without_a_waiting_caller_is_not_sent() {
     let mut queue = Queue::default();
     let (gone, receiver) = call(1);
     drop(receiver);
@@ -97,23 +98,23 @@ fn a_call_that_was_put_back_goes_before_those_that_wait_and_is_known_to_be_sent_
     let (first, one) = call(1);
     queue.push(first);
     assert_eq!(one.times_sent(), 0);
-    let batch = queue.take().expect("there is room");
+    let batch = queue.take().expect("a batch may be sent");
     assert_eq!(one.times_sent(), 1);
     assert!(batch[0].answer.may_be_sent_again());
     let (second, two) = call(2);
     queue.push(second);
     queue.finished();
     queue.put_back(batch);
-    let batch = queue.take().expect("there is room");
+    let batch = queue.take().expect("a batch may be sent");
     assert_eq!(bodies(&batch), ["1", "2"]);
     assert_eq!((one.times_sent(), two.times_sent()), (2, 1));
     assert!(!batch[0].answer.may_be_sent_again());
     drop(two);
-    assert!(!batch[1].answer.may_be_sent_again(), "nothing waits for it");
+    assert!(!batch[1].answer.may_be_sent_again(), "its caller does not wait");
 }
 
 #[test]
-fn what_waits_is_bounded_and_those_who_gave_up_make_room() {
+fn the_number_of_waiting_calls_is_bounded_and_abandoned_calls_are_removed() {
     let mut queue = Queue::default();
     let mut receivers: Vec<_> = (0..4096)
         .map(|body| {
@@ -128,11 +129,11 @@ fn what_waits_is_bounded_and_those_who_gave_up_make_room() {
     receivers.truncate(4000);
     let (after, receiver) = call(4097);
     queue.push(after);
-    assert!(receiver.now_or_never().is_none(), "it waits");
+    assert!(receiver.now_or_never().is_none(), "the call waits");
 }
 
 #[test]
-fn all_that_wait_are_told_that_the_server_is_away() {
+fn all_waiting_calls_fail_when_the_server_is_away() {
     let mut queue = Queue::default();
     let (call, receiver) = call(1);
     queue.push(call);
@@ -144,7 +145,7 @@ fn all_that_wait_are_told_that_the_server_is_away() {
 proptest! {
     /// Each call is taken once, in order, in batches within the bounds.
     #[test]
-    fn every_call_is_sent_once_and_in_order(steps in prop::collection::vec(0_u8..4, 0..2000)) {
+    fn each_call_is_sent_once_and_in_order(steps in prop::collection::vec(0_u8..4, 0..2000)) {
         let mut queue = Queue::default();
         let mut receivers = Vec::new();
         let (mut pushed, mut in_flight) = (0_u64, 0_usize);

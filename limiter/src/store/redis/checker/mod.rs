@@ -16,26 +16,41 @@
 //! ```
 //!
 //! Each of these parts of the store was taken out once, to see whether a promise
-//! breaks. The seeds are the first that broke it, of the directed scenarios by name:
+//! breaks. Where a part mends a defect that a review found, the second column names the
+//! defect. The numbers are the smallest seeds of 3000 drawn runs, from seed 0, that break
+//! the promise. The names are those of the directed scenarios that break a promise. All
+//! 3000 runs keep all promises when nothing is taken out.
 //!
-//! | taken out | promise that breaks | seed |
-//! |---|---|---|
-//! | the workers of a node share one ledger of `write_back` | no more than the limit | 142 |
-//! | an unknown key of `write_back` is asked for first | no more than the limit | 190 |
-//! | the same, and a node admits its part only | no more than the limit | 83, `FreshLedgers` |
-//! | `write_back` does as `on_store_failure` says | `on_store_failure` | 176, `WriteBackAlone` |
-//! | what Redis has said of a counter that is used up holds | what is known of a key holds | 102, `ForgottenStates` |
-//! | the same, and a share is given once a window | no more than the limit | 100, `RepeatedOutages` |
-//! | a settlement that Redis does not hear is owed | nothing is lost, and nothing counted twice | 287, `LostSettlements` |
-//! | what is admitted alone is owed | nothing is lost, and nothing counted twice | 50, `LostSettlements` |
-//! | an abandoned question gives back its units in flight | a client that goes away leaves nothing in flight | 59, `Departures` |
-//! | a request that is refused elsewhere is given back | nothing is lost, and nothing counted twice | 20 |
-//! | late answers are read | nothing is lost, and nothing counted twice | 191, `LateAnswers` |
+//! | taken out | defect | promise that breaks | seed |
+//! |---|---|---|---|
+//! | the workers of a node share one ledger of `write_back` | `write_back` admits without end | no more than the limit | 2313 |
+//! | an unknown key of `write_back` is asked for first | `write_back` admits without end | no more than the limit | 488 |
+//! | the same, and a node admits its part only | `write_back` admits without end | no more than the limit | 83, `FreshLedgers` |
+//! | `write_back` does as `on_store_failure` says | `write_back` ignores `on_store_failure` | `on_store_failure` | 176, `WriteBackAlone` |
+//! | what Redis has said of a counter that is used up holds | a node forgets what it knew | what is known of a key holds | 102, `ForgottenStates`, `RepeatedOutages`, `LateAnswers` |
+//! | both that and the next part | repeated short outages | no more than the limit | 100, `RepeatedOutages` |
+//! | a share is given once a window | repeated short outages | no more than the limit | 100421 |
+//! | the memory store forgets the counter that counts the smallest part of its limit | eviction in memory | a flood resets no client that is over its limit | `Eviction`, in `memory` |
+//! | a settlement that Redis does not hear is owed | a settlement above the reservation is lost | nothing is lost, and nothing counted twice | 326, `LostSettlements`, `LateAnswers` |
+//! | a settlement of what is admitted alone is owed | a settlement above the reservation is lost | nothing is lost, and nothing counted twice | 702, `LostSettlements` |
+//! | what is admitted alone is owed | | nothing is lost, and nothing counted twice | 28, `LostSettlements`, `LateAnswers` |
+//! | an abandoned question gives back its units in flight | clients that leave empty `concurrency` | a client that goes away leaves nothing in flight | 59, `Departures` |
+//! | a refund cancels, and a request over several places is refused without a call | refunds over several places drain a token bucket | what is admitted is counted, and nothing else | `Refunds` |
+//! | a request that is refused elsewhere is given back | | nothing is lost, and nothing counted twice | 20 |
+//! | late answers are read | | nothing is lost, and nothing counted twice | 191, `LateAnswers` |
 //!
-//! A share that is given once an outage breaks nothing by itself: what Redis says of
-//! the counter when the debt is charged refuses the rest. That a debt is told again
-//! which a server refuses is not found: no server of the model is out of memory. Nor is
-//! it that such a refund cancels, where it could also give back what time has left.
+//! Three parts need a word more:
+//!
+//! - A share that is given once an outage breaks nothing in 3000 runs, nor in a directed
+//!   scenario: what Redis says of the counter when the debt is charged refuses the rest.
+//!   The seed in the table is of further runs, from seed 100000. The limit of that run
+//!   is exceeded by one unit more than the promise allows.
+//! - A refund over several places that gives, where it must cancel, breaks nothing by
+//!   itself in 3000 runs and 6500 more from seed 100000: a client that is known to be
+//!   refused does not ask again, so few refunds are made. Without that knowledge too,
+//!   `Refunds` breaks the promise. No drawn run of 3000 does.
+//! - A server that refuses a debt is told of it again. Without that, 3000 runs and all
+//!   directed scenarios break nothing: no server of the model is out of memory.
 
 mod client;
 mod counters;

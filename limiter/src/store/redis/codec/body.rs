@@ -1,8 +1,8 @@
-//! Bodies, as the script reads them.
+//! The format of bodies for the script.
 //!
-//! A body is the number of its keys, then for each of them the field, the number
-//! of its charges, and the charges. A charge is the counter's id, the head of its state, the
-//! code of the operation, whether it binds, its units, the parameters of its kind, and the
+//! A body is the number of its keys, followed by the field, the number of charges, and the
+//! charges of each key. A charge is the id of the counter, the head of its state, the code of
+//! the operation, whether it binds, its units, the parameters of the kind of counter, and the
 //! parameters of the operation. The widths of the numbers are defined in this file and in the
 //! `read` of each kind in the script.
 

@@ -1,4 +1,4 @@
-//! Bodies ask what they should, and whatever comes back is read without a panic.
+//! Bodies have the right operations, and no reply makes decoding panic.
 
 use proptest::prelude::*;
 
@@ -26,7 +26,7 @@ fn encoder() -> Encoder {
 /// 2026-11-21T07:28:46Z.
 const NOW: Timestamp = Timestamp::from_micros(1_795_246_126_000_000);
 
-/// An answer with the rest of it after the time.
+/// A reply with this rest after the time.
 fn answer(refused: u8, values: &[&[u8]]) -> Vec<u8> {
     let mut answer = vec![refused];
     answer.extend_from_slice(&NOW.as_micros().to_le_bytes()[..7]);
@@ -35,7 +35,7 @@ fn answer(refused: u8, values: &[&[u8]]) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_asked_of_one_principal_stands_together() {
+fn operations_of_one_principal_are_adjacent() {
     let policy = &every_algorithm()[0];
     let asks =
         [(7, 1), (8, 2), (7, 3)].map(|(who, counter)| asked(policy, who, counter, Ask::Peek));
@@ -47,7 +47,7 @@ fn what_is_asked_of_one_principal_stands_together() {
 }
 
 #[test]
-fn the_order_of_the_policies_makes_no_difference_to_what_is_asked() {
+fn the_order_of_the_policies_does_not_change_the_body() {
     let policies = every_algorithm();
     let asks: Vec<_> = [(7, 0x0100_0003), (7, 2), (7, 1)]
         .into_iter()
@@ -73,15 +73,15 @@ fn the_ends_of_a_window_of_a_minute_are_counted_in_units_of_2_to_the_24() {
 }
 
 #[test]
-fn answers_come_back_in_the_order_of_the_questions() {
+fn replies_have_the_order_of_the_operations() {
     let [sliding, _, fixed, ..] = every_algorithm();
     let asks = [
         asked(&sliding, 7, 1, Ask::Take(1)),
         asked(&sliding, 8, 2, Ask::Take(1)),
         asked(&fixed, 7, 3, Ask::Take(1)),
     ];
-    // The first principal's field has another counter's state, too. The fixed one:
-    // 40 units in the window that ends at 07:29:00, 3,549,847 units of 2^24 us.
+    // The first principal's field has the state of another counter, too. The fixed window
+    // has 40 units, and ends at 07:29:00, which is 3,549,847 units of 2^24 us.
     let other = [9, 0, 0, 0x28, 0x97, 0x2a, 0x36, 0, 0, 2, 7, 7];
     let fixed_state = [3, 0, 0, 0x38, 0x97, 0x2a, 0x36, 0, 40];
     let found = decode(&asks, &answer(0, &[&[21], &other, &fixed_state])).unwrap();
@@ -100,7 +100,7 @@ fn an_answer_that_contradicts_its_states_is_refused() {
 }
 
 #[test]
-fn what_is_wrong_with_an_answer_is_said() {
+fn an_error_says_what_is_wrong_with_a_reply() {
     let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     let decode = |answer: &[u8]| decode(&asks, answer).unwrap_err();
@@ -114,7 +114,7 @@ fn what_is_wrong_with_an_answer_is_said() {
 }
 
 #[test]
-fn what_somebody_else_wrote_into_a_field_counts_as_nothing() {
+fn a_field_with_unknown_content_counts_as_empty() {
     let [sliding, ..] = every_algorithm();
     let asks = [asked(&sliding, 0, 0, Ask::Take(1))];
     for value in [&b"x"[..], b"hello, world", &[0xff; 40], &[1, 0, 0, 0x28, 1, 1, 1, 1, 9, 9]] {
@@ -123,7 +123,7 @@ fn what_somebody_else_wrote_into_a_field_counts_as_nothing() {
 }
 
 #[test]
-fn a_settlement_is_what_it_comes_to() {
+fn a_settlement_becomes_the_difference() {
     let [sliding, .., concurrency, _] = every_algorithm();
     let taken = NOW;
     let ask = |algorithm, reserved, actual| {
@@ -136,8 +136,8 @@ fn a_settlement_is_what_it_comes_to() {
     assert_eq!(ask(&concurrency, 5, 9), None);
 }
 
-/// Answers that begin well, so that not all of them fail at once: with the state
-/// of the counter that is asked.
+/// Replies that begin correctly, so that not all of them fail at once: with the state of the
+/// requested counter.
 fn answers(head: u8) -> impl Strategy<Value = Vec<u8>> {
     let varied = prop_oneof![Just(0x80_u8), Just(0xff), Just(0), Just(1), any::<u8>()];
     (0..2_u8, prop::collection::vec(varied, 0..40))
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn no_answer_makes_reading_it_panic(
+    fn decoding_a_reply_never_panics(
         (algorithm, answer) in
             prop_oneof![prop::sample::select(every_algorithm().to_vec()), algorithms()].prop_flat_map(|it| {
                 let any = prop::collection::vec(any::<u8>(), 0..40);
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_asked_makes_writing_it_panic(
+    fn encoding_operations_never_panics(
         algorithm in prop_oneof![prop::sample::select(every_algorithm().to_vec()), algorithms()],
         ask in asks(),
         (principal, counter, now_us) in any::<(u128, u64, u64)>(),
@@ -192,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lease_never_takes_more_than_there_is_room_for(
+    fn a_lease_never_takes_more_than_fits(
         room in any::<u64>(),
         (cost, extra, reserve) in any::<(u64, u64, u64)>(),
         share in any::<u16>(),

@@ -42,13 +42,13 @@ pub(super) const fn shape(kind: u8) -> Option<(u8, bool)> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidReply {
     /// It ends too early.
-    #[error("the answer of the script ends too early")]
+    #[error("the reply of the script ends too early")]
     Short,
     /// Its first byte is neither 0 (admitted) nor 1 (refused).
-    #[error("the answer of the script begins with {0}, which is neither yes nor no")]
+    #[error("the reply of the script begins with {0}, which is neither 0 nor 1")]
     Outcome(u8),
     /// Its time is out of range.
-    #[error("the answer of the script says that it is {0} us since 1970: set the server's clock")]
+    #[error("the reply of the script has the time {0} us since 1970: set the server's clock")]
     Time(u64),
     /// A number of too many bits.
     #[error("a state has a number of more than 53 bits")]

@@ -12,7 +12,7 @@ fn key(bits: u128) -> Key {
 }
 
 #[test]
-fn what_one_node_announces_another_hears() {
+fn another_node_reads_the_announced_marks() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);
@@ -21,7 +21,7 @@ fn what_one_node_announces_another_hears() {
         let (one, other, clock) =
             (Invalidations::default(), Invalidations::default(), Clock::System);
         let tell = async |node: &Invalidations| {
-            exchange(node, &servers, "rl", &clock).await.expect("Redis is there");
+            exchange(node, &servers, "rl", &clock).await.expect("Redis answers");
         };
         tell(&other).await;
         let asked = clock.now();
@@ -40,7 +40,7 @@ fn what_one_node_announces_another_hears() {
 }
 
 #[test]
-fn what_could_not_be_told_is_told_the_next_time() {
+fn marks_that_could_not_be_written_are_written_the_next_time() {
     run(async {
         let server = Process::start(&[]);
         let settings = settings(server.topology(), PATIENCE);

@@ -1,4 +1,4 @@
-//! A link against a server that misbehaves, and against a real one.
+//! A link to a server that misbehaves, and to a real server.
 
 mod fake;
 mod late;
@@ -22,7 +22,7 @@ impl Link {
     }
 }
 
-/// The link's timeout where a test wants one to pass.
+/// The timeout of the link in tests that wait for it.
 const SHORT: Duration = Duration::from_millis(100);
 
 async fn linked(topology: super::super::Topology, timeout: Duration) -> Link {

@@ -20,15 +20,15 @@ fn secret(cluster_state: &watch::Receiver<ClusterState>) -> Option<[u8; 16]> {
 }
 
 #[test]
-fn nodes_agree_on_what_the_first_of_them_says() {
+fn nodes_agree_on_the_values_of_the_first_node() {
     run(async {
         let server = Process::start(&[]);
         let (mut first, first_facts) = present(&server, 16).await;
         let (mut second, second_facts) = present(&server, 64).await;
         assert_eq!(secret(&first_facts), None);
-        first.visit().await.expect("Redis is there");
-        second.visit().await.expect("Redis is there");
-        first.visit().await.expect("Redis is there");
+        first.visit().await.expect("Redis answers");
+        second.visit().await.expect("Redis answers");
+        first.visit().await.expect("Redis answers");
         assert!(secret(&first_facts).is_some());
         assert_eq!(secret(&first_facts), secret(&second_facts));
         for (node, cluster_state) in [(first, first_facts), (second, second_facts)] {
@@ -39,28 +39,28 @@ fn nodes_agree_on_what_the_first_of_them_says() {
 }
 
 #[test]
-fn a_redis_that_has_forgotten_everything_is_told_what_was_agreed_on() {
+fn the_agreed_state_is_written_again_after_redis_has_lost_it() {
     run(async {
         let server = Process::start(&[]);
         let (mut first, cluster_state) = present(&server, 16).await;
-        first.visit().await.expect("Redis is there");
+        first.visit().await.expect("Redis answers");
         let agreed = secret(&cluster_state);
         server.command(&["FLUSHALL"]);
-        first.visit().await.expect("Redis is there");
+        first.visit().await.expect("Redis answers");
         let (mut second, second_facts) = present(&server, 64).await;
-        second.visit().await.expect("Redis is there");
+        second.visit().await.expect("Redis answers");
         assert_eq!(secret(&second_facts), agreed);
         assert_eq!(second_facts.borrow().buckets, Some(16));
     });
 }
 
 #[test]
-fn a_node_that_is_silent_no_longer_counts() {
+fn a_node_without_heartbeats_does_not_count() {
     run(async {
         let server = Process::start(&[]);
         let (mut node, _cluster_state) = present(&server, 16).await;
         server.command(&["HSET", "tollgate:meta:nodes", "gone", "1000000"]);
-        node.visit().await.expect("Redis is there");
+        node.visit().await.expect("Redis answers");
         assert_eq!(node.nodes_alive.get(), 1);
         assert_eq!(server.command(&["HLEN", "tollgate:meta:nodes"]), "1");
         assert_ne!(server.command(&["TTL", "tollgate:meta:nodes"]), "-1");
@@ -68,7 +68,7 @@ fn a_node_that_is_silent_no_longer_counts() {
 }
 
 #[test]
-fn a_secret_of_the_owner_is_never_written_down() {
+fn a_configured_secret_is_never_written_to_redis() {
     run(async {
         let server = Process::start(&[]);
         let mut given = (*settings(server.topology(), PATIENCE)).clone();
@@ -80,14 +80,14 @@ fn a_secret_of_the_owner_is_never_written_down() {
         let mut node =
             Membership::new(servers, &given, 16, Secret::random(), Arc::default(), sender);
         assert_eq!(secret(&cluster_state), Some([7; 16]));
-        node.visit().await.expect("Redis is there");
+        node.visit().await.expect("Redis answers");
         assert_eq!(secret(&cluster_state), Some([7; 16]));
         assert_eq!(server.command(&["EXISTS", "tollgate:meta:secret"]), "0");
     });
 }
 
 #[test]
-fn what_makes_no_sense_is_an_error_and_changes_nothing() {
+fn an_invalid_value_is_an_error_and_changes_nothing() {
     run(async {
         let server = Process::start(&[]);
         let (mut node, cluster_state) = present(&server, 16).await;
@@ -114,33 +114,33 @@ async fn on_shards(servers: &[&Process]) -> (Membership, watch::Receiver<Cluster
     )
 }
 
-/// What nodes agree on was kept by one of the shards, so that a node which started
-/// without that one could judge by none.
+/// Before, only one of the shards stored the state. A node that started without that shard
+/// could not decide.
 #[test]
-fn a_node_that_starts_while_any_shard_is_away_learns_what_was_agreed_on() {
+fn a_node_that_starts_while_any_shard_is_away_reads_the_agreed_state() {
     run(async {
         let mut shards = [Process::start(&[]), Process::start(&[]), Process::start(&[])];
         let (mut first, cluster_state) = on_shards(&shards.each_ref()).await;
-        first.visit().await.expect("Redis is there");
+        first.visit().await.expect("Redis answers");
         let agreed = secret(&cluster_state);
         assert!(agreed.is_some());
         for away in 0..shards.len() {
             shards[away].kill();
             let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
-            node.visit().await.expect("two shards are there");
+            node.visit().await.expect("two shards answer");
             assert_eq!(secret(&cluster_state), agreed, "without shard {away}");
             assert_eq!(cluster_state.borrow().buckets, Some(16));
             assert!(node.nodes_alive.get() >= 2, "without shard {away}");
-            // It comes back empty, and is told by a node that runs.
+            // The shard comes back empty, and a running node writes the state there.
             shards[away].restart();
             let (mut node, _facts) = on_shards(&shards.each_ref()).await;
-            node.visit().await.expect("all shards are there");
+            node.visit().await.expect("all shards answer");
         }
     });
 }
 
 #[test]
-fn where_shards_differ_one_of_them_holds() {
+fn if_shards_differ_one_of_them_holds() {
     run(async {
         let shards = [Process::start(&[]), Process::start(&[])];
         let secrets = ["11111111111111111111111111111111", "22222222222222222222222222222222"];
@@ -150,7 +150,7 @@ fn where_shards_differ_one_of_them_holds() {
         let mut agreed = Vec::new();
         for _ in 0..2 {
             let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
-            node.visit().await.expect("all are there");
+            node.visit().await.expect("all shards answer");
             agreed.push(secret(&cluster_state));
             let copies = shards.each_ref().map(|it| it.command(&["GET", "tollgate:meta:secret"]));
             assert_eq!(copies[0], copies[1]);
@@ -159,25 +159,25 @@ fn where_shards_differ_one_of_them_holds() {
     });
 }
 
-/// Two nodes that never saw the same shard have agreed on two secrets.
+/// Two nodes that have never seen the same shard have agreed on two secrets.
 #[test]
-fn nodes_that_have_agreed_on_different_shards_agree_when_all_are_there() {
+fn nodes_that_agreed_on_different_shards_agree_when_all_shards_are_up() {
     run(async {
         let mut shards = [Process::start(&[]), Process::start(&[])];
         let mut nodes = Vec::new();
         for away in 0..2 {
             shards[away].kill();
             let (mut node, cluster_state) = on_shards(&shards.each_ref()).await;
-            node.visit().await.expect("one shard is there");
+            node.visit().await.expect("one shard answers");
             shards[away].restart();
             nodes.push((node, cluster_state));
         }
         assert_ne!(secret(&nodes[0].1), secret(&nodes[1].1));
         let (mut third, cluster_state) = on_shards(&shards.each_ref()).await;
-        third.visit().await.expect("all are there");
+        third.visit().await.expect("all shards answer");
         for (node, _) in &mut nodes {
             eventually("it has both", async || node.servers.is_up()).await;
-            node.visit().await.expect("all are there");
+            node.visit().await.expect("all shards answer");
         }
         let agreed = secret(&cluster_state);
         assert!(nodes.iter().all(|(_, cluster_state)| secret(cluster_state) == agreed));

@@ -1,5 +1,5 @@
-//! The script on a real server: it agrees with the memory store, and keeps
-//! nothing longer than it counts.
+//! The script on a real server: it agrees with the memory store, and stores nothing longer than
+//! it counts.
 
 mod aims;
 mod conformance;
@@ -19,12 +19,12 @@ use crate::algorithm::Verdict;
 use crate::store::redis::codec::{Answered, Asked, Encoder, decode};
 use crate::time::Timestamp;
 
-/// The call of a batch of bodies.
+/// The call for a batch of bodies.
 fn call(bodies: &[Encoded], now: Timestamp) -> Cmd {
     call_of(&SCRIPT.sha, bodies, now)
 }
 
-/// The same of another script.
+/// The same for another script.
 fn call_of(sha: &str, bodies: &[Encoded], now: Timestamp) -> Cmd {
     let keys: Vec<_> = bodies.iter().flat_map(|body| &body.keys).collect();
     let mut call = redis::cmd("EVALSHA");
@@ -40,7 +40,7 @@ fn call_of(sha: &str, bodies: &[Encoded], now: Timestamp) -> Cmd {
 }
 
 impl Server {
-    /// Asks one thing, by the given time.
+    /// Sends one body with this time, and returns the reply.
     fn ask(&mut self, encoder: &Encoder, asked: &[Asked<'_>], now: Timestamp) -> Answered {
         let call = call(&[encoder.encode(asked, now)], now);
         let answers: Vec<Vec<u8>> = call.query(&mut self.connection).unwrap();

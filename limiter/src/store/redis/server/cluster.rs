@@ -1,11 +1,11 @@
-//! A Redis Cluster: links to each master, and a map of the node that stores each slot. All
-//! that is asked of one slot goes over the same link.
+//! A Redis Cluster: links to each master, and a map from each slot to its node. All calls of a
+//! slot use the same link.
 //!
-//! The map is read in the background, again whenever a call finds it wrong or
-//! a master away. A call that was sent to the wrong node was not counted there:
-//! it goes to the right one, within its time. Links rather than redis-rs' own
-//! cluster client, so that each node has its breaker and batches, and one dead
-//! node costs the others nothing.
+//! The map is read in the background. It is read again when a call finds it wrong or a master
+//! away. A call that was sent to the wrong node was not counted there, so it is sent to the
+//! right node within its time. Links are used instead of the cluster client of redis-rs, so that
+//! each node has its own breaker and batches, and a node that is away does not affect the
+//! others.
 
 mod call;
 
@@ -32,9 +32,9 @@ use super::super::settings::{Address, ReadFrom, RedisSettings};
 use super::slots::{self, Range, SLOTS};
 use crate::store::breaker::Position;
 
-/// Between two looks at the map when nothing seems wrong with it.
+/// The time between two reads of the map if it seems right.
 const REFRESH: Duration = Duration::from_secs(10);
-/// Between two looks when something does: a fail-over is noticed this late at worst.
+/// The time between two reads if it seems wrong. It bounds the time to notice a fail-over.
 const SHORTEST_REFRESH: Duration = Duration::from_millis(200);
 
 /// One worker's links to a cluster.
@@ -51,17 +51,17 @@ struct Shared {
     outage_log: OutageLog,
     seeds: Vec<Address>,
     map: RefCell<Map>,
-    /// The map may be wrong.
+    /// Notified when the map may be wrong.
     stale: Notify,
     settled: OnceEvent,
-    /// The place in the list of nodes to ask first, so that no node is asked always.
+    /// The index of the node to ask first next time, so that the nodes are asked in turn.
     turn: Cell<usize>,
 }
 
 /// The node of each slot.
 #[derive(Debug)]
 struct Map {
-    /// By slot: a place in `nodes`.
+    /// For each slot an index of `nodes`.
     slots: Vec<Option<usize>>,
     nodes: Vec<Rc<Node>>,
 }
@@ -69,9 +69,9 @@ struct Map {
 #[derive(Clone, Debug)]
 struct Node {
     address: Address,
-    /// At least one.
+    /// The links to the node, at least one.
     links: Rc<[Rc<Link>]>,
-    /// One of its replicas, where that may be read.
+    /// The link to one of its replicas, if replicas may be read.
     replica: Option<(Address, Rc<Link>)>,
 }
 
@@ -104,8 +104,8 @@ impl Cluster {
         Self { shared, refresher }
     }
 
-    /// Asks the script at the node that keeps `slot`, as [`Link::call`] does. Only
-    /// the first calls of all wait for the map before they take their place.
+    /// Calls the script at the node of `slot`, as [`Link::call`] does. Only the first calls
+    /// wait for the map before they join a queue.
     pub(super) fn call(
         &self,
         slot: u16,
@@ -115,7 +115,7 @@ impl Cluster {
         ClusterCall::begin(&self.shared, slot, encoded, patience)
     }
 
-    /// Where the breaker of the node stands that keeps `slot`, if it is known.
+    /// The position of the breaker of the node of `slot`, if the node is known.
     pub(super) fn position(&self, slot: u16) -> Option<Position> {
         Some(self.shared.node_of(slot)?.link(slot).position())
     }
@@ -129,8 +129,8 @@ impl Cluster {
         node.link(slot).query(commands).await
     }
 
-    /// Asks at the node that keeps `slot`, as [`Link::look_up`] does, or at the one
-    /// to which that node sends us.
+    /// Sends commands to the node of `slot`, as [`Link::look_up`] does, or to the node to
+    /// which that node redirects.
     pub(super) async fn look_up(
         &self,
         slot: u16,
@@ -153,7 +153,7 @@ impl Cluster {
         }
     }
 
-    /// The way to a replica of the node that keeps `slot`.
+    /// The link to a replica of the node of `slot`.
     pub(super) fn replica_of(&self, slot: u16) -> Option<Rc<Link>> {
         Some(Rc::clone(&self.shared.node_of(slot)?.replica.as_ref()?.1))
     }
@@ -167,7 +167,7 @@ impl Cluster {
         map.nodes.iter().flat_map(|node| node.links.iter().cloned()).collect()
     }
 
-    /// Links to each node.
+    /// The links to all nodes.
     pub(super) fn connections(&self) -> u16 {
         self.shared.settings.connections.get()
     }
@@ -179,7 +179,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A node may leave out the host of another one if it is its own.
+/// A node may leave out the host of another node if it is its own.
 fn from(to: &Address, node: &Node) -> Address {
     match to {
         Address::Tcp { host, port } => slots::named(host, *port, &node.address),
@@ -192,7 +192,7 @@ impl Shared {
         self.settled.wait().await;
     }
 
-    /// Asks the node that is thought to keep `slot`.
+    /// Sends a call to the node that the map has for the slot.
     fn begin(
         &self,
         slot: u16,
@@ -204,7 +204,7 @@ impl Shared {
         Some((node, answer))
     }
 
-    /// The node to which another one sends us, and whether it must be told so.
+    /// The node to which an error redirects, and whether `ASKING` must be sent.
     fn redirected(&self, error: &StoreError, slot: u16, by: &Node) -> Option<(Rc<Link>, bool)> {
         let StoreError::Refused(refusal, _) = error else { return None };
         match refusal {
@@ -230,9 +230,9 @@ impl Shared {
         link
     }
 
-    /// The link to a node for a slot, a new one if there is none. Only nodes of the
-    /// cluster name others, and the next look at the map forgets those that
-    /// keep nothing: so there are never many.
+    /// The link to a node for a slot. It is created if there is none. Only nodes of the cluster
+    /// redirect, and the next read of the map removes nodes without slots. So there are never
+    /// many.
     fn link_to(&self, address: &Address, slot: u16) -> Rc<Link> {
         let known = |node: &&Rc<Node>| node.address == *address;
         if let Some(node) = self.map.borrow().nodes.iter().find(known) {
@@ -254,7 +254,7 @@ impl Shared {
         Node { address, links, replica: None }
     }
 
-    /// Takes one of these replicas of a node, unless it has one of them.
+    /// Connects to one of these replicas of a node, unless it has a link to one of them.
     fn take_replica(&self, node: &mut Node, replicas: &[Address]) {
         if self.settings.read_from == ReadFrom::Master {
             return;
@@ -273,16 +273,16 @@ impl Shared {
         loop {
             match self.read().await {
                 Ok(ranges) => self.adopt(ranges),
-                Err(error) => debug!(%error, "no node of the cluster tells who keeps what"),
+                Err(error) => debug!(%error, "no node of the cluster reports its slots"),
             }
             self.settled.set();
             sleep(SHORTEST_REFRESH).await;
-            // Either is a reason to look again.
+            // Either is a reason to read the map again.
             let _ = timeout(REFRESH, self.stale.notified()).await;
         }
     }
 
-    /// Asks the nodes in turn, those that are connected first.
+    /// Asks the nodes in turn, beginning with those that are connected.
     async fn read(&self) -> Result<Vec<Range>, StoreError> {
         let mut question = pipe();
         question.cmd("CLUSTER").arg("SLOTS");
@@ -322,22 +322,22 @@ impl Shared {
         let mut slots = vec![None; SLOTS.into()];
         for (range, address, replicas) in ranges {
             let known = |node: &Node| node.address == address;
-            let place = nodes.iter().position(known).unwrap_or_else(|| {
+            let index = nodes.iter().position(known).unwrap_or_else(|| {
                 let old = map.nodes.iter().find(|node| known(node));
                 let old = old.map(|node| Node::clone(node));
                 nodes.push(old.unwrap_or_else(|| self.node(address.clone())));
                 nodes.len() - 1
             });
-            self.take_replica(&mut nodes[place], &replicas);
+            self.take_replica(&mut nodes[index], &replicas);
             for slot in range {
-                slots[usize::from(slot)] = Some(place);
+                slots[usize::from(slot)] = Some(index);
             }
         }
         *map = Map { slots, nodes: nodes.into_iter().map(Rc::new).collect() };
     }
 }
 
-/// The refusal in an answer.
+/// The error in a reply.
 fn refused(answer: &Value) -> Option<StoreError> {
     match answer {
         Value::ServerError(error) => Some(redis::RedisError::from(error.clone()).into()),
@@ -345,8 +345,8 @@ fn refused(answer: &Value) -> Option<StoreError> {
     }
 }
 
-/// Asks a node that another one named, of which the slot is not yet (`ASKING`
-/// holds for one command).
+/// Sends commands to a node to which another node redirects and that does not have the slot
+/// yet. `ASKING` holds for one command.
 async fn asking(link: &Link, commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
     let mut introduced = pipe();
     for command in commands.cmd_iter() {
@@ -356,7 +356,7 @@ async fn asking(link: &Link, commands: &Pipeline) -> Result<Vec<Value>, StoreErr
     Ok(answers.into_iter().skip(1).step_by(2).collect())
 }
 
-/// A map that is of use: it names at least one node.
+/// A valid map has at least one node.
 fn understood(answers: Vec<Value>, asked: &Address) -> Result<Vec<Range>, StoreError> {
     let answer = answers.into_iter().next().unwrap_or_default();
     let ranges = slots::ranges(answer, asked)?;

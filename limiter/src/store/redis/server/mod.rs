@@ -1,4 +1,4 @@
-//! The servers, as the store uses them: each key has a destination, to which its calls go.
+//! The servers of a store. Each key has a destination, to which its calls are sent.
 //!
 //! A worker may have several connections to each server. All calls of a key use the same
 //! connection, because a correction must neither overtake the call that it corrects nor be
@@ -32,7 +32,7 @@ use super::settings::{ReadFrom, RedisSettings, Topology};
 use crate::store::breaker::Position;
 use crate::time::monotonic;
 
-/// Where keys are kept together: keys of one place can be charged in one step.
+/// Where calls are sent. Keys with one destination can be charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Destination(u16);
 
@@ -49,16 +49,16 @@ enum Kind {
     Cluster(Cluster),
 }
 
-/// One server, or several that do not know of each other.
+/// One server, or several independent servers.
 #[derive(Debug)]
 struct Apart {
-    /// As many of each server, one server after the other.
+    /// The same number of links for each server, in the order of the servers.
     links: Vec<Rc<Link>>,
-    /// Which of several servers keeps a key.
+    /// Selects the server of a key if there are several.
     shards: Option<Rendezvous>,
-    /// Connections to each server.
+    /// The number of connections to each server.
     connections: u16,
-    /// The way to a replica of the one server, for what may be read there.
+    /// A link to a replica of the server, for reads.
     replica: Option<Rc<Link>>,
 }
 
@@ -74,19 +74,19 @@ impl Apart {
         Self { links: targets.map(link).collect(), shards, connections, replica: None }
     }
 
-    /// The place of a key: the number of its link.
-    fn place(&self, key: &[u8]) -> u16 {
-        let server = self.shards.as_ref().map_or(0, |shards| shards.place(key));
+    /// The index of a key's link.
+    fn link_index(&self, key: &[u8]) -> u16 {
+        let server = self.shards.as_ref().map_or(0, |shards| shards.index(key));
         let server = u16::try_from(server).unwrap_or(u16::MAX);
         let connection = slots::slot(key) % self.connections;
         server.saturating_mul(self.connections).saturating_add(connection)
     }
 
-    fn link(&self, place: Destination) -> Option<&Rc<Link>> {
-        self.links.get(usize::from(place.0))
+    fn link(&self, destination: Destination) -> Option<&Rc<Link>> {
+        self.links.get(usize::from(destination.0))
     }
 
-    /// One link to each server, the one of `key` first.
+    /// One link to each server, beginning with the server of `key`.
     fn copies(&self, key: &[u8]) -> impl Iterator<Item = &Rc<Link>> {
         let order = self.shards.as_ref().map_or_else(|| vec![0], |shards| shards.order(key));
         let each = usize::from(self.connections);
@@ -94,7 +94,7 @@ impl Apart {
     }
 }
 
-/// A call under way. It is answered within the timeout, or told why not.
+/// A pending call. It ends with a reply or an error within the timeout.
 #[derive(Debug)]
 pub struct Call(Route);
 
@@ -106,7 +106,7 @@ enum Route {
 }
 
 impl Call {
-    /// How often it was sent: 0 if no server can have received it.
+    /// How often the call was sent: 0 if no server can have received it.
     pub(super) fn times_sent(&self) -> u8 {
         match &self.0 {
             Route::ToServer(answer) => answer.times_sent(),
@@ -115,8 +115,7 @@ impl Call {
         }
     }
 
-    /// Gives up a call that was not answered in time, and waits for the answer that
-    /// it may still get. None: there will be none.
+    /// Gives up a call that has timed out. Returns the late reply, unless none can come.
     pub(super) fn give_up(self) -> Option<LateReply> {
         match self.0 {
             Route::ToServer(answer) => answer.give_up(),
@@ -125,9 +124,9 @@ impl Call {
         }
     }
 
-    /// The answer, however late it comes; an error when it is known that there
-    /// will be none. For what no request waits for. `overdue` is called when the answer
-    /// does not come in time.
+    /// The reply, however late it comes, or an error when it is certain that none comes. It is
+    /// for calls that no request waits for. `overdue` is called if the reply does not come in
+    /// time.
     pub(super) async fn final_reply(mut self, overdue: impl FnOnce()) -> Reply {
         let answer = (&mut self).await;
         if !matches!(answer, Err(StoreError::Timeout)) {
@@ -154,8 +153,8 @@ impl Future for Call {
 }
 
 impl Servers {
-    /// Begins to connect, in the background; the servers may be away. Must be
-    /// called within a `LocalRuntime`, by which it is used.
+    /// Begins to connect in the background. The servers may be away. It must be called in the
+    /// `LocalRuntime` that uses the servers.
     pub fn connect(
         settings: &Rc<RedisSettings>,
         script: &'static Script,
@@ -191,63 +190,63 @@ impl Servers {
         Self { kind, timeout: settings.timeout }
     }
 
-    /// Where `key` is kept, and by which connection it is asked for.
+    /// The destination of the calls for `key`.
     pub fn destination(&self, key: &[u8]) -> Destination {
         Destination(match &self.kind {
-            Kind::Apart(apart) => apart.place(key),
+            Kind::Apart(apart) => apart.link_index(key),
             Kind::Cluster(_) => slots::slot(key),
         })
     }
 
-    /// Asks the script at `place`, which is the place of all keys of the call.
-    /// The call takes its place in the queue now, before it is awaited: calls to
-    /// one place are sent in the order in which they were made. It is not sent
-    /// if no caller waits for it when its turn comes.
-    pub fn call(&self, place: Destination, encoded: Encoded, repeat: Repeat) -> Call {
-        self.call_by(place, encoded, (repeat, self.deadline()))
+    /// Calls the script at `destination`, which all keys of the call must have. The call joins
+    /// the queue now, before it is awaited. Calls to one destination are sent in the order in
+    /// which they were made. A call is not sent if its caller stops waiting before its turn.
+    pub fn call(&self, destination: Destination, encoded: Encoded, repeat: Repeat) -> Call {
+        self.call_by(destination, encoded, (repeat, self.deadline()))
     }
 
-    /// The same with an answer by another deadline.
+    /// The same with another deadline.
     pub(super) fn call_by(
         &self,
-        place: Destination,
+        destination: Destination,
         encoded: Encoded,
         patience: (Repeat, Instant),
     ) -> Call {
         Call(match &self.kind {
-            Kind::Apart(apart) => match apart.link(place) {
+            Kind::Apart(apart) => match apart.link(destination) {
                 Some(link) => Route::ToServer(link.call(encoded, patience, 0, false)),
                 None => Route::Nowhere,
             },
-            Kind::Cluster(cluster) => Route::ToCluster(cluster.call(place.0, encoded, patience)),
+            Kind::Cluster(cluster) => {
+                Route::ToCluster(cluster.call(destination.0, encoded, patience))
+            }
         })
     }
 
-    /// By when what is asked now must be answered.
+    /// The deadline of calls that are made now.
     pub(super) fn deadline(&self) -> Instant {
         monotonic() + self.timeout
     }
 
-    /// Asks something else than the script where `key` is kept. Not for the
-    /// path of a request.
+    /// Sends other commands than the script to the server of `key`. It must not be used for
+    /// requests.
     ///
     /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// If the server does not answer within the timeout.
     pub async fn query(&self, key: &[u8], commands: &Pipeline) -> Result<Vec<Value>, StoreError> {
-        let place = self.destination(key);
+        let destination = self.destination(key);
         match &self.kind {
-            Kind::Apart(apart) => match apart.link(place) {
+            Kind::Apart(apart) => match apart.link(destination) {
                 Some(link) => link.query(commands).await,
                 None => Err(StoreError::Away),
             },
-            Kind::Cluster(cluster) => cluster.query(place.0, commands).await,
+            Kind::Cluster(cluster) => cluster.query(destination.0, commands).await,
         }
     }
 
-    /// Asks the same of all servers on which `key` may be kept for all nodes, in an
-    /// order that is the same for all of them: the one that keeps it, and of
-    /// servers that do not know of each other the others, too. Not for the path of
-    /// a request.
+    /// Sends the same commands to all servers that may have a copy of `key` for all nodes: to
+    /// the server of the key, and then to the other independent servers. All nodes use the same
+    /// order. It must not be used for requests.
     pub(super) async fn query_copies(
         &self,
         key: &[u8],
@@ -260,55 +259,55 @@ impl Servers {
         join_all(links.map(|link| link.query(commands))).await
     }
 
-    /// Asks something else than the script at `place`, for requests that wait
-    /// for it: what comes of it counts for the breaker, and while that is open it
-    /// is not asked.
+    /// Sends other commands than the script to `destination`, for requests that wait for them.
+    /// The breaker counts the outcome. While it is open, nothing is sent.
     ///
     /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// If the server does not answer within the timeout.
     pub(super) async fn look_up(
         &self,
-        place: Destination,
+        destination: Destination,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         match &self.kind {
-            Kind::Apart(apart) => match apart.link(place) {
+            Kind::Apart(apart) => match apart.link(destination) {
                 Some(link) => link.look_up(commands).await,
                 None => Err(StoreError::Away),
             },
-            Kind::Cluster(cluster) => cluster.look_up(place.0, commands).await,
+            Kind::Cluster(cluster) => cluster.look_up(destination.0, commands).await,
         }
     }
 
-    /// The same of what is read only and need not be the newest: a replica may
-    /// answer, where the settings say so.
+    /// The same for reads that may return slightly old values. A replica may answer, if the
+    /// settings say so.
     ///
     /// # Errors
-    /// Whatever kept the server from answering, within the timeout.
+    /// If no server answers within the timeout.
     pub(super) async fn read(
         &self,
-        place: Destination,
+        destination: Destination,
         commands: &Pipeline,
     ) -> Result<Vec<Value>, StoreError> {
         let replica = match &self.kind {
             Kind::Apart(apart) => apart.replica.clone(),
-            Kind::Cluster(cluster) => cluster.replica_of(place.0),
+            Kind::Cluster(cluster) => cluster.replica_of(destination.0),
         };
         if let Some(replica) = replica
             && let Some(answers) = replica::read(&replica, commands).await
         {
             return Ok(answers);
         }
-        self.look_up(place, commands).await
+        self.look_up(destination, commands).await
     }
 
-    /// Asks every server that can be reached the same; each with its name.
+    /// Sends the same commands to all servers that are connected. Each reply has the name of its
+    /// server.
     pub(super) async fn query_all(
         &self,
         commands: &Pipeline,
     ) -> Vec<(String, Result<Vec<Value>, StoreError>)> {
         let mut answers = Vec::new();
-        // Those of one server stand together: one of them is enough.
+        // The links of one server are adjacent. One of them is enough.
         let each = match &self.kind {
             Kind::Apart(apart) => apart.connections,
             Kind::Cluster(cluster) => cluster.connections(),
@@ -319,8 +318,8 @@ impl Servers {
         answers
     }
 
-    /// Returns when it is known of every server whether it can be reached: at
-    /// the latest soon after the time of a handshake is over.
+    /// Returns when each server is known to be connected or away, at the latest soon after the
+    /// time limit of a handshake.
     pub async fn settled(&self) {
         if let Kind::Cluster(cluster) = &self.kind {
             cluster.settled().await;
@@ -330,17 +329,17 @@ impl Servers {
         }
     }
 
-    /// Whether there is a connection to any server.
+    /// Whether any server is connected.
     pub fn is_connected(&self) -> bool {
         self.links().iter().any(|link| link.is_connected())
     }
 
-    /// Where the breaker of the server stands that keeps what is at `place`. None
-    /// if it is not known which one that is.
-    pub(super) fn position(&self, place: Destination) -> Option<Position> {
+    /// The position of the breaker of the server at `destination`. None if the server is not
+    /// known.
+    pub(super) fn position(&self, destination: Destination) -> Option<Position> {
         match &self.kind {
-            Kind::Apart(apart) => apart.link(place).map(|link| link.position()),
-            Kind::Cluster(cluster) => cluster.position(place.0),
+            Kind::Apart(apart) => apart.link(destination).map(|link| link.position()),
+            Kind::Cluster(cluster) => cluster.position(destination.0),
         }
     }
 
@@ -354,7 +353,7 @@ impl Servers {
         }
     }
 
-    /// What is known of each connection.
+    /// The health of each connection.
     pub fn health(&self) -> Vec<Health> {
         self.links().iter().map(|link| link.health()).collect()
     }

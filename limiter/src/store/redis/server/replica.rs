@@ -1,15 +1,15 @@
-//! Reads that may come from a replica: limits of single keys, and nothing else.
-//! Counters are always judged by the master.
+//! Reads from a replica. They are for limits of single keys only. Counters always use the
+//! master.
 //!
-//! A replica is asked together with its role. What it says counts only if it
-//! follows its master at this moment, or has become the master. Otherwise, and
-//! while there is no connection to a replica, the master is asked.
+//! The read includes the role of the replica. Its values are used only if it follows its master
+//! at this moment, or has become the master. Otherwise, and while no replica is connected, the
+//! master is read.
 
 use redis::{Pipeline, Value};
 
 use super::super::link::Link;
 
-/// What the replica at the other end of the link says, if it can be gone by.
+/// The replies of the replica on this link, if they are current.
 pub(super) async fn read(link: &Link, commands: &Pipeline) -> Option<Vec<Value>> {
     if !link.is_connected() {
         return None;
@@ -22,8 +22,8 @@ pub(super) async fn read(link: &Link, commands: &Pipeline) -> Option<Vec<Value>>
     (is_current(&role) && !answers.iter().any(is_error)).then_some(answers)
 }
 
-/// Whether a server that has this role has what its master has, but for what is
-/// under way.
+/// Whether a server with this role has the data of its master, except for what is being
+/// transferred.
 fn is_current(role: &Value) -> bool {
     let Value::Array(role) = role else { return false };
     let text = |index: usize| match role.get(index) {
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_replica_that_follows_its_master_is_gone_by() {
+    fn only_a_replica_that_follows_its_master_is_current() {
         let cases = [
             (role(&["master", "3129659"]), true),
             (role(&["slave", "127.0.0.1", "9000", "connected", "3167038"]), true),

@@ -1,5 +1,5 @@
-//! The slots of a cluster: which one a key has, and which node says it keeps
-//! it (Redis Cluster Specification, "Key distribution model").
+//! The slots of a cluster: the slot of a key, and the node that stores each slot
+//! (Redis Cluster Specification, "Key distribution model").
 
 use std::ops::RangeInclusive;
 
@@ -8,11 +8,11 @@ use redis::Value;
 use super::super::failure::StoreError;
 use super::super::settings::Address;
 
-/// Slots of a cluster.
+/// The number of slots in a cluster.
 pub(in crate::store::redis) const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what stands between its first `{` and the next `}`
-/// if that is not empty, else of the whole.
+/// The slot of a key. It is computed from the text between the first `{` and the next `}` if
+/// this text is not empty, and otherwise from the whole key.
 pub(in crate::store::redis) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -22,7 +22,7 @@ pub(in crate::store::redis) fn slot(key: &[u8]) -> u16 {
     crc16(tag.unwrap_or(key)) % SLOTS
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, begins with zero.
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| (crc << 8) ^ CRC16[usize::from(crc.to_be_bytes()[0] ^ byte)])
 }
@@ -45,14 +45,14 @@ const CRC16: [u16; 256] = {
     table
 };
 
-/// Slots in a row, the master that keeps them, and its replicas.
+/// Consecutive slots, their master, and its replicas.
 pub(in crate::store::redis) type Range = (RangeInclusive<u16>, Address, Vec<Address>);
 
-/// Reads the answer of `asked` to `CLUSTER SLOTS`. A node that does not know its
-/// own name leaves it out: it is the one that was asked.
+/// Reads the reply of the node `asked` to `CLUSTER SLOTS`. A node that does not know its own
+/// host name leaves it out.
 ///
 /// # Errors
-/// If the answer is not what the command promises.
+/// If the reply does not have the format of this command.
 pub(in crate::store::redis) fn ranges(
     answer: Value,
     asked: &Address,
@@ -76,7 +76,7 @@ fn read(range: &Value, asked: &Address) -> Option<Range> {
         return None;
     };
     let master = node(master, asked)?;
-    // A replica of which no address is known is of no use, and does no harm.
+    // A replica without a known address is ignored.
     let replicas = replicas.iter().filter_map(|replica| node(replica, asked)).collect();
     let (first, last) = (u16::try_from(*first).ok()?, u16::try_from(*last).ok()?);
     (first <= last && last < SLOTS).then_some((first..=last, master, replicas))
@@ -93,7 +93,7 @@ fn node(node: &Value, asked: &Address) -> Option<Address> {
     Some(named(host, u16::try_from(*port).ok()?, asked))
 }
 
-/// The address of a node as another one, `asked`, tells it.
+/// The address of a node in a reply of the node `asked`.
 pub(super) fn named(host: &str, port: u16, asked: &Address) -> Address {
     match asked {
         Address::Tcp { host: own, .. } if host.is_empty() || host == "?" => {
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// The check value of CRC-16/XMODEM, and slots that a Redis Cluster tells.
+    /// The check value of CRC-16/XMODEM, and slots that a Redis Cluster reports.
     #[test]
     fn slots_are_those_of_the_specification() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_answer_makes_it_panic_or_name_a_slot_that_is_none(answer in value()) {
+        fn no_reply_causes_a_panic_or_an_invalid_slot(answer in value()) {
             if let Ok(ranges) = ranges(answer, &Address::tcp("seed", 1)) {
                 for (slots, ..) in ranges {
                     prop_assert!(slots.start() <= slots.end() && *slots.end() < SLOTS);

@@ -29,12 +29,12 @@ async fn cluster() -> ([FakeServer; 2], Servers) {
     (nodes, servers)
 }
 
-/// Slots 11,058 and 5,061: the second node's and the first one's.
+/// Slots 11,058 and 5,061: of the second node and of the first node.
 const SECOND: &str = "somekey";
 const FIRST: &str = "bar";
 
 #[test]
-fn a_shard_that_is_away_costs_the_others_nothing() {
+fn a_shard_that_is_away_does_not_affect_the_others() {
     run(async {
         let mut shards = [Process::start(&[]), Process::start(&[])];
         let addresses = shards.iter().map(Process::address).collect();
@@ -45,9 +45,9 @@ fn a_shard_that_is_away_costs_the_others_nothing() {
         }
         let kept = |shard: &Process, key: &str| shard.command(&["EXISTS", key]) == "1";
         let second: Vec<&String> = keys.iter().filter(|key| kept(&shards[1], key)).collect();
-        assert!(!second.is_empty() && second.len() < keys.len(), "both have some");
+        assert!(!second.is_empty() && second.len() < keys.len(), "both shards have keys");
         shards[0].kill();
-        eventually("one is given up", async || {
+        eventually("one shard is given up", async || {
             for key in &keys {
                 let _ = servers.ask(key).await;
             }
@@ -73,7 +73,7 @@ fn a_call_goes_to_the_node_that_keeps_its_slot() {
 }
 
 #[test]
-fn a_slot_that_has_moved_is_followed_and_remembered() {
+fn a_moved_slot_is_followed_and_remembered() {
     run(async {
         let ([first, second], servers) = cluster().await;
         let slot = servers.destination(SECOND.as_bytes()).0;
@@ -81,14 +81,14 @@ fn a_slot_that_has_moved_is_followed_and_remembered() {
         assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
         assert_eq!((first.scripts(), second.scripts()), (1, 1));
         assert_eq!(servers.ask(SECOND).await, Ok("body".into()));
-        assert_eq!((first.scripts(), second.scripts()), (2, 1), "nobody asks the old node again");
+        assert_eq!((first.scripts(), second.scripts()), (2, 1), "the old node is not asked again");
         let healthy = servers.health().iter().all(|health| health.position != Position::Open);
-        assert!(healthy, "moving is no failure: {:?}", servers.health());
+        assert!(healthy, "a moved slot is no failure: {:?}", servers.health());
     });
 }
 
 #[test]
-fn a_slot_that_is_moving_is_asked_for_there_and_stays_here() {
+fn a_call_for_a_migrating_slot_follows_the_redirection_once() {
     run(async {
         let ([first, second], servers) = cluster().await;
         let slot = servers.destination(SECOND.as_bytes()).0;
@@ -102,7 +102,7 @@ fn a_slot_that_is_moving_is_asked_for_there_and_stays_here() {
 }
 
 #[test]
-fn two_nodes_that_send_us_to_each_other_do_not_hold_us_up() {
+fn two_nodes_that_redirect_to_each_other_do_not_delay_a_call() {
     run(async {
         let ([first, second], servers) = cluster().await;
         first.behave(Manner::error(&format!("MOVED 1 {}", second.address())));
@@ -122,12 +122,12 @@ fn a_fail_over_is_noticed_without_a_redirection() {
         second.sleep(true);
         first.tell(&[(0, 16_383, &first)]);
         eventually("the other node is asked", async || servers.ask(SECOND).await.is_ok()).await;
-        assert_eq!(servers.health().len(), 1, "the node that keeps nothing is forgotten");
+        assert_eq!(servers.health().len(), 1, "the node without slots is removed");
     });
 }
 
 #[test]
-fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
+fn a_cluster_that_is_away_at_the_start_is_used_when_it_is_up() {
     run(async {
         let node = FakeServer::start(Manner::Echo).await;
         node.tell(&[(0, 16_383, &node)]);
@@ -138,7 +138,7 @@ fn a_cluster_that_is_away_at_the_start_is_used_when_it_comes() {
         assert!(answer.is_err());
         assert!(waited < PATIENCE * 2, "{waited:?}");
         node.sleep(false);
-        eventually("it is used", async || servers.ask(FIRST).await.is_ok()).await;
+        eventually("the server is used", async || servers.ask(FIRST).await.is_ok()).await;
     });
 }
 
@@ -149,7 +149,7 @@ fn sentinels_are_asked_in_turn_and_again_after_a_fail_over() {
             [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
         let sentinels =
             [FakeServer::start(Manner::Echo).await, FakeServer::start(Manner::Echo).await];
-        // The first one knows nothing.
+        // The first sentinel does not know the master.
         sentinels[1].watch(&old);
         let addresses = sentinels.iter().map(FakeServer::address).collect();
         let master_name = "mymaster".to_owned();
@@ -165,7 +165,7 @@ fn sentinels_are_asked_in_turn_and_again_after_a_fail_over() {
 }
 
 #[test]
-fn calls_of_many_slots_at_once_have_their_own_answers() {
+fn concurrent_calls_for_many_slots_get_their_own_replies() {
     run(async {
         let ([first, second], servers) = cluster().await;
         let servers = Rc::new(servers);
@@ -174,8 +174,9 @@ fn calls_of_many_slots_at_once_have_their_own_answers() {
                 let servers = Rc::clone(&servers);
                 tokio::task::spawn_local(async move {
                     let (key, body) = (format!("key{}", call % 100), call.to_string());
-                    let place = servers.destination(key.as_bytes());
-                    servers.call(place, asked(&key, &body), Repeat::Never).await == Ok(body.into())
+                    let destination = servers.destination(key.as_bytes());
+                    servers.call(destination, asked(&key, &body), Repeat::Never).await
+                        == Ok(body.into())
                 })
             })
             .collect();
@@ -186,7 +187,7 @@ fn calls_of_many_slots_at_once_have_their_own_answers() {
     });
 }
 
-/// The answer to a call is how many there were on its key.
+/// The reply to a call is the number of calls on its key.
 static COUNT: LazyLock<Script> = LazyLock::new(|| {
     let source = "local answers = {}
         for i, key in ipairs(KEYS) do answers[i] = tostring(redis.call('INCR', key)) end
@@ -195,22 +196,22 @@ static COUNT: LazyLock<Script> = LazyLock::new(|| {
 });
 
 #[test]
-fn calls_are_sent_in_the_order_in_which_they_were_made_not_awaited() {
+fn calls_are_sent_in_the_order_in_which_they_were_made() {
     run(async {
         let server = Process::start(&[]);
         let servers =
             Servers::connect(&settings(server.topology(), PATIENCE), &COUNT, &OutageLog::default());
         servers.settled().await;
-        let place = servers.destination(b"k");
+        let destination = servers.destination(b"k");
         let made: Vec<_> =
-            (0..10_u8).map(|_| servers.call(place, asked("k", ""), Repeat::Never)).collect();
+            (0..10_u8).map(|_| servers.call(destination, asked("k", ""), Repeat::Never)).collect();
         for (call, order) in made.into_iter().zip(1..=10_u8).rev() {
             assert_eq!(call.await, Ok(order.to_string().into()));
         }
     });
 }
 
-/// With three connections to each server.
+/// The servers, with three connections to each.
 async fn with_three(topology: Topology, script: &'static Script) -> Servers {
     let mut settings = RedisSettings::clone(&settings(topology, PATIENCE));
     settings.connections = 3.try_into().expect("it is not zero");
@@ -220,24 +221,24 @@ async fn with_three(topology: Topology, script: &'static Script) -> Servers {
 }
 
 #[test]
-fn keys_are_spread_over_connections_and_each_keeps_to_one() {
+fn keys_are_spread_over_connections_and_each_key_uses_one() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let servers = with_three(server.topology(), &ECHO).await;
         eventually("all are connected", async || server.connections() == 3).await;
-        let mut places: Vec<Destination> = (0..100)
+        let mut destinations: Vec<Destination> = (0..100)
             .map(|key| servers.destination(format!("tollgate:{key:x}").as_bytes()))
             .collect();
-        assert_eq!(places[7], servers.destination(b"tollgate:7"));
+        assert_eq!(destinations[7], servers.destination(b"tollgate:7"));
         for key in 0..100 {
             assert_eq!(servers.ask(&format!("tollgate:{key:x}")).await, Ok("body".into()));
         }
         let answered: Vec<u64> = servers.health().iter().map(|it| it.answered).collect();
         assert!(answered.len() == 3 && answered.iter().all(|&it| it > 15), "{answered:?}");
-        places.sort_unstable();
-        places.dedup();
-        assert_eq!(places, [Destination(0), Destination(1), Destination(2)]);
-        // What is asked of each server is asked once.
+        destinations.sort_unstable();
+        destinations.dedup();
+        assert_eq!(destinations, [Destination(0), Destination(1), Destination(2)]);
+        // Commands for each server are sent once to each.
         assert_eq!(servers.query_all(redis::pipe().cmd("PING")).await.len(), 1);
     });
 }
@@ -261,7 +262,7 @@ fn each_shard_has_connections_of_its_own_and_keeps_its_keys() {
 }
 
 #[test]
-fn in_a_cluster_all_keys_of_a_slot_go_over_one_connection() {
+fn in_a_cluster_all_keys_of_a_slot_use_one_connection() {
     run(async {
         let (nodes, _) = cluster().await;
         let topology = Topology::Cluster(vec![nodes[0].address()]);
@@ -284,8 +285,8 @@ fn calls_on_one_key_stay_in_their_order_over_several_connections() {
         let made: Vec<_> = (0..300_u16)
             .map(|call| {
                 let key = format!("k{}", call % 30);
-                let place = servers.destination(key.as_bytes());
-                (call / 30 + 1, servers.call(place, asked(&key, ""), Repeat::Never))
+                let destination = servers.destination(key.as_bytes());
+                (call / 30 + 1, servers.call(destination, asked(&key, ""), Repeat::Never))
             })
             .collect();
         for (order, call) in made.into_iter().rev() {

@@ -1,5 +1,5 @@
-//! A server that misbehaves on demand. It knows what a connection says to
-//! begin with; how it answers scripts is told to it.
+//! A fake server that misbehaves as a test says. It answers the commands of a handshake. The
+//! test sets how it answers scripts.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,18 +12,18 @@ use tokio::task::spawn_local;
 
 use super::super::settings::{Address, Topology};
 
-/// How scripts are answered.
+/// How the server answers scripts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) enum Manner {
-    /// By their bodies.
+    /// With their bodies.
     Echo,
-    /// Never.
+    /// It does not answer.
     Stall,
     /// With these bytes.
     Bytes(String),
     /// By closing the connection.
     Close,
-    /// The first by closing the connection, the others by their bodies.
+    /// It closes the connection at the first one, and answers the others with their bodies.
     CloseOnce,
 }
 
@@ -33,23 +33,23 @@ impl Manner {
     }
 }
 
-/// The server.
+/// A fake server.
 #[derive(Clone)]
 pub(in super::super) struct FakeServer(Rc<Shared>);
 
 struct Shared {
     address: Address,
     manner: RefCell<Manner>,
-    /// What `CLUSTER SLOTS` is answered with.
+    /// The reply to `CLUSTER SLOTS`.
     slots: RefCell<String>,
-    /// The master that `SENTINEL` is told of.
+    /// The master in the replies to `SENTINEL`.
     master: RefCell<Option<Address>>,
-    /// How `ROLE` and all that follows is answered: not, if it sleeps.
+    /// The reply to `ROLE`. If the server sleeps, it answers neither this nor later commands.
     asleep: Cell<bool>,
     scripts: Cell<u32>,
     asking: Cell<u32>,
     connections: Cell<u32>,
-    /// Told when all connections are to close.
+    /// Notified when all connections must close.
     closing: Notify,
 }
 
@@ -90,12 +90,12 @@ impl FakeServer {
         self.0.manner.replace(manner);
     }
 
-    /// Whether it answers nothing at all, not even who it is.
+    /// Makes the server answer no commands, not even those of a handshake.
     pub(in super::super) fn sleep(&self, asleep: bool) {
         self.0.asleep.set(asleep);
     }
 
-    /// The slots in a row and the nodes that keep them.
+    /// Sets the nodes of consecutive slots.
     pub(in super::super) fn tell(&self, ranges: &[(u16, u16, &FakeServer)]) {
         let mut slots = format!("*{}\r\n", ranges.len());
         for (first, last, node) in ranges {
@@ -107,17 +107,17 @@ impl FakeServer {
         self.0.slots.replace(slots);
     }
 
-    /// Makes it a sentinel that knows `master`.
+    /// Makes the server a sentinel that knows `master`.
     pub(in super::super) fn watch(&self, master: &FakeServer) {
         self.0.master.replace(Some(master.address()));
     }
 
-    /// Closes all connections, as a server does with those that are idle.
+    /// Closes all connections, as a server does with idle ones.
     pub(in super::super) fn close_all(&self) {
         self.0.closing.notify_waiters();
     }
 
-    /// How many scripts it was asked to run.
+    /// The number of scripts that the server was asked to run.
     pub(in super::super) fn scripts(&self) -> u32 {
         self.0.scripts.get()
     }
@@ -203,7 +203,7 @@ impl FakeServer {
     }
 }
 
-/// The first command in `received` and its length, when it is whole.
+/// The first command in `received` and its length, if it is complete.
 fn command(received: &[u8]) -> Option<(Vec<String>, usize)> {
     let mut at = 0;
     let count = number(received, &mut at)?;
@@ -217,7 +217,7 @@ fn command(received: &[u8]) -> Option<(Vec<String>, usize)> {
     Some((words, at))
 }
 
-/// The number on the line at `at`, behind its sign.
+/// The number on the line at `at`, after its first character.
 fn number(received: &[u8], at: &mut usize) -> Option<usize> {
     let rest = received.get(*at..)?;
     let end = rest.windows(2).position(|pair| pair == b"\r\n")?;

@@ -1,4 +1,4 @@
-//! A real server behind a socket in a directory that goes with it.
+//! A real server with a socket in a temporary directory.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::super::settings::{Address, Topology};
 
-/// A running server, or one that was killed and may come back.
+/// A running server, or one that was killed and may be started again.
 pub(in super::super) struct Process {
     child: Child,
     directory: tempfile::TempDir,
@@ -14,7 +14,7 @@ pub(in super::super) struct Process {
 }
 
 impl Process {
-    /// Starts a server, which answers when this returns.
+    /// Starts a server, and returns when it answers.
     pub(in super::super) fn start(arguments: &[&'static str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let child = start(directory.path(), arguments);
@@ -38,14 +38,14 @@ impl Process {
         self.child = start(self.directory.path(), &self.arguments);
     }
 
-    /// `STOP` freezes it, `CONT` lets it go on.
+    /// Sends a signal. `STOP` freezes the server, and `CONT` resumes it.
     pub(in super::super) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status();
         assert!(sent.expect("`kill` is there").success());
     }
 
-    /// Runs one command on a connection of its own and returns what it prints.
+    /// Runs one command on a new connection, and returns what it prints.
     pub(in super::super) fn command(&self, arguments: &[&str]) -> String {
         command(self.directory.path(), arguments)
     }
@@ -53,7 +53,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // A test that failed may have killed it before.
+        // A test that failed may have killed the server before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! What URLs mean, what is wrong with others, and that no error tells a password.
+//! The settings of valid URLs, the errors of others, and that no error has a password.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn one_server_has_a_host_a_port_and_a_database() {
 }
 
 #[test]
-fn a_second_s_asks_for_tls() {
+fn the_schemes_with_a_second_s_use_tls() {
     for url in ["rediss://h", "rediss+cluster://h", "rediss+sentinel://h/m"] {
         assert_eq!(parsed(url).tls, Some(TlsSettings::default()), "{url}");
     }
@@ -58,7 +58,7 @@ fn a_cluster_has_nodes() {
 }
 
 #[test]
-fn sentinels_know_a_master_by_its_name() {
+fn a_sentinel_url_has_the_name_of_the_master() {
     let settings = parsed("redis+sentinel://h1:26380,h2/mymaster/4");
     let sentinels = vec![Address::tcp("h1", 26380), Address::tcp("h2", 26379)];
     let master_name = "mymaster".to_owned();
@@ -67,7 +67,7 @@ fn sentinels_know_a_master_by_its_name() {
 }
 
 #[test]
-fn shards_are_several_servers_that_let_us_in_alike() {
+fn shards_are_several_servers_with_the_same_credentials() {
     let shards = RedisSettings::parse_shards(["redis://:x@a/1", "redis://:x@b/1"])
         .expect("two alike servers are shards");
     assert_eq!(
@@ -120,7 +120,7 @@ fn a_wrong_url_says_what_is_wrong() {
 }
 
 #[test]
-fn an_error_says_how_to_write_what_a_password_may_hold() {
+fn an_error_says_how_to_encode_a_password() {
     for url in ["redis://:pass%@h", "redis://:pa/ss@h", "redis://:pa?ss@h"] {
         assert_eq!(RedisSettings::parse_url(url).expect_err(url).advice, ENCODING);
     }
@@ -128,7 +128,7 @@ fn an_error_says_how_to_write_what_a_password_may_hold() {
 
 proptest! {
     #[test]
-    fn no_url_makes_it_panic(url in "(redis|rediss|redis\\+unix|redis\\+cluster|redis\\+sentinel)://\\PC{0,40}") {
+    fn no_url_causes_a_panic(url in "(redis|rediss|redis\\+unix|redis\\+cluster|redis\\+sentinel)://\\PC{0,40}") {
         let _ = RedisSettings::parse_url(&url);
     }
 

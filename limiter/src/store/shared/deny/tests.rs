@@ -1,5 +1,5 @@
-//! The cache against a plain map in the store's place: what it refuses the
-//! store refuses, and in the same words.
+//! The cache against a plain map in place of the store: the store refuses all that the cache
+//! refuses, with the same verdicts.
 
 use std::collections::HashMap;
 
@@ -31,12 +31,12 @@ fn fixed(limit: u64) -> Algorithm {
     Algorithm::FixedWindow(FixedWindow::new(Quota::new(limit, Span::from_secs(60)).unwrap()))
 }
 
-/// What is refused if nothing was given back.
+/// The cache's answers if no units were given back.
 fn refuse(cache: &DenyCache, charges: &[Charge<'_>], now: Timestamp) -> Option<Answers> {
     cache.refuse_if(charges, now, |_, _| true)
 }
 
-/// The store, and how often it was called.
+/// The store, and the number of calls to it.
 #[derive(Default)]
 struct Central {
     states: HashMap<Key, State>,
@@ -44,7 +44,7 @@ struct Central {
 }
 
 impl Central {
-    /// What the store answers, and the states after it.
+    /// The answers of the store, and the states afterwards.
     fn decide(
         &mut self,
         charges: &[Charge<'_>],
@@ -73,7 +73,7 @@ impl Central {
         (judged.into_iter().map(|(_, verdict)| verdict).collect(), states)
     }
 
-    /// A node's request: by its cache, or else by the store.
+    /// A request on a node: the cache answers, or else the store.
     fn ask(
         &mut self,
         cache: &mut DenyCache,
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases().cases / 4, ..cases() })]
 
     #[test]
-    fn a_node_that_is_alone_hears_what_the_store_would_say(
+    fn the_cache_of_a_single_node_gives_the_answers_of_the_store(
         policies in prop::collection::vec(algorithms(), 3),
         steps in steps(),
     ) {
@@ -104,7 +104,7 @@ proptest! {
             let charges = request(&policies, client, &costs);
             let said = store.ask(&mut cache, &charges, now);
             for (said, expected) in said.iter().zip(without.decide(&charges, now).0) {
-                // What is not told is not refused either.
+                // A charge that was not asked for does not refuse the request.
                 match said.source {
                     Source::Unasked => prop_assert!(expected.admitted),
                     _ => prop_assert_eq!(said.verdict, expected),
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_others_consume_a_node_refuses_only_what_the_store_refuses(
+    fn a_node_refuses_only_what_the_store_refuses_whatever_other_nodes_consume(
         policies in prop::collection::vec(algorithms(), 3),
         steps in steps(),
     ) {
@@ -141,8 +141,8 @@ proptest! {
     }
 }
 
-/// A gap in microseconds, a client, and what a request costs under each of its
-/// policies, and whether that binds.
+/// A gap in microseconds, a client, and for each policy the cost of the request and whether it
+/// binds.
 type Step = (u64, u64, Vec<(u64, bool)>);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -163,7 +163,7 @@ fn request<'a>(policies: &'a [Algorithm], client: u64, costs: &[(u64, bool)]) ->
 }
 
 #[test]
-fn a_client_in_denial_costs_one_call_a_minute() {
+fn a_refused_client_costs_one_call_a_minute() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let quota = Quota::new(2, Span::DAY).unwrap();
     let (algorithm, start) = (Algorithm::FixedWindow(FixedWindow::new(quota)), at(0));
@@ -172,12 +172,12 @@ fn a_client_in_denial_costs_one_call_a_minute() {
         let verdict = store.ask(&mut cache, &[charge(1, &algorithm, 1)], now)[0].verdict;
         assert_eq!(verdict.admitted, request < 2);
     }
-    // Two are admitted; the second call already shows that no third will be.
+    // Two are admitted. The second call already shows that a third one does not fit.
     assert!((11..=12).contains(&store.calls), "{} calls", store.calls);
 }
 
 #[test]
-fn what_was_given_back_elsewhere_is_asked_for_as_soon_as_it_is_heard_of() {
+fn after_a_give_back_on_another_node_the_store_is_asked_as_soon_as_it_is_announced() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let algorithm = fixed(2);
     store.ask(&mut cache, &[charge(1, &algorithm, 2)], at(5));
@@ -185,14 +185,14 @@ fn what_was_given_back_elsewhere_is_asked_for_as_soon_as_it_is_heard_of() {
         let is_current = |_: &Key, asked| asked > at(changed);
         cache.refuse_if(&[charge(1, &algorithm, 1)], at(7), is_current).is_some()
     };
-    assert!(refused(4), "it was asked for after the give-back");
+    assert!(refused(4), "the store was asked after the give-back");
     assert!(!refused(5) && !refused(6));
 }
 
-/// A client's own limit in one place, and that for all in another, whose clock is
-/// an hour ahead.
+/// The limit of a client at one destination, and the limit for all clients at another one,
+/// whose clock is an hour ahead.
 #[test]
-fn a_client_over_its_own_limit_is_not_asked_for_in_several_places() {
+fn a_client_over_its_own_limit_costs_no_call_at_any_destination() {
     let mut cache = DenyCache::new(ROOMY);
     let (own, all) = (fixed(1), fixed(100));
     let charges = [charge(1, &own, 1), charge(2, &all, 1)];
@@ -212,17 +212,17 @@ fn a_client_over_its_own_limit_is_not_asked_for_in_several_places() {
     assert_eq!((answers[1].verdict.admitted, answers[1].verdict.remaining), (true, 1));
     let answers = refuse_after(30, true).unwrap();
     assert_eq!(answers[0].verdict.retry, Retry::After(Span::from_secs(30)));
-    assert_eq!(answers[1].source, Source::Unasked, "others may have consumed by now");
-    assert!(refuse_after(60, true).is_none(), "its own limit is over");
+    assert_eq!(answers[1].source, Source::Unasked, "other nodes may have taken units");
+    assert!(refuse_after(60, true).is_none(), "its own wait is over");
     assert!(refuse_after(0, false).is_none(), "units may have been given back");
     let full = [charges[0], charge(2, &all, 2)];
     let answers = refuse(&cache, &full, now).unwrap();
     let wait = Retry::After(Span::from_secs(60));
-    assert!(answers.iter().all(|it| it.verdict.retry == wait), "by the clock of each place");
+    assert!(answers.iter().all(|it| it.verdict.retry == wait), "by the clock of each destination");
 }
 
 #[test]
-fn where_nothing_is_known_of_one_charge_only_the_store_can_tell_for_how_long_it_refuses() {
+fn if_one_charge_is_unknown_the_store_is_asked() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let (full, other) = (fixed(2), fixed(9));
     store.ask(&mut cache, &[charge(1, &full, 2)], at(0));
@@ -231,7 +231,7 @@ fn where_nothing_is_known_of_one_charge_only_the_store_can_tell_for_how_long_it_
 }
 
 #[test]
-fn a_raised_limit_helps_at_once() {
+fn a_raised_limit_applies_at_once() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let (low, high) = (fixed(2), fixed(3));
     store.ask(&mut cache, &[charge(1, &low, 2)], at(0));
@@ -240,7 +240,7 @@ fn a_raised_limit_helps_at_once() {
 }
 
 #[test]
-fn what_is_given_back_is_asked_for_at_the_store() {
+fn after_a_give_back_the_store_is_asked() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let algorithm = fixed(2);
     let taken = charge(1, &algorithm, 2);
@@ -251,21 +251,21 @@ fn what_is_given_back_is_asked_for_at_the_store() {
 }
 
 #[test]
-fn what_is_in_flight_may_end_any_moment_so_the_store_is_asked() {
+fn the_store_is_always_asked_for_units_in_flight() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let (in_flight, full) = (Algorithm::Concurrency(Concurrency::new(1).unwrap()), fixed(1));
     let alone = [charge(1, &in_flight, 1)];
     store.ask(&mut cache, &alone, at(0));
     store.ask(&mut cache, &alone, at(1));
     assert!(refuse(&cache, &alone, at(2)).is_none());
-    // Beside a limit that refuses, it only tells what was in flight.
+    // If another limit refuses, the answer for this charge has the last known units in flight.
     let both = [charge(1, &in_flight, 1), charge(2, &full, 2)];
     store.ask(&mut cache, &both, at(3));
     assert!(refuse(&cache, &both, at(4)).is_some());
 }
 
 #[test]
-fn what_does_not_bind_is_refused_here_only_if_nothing_else_counts() {
+fn a_charge_that_does_not_bind_is_refused_locally_only_if_no_other_charge_counts() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(ROOMY));
     let (full, roomy) = (fixed(1), fixed(10));
     let shadow = Charge { binding: false, ..charge(1, &full, 1) };
@@ -276,7 +276,7 @@ fn what_does_not_bind_is_refused_here_only_if_nothing_else_counts() {
 }
 
 #[test]
-fn many_clients_in_denial_take_no_more_than_was_agreed() {
+fn many_refused_clients_do_not_exceed_the_size_of_the_cache() {
     const MAX_BYTES: usize = 100_000;
     let (mut store, mut cache) = (Central::default(), DenyCache::new(MAX_BYTES));
     let quota = Quota::new(1, Span::SECOND).unwrap();
@@ -285,12 +285,12 @@ fn many_clients_in_denial_take_no_more_than_was_agreed() {
         store.ask(&mut cache, &[charge(client, &algorithm, 1)], at(client));
         assert!(cache.seen.weight() <= MAX_BYTES as u64);
     }
-    assert!(cache.seen.len() > 100, "it is used");
+    assert!(cache.seen.len() > 100, "the cache is used");
     assert!(cache.seen.memory_used().total() < 2 * MAX_BYTES);
 }
 
 #[test]
-fn without_memory_it_knows_nothing_and_does_no_harm() {
+fn a_cache_of_size_zero_refuses_nothing() {
     let (mut store, mut cache) = (Central::default(), DenyCache::new(0));
     let algorithm = fixed(1);
     for us in 0..3 {

@@ -7,7 +7,7 @@
 //! outcome cannot be known, and the debt is not reported again, because counting it twice
 //! would harm the client.
 //!
-//! At most [`MAX_OWING`] counters have debts.
+//! At most [`MAX_DEBTS`] counters have debts.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 
 /// The maximum number of counters with debts. Further debts are dropped, so that a flood of
 /// keys does not outlive the outage.
-pub(super) const MAX_OWING: usize = 100_000;
+pub(super) const MAX_DEBTS: usize = 100_000;
 /// The maximum number of reported debts without an outcome.
 const MAX_TOLD: usize = 1024;
 /// The maximum number of counters that are searched for debts that can be reported.
@@ -48,14 +48,14 @@ pub(in crate::store) struct Debt {
     /// The units that the store must count.
     pub(in crate::store) units: u64,
     /// The debt itself, in case it must be reported again.
-    owing: Owing,
+    record: DebtRecord,
     /// Whether it has no reply in time. The reply may come later.
     is_late: bool,
 }
 
 /// The debt under one key.
 #[derive(Debug)]
-struct Owing {
+struct DebtRecord {
     algorithm: Algorithm,
     state: Option<State>,
 }
@@ -63,8 +63,8 @@ struct Owing {
 /// All debts of one node.
 #[derive(Debug, Default)]
 pub(super) struct Debts {
-    owing: HashMap<Key, Owing>,
-    /// The keys of `owing`, in the order in which they are reported.
+    records: HashMap<Key, DebtRecord>,
+    /// The keys of `records`, in the order in which they are reported.
     turns: VecDeque<Key>,
     told: usize,
     /// How many of the reported debts have no reply in time.
@@ -77,21 +77,22 @@ impl Debts {
         if units == 0 {
             return;
         }
-        let Some(owing) = self.entry(key, algorithm) else { return };
+        let Some(record) = self.entry(key, algorithm) else { return };
         let wide = widened(algorithm);
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
-        if let (Some(next), _) = wide.apply(owing.state.as_ref(), op, now) {
-            owing.state = Some(next);
+        if let (Some(next), _) = wide.apply(record.state.as_ref(), op, now) {
+            record.state = Some(next);
         }
     }
 
     /// Removes units that were [added](Self::add) at `taken`, unless they were reported.
     pub(super) fn relieve(&mut self, key: Key, units: u64, taken: Timestamp, now: Timestamp) {
-        if let Some(owing) = self.owing.get_mut(&key) {
+        if let Some(record) = self.records.get_mut(&key) {
             let op = Op::Give { cost: units, taken };
-            if let (Some(next), _) = widened(&owing.algorithm).apply(owing.state.as_ref(), op, now)
+            if let (Some(next), _) =
+                widened(&record.algorithm).apply(record.state.as_ref(), op, now)
             {
-                owing.state = Some(next);
+                record.state = Some(next);
             }
         }
     }
@@ -118,11 +119,17 @@ impl Debts {
                 self.turns.push_back(key);
                 continue;
             }
-            let Some(owing) = self.owing.remove(&key) else { continue };
-            let units = counted(&owing, now);
+            let Some(record) = self.records.remove(&key) else { continue };
+            let units = counted(&record, now);
             if units > 0 {
                 self.told += 1;
-                debts.push(Debt { key, algorithm: owing.told(now), units, owing, is_late: false });
+                debts.push(Debt {
+                    key,
+                    algorithm: record.told(now),
+                    units,
+                    record,
+                    is_late: false,
+                });
             }
         }
         debts
@@ -147,35 +154,35 @@ impl Debts {
 
     /// Records that the store has certainly not counted a debt.
     pub(super) fn not_counted(&mut self, debt: Debt, now: Timestamp) {
-        let Debt { key, owing: old, is_late, .. } = debt;
+        let Debt { key, record: old, is_late, .. } = debt;
         self.ended(is_late);
-        let Some(owing) = self.entry(key, &old.algorithm) else { return };
-        if owing.state.is_none() {
-            owing.state = old.state;
+        let Some(record) = self.entry(key, &old.algorithm) else { return };
+        if record.state.is_none() {
+            record.state = old.state;
         } else {
             self.add(key, &old.algorithm, counted(&old, now), now);
         }
     }
 
-    fn entry(&mut self, key: Key, algorithm: &Algorithm) -> Option<&mut Owing> {
-        let is_full = self.owing.len() >= MAX_OWING;
-        let owing = match self.owing.entry(key) {
+    fn entry(&mut self, key: Key, algorithm: &Algorithm) -> Option<&mut DebtRecord> {
+        let is_full = self.records.len() >= MAX_DEBTS;
+        let record = match self.records.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(_) if is_full => return None,
             Entry::Vacant(entry) => {
                 self.turns.push_back(key);
-                entry.insert(Owing { algorithm: algorithm.clone(), state: None })
+                entry.insert(DebtRecord { algorithm: algorithm.clone(), state: None })
             }
         };
         // Its limit may have changed.
-        if owing.algorithm != *algorithm {
-            owing.algorithm = algorithm.clone();
+        if record.algorithm != *algorithm {
+            record.algorithm = algorithm.clone();
         }
-        Some(owing)
+        Some(record)
     }
 }
 
-impl Owing {
+impl DebtRecord {
     /// The algorithm for the report. A ban began when this node imposed it, so the report has
     /// its remaining length.
     fn told(&self, now: Timestamp) -> Algorithm {
@@ -190,9 +197,9 @@ impl Owing {
 }
 
 /// The units of a debt that still count. While a ban lasts, they are not 0.
-fn counted(owing: &Owing, now: Timestamp) -> u64 {
-    let wide = widened(&owing.algorithm);
-    let (_, verdict) = wide.apply(owing.state.as_ref(), Op::Take(0), now);
+fn counted(record: &DebtRecord, now: Timestamp) -> u64 {
+    let wide = widened(&record.algorithm);
+    let (_, verdict) = wide.apply(record.state.as_ref(), Op::Take(0), now);
     wide.capacity().saturating_sub(verdict.remaining)
 }
 

@@ -1,6 +1,6 @@
 //! Each policy follows its settings, known states hold, and each unit is reported once.
 
-use super::debts::MAX_OWING;
+use super::debts::MAX_DEBTS;
 use super::*;
 use crate::algorithm::{Ban, Concurrency, FixedWindow, Quota, TokenBucket};
 use crate::consistency::Consistency;
@@ -34,13 +34,13 @@ fn fallback() -> Fallback {
     Fallback::new(Arc::new(MemoryStore::new(100)))
 }
 
-fn unjudged<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Unjudged<'a>> {
-    charges.iter().map(|&charge| Unjudged { charge, is_doubtful }).collect()
+fn undecided<'a>(charges: &[Charge<'a>], is_doubtful: bool) -> Vec<Undecided<'a>> {
+    charges.iter().map(|&charge| Undecided { charge, is_doubtful }).collect()
 }
 
 impl Fallback {
     fn judge_all(&self, charges: &[Charge<'_>], now: Timestamp) -> SmallVec<[Answer; 4]> {
-        self.judge(&unjudged(charges, false), false, 1, now)
+        self.judge(&undecided(charges, false), false, 1, now)
     }
 
     fn admits(&self, charge: &Charge<'_>, now: Timestamp) -> bool {
@@ -93,7 +93,7 @@ fn a_charge_that_is_denied_while_the_store_is_away_keeps_others_from_counting() 
 #[test]
 fn a_request_that_another_server_refuses_is_not_counted() {
     let (ten, fallback) = (fixed(10), fallback());
-    let charges = unjudged(&[local(1, &ten)], false);
+    let charges = undecided(&[local(1, &ten)], false);
     assert_eq!(fallback.judge(&charges, true, 1, NOW)[0].verdict.remaining, 10);
     assert!(fallback.pay(NOW).is_empty());
 }
@@ -102,7 +102,7 @@ fn a_request_that_another_server_refuses_is_not_counted() {
 fn a_node_admits_its_share_and_at_least_one() {
     let admitted = |limit, nodes| {
         let (algorithm, fallback) = (fixed(limit), fallback());
-        let charges = unjudged(&[local(1, &algorithm)], false);
+        let charges = undecided(&[local(1, &algorithm)], false);
         let is_admitted = |_: &u64| fallback.judge(&charges, false, nodes, NOW)[0].verdict.admitted;
         (0..20).take_while(is_admitted).count()
     };
@@ -117,7 +117,7 @@ fn only_units_that_the_store_cannot_have_counted_become_debts() {
     let (ten, fallback) = (fixed(10), fallback());
     let charges = [local(1, &ten)];
     for is_doubtful in [true, false, false] {
-        fallback.judge(&unjudged(&charges, is_doubtful), false, 1, NOW);
+        fallback.judge(&undecided(&charges, is_doubtful), false, 1, NOW);
     }
     let owed = fallback.all_owed(NOW);
     assert_eq!(
@@ -343,7 +343,7 @@ fn a_charge_that_the_store_has_counted_is_removed_from_the_share() {
     let (ten, fallback) = (fixed(10), fallback());
     let charge = local(1, &ten);
     for _ in 0..50 {
-        assert!(fallback.judge(&unjudged(&[charge], true), false, 1, NOW)[0].verdict.admitted);
+        assert!(fallback.judge(&undecided(&[charge], true), false, 1, NOW)[0].verdict.admitted);
         fallback.counted_by_store(&charge, NOW, 1, NOW);
     }
     assert!(fallback.pay(NOW).is_empty());
@@ -363,8 +363,8 @@ fn units_in_flight_on_the_node_are_given_back_on_the_node() {
 
 #[test]
 fn a_flood_of_keys_stays_within_the_bound_of_debts() {
-    let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_OWING))));
-    for number in 0..u64::try_from(MAX_OWING + 10).unwrap() {
+    let (ten, fallback) = (fixed(10), Fallback::new(Arc::new(MemoryStore::new(2 * MAX_DEBTS))));
+    for number in 0..u64::try_from(MAX_DEBTS + 10).unwrap() {
         fallback.admits(&local(number, &ten), NOW);
     }
     let mut told = 0;
@@ -374,5 +374,5 @@ fn a_flood_of_keys_stays_within_the_bound_of_debts() {
             some => told += some,
         }
     }
-    assert_eq!(told, MAX_OWING);
+    assert_eq!(told, MAX_DEBTS);
 }

@@ -29,7 +29,7 @@ const MAX_DOUBTS: usize = 4;
 
 /// How an account decides a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum TakeOutcome {
     /// This node counts it, and reports it to the store later.
     Counted(Verdict),
     /// It is refused, because of the units that the store has counted and this node owes.
@@ -111,20 +111,20 @@ impl Account {
         cost: u64,
         nodes: u64,
         now: Timestamp,
-    ) -> Taken {
+    ) -> TakeOutcome {
         let (next, verdict) = algorithm.apply(self.estimate.as_ref(), Op::Take(cost), now);
         if !verdict.admitted {
             // The estimate may count the report under way twice.
             let is_certain = !self.is_under_way() || !self.is_heard_since;
-            return if is_certain { Taken::Refused(verdict) } else { Taken::Ask };
+            return if is_certain { TakeOutcome::Refused(verdict) } else { TakeOutcome::Ask };
         }
         self.goes_by(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
-            return Taken::Ask;
+            return TakeOutcome::Ask;
         }
         self.estimate = next;
         self.owe(cost, now);
-        Taken::Counted(verdict)
+        TakeOutcome::Counted(verdict)
     }
 
     /// Whether the cost fits into this node's part.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use super::account::{Account, Taken};
+use super::account::{Account, TakeOutcome};
 use super::delta::Delta;
 use super::schedule::Schedule;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
@@ -60,15 +60,17 @@ impl Ledger {
     /// Counts a charge if this node, one of `nodes`, may do so. If another charge refuses the
     /// request, the caller must [withdraw](Self::withdraw) it. If the store must be asked,
     /// the caller must pass its reply to [`Self::learn`]. `now` is the store's time.
-    pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> Taken {
-        let Some(mut account) = self.accounts.use_mut(&charge.key) else { return Taken::Ask };
+    pub fn take(&mut self, charge: &Charge<'_>, nodes: u64, now: Timestamp) -> TakeOutcome {
+        let Some(mut account) = self.accounts.use_mut(&charge.key) else { return TakeOutcome::Ask };
         let taken = account.take(charge.algorithm, charge.cost, nodes, now);
         let due = match taken {
-            Taken::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
-            Taken::Counted(_) => Some(now.plus(self.interval)),
-            Taken::Ask => account.has_unsent().then_some(now),
+            TakeOutcome::Counted(verdict) if account.matters(verdict.remaining, nodes) => Some(now),
+            TakeOutcome::Counted(_) => Some(now.plus(self.interval)),
+            TakeOutcome::Ask => account.has_unsent().then_some(now),
             // Units may have been given back, or the counter may have been reset.
-            Taken::Refused(_) => (account.heard_at().plus(self.interval) <= now).then_some(now),
+            TakeOutcome::Refused(_) => {
+                (account.heard_at().plus(self.interval) <= now).then_some(now)
+            }
         };
         if let Some(due) = due {
             self.due.hasten(charge.key, &mut account, due);
@@ -76,7 +78,7 @@ impl Ledger {
         taken
     }
 
-    /// Withdraws a charge that was [counted](Taken::Counted) at `taken`, because another
+    /// Withdraws a charge that was [counted](TakeOutcome::Counted) at `taken`, because another
     /// charge refuses the request. The verdict reports what remains without it. If the charge
     /// was reported to the store, the store must perform the returned operation.
     pub fn withdraw(
@@ -98,7 +100,7 @@ impl Ledger {
         (Verdict { admitted: true, retry: Retry::Now, ..verdict }, op)
     }
 
-    /// Records the store's reply to a charge for which it was [asked](Taken::Ask): at `at`,
+    /// Records the store's reply to a charge for which it was [asked](TakeOutcome::Ask): at `at`,
     /// by its clock, its state was `before`, and it counted the charge if `is_counted`.
     pub fn learn(
         &mut self,

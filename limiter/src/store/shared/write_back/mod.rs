@@ -29,6 +29,6 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub use account::Taken;
+pub use account::TakeOutcome;
 pub use delta::Delta;
 pub use ledger::Ledger;

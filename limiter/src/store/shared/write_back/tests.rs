@@ -79,8 +79,8 @@ fn decide(
     now: Timestamp,
 ) -> (Verdict, bool) {
     match node.take(charge, nodes, now) {
-        Taken::Counted(verdict) | Taken::Refused(verdict) => (verdict, false),
-        Taken::Ask => {
+        TakeOutcome::Counted(verdict) | TakeOutcome::Refused(verdict) => (verdict, false),
+        TakeOutcome::Ask => {
             let (verdict, before) = store.judge(charge, now);
             node.learn(charge, before.as_ref(), verdict.admitted, now);
             (verdict, true)
@@ -120,9 +120,9 @@ fn reported(store: &mut Central, charge: &Charge<'_>) -> (Ledger, Delta) {
     (node, report)
 }
 
-fn counted(taken: Taken) -> Verdict {
+fn counted(taken: TakeOutcome) -> Verdict {
     match taken {
-        Taken::Counted(verdict) => verdict,
+        TakeOutcome::Counted(verdict) => verdict,
         other => panic!("the charge is {other:?}, not counted"),
     }
 }
@@ -162,13 +162,13 @@ fn a_node_admits_half_of_its_part_before_the_store_acknowledges_it() {
     for (nodes, part) in [(1, 80), (2, 20), (4, 10), (8, 5), (40, 1), (41, 0), (u64::MAX, 0)] {
         let mut node = knowing(&mut store, &one);
         let mut counted = 0;
-        while matches!(node.take(&one, nodes, START), Taken::Counted(_)) {
+        while matches!(node.take(&one, nodes, START), TakeOutcome::Counted(_)) {
             counted += 1;
         }
         assert_eq!(counted, part, "{nodes} nodes");
         match node.take(&one, nodes, START) {
-            Taken::Refused(_) => assert_eq!(nodes, 1, "a node that is alone need not ask"),
-            taken => assert_eq!(taken, Taken::Ask),
+            TakeOutcome::Refused(_) => assert_eq!(nodes, 1, "a node that is alone need not ask"),
+            taken => assert_eq!(taken, TakeOutcome::Ask),
         }
     }
 }
@@ -196,7 +196,7 @@ fn while_the_store_is_away_deltas_are_merged_and_retried_at_intervals() {
     let mut node = knowing(&mut store, &one);
     let (mut tries, calls) = (0, store.calls);
     for request_ms in (0..5000).step_by(10) {
-        if matches!(node.take(&one, 1, after(request_ms)), Taken::Ask) {
+        if matches!(node.take(&one, 1, after(request_ms)), TakeOutcome::Ask) {
             node.correct(&one, Op::Settle { reserved: 0, actual: 1, taken: START }, 1, START);
         }
         for delta in node.due(after(request_ms), ALL) {
@@ -216,7 +216,7 @@ fn a_node_asks_until_the_store_has_acknowledged_its_report() {
     let one = charge(1, &algorithm, 1);
     let (mut node, delta) = reported(&mut store, &one);
     node.not_sent(delta, after(1000));
-    assert_eq!(node.take(&one, 1, after(1000)), Taken::Ask);
+    assert_eq!(node.take(&one, 1, after(1000)), TakeOutcome::Ask);
     assert_eq!(node.due(after(1099), ALL), []);
     store.hear(&mut node, after(1100));
     counted(node.take(&one, 1, after(1100)));

@@ -1,11 +1,11 @@
-//! What a link does with a server that does not do what it should. Bounds on
-//! time are upper ones, and generous: the machine may be busy.
+//! A link to a server that misbehaves. Limits on time are generous upper bounds, because the
+//! machine may be busy.
 
 use super::super::super::settings::{Address, Topology};
 use super::*;
 
 #[test]
-fn no_call_waits_for_a_server_that_stalls_and_soon_none_is_sent() {
+fn calls_to_a_stalled_server_time_out_and_soon_are_not_sent() {
     run(async {
         let server = FakeServer::start(Manner::Stall).await;
         let link = linked(server.topology(), SHORT).await;
@@ -28,25 +28,25 @@ fn no_call_waits_for_a_server_that_stalls_and_soon_none_is_sent() {
 }
 
 #[test]
-fn a_server_that_wakes_up_is_used_again() {
+fn a_server_that_answers_again_is_used_again() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let link = linked(server.topology(), SHORT).await;
-        eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("a reply", async || link.ask("k", "b").await.is_ok()).await;
         server.sleep(true);
-        eventually("it is given up", async || {
+        eventually("the server is given up", async || {
             let _ = link.ask("k", "b").await;
             link.position() == Position::Open
         })
         .await;
         server.sleep(false);
-        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("the server is used again", async || link.ask("k", "b").await.is_ok()).await;
         assert!(link.is_up());
     });
 }
 
 #[test]
-fn a_refusal_is_told_as_what_it_is_and_counts_against_the_server() {
+fn a_refusal_is_reported_with_its_kind_and_counts_as_a_failure() {
     let cases = [
         ("LOADING Redis is loading the dataset in memory", Refusal::Loading),
         ("CLUSTERDOWN Hash slot not served", Refusal::ClusterDown),
@@ -78,9 +78,9 @@ fn a_refusal_is_told_as_what_it_is_and_counts_against_the_server() {
     });
 }
 
-/// Of all others in a batch it says nothing.
+/// The error of one reply says nothing about the other calls in the batch.
 #[test]
-fn an_error_in_the_place_of_an_answer_is_that_of_one_call_unless_it_is_the_server_s() {
+fn an_error_in_a_batch_is_that_of_one_call_unless_it_concerns_the_server() {
     run(async {
         for (line, expected, counts) in [
             ("WRONGTYPE Operation against a key of another kind", Refusal::Other, false),
@@ -102,20 +102,20 @@ fn an_error_in_the_place_of_an_answer_is_that_of_one_call_unless_it_is_the_serve
 }
 
 #[test]
-fn a_redirection_names_the_other_node_and_says_nothing_against_this_one() {
+fn a_redirection_names_the_other_node_and_is_no_failure() {
     run(async {
         let server = FakeServer::start(Manner::error("MOVED 5 10.0.0.9:7001")).await;
         let link = linked(server.topology(), PATIENCE).await;
         let there = Address::tcp("10.0.0.9", 7001);
         for _ in 0..5 {
             let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
-                panic!("it was not refused");
+                panic!("the call was not refused");
             };
             assert_eq!(refusal, Refusal::Moved(there.clone()));
         }
         server.behave(Manner::error("ASK 5 10.0.0.9:7001"));
         let Err(StoreError::Refused(refusal, _)) = link.ask("k", "b").await else {
-            panic!("it was not refused");
+            panic!("the call was not refused");
         };
         assert_eq!(refusal, Refusal::Ask(there));
         assert_eq!(link.position(), Position::Closed);
@@ -123,19 +123,19 @@ fn a_redirection_names_the_other_node_and_says_nothing_against_this_one() {
 }
 
 #[test]
-fn an_unknown_script_is_loaded_and_asked_once_more_but_not_twice() {
+fn an_unknown_script_is_loaded_and_called_again_once() {
     run(async {
         let server = FakeServer::start(Manner::error("NOSCRIPT No matching script.")).await;
         let link = linked(server.topology(), PATIENCE).await;
         let Err(StoreError::Refused(Refusal::NoScript, _)) = link.ask("k", "b").await else {
-            panic!("it was not refused");
+            panic!("the call was not refused");
         };
         assert_eq!(server.scripts(), 2);
     });
 }
 
 #[test]
-fn garbage_is_a_failure_and_the_connection_is_given_up() {
+fn an_invalid_reply_is_a_failure_and_closes_the_connection() {
     let cases = [
         ":1\r\n",
         "$1\r\nb\r\n",
@@ -155,12 +155,12 @@ fn garbage_is_a_failure_and_the_connection_is_given_up() {
             let before = server.connections();
             server.behave(Manner::Bytes(garbage.to_owned()));
             let answer = link.ask("k", "b").await;
-            // What breaks the protocol breaks the connection.
+            // Invalid protocol breaks the connection.
             let told = matches!(answer, Err(StoreError::InvalidReply(_) | StoreError::Lost(_)));
             assert!(told, "{garbage:?}: {answer:?}");
             server.behave(Manner::Echo);
             eventually("a new connection", async || server.connections() > before).await;
-            eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+            eventually("a reply", async || link.ask("k", "b").await.is_ok()).await;
         }
     });
 }
@@ -176,7 +176,11 @@ fn a_connection_that_closes_fails_its_calls_and_is_replaced() {
         let (answer, waited) = timed(link.ask("k", "b")).await;
         assert!(matches!(answer, Err(StoreError::Lost(_))), "{answer:?}");
         assert!(waited < PATIENCE, "{waited:?}");
-        assert_eq!(server.scripts(), sent + 1, "what may have been counted is not sent again");
+        assert_eq!(
+            server.scripts(),
+            sent + 1,
+            "a call that may have been counted is not sent again"
+        );
         server.behave(Manner::Echo);
         assert_eq!(link.ask("k", "b").await, Ok("b".into()), "the next waits for a connection");
         assert_eq!(link.health().times_opened, 0);
@@ -218,7 +222,7 @@ fn connections_that_close_while_idle_are_replaced_without_a_call() {
 }
 
 #[test]
-fn a_replica_is_left_and_looked_up_again() {
+fn a_master_that_becomes_a_replica_is_left_and_the_master_is_found_again() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let link = linked(server.topology(), PATIENCE).await;
@@ -226,7 +230,7 @@ fn a_replica_is_left_and_looked_up_again() {
         let before = server.connections();
         server.behave(Manner::error("READONLY You can't write against a read only replica."));
         let Err(StoreError::Refused(Refusal::ReadOnly, _)) = link.ask("k", "b").await else {
-            panic!("it was not refused");
+            panic!("the call was not refused");
         };
         server.behave(Manner::Echo);
         assert_eq!(link.ask("k", "b").await, Ok("b".into()));
@@ -235,7 +239,7 @@ fn a_replica_is_left_and_looked_up_again() {
 }
 
 #[test]
-fn a_server_that_is_away_at_the_start_holds_nobody_up_and_is_used_when_it_comes() {
+fn a_server_that_is_away_at_the_start_delays_no_call_and_is_used_when_it_is_up() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         server.sleep(true);
@@ -257,19 +261,19 @@ fn a_server_that_is_away_at_the_start_holds_nobody_up_and_is_used_when_it_comes(
         assert_eq!(answer, Err(StoreError::Away));
         assert!(waited < SHORT / 2, "{waited:?}");
         server.sleep(false);
-        eventually("it is used", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("the server is used", async || link.ask("k", "b").await.is_ok()).await;
     });
 }
 
 #[test]
-fn a_connection_that_is_only_half_open_is_found_out_while_nobody_needs_it() {
+fn a_half_open_connection_is_detected_without_a_call() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         let link = linked(server.topology(), SHORT).await;
-        eventually("an answer", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("a reply", async || link.ask("k", "b").await.is_ok()).await;
         let sent = server.scripts();
         server.sleep(true);
-        eventually("it is given up", async || link.position() == Position::Open).await;
-        assert_eq!(server.scripts(), sent, "no call was needed to find out");
+        eventually("the server is given up", async || link.position() == Position::Open).await;
+        assert_eq!(server.scripts(), sent, "no call was needed to detect it");
     });
 }

@@ -1,9 +1,9 @@
-//! Answers that come after their calls were given up.
+//! Replies that come after their calls were given up.
 
 use super::super::delivery::MAX_LATE;
 use super::*;
 
-/// A call that is not answered in time by a server that stands still.
+/// A call to a frozen server, which has timed out.
 async fn overdue(link: &Link, server: &Process) -> PendingReply {
     let mut call = link.begin("k", "b", Repeat::Never);
     server.signal("STOP");
@@ -16,49 +16,49 @@ fn late(link: &Link) -> usize {
 }
 
 #[test]
-fn an_answer_that_is_late_is_read_when_it_comes() {
+fn a_late_reply_is_read_when_it_comes() {
     run(async {
         let server = Process::start(&[]);
         let link = linked(server.topology(), SHORT).await;
-        // Also that of a server that is given up meanwhile.
+        // Also the reply of a server that is given up meanwhile.
         for failures in [1, 6] {
-            eventually("an answer", async || link.ask("other", "b").await.is_ok()).await;
+            eventually("a reply", async || link.ask("other", "b").await.is_ok()).await;
             server.command(&["DEL", "k"]);
             let call = overdue(&link, &server).await;
             for _ in 1..failures {
                 let _ = link.ask("other", "b").await;
                 tokio::task::yield_now().await;
             }
-            let late = call.give_up().expect("it was sent");
+            let late = call.give_up().expect("the call was sent");
             server.signal("CONT");
             assert_eq!(late.await, Some(Ok("b".into())));
             assert_eq!(server.command(&["GET", "k"]), "1");
         }
-        eventually("nothing is listened for any more", async || late(&link) == 0).await;
+        eventually("no late reply is awaited", async || late(&link) == 0).await;
     });
 }
 
 #[test]
-fn a_call_whose_connection_breaks_after_its_time_gets_no_answer_and_is_not_sent_again() {
+fn a_call_whose_connection_breaks_after_its_timeout_gets_no_reply_and_is_not_sent_again() {
     run(async {
         let mut server = Process::start(&[]);
         let link = linked(server.topology(), SHORT).await;
         let mut call = link.begin("k", "b", Repeat::IfLost);
         server.signal("STOP");
         assert_eq!((&mut call).await, Err(StoreError::Timeout));
-        let answer = call.give_up().expect("it was sent");
+        let answer = call.give_up().expect("the call was sent");
         server.kill();
         let answer = answer.await;
         assert!(matches!(answer, None | Some(Err(StoreError::Lost(_)))), "{answer:?}");
-        eventually("nothing is listened for any more", async || late(&link) == 0).await;
+        eventually("no late reply is awaited", async || late(&link) == 0).await;
         server.restart();
-        eventually("an answer", async || link.ask("other", "b").await.is_ok()).await;
+        eventually("a reply", async || link.ask("other", "b").await.is_ok()).await;
         assert_eq!(server.command(&["EXISTS", "k"]), "0");
     });
 }
 
 #[test]
-fn a_call_that_was_never_sent_has_no_late_answer() {
+fn a_call_that_was_never_sent_has_no_late_reply() {
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
         server.sleep(true);
@@ -72,13 +72,13 @@ fn a_call_that_was_never_sent_has_no_late_answer() {
         assert_eq!((&mut call).await, Err(StoreError::NotSent));
         assert!(call.give_up().is_none());
         server.sleep(false);
-        eventually("it is used", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("the server is used", async || link.ask("k", "b").await.is_ok()).await;
         assert_eq!(server.scripts(), 1, "the call that was given up is not sent");
     });
 }
 
 #[test]
-fn no_more_is_listened_for_than_there_is_room_for() {
+fn the_number_of_late_replies_is_bounded() {
     run(async {
         let server = Process::start(&[]);
         let link = linked(server.topology(), SHORT).await;

@@ -1,4 +1,4 @@
-//! What a link does with a real server, in good times and bad.
+//! A link to a real server, which also fails and comes back.
 
 use std::rc::Rc;
 
@@ -25,7 +25,7 @@ async fn count(link: &Rc<Link>, calls: u32) -> u32 {
 }
 
 #[test]
-fn every_call_has_its_own_answer_and_is_counted_once() {
+fn each_call_gets_its_own_reply_and_is_counted_once() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
@@ -38,7 +38,7 @@ fn every_call_has_its_own_answer_and_is_counted_once() {
 }
 
 #[test]
-fn a_caller_who_goes_away_disturbs_nobody() {
+fn a_caller_that_stops_waiting_does_not_disturb_others() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
@@ -56,13 +56,13 @@ fn a_caller_who_goes_away_disturbs_nobody() {
             caller.abort();
             tokio::task::yield_now().await;
         }
-        assert_eq!(patient.await.expect("it does not panic"), 100);
+        assert_eq!(patient.await.expect("the task does not panic"), 100);
         assert_eq!(server.command(&["GET", "count"]), "100");
     });
 }
 
 #[test]
-fn a_flushed_script_is_loaded_again_and_nothing_is_counted_twice() {
+fn a_flushed_script_is_loaded_again_and_no_call_is_counted_twice() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), PATIENCE * 10).await);
@@ -98,22 +98,24 @@ fn a_server_that_dies_is_given_up_at_once_and_used_when_it_is_back() {
         let (_, waited) =
             timed(async { (link.ask("k", "b").await, link.ask("k", "b").await) }).await;
         assert!(waited < PATIENCE, "{waited:?}");
-        eventually("it is given up", async || link.position() == Position::Open).await;
+        eventually("the server is given up", async || link.position() == Position::Open).await;
         let (answer, waited) = timed(link.ask("k", "b")).await;
         assert_eq!(answer, Err(StoreError::Away));
         assert!(waited < SHORT / 2, "{waited:?}");
         server.restart();
-        let (_, waited) =
-            timed(eventually("it is back", async || link.ask("k", "b").await.is_ok())).await;
+        let (_, waited) = timed(eventually("the server is used again", async || {
+            link.ask("k", "b").await.is_ok()
+        }))
+        .await;
         assert!(waited < Duration::from_secs(2), "{waited:?}");
         assert_eq!(link.health().times_opened, 1);
     });
 }
 
-/// The worker stands still, as on a machine without CPU for it, until the server
-/// has answered and the time is over.
+/// The worker does not run, as on a machine without CPU time for it, until the server has
+/// answered and the time limit has passed.
 #[test]
-fn an_answer_that_came_while_the_worker_stood_still_is_taken() {
+fn a_reply_that_came_while_the_worker_did_not_run_is_returned() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), SHORT).await);
@@ -121,26 +123,26 @@ fn an_answer_that_came_while_the_worker_stood_still_is_taken() {
         for round in 1..=5 {
             let asking = Rc::clone(&link);
             let asking = spawn_local(async move { asking.ask("still", "b").await });
-            // It is sent.
+            // The call is sent.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
             while server.command(&["GET", "still"]) != round.to_string() {}
             std::thread::sleep(SHORT * 2);
-            assert_eq!(asking.await.expect("it does not panic"), Ok("b".into()), "{round}");
+            assert_eq!(asking.await.expect("the task does not panic"), Ok("b".into()), "{round}");
         }
         assert_eq!(link.health().failed, 0);
     });
 }
 
 #[test]
-fn a_frozen_server_holds_nobody_longer_than_the_timeout() {
+fn a_frozen_server_delays_no_call_beyond_the_timeout() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), SHORT).await);
         eventually("it answers", async || count(&link, 1).await == 1).await;
         server.signal("STOP");
-        eventually("it is given up", async || {
+        eventually("the server is given up", async || {
             let (answer, waited) = timed(link.ask("k", "b")).await;
             assert!(answer.is_err());
             assert!(waited < SHORT * 2, "{waited:?}");
@@ -148,8 +150,10 @@ fn a_frozen_server_holds_nobody_longer_than_the_timeout() {
         })
         .await;
         server.signal("CONT");
-        let (_, waited) =
-            timed(eventually("it is back", async || link.ask("k", "b").await.is_ok())).await;
+        let (_, waited) = timed(eventually("the server is used again", async || {
+            link.ask("k", "b").await.is_ok()
+        }))
+        .await;
         assert!(waited < Duration::from_secs(2), "{waited:?}");
     });
 }
@@ -161,18 +165,18 @@ fn a_master_that_becomes_a_replica_is_not_used_until_it_is_a_master_again() {
         let link = Rc::new(linked(server.topology(), PATIENCE).await);
         assert_eq!(count(&link, 1).await, 1);
         server.command(&["REPLICAOF", "127.0.0.1", "1"]);
-        eventually("it is given up", async || {
+        eventually("the server is given up", async || {
             assert!(link.ask("k", "b").await.is_err());
             link.position() == Position::Open
         })
         .await;
         server.command(&["REPLICAOF", "NO", "ONE"]);
-        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("the server is used again", async || link.ask("k", "b").await.is_ok()).await;
     });
 }
 
 #[test]
-fn a_full_server_is_away() {
+fn a_server_without_memory_is_away() {
     run(async {
         let server = Process::start(&[]);
         let link = Rc::new(linked(server.topology(), PATIENCE).await);
@@ -182,12 +186,12 @@ fn a_full_server_is_away() {
         let full = matches!(answer, Err(StoreError::Refused(Refusal::OutOfMemory, _)));
         assert!(full, "{answer:?}");
         server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-        eventually("it is back", async || link.ask("k", "b").await.is_ok()).await;
+        eventually("the server is used again", async || link.ask("k", "b").await.is_ok()).await;
     });
 }
 
 #[test]
-fn a_password_lets_us_in_and_a_wrong_one_does_not() {
+fn a_correct_password_connects_and_a_wrong_one_does_not() {
     run(async {
         let server = Process::start(&["--requirepass", "open sesame"]);
         let with = |password: &str| {

@@ -1,5 +1,5 @@
-//! What a client takes in Redis, and how many commands a decision: these are
-//! steady on any machine, where microseconds are not.
+//! The memory of a client in Redis, and the number of commands of a decision. Unlike
+//! microseconds, these are the same on all machines.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn sliding(limit: u64, window_s: u64) -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota))
 }
 
-/// A server on which clients are decided by these policies.
+/// A server that decides clients by these policies.
 struct Filled<'p> {
     server: Server,
     encoder: Encoder,
@@ -29,7 +29,7 @@ struct Filled<'p> {
 }
 
 impl<'p> Filled<'p> {
-    /// Each client has been admitted once.
+    /// The server after each client was admitted once.
     fn new(clients: u32, policies: &'p [Algorithm]) -> Self {
         let encoder = Encoder::new(Layout::new("aims", clients.into()), 1);
         let mut filled = Self { server: Server::start(), encoder, policies };
@@ -60,7 +60,7 @@ impl<'p> Filled<'p> {
         self.encoder.encode(&asked, now)
     }
 
-    /// The least of some looks: for a moment Redis may have a table of keys twice.
+    /// The minimum of several looks. For a moment Redis may have a table of keys twice.
     fn used_bytes(&mut self) -> u32 {
         let looks = (0..10).map(|_| {
             std::thread::sleep(Duration::from_millis(50));
@@ -99,8 +99,8 @@ fn a_decision_reads_once_and_writes_once_and_seldom_does_more() {
     let (looks, cleans) = (of(&made, "pttl"), of(&made, "hrandfield"));
     assert_eq!((looks, of(&made, "pexpire")), (SOME, buckets));
     let calls = SOME / u32::try_from(BATCH).unwrap();
-    assert!((calls / 2..=calls).contains(&cleans), "{cleans} calls looked for what is over");
-    // A quarter of an hour, in which the latest end moves by an hour at most once.
+    assert!((calls / 2..=calls).contains(&cleans), "{cleans} calls looked for expired states");
+    // In a quarter of an hour the latest end moves by one hour at most once.
     for minute in 1..=15 {
         filled.admit_each(SOME, NOW.plus(Span::from_secs(60 * minute)));
     }
@@ -113,7 +113,7 @@ fn a_decision_reads_once_and_writes_once_and_seldom_does_more() {
 }
 
 #[test]
-fn an_hour_after_the_traffic_nothing_is_left() {
+fn an_hour_after_the_traffic_no_keys_are_left() {
     let policies = [sliding(10, 1), sliding(100, 60), sliding(1000, 600)];
     let mut filled = Filled::new(1000, &policies);
     let keys: Vec<String> =

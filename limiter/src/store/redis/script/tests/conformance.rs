@@ -1,9 +1,9 @@
-//! The same random operations on Redis, on the memory store, and on the
-//! algorithms alone: every verdict is the same, to the last number.
+//! The same random operations on Redis, on the memory store, and on the algorithms alone. All
+//! verdicts are equal in every number.
 //!
-//! `TOLLGATE_CONFORMANCE_OPERATIONS` says how many: 100,000 if it is not set. A
-//! million take about half a minute. `TOLLGATE_CONFORMANCE_SEED` says where they
-//! begin; a failure tells the seed of its schedule.
+//! `TOLLGATE_CONFORMANCE_OPERATIONS` is the number of operations, 100,000 by default. A million
+//! take about half a minute. `TOLLGATE_CONFORMANCE_SEED` is the first seed. A failure reports
+//! the seed of its schedule.
 
 use std::env;
 
@@ -18,9 +18,9 @@ use crate::store::{Charge, MemoryStore};
 use crate::time::Timestamp;
 
 const STEPS: usize = 24;
-/// Bodies in one call: they are decided one after the other.
+/// The number of bodies in one call. They are decided one after the other.
 const BATCH: usize = 8;
-/// So many keys that none is ever forgotten.
+/// The number of keys of the memory store. None is ever forgotten.
 const KEYS: usize = 1 << 20;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -32,7 +32,7 @@ fn charge<'a>(asked: &Asked<'a>, cost: u64) -> Charge<'a> {
     Charge { key, algorithm, cost, binding, consistency: Consistency::default() }
 }
 
-/// The verdicts of the memory store, for bodies that it knows.
+/// The verdicts of the memory store, for bodies whose operations it has.
 fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Option<Vec<Verdict>> {
     let takes: Vec<_> = asked
         .iter()
@@ -51,13 +51,13 @@ fn in_memory(memory: &MemoryStore, asked: &[Asked<'_>], now: Timestamp) -> Optio
                 memory.correct(&charge(it, 0), op, now);
                 None
             }
-            _ => unreachable!("a plain schedule asks for nothing else"),
+            _ => unreachable!("a plain schedule has no other operations"),
         })
         .collect();
     (takes.len() == asked.len()).then(|| memory.apply(&takes, now).into_vec())
 }
 
-/// Runs one schedule and returns how many operations it had.
+/// Runs one schedule, and returns the number of its operations.
 fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) -> usize {
     let policies = policies(seed);
     let mut schedule = Schedule::new(seed, &policies);
@@ -95,7 +95,7 @@ fn run(server: &mut Server, memory: &MemoryStore, encoder: &Encoder, seed: u64) 
     operations
 }
 
-/// As many operations as there shall be, a part of them.
+/// Runs a part of all operations.
 fn run_all(mut server: Server, part: u64) {
     let operations = number("TOLLGATE_CONFORMANCE_OPERATIONS", 100_000) / part;
     let mut seed = number("TOLLGATE_CONFORMANCE_SEED", 1);
@@ -109,14 +109,14 @@ fn run_all(mut server: Server, part: u64) {
 }
 
 #[test]
-fn redis_says_what_memory_says() {
+fn redis_agrees_with_memory() {
     run_all(Server::start(), 1);
 }
 
-/// Pieces of logs and of fields are so short here that each log and each field
-/// has many.
+/// The maximum lengths of pieces of logs and of fields are so small that each log and each
+/// field has many pieces.
 #[test]
-fn it_says_so_too_of_what_lies_in_many_pieces() {
+fn redis_agrees_with_memory_on_states_in_many_pieces() {
     let mut source = SCRIPT.source.to_owned();
     for (ours, small) in [
         ("FULL, START = 512,", "FULL, START = 20,"),

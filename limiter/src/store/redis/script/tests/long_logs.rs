@@ -1,4 +1,4 @@
-//! Logs with many entries: a call costs what it adds, not what is there.
+//! Logs with many entries: the cost of a call depends on what it adds, not on the log's length.
 
 use super::upkeep::{NOW, asked, encoder, quota};
 use super::*;
@@ -8,9 +8,9 @@ use crate::time::Span;
 
 const BATCH: usize = 64;
 const WINDOW_S: u64 = 60;
-/// Of one answer: the newest entries, and sixteen that stand for the others.
+/// The maximum length of a reply: the newest entries, and sixteen that replace the others.
 const MOST_ANSWERED: usize = 700;
-/// What is written is told by the size of the append-only file.
+/// The size of the append-only file measures what is written.
 const WRITTEN: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
 fn log(limit: u64) -> Algorithm {
@@ -21,10 +21,10 @@ fn micros(us: u64) -> Timestamp {
     NOW.plus(Span::from_micros(us))
 }
 
-/// What a call has cost, in numbers that no other process changes.
+/// The cost of a call, in numbers that no other process affects.
 #[derive(Debug)]
 struct Cost {
-    /// Written to the append-only file.
+    /// The bytes written to the append-only file.
     written: u64,
     answered: usize,
     reads: u32,
@@ -33,7 +33,7 @@ struct Cost {
 }
 
 impl Server {
-    /// So many takes, each at a time of its own, 977 us apart. Returns the next time.
+    /// Makes this number of takes, 977 us apart. Returns the next time.
     fn fill(&mut self, log: &Algorithm, entries: u64) -> Timestamp {
         let mut calls = redis::pipe();
         for entry in 0..entries {
@@ -49,7 +49,7 @@ impl Server {
         self.info("persistence")["aof_current_size"].parse().unwrap()
     }
 
-    /// What one call of a whole batch costs that asks this.
+    /// The cost of one call with a whole batch of this operation.
     fn cost(&mut self, log: &Algorithm, ask: Ask, now: Timestamp) -> Cost {
         let bodies = vec![encoder(1).encode(&[asked(log, 1, 1, ask)], now); BATCH];
         let before = self.written();
@@ -68,8 +68,8 @@ impl Server {
     }
 }
 
-/// With the entries of the largest limit as with those of a small one: a batch
-/// that takes writes the head of the log and one piece.
+/// The cost is the same for the largest limit and for a small one: a batch of takes writes the
+/// head of the log and one piece.
 #[test]
 fn a_batch_on_one_log_reads_it_once_and_writes_what_it_adds() {
     for (limit, most_written) in [(100, 2_000), (1000, 3_000), (MAX_LOG_LIMIT, 6_000)] {
@@ -84,9 +84,9 @@ fn a_batch_on_one_log_reads_it_once_and_writes_what_it_adds() {
     }
 }
 
-/// Those who are refused, who ask for many units, look, owe and give back.
+/// Refused takes, large takes, peeks, charges and give-backs.
 #[test]
-fn whatever_is_asked_of_the_longest_log_a_call_stays_short() {
+fn each_operation_on_the_longest_log_is_cheap() {
     let mut server = Server::with(SCRIPT.source, &WRITTEN);
     let log = log(MAX_LOG_LIMIT);
     let now = server.fill(&log, MAX_LOG_LIMIT);
@@ -109,9 +109,9 @@ fn whatever_is_asked_of_the_longest_log_a_call_stays_short() {
     }
 }
 
-/// Entries that go all at once, or for the most part, are not read one by one.
+/// Expired entries that are most or all of a log are not read one by one.
 #[test]
-fn what_is_over_is_forgotten_by_the_piece() {
+fn expired_entries_are_removed_by_the_piece() {
     let window_us = WINDOW_S * 1_000_000;
     for us in [window_us + 977 * 5000, window_us + 977 * 9999, 3 * window_us] {
         let mut server = Server::with(SCRIPT.source, &WRITTEN);
@@ -125,7 +125,7 @@ fn what_is_over_is_forgotten_by_the_piece() {
 }
 
 #[test]
-fn a_long_log_goes_a_minute_after_it_has_ended() {
+fn a_long_log_is_removed_a_minute_after_its_end() {
     let mut server = Server::start();
     let log = log(1000);
     let keys = |server: &mut Server| -> Vec<Vec<u8>> {
@@ -134,10 +134,10 @@ fn a_long_log_goes_a_minute_after_it_has_ended() {
     for s in (0..600).step_by(7) {
         server.one(1, asked(&log, 1, 1, Ask::Take(1)), micros(s * 1_000_000));
         let keys = keys(&mut server);
-        assert_eq!(keys.len(), 1, "and it lies in one key");
+        assert_eq!(keys.len(), 1, "the log is in one key");
         let ms: u64 = redis::cmd("PTTL").arg(&keys[0]).query(&mut server.connection).unwrap();
         assert!((WINDOW_S * 1000 + 10_000..WINDOW_S * 1000 + 61_000).contains(&ms), "{ms} ms");
-        // Its own clock does not move so fast.
+        // The test's clock moves faster than the server's.
         let mut expire = redis::cmd("PEXPIRE");
         expire.arg(&keys[0]).arg(ms - 7000).exec(&mut server.connection).unwrap();
     }
@@ -164,7 +164,7 @@ fn long_logs_of_one_principal_are_reset_together() {
 }
 
 #[test]
-fn a_long_log_that_somebody_else_wrote_counts_as_nothing_or_as_it_reads() {
+fn a_long_log_with_unknown_content_counts_as_empty_or_as_it_reads() {
     let mut server = Server::start();
     let log = log(100);
     let take = asked(&log, 1, 1, Ask::Take(1));
@@ -198,8 +198,7 @@ fn a_long_log_that_somebody_else_wrote_counts_as_nothing_or_as_it_reads() {
     }
 }
 
-/// A piece that is lost counts as one entry at its end, so nothing is admitted
-/// too early.
+/// A lost piece counts as one entry at its end, so that no request is admitted too early.
 #[test]
 fn a_piece_that_is_lost_counts_until_its_end() {
     let mut server = Server::start();

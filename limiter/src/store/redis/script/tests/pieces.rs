@@ -1,4 +1,4 @@
-//! Values that are too long for a compact hash lie in pieces.
+//! Values that are too long for a compact hash are stored in pieces.
 
 use super::upkeep::{NOW, asked, encoder, quota, seconds, sliding};
 use super::*;
@@ -14,7 +14,7 @@ impl Server {
         redis::cmd("OBJECT").arg("ENCODING").arg("upkeep:0").query(&mut self.connection).unwrap()
     }
 
-    /// The longest value in the bucket.
+    /// The length of the longest value in the bucket.
     fn longest(&mut self) -> usize {
         let values: Vec<Vec<u8>> =
             redis::cmd("HVALS").arg("upkeep:0").query(&mut self.connection).unwrap();
@@ -38,7 +38,7 @@ fn short_log() -> Algorithm {
     Algorithm::SlidingLog(SlidingLog::new(quota(16, 600)).unwrap())
 }
 
-/// So many policies that a client's states take more than 64 bytes.
+/// Policies whose states for one client take more than 64 bytes.
 fn seven() -> Vec<Algorithm> {
     let bucket = TokenBucket::new(quota(10, 60), 10).unwrap();
     let queue = LeakyBucket::new(quota(1000, 60), Span::SECOND, None).unwrap();
@@ -70,7 +70,7 @@ fn long_values_leave_their_bucket_compact() {
 }
 
 #[test]
-fn what_lies_in_pieces_is_counted_like_anything_else() {
+fn states_in_pieces_are_counted_like_others() {
     let (mut server, policies) = (Server::start(), seven());
     for taken in 0..9 {
         let answered = server.take_all(&policies, 1, NOW);
@@ -81,12 +81,12 @@ fn what_lies_in_pieces_is_counted_like_anything_else() {
             (99 - taken, 99_999 - taken, 99 - taken)
         );
     }
-    // Alone, in a field that has the others, too.
+    // This operation is alone, in a field that has the other states, too.
     assert_eq!(server.remaining(&policies[4], 1, 5, NOW), 1);
 }
 
 #[test]
-fn pieces_go_with_what_they_held() {
+fn pieces_are_removed_with_their_states() {
     let (mut server, policies) = (Server::start(), seven());
     server.take_all(&policies, 1, NOW);
     server.take_all(&policies, 2, NOW);
@@ -100,7 +100,7 @@ fn pieces_go_with_what_they_held() {
 }
 
 #[test]
-fn pieces_of_what_is_over_are_removed_together() {
+fn pieces_of_expired_states_are_removed_together() {
     let mut server = Server::start();
     let (policies, minute) = (vec![sub_windows(), sub_windows(), short_log()], sliding(10, 60));
     for client in 0..40 {
@@ -117,7 +117,7 @@ fn pieces_of_what_is_over_are_removed_together() {
     assert!(server.number("HLEN") <= 20 + 20, "{} fields", server.number("HLEN"));
 }
 
-/// Before, such a value was one field, however long.
+/// An earlier version stored such a value in one field, whatever its length.
 #[test]
 fn a_long_value_of_an_earlier_version_is_read_and_written_in_pieces() {
     let (mut server, policies) = (Server::start(), seven());

@@ -1,4 +1,4 @@
-//! What the script must do, done by the algorithms themselves on a plain map.
+//! The algorithms alone on a plain map, which the script must agree with.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use crate::digest::Key;
 use crate::store::redis::codec::{Ask, Asked, CounterReply};
 use crate::time::Timestamp;
 
-/// States by key. What has expired when it is kept is forgotten, as stores do.
+/// States by key. Expired states are removed when they are stored, as in the stores.
 #[derive(Default)]
 pub(super) struct Reference(HashMap<Key, State>);
 
 impl Reference {
-    /// Judges one body, and keeps what it changes unless it is refused.
+    /// Judges one body, and stores its changes unless it is refused.
     pub(super) fn ask(&mut self, asked: &[Asked<'_>], now: Timestamp) -> Vec<CounterReply> {
         let (replies, nexts): (Vec<_>, Vec<_>) =
             asked.iter().map(|asked| self.judge(asked, now)).unzip();
@@ -58,7 +58,7 @@ impl Reference {
         (CounterReply { verdict, extra }, next)
     }
 
-    /// What is said to one charge of a body that was refused.
+    /// The reply to one operation of a body that was refused.
     fn unspent(&self, asked: &Asked<'_>, reply: CounterReply, now: Timestamp) -> CounterReply {
         if !reply.verdict.admitted {
             return reply;

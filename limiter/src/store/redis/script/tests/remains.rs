@@ -1,4 +1,4 @@
-//! What a flood leaves in the buckets goes, whoever comes afterwards.
+//! The fields that a flood leaves in the buckets are removed by any later clients.
 
 use super::upkeep::{NOW, asked, encoder, seconds, sliding};
 use super::*;
@@ -7,7 +7,7 @@ use crate::time::Span;
 
 const FLOOD: u64 = 4000;
 const REGULARS: u64 = 64;
-/// Of the flood's clients no client has such a number.
+/// No client of the flood has this number.
 const FIRST: u64 = 1 << 20;
 
 /// A flood of clients that never come back, all in one bucket.
@@ -25,8 +25,8 @@ fn flooded() -> Server {
     server
 }
 
-/// Rounds in which every regular client comes once, `gap_s` apart; some are over
-/// by then if their window is shorter. Returns how many fields are left.
+/// Rounds, `gap_s` seconds apart, in which each regular client comes once. The states of some
+/// have expired by then if their window is shorter. Returns the number of remaining fields.
 fn after_rounds(window_s: u64, gap_s: u64, rounds: u64) -> i64 {
     let (mut server, policy) = (flooded(), sliding(1000, window_s));
     for round in 1..=rounds {
@@ -42,7 +42,7 @@ fn after_rounds(window_s: u64, gap_s: u64, rounds: u64) -> i64 {
     server.number("HLEN")
 }
 
-/// A third of the bucket at most is over then.
+/// At most a third of the bucket has then expired.
 const LEFT: i64 = 3 * 64 / 2;
 
 #[test]
@@ -52,7 +52,7 @@ fn clients_that_come_back_after_their_window_remove_the_remains_of_a_flood() {
 }
 
 #[test]
-fn clients_whose_windows_never_end_remove_them_too() {
+fn clients_whose_windows_never_end_also_remove_the_remains_of_a_flood() {
     let left = after_rounds(3600, 10, 60);
     assert!(left <= LEFT, "{left} fields");
 }

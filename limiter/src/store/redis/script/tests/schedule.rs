@@ -1,4 +1,4 @@
-//! Random policies, times, and things to ask.
+//! Random policies, times and operations.
 
 use fastrand::Rng;
 
@@ -13,8 +13,8 @@ use crate::time::{Span, Timestamp};
 const COUNTERS: usize = 8;
 const PRINCIPALS: usize = 2;
 
-/// A few policies: all with small windows and limits, where every edge is met,
-/// or with some of any size.
+/// A few policies: all with small windows and limits, which test each edge, or with some of any
+/// size.
 pub(super) fn policies(seed: u64) -> Vec<Algorithm> {
     let mut random = Rng::with_seed(!seed);
     let small = random.bool();
@@ -35,11 +35,11 @@ pub(super) struct Schedule<'p> {
     random: Rng,
     policies: &'p [Algorithm],
     principals: [Principal; PRINCIPALS],
-    /// About how far apart things happen.
+    /// The approximate time between two steps.
     pace_us: u64,
     latest: Timestamp,
     taken: Vec<(usize, usize, u64, Timestamp)>,
-    /// Whether only what the memory store knows is asked.
+    /// Whether only operations of the memory store are made.
     pub(super) plain: bool,
 }
 
@@ -48,7 +48,7 @@ impl<'p> Schedule<'p> {
         let mut random = Rng::with_seed(seed);
         let some = random.choice(policies).map_or(Span::ZERO, Algorithm::window);
         let principals = std::array::from_fn(|_| Principal::from_bits(random.u128(..)));
-        // Some time from 2025 to 2046; no state ends after 2060.
+        // A time from 2025 to 2046. No state ends after 2060.
         let start_us = random.u64(1_735_700_000_000_000..2_400_000_000_000_000);
         Self {
             policies,
@@ -61,7 +61,7 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// The time of the next step: at once, soon, windows later, or earlier.
+    /// The time of the next step: the same, a little later, windows later, or earlier.
     pub(super) fn tick(&mut self) -> Timestamp {
         let gap_us = match self.random.u32(..10) {
             0..3 => 0,
@@ -135,7 +135,7 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// Something of what was asked for before is given back, or charged.
+    /// Gives back or charges units of an earlier operation.
     fn corrections(&mut self, now: Timestamp) -> Vec<Asked<'p>> {
         let (policy, principal, cost, taken) = match self.random.choice(&self.taken) {
             Some(&taken) => taken,
@@ -148,7 +148,7 @@ impl<'p> Schedule<'p> {
             2 => Ask::Cancel { cost, taken },
             _ => Ask::Give { cost, taken },
         };
-        // A charge of units in flight changes nothing, so nobody sends it.
+        // A charge of units in flight changes nothing, so no node sends it.
         match (&self.policies[policy], ask) {
             (Algorithm::Concurrency(_), Ask::Charge(_)) => Vec::new(),
             _ => vec![self.asked(policy, principal, ask, false)],
@@ -156,7 +156,7 @@ impl<'p> Schedule<'p> {
     }
 }
 
-/// A number of any size in between.
+/// A random number of any magnitude in this range.
 fn magnitude(random: &mut Rng, least: u64, most: u64) -> u64 {
     let bits = random.u32(least.max(1).ilog2()..=most.ilog2());
     random.u64(1 << bits..=(2 << bits) - 1).clamp(least, most)
@@ -166,8 +166,8 @@ fn policy(random: &mut Rng, small: bool, window_us: u64) -> Result<Algorithm, Qu
     let most = if small { 12 } else { MAX_LIMIT };
     let limit = magnitude(random, 1, most);
     let quota = Quota::new(limit, Span::from_micros(window_us))?;
-    // Units in flight are forgotten after 15 s of silence, so only where windows
-    // are small; no window of a calendar is.
+    // Units in flight expire after 15 s without a renewal, so they are used only with small
+    // windows. No window of a calendar is small.
     let kinds = if small { 0..8 } else { 1..9 };
     Ok(match random.u32(kinds) {
         0 => Algorithm::Concurrency(Concurrency::new(limit)?),
@@ -181,7 +181,7 @@ fn policy(random: &mut Rng, small: bool, window_us: u64) -> Result<Algorithm, Qu
             Algorithm::FixedWindow(FixedWindow::calendar(quota, random.choice(zones).unwrap())?)
         }
         4 => {
-            // Short ones, and long ones that lie in a key of their own.
+            // Short logs, and long logs that have a key of their own.
             let quota = quota.with_limit(limit * 7 % 200 + 1)?;
             Algorithm::SlidingLog(SlidingLog::new(quota)?)
         }

@@ -1,5 +1,4 @@
-//! A real server for the time of a test, behind a socket in a directory that
-//! goes with it.
+//! A real server for one test, with a socket in a temporary directory.
 
 use std::collections::HashMap;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +8,7 @@ use redis::{Client, Connection};
 
 use super::super::SCRIPT;
 
-/// How often one looks whether it has started, 10 ms apart.
+/// The number of attempts to connect after the start, 10 ms apart.
 const ATTEMPTS: u32 = 1000;
 
 /// A server without persistence, and a connection to it on which the script is loaded.
@@ -17,7 +16,7 @@ pub(crate) struct Server {
     process: Child,
     _directory: tempfile::TempDir,
     pub(crate) connection: Connection,
-    /// By which the script is called.
+    /// The SHA-1 by which the script is called.
     pub(super) sha: String,
 }
 
@@ -26,7 +25,7 @@ impl Server {
         Self::with(SCRIPT.source, &[])
     }
 
-    /// A server on which this script is loaded, with these arguments.
+    /// A server with these arguments, on which this script is loaded.
     pub(super) fn with(source: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
@@ -44,7 +43,7 @@ impl Server {
         Self { process, _directory: directory, connection, sha }
     }
 
-    /// What the server says of itself.
+    /// The server's `INFO`.
     pub(super) fn info(&mut self, section: &str) -> HashMap<String, String> {
         let info: String = redis::cmd("INFO").arg(section).query(&mut self.connection).unwrap();
         info.lines()
@@ -53,7 +52,7 @@ impl Server {
             .collect()
     }
 
-    /// How often each command was called since the last time.
+    /// How often each command was called since the last look.
     pub(super) fn calls(&mut self) -> HashMap<String, u32> {
         let stats = self.info("commandstats");
         redis::cmd("CONFIG").arg("RESETSTAT").exec(&mut self.connection).unwrap();

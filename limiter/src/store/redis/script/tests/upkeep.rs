@@ -1,4 +1,4 @@
-//! What is kept, for how long, and what the operations do that no other store has.
+//! What is stored and for how long, and the operations that no other store has.
 
 use super::*;
 use crate::algorithm::{
@@ -25,7 +25,7 @@ pub(super) fn sliding(limit: u64, window_s: u64) -> Algorithm {
     Algorithm::SlidingWindow(SlidingWindow::new(quota(limit, window_s)))
 }
 
-/// All in the first bucket, each in a field of its own.
+/// A principal in the first bucket, with a field of its own.
 pub(super) fn principal(number: u64) -> Principal {
     Principal::from_bits(u128::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) << 64)
 }
@@ -69,7 +69,7 @@ fn a_sliding_window_takes_10_bytes_beside_its_field_of_7() {
     let mut server = Server::start();
     let (minute, hour) = (sliding(100, 60), sliding(1000, 3600));
     server.one(1, asked(&minute, 1, 0x33_2211, Ask::Take(5)), NOW);
-    // The window after the present one ends at 07:30:00: 3,549,850 units of 2^24 us.
+    // The window after the current one ends at 07:30:00: 3,549,850 units of 2^24 us.
     let state = [0x11, 0x22, 0x33, 0x18, 0x9a, 0x2a, 0x36, 0, 5, 0];
     assert_eq!(server.value(1), state);
     server.one(1, asked(&hour, 1, 2, Ask::Take(1)), NOW);
@@ -86,7 +86,7 @@ fn a_refused_body_writes_nothing() {
 }
 
 #[test]
-fn what_is_over_is_forgotten_when_its_field_is_written() {
+fn expired_states_are_removed_when_their_field_is_written() {
     let mut server = Server::start();
     let (second, hour) = (sliding(10, 1), sliding(10, 3600));
     let asks = [asked(&second, 1, 1, Ask::Take(1)), asked(&hour, 1, 2, Ask::Take(1))];
@@ -100,7 +100,7 @@ fn what_is_over_is_forgotten_when_its_field_is_written() {
 }
 
 #[test]
-fn a_state_that_was_given_back_entirely_leaves_nothing() {
+fn a_state_without_units_is_removed() {
     let mut server = Server::start();
     let minute = sliding(10, 60);
     server.one(1, asked(&minute, 1, 1, Ask::Take(4)), NOW);
@@ -109,11 +109,11 @@ fn a_state_that_was_given_back_entirely_leaves_nothing() {
 }
 
 #[test]
-fn clients_that_never_come_back_do_not_pile_up() {
+fn clients_that_never_come_back_do_not_accumulate() {
     let mut server = Server::start();
     let second = sliding(10, 1);
     for client in 0..4000 {
-        // Each counts for two seconds, and so does the grace: about 60 at a time.
+        // Each state counts for two seconds, and so does the grace: about 60 at a time.
         let now = NOW.plus(Span::from_millis(50 * client));
         server.one(1, asked(&second, client, 1, Ask::Take(1)), now);
     }
@@ -122,7 +122,7 @@ fn clients_that_never_come_back_do_not_pile_up() {
 }
 
 #[test]
-fn one_who_looks_for_what_is_over_looks_at_a_part_of_a_large_bucket() {
+fn one_call_looks_for_expired_states_in_a_part_of_a_large_bucket() {
     let mut server = Server::start();
     let second = sliding(10, 1);
     let all: Vec<_> = (0..2000).map(|client| asked(&second, client, 1, Ask::Take(1))).collect();
@@ -131,7 +131,7 @@ fn one_who_looks_for_what_is_over_looks_at_a_part_of_a_large_bucket() {
         call(bodies, NOW).exec(&mut server.connection).unwrap();
     }
     let before = server.number("HLEN");
-    // Among so many that come, one at least looks.
+    // Of this number of calls, at least one looks.
     for client in 0..200 {
         server.one(1, asked(&second, 5000 + client, 1, Ask::Take(1)), seconds(60));
         let removed = before + i64::try_from(client).unwrap() + 1 - server.number("HLEN");
@@ -140,7 +140,7 @@ fn one_who_looks_for_what_is_over_looks_at_a_part_of_a_large_bucket() {
             return;
         }
     }
-    panic!("nobody looked");
+    panic!("no call looked");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_bucket_lives_for_half_an_hour_after_its_last_state() {
     let long = server.number("PTTL");
     assert!((24 * 60 * MINUTE_MS..50 * 60 * MINUTE_MS).contains(&long), "{long} ms");
     server.one(1, asked(&minute, 1, 1, Ask::Take(1)), NOW);
-    assert!(server.number("PTTL") > 24 * 60 * MINUTE_MS, "it is never shortened");
+    assert!(server.number("PTTL") > 24 * 60 * MINUTE_MS, "the life of a bucket is never shortened");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_bucket_in_use_always_outlives_its_states_by_five_minutes() {
         let lives_ms = server.number("PTTL");
         // The state ends with the next window.
         assert!(lives_ms > 5 * 60_000 + 60_000, "{lives_ms} ms after {s} s");
-        // Its own clock does not move so fast.
+        // The test's clock moves faster than the server's.
         let left_ms = lives_ms - 1000 * i64::try_from(STEP_S).unwrap();
         let mut expire = redis::cmd("PEXPIRE");
         expire.arg("upkeep:0").arg(left_ms).exec(&mut server.connection).unwrap();
@@ -176,7 +176,7 @@ fn a_bucket_in_use_always_outlives_its_states_by_five_minutes() {
 }
 
 #[test]
-fn what_a_node_holds_counts_for_15_seconds_unless_it_renews() {
+fn the_units_of_a_node_count_for_15_seconds_unless_it_renews_them() {
     let mut server = Server::start();
     let most = Algorithm::Concurrency(Concurrency::new(5).unwrap());
     let mut left_after = |node, ask, s| {
@@ -188,15 +188,15 @@ fn what_a_node_holds_counts_for_15_seconds_unless_it_renews() {
     assert_eq!(left_after(2, Ask::Take(3), 0), 0);
     assert_eq!(left_after(2, renew(3, 0), 10), 0);
     assert_eq!(left_after(3, Ask::Peek, 14), 0);
-    assert_eq!(left_after(3, Ask::Peek, 15), 2, "the first node said nothing");
+    assert_eq!(left_after(3, Ask::Peek, 15), 2, "the first node has not renewed its units");
     let give = |cost| Ask::Give { cost, taken: NOW };
-    assert_eq!(left_after(1, give(2), 16), 2, "and has nothing to give");
-    assert_eq!(left_after(2, renew(1, 0), 16), 4, "the node says how much it holds");
+    assert_eq!(left_after(1, give(2), 16), 2, "it has no units to give back");
+    assert_eq!(left_after(2, renew(1, 0), 16), 4, "the node renews its units");
     assert_eq!(left_after(2, give(1), 17), 5);
     assert_eq!(left_after(2, Ask::Take(3), 18), 2);
-    assert_eq!(left_after(2, renew(1, 4), 18), 2, "of four that it has asked for two are taken");
-    assert_eq!(left_after(2, renew(1, 1), 18), 3, "no more than it may have");
-    assert_eq!(left_after(2, renew(3, 1), 18), 2, "what it holds is taken in any case");
+    assert_eq!(left_after(2, renew(1, 4), 18), 2, "two of the four requested units are counted");
+    assert_eq!(left_after(2, renew(1, 1), 18), 3, "not more than the requested units");
+    assert_eq!(left_after(2, renew(3, 1), 18), 2, "the held units are counted in any case");
     assert_eq!(left_after(2, renew(0, 9), 32), 2, "and for another 15 seconds");
     assert_eq!(left_after(3, Ask::Peek, 46), 2);
     assert_eq!(left_after(2, renew(0, 0), 46), 5);
@@ -204,7 +204,7 @@ fn what_a_node_holds_counts_for_15_seconds_unless_it_renews() {
 }
 
 #[test]
-fn a_lease_takes_a_share_of_what_is_left_without_the_reserve() {
+fn a_lease_takes_a_share_of_the_free_units_without_the_reserve() {
     let mut server = Server::start();
     let bucket = Algorithm::TokenBucket(TokenBucket::new(quota(100, 60), 100).unwrap());
     for algorithm in [sliding(100, 60), bucket] {
@@ -246,7 +246,7 @@ fn all_bodies_of_a_call_are_decided_by_one_clock_which_is_the_servers() {
     assert!(since < Span::from_secs(60), "{since} ago");
 }
 
-/// By the server's clock the window of who asks is long over, and so is the next.
+/// By the server's clock, the window of the calling node and the next one are long over.
 #[test]
 fn a_calendar_is_counted_even_if_the_clocks_are_days_apart() {
     let mut server = Server::start();
@@ -259,8 +259,8 @@ fn a_calendar_is_counted_even_if_the_clocks_are_days_apart() {
     assert_eq!(answers.iter().map(|answer| answer[0]).collect::<Vec<_>>(), [0, 0, 0, 1]);
 }
 
-/// Takes of three nodes, the second of which has a clock that is `ahead` of the
-/// server's, and whether they are admitted.
+/// Takes of three nodes. The clock of the second is `ahead` of the server's. Returns whether
+/// they are admitted.
 fn with_a_node_ahead(windows: &Algorithm, now: Timestamp, ahead: Span) -> [bool; 4] {
     let mut server = Server::start();
     let clocks = [now, now.plus(ahead), now, now.plus(ahead)];
@@ -296,9 +296,9 @@ fn a_node_whose_clock_is_a_day_ahead_counts_in_the_present_window_of_the_server(
     }
 }
 
-/// By whichever way through the script: with the window alone it is the plain one.
+/// On each path through the script: a body with the window alone takes the plain path.
 #[test]
-fn who_is_banned_is_refused_whatever_else_is_asked_and_in_any_order() {
+fn a_banned_client_is_refused_in_any_order_of_the_policies() {
     let mut server = Server::start();
     let window = sliding(10, 60);
     let ban = Algorithm::Ban(Ban::new(Span::from_secs(60), Span::from_secs(600)).unwrap());
@@ -315,14 +315,14 @@ fn who_is_banned_is_refused_whatever_else_is_asked_and_in_any_order() {
         server.one(1, asked(&ban, client, counters.1, Ask::Charge(1)), seconds(2));
         let found = server.ask(&encoder(1), &asks, seconds(3));
         assert!(found.refused && !found.replies[1].verdict.admitted);
-        assert_eq!(found.replies[0].verdict.remaining, 8, "it counts nothing");
+        assert_eq!(found.replies[0].verdict.remaining, 8, "the request counts nothing");
         let found = server.ask(&encoder(1), &asks, seconds(62)).replies;
         assert!(found.iter().all(|it| it.verdict.admitted), "the ban is over");
     }
 }
 
 #[test]
-fn a_value_that_somebody_else_wrote_counts_as_nothing() {
+fn a_value_with_unknown_content_counts_as_empty() {
     let mut server = Server::start();
     let minute = sliding(10, 60);
     let log = [1, 0, 0, 0x48, 1, 0, 0, 0, 1, 1, 1, 0xff, 0xff];
@@ -335,15 +335,15 @@ fn a_value_that_somebody_else_wrote_counts_as_nothing() {
     }
 }
 
-/// Of those that are not asked for a decision reads and writes nothing, and tells
-/// nothing, however many nodes there are.
+/// A decision neither reads, writes nor returns the units of the other nodes, however many
+/// nodes there are.
 #[test]
-fn what_hundreds_of_nodes_hold_is_counted_and_told_in_a_few_bytes() {
+fn the_units_of_hundreds_of_nodes_are_counted_and_returned_in_a_few_bytes() {
     const NODES: u32 = 300;
     let mut server = Server::start();
     let most = Algorithm::Concurrency(Concurrency::new(10_000).unwrap());
     let take = |cost| asked(&most, 1, 1, Ask::Take(cost));
-    // Each says so at another second, so that they end one after the other.
+    // Each node reports in another second, so that they expire one after the other.
     for node in 0..NODES {
         server.one(node * 7919, take(2), seconds(u64::from(node / 30)));
     }
@@ -354,7 +354,7 @@ fn what_hundreds_of_nodes_hold_is_counted_and_told_in_a_few_bytes() {
         let answers: Vec<Vec<u8>> =
             call(&bodies, seconds(s)).query(&mut server.connection).unwrap();
         assert!(answers.iter().all(|it| it.len() < 40), "{} bytes", answers[0].len());
-        // Thirty nodes end in each second from the fifteenth on.
+        // From the fifteenth second on, the units of thirty nodes expire in each second.
         held = 600 - 60 * i64::try_from(s.saturating_sub(14)).unwrap().clamp(0, 10);
         let remaining = server.remaining(&most, 1, 1, seconds(s));
         assert_eq!(i64::try_from(remaining).unwrap(), 10_000 - held, "after {s} s");

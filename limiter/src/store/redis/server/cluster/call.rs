@@ -1,5 +1,5 @@
-//! One call of a cluster: to the node that is thought to keep its slot, and to
-//! the one that this node names if it does not.
+//! One call in a cluster: to the node that the map has for its slot, and to another node if
+//! that node redirects.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,26 +18,26 @@ use crate::store::redis::deadline::{LateReply, PendingReply, Reply};
 use crate::store::redis::script::Encoded;
 use crate::time::monotonic;
 
-/// A call under way. All but its first step is rare, and has a place of its own.
+/// A pending call. All steps except the first are rare, and are boxed.
 pub(in crate::store::redis::server) struct ClusterCall {
     shared: Rc<Shared>,
     slot: u16,
     encoded: Encoded,
-    /// By when it must be answered, however many nodes are asked.
+    /// The deadline of the call, however many nodes are asked.
     deadline: Instant,
     step: Step,
 }
 
 enum Step {
-    /// This node has been asked.
+    /// The first node is asked.
     First(Rc<Node>, PendingReply),
-    /// Another one is asked, or the map is waited for.
+    /// Another node is asked, or the call waits for the map.
     Further(LocalBoxFuture<'static, Further>),
-    /// The answer was given.
+    /// The reply was returned.
     Over(Option<LateReply>),
 }
 
-/// What another node says, or that it says nothing and what it may say later.
+/// The reply of another node, or none, and then the late reply.
 type Further = (Reply, Option<LateReply>);
 
 impl fmt::Debug for ClusterCall {
@@ -65,7 +65,7 @@ impl ClusterCall {
         Self { shared: Rc::clone(shared), slot, encoded, deadline, step }
     }
 
-    /// Waits for the map, which tells of the first node.
+    /// Waits for the map, to learn the first node.
     async fn begin_later(
         shared: Rc<Shared>,
         slot: u16,
@@ -73,7 +73,7 @@ impl ClusterCall {
         patience: (Repeat, Instant),
     ) -> Further {
         let deadline = patience.1;
-        // If it does not come in time, there still is no node.
+        // If the map does not come in time, no node is known.
         let _ = in_time(until(deadline), shared.has_settled()).await;
         let Some((node, answer)) = shared.begin(slot, &encoded, patience) else {
             shared.stale.notify_one();
@@ -84,7 +84,7 @@ impl ClusterCall {
         (answer, call.give_up())
     }
 
-    /// How often it went out: 0 if no node can have seen it.
+    /// How often the call was sent: 0 if no node can have received it.
     pub(in crate::store::redis::server) fn times_sent(&self) -> u8 {
         match &self.step {
             Step::First(_, answer) => answer.times_sent(),
@@ -92,7 +92,7 @@ impl ClusterCall {
         }
     }
 
-    /// Waits for the answer of the node that was asked last, if it may still come.
+    /// The late reply of the node that was asked last, if it may still come.
     pub(in crate::store::redis::server) fn give_up(self) -> Option<LateReply> {
         match self.step {
             Step::First(_, answer) => answer.give_up(),
@@ -101,8 +101,8 @@ impl ClusterCall {
         }
     }
 
-    /// What follows if the first node does not answer: another one is asked, if it
-    /// names one.
+    /// The step after a reply of the first node that is no answer: another node is asked, if
+    /// the first node redirects.
     fn further(&self, node: &Node, error: &StoreError) -> Option<Step> {
         if *error == StoreError::Overloaded {
             return None;
@@ -112,7 +112,7 @@ impl ClusterCall {
         let patience = (Repeat::Never, self.deadline);
         let mut answer = link.call(self.encoded.clone(), patience, self.slot, asking);
         let answer = async move {
-            // The link lives as long as it is waited for.
+            // The link exists until the call has ended.
             let _link = link;
             let said = (&mut answer).await;
             (said, answer.give_up())

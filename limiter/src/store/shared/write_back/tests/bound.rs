@@ -45,7 +45,7 @@ fn a_burst_in_each_window_is_counted_in_the_next() {
         // All nodes admit as much as they may before the store receives any report.
         let mut sent = Vec::new();
         for node in &mut nodes {
-            while matches!(node.take(&one, 4, now), Taken::Counted(_)) {
+            while matches!(node.take(&one, 4, now), TakeOutcome::Counted(_)) {
                 admitted += 1;
             }
             sent.push(node.due(now, ALL));
@@ -101,7 +101,7 @@ fn units_admitted_above_the_limit_are_counted_later() {
     nodes.iter_mut().for_each(|node| store.hear(node, START));
     // The first owes five of its ten units, the second all of them.
     for (node, owed) in nodes.iter_mut().zip([5, 10]) {
-        let Taken::Refused(verdict) = node.take(&charge(1, &algorithm, 1), 2, START) else {
+        let TakeOutcome::Refused(verdict) = node.take(&charge(1, &algorithm, 1), 2, START) else {
             panic!("a charge is not refused, although no unit is free");
         };
         assert_eq!(verdict.retry, Retry::After(Span::from_millis((owed + 1) * 100)));

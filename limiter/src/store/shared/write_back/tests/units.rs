@@ -85,7 +85,7 @@ fn a_delta_that_may_have_arrived_is_not_sent_again() {
     assert_eq!(node.close(after(5000)), []);
     // Its units are part of what this node may admit: a quarter of 100, as one of two nodes.
     node.learn(&Charge { cost: 0, ..three }, None, true, after(1000));
-    assert_eq!(node.take(&charge(1, &algorithm, 23), 2, after(1000)), Taken::Ask);
+    assert_eq!(node.take(&charge(1, &algorithm, 23), 2, after(1000)), TakeOutcome::Ask);
     counted(node.take(&charge(1, &algorithm, 22), 2, after(1000)));
 }
 
@@ -98,7 +98,7 @@ fn a_late_reply_ends_the_doubt() {
         node.lost(&mut delta, after(1000));
         assert_eq!(
             node.take(&most, 2, after(1000)),
-            Taken::Ask,
+            TakeOutcome::Ask,
             "the store has acknowledged nothing"
         );
         if has_arrived {
@@ -133,7 +133,7 @@ fn units_admitted_without_the_store_count_on_the_node_until_the_next_reply() {
     let one = charge(1, &algorithm, 1);
     let mut node = knowing(&mut store, &one);
     node.foresee(&charge(1, &algorithm, 100), START);
-    assert!(matches!(node.take(&one, 1, START), Taken::Refused(_)));
+    assert!(matches!(node.take(&one, 1, START), TakeOutcome::Refused(_)));
     assert_eq!(node.close(START), [], "the ledger does not report it");
     node.learn(&Charge { cost: 0, ..one }, None, true, after(10));
     assert_eq!(counted(node.take(&one, 1, after(10))).remaining, 99);

@@ -1,0 +1,103 @@
+//! The record of changes and failed logins: in the process log under the target `audit`, and the
+//! last ones in memory.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use serde_json::Value;
+use tracing::{info, warn};
+
+/// How many entries are kept.
+const MAX_ENTRIES: usize = 256;
+
+/// One entry.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Entry {
+    /// Counts up from the start of the process.
+    pub(super) number: u64,
+    /// When, by the wall clock (RFC 3339).
+    pub(super) time: String,
+    /// The name of the credential.
+    pub(super) actor: String,
+    /// The address of the client.
+    pub(super) peer: String,
+    /// The method and the path, with names in braces for the values.
+    pub(super) call: String,
+    /// The status of the answer.
+    pub(super) status: u16,
+    /// What was changed.
+    #[serde(flatten)]
+    pub(super) change: Change,
+}
+
+/// What a call has changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Change {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) policy: Option<String>,
+    /// The id of the key, which does not tell the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) key_id: Option<String>,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(super) before: Value,
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub(super) after: Value,
+}
+
+/// The last entries.
+#[derive(Debug, Default)]
+pub(super) struct AuditLog {
+    entries: RefCell<VecDeque<Entry>>,
+}
+
+impl AuditLog {
+    /// Records a change, or the attempt.
+    pub(super) fn change(&self, entry: Entry) {
+        let Entry { actor, peer, call, status, change, .. } = &entry;
+        let (policy, key_id) = (change.policy.as_deref(), change.key_id.as_deref());
+        info!(
+            target: "audit", %actor, %peer, %call, status, policy, key_id,
+            before = %change.before, after = %change.after, "a call that changes something"
+        );
+        self.keep(entry);
+    }
+
+    /// Records a failed login.
+    pub(super) fn failed_login(&self, entry: Entry) {
+        let Entry { peer, call, .. } = &entry;
+        warn!(target: "audit", %peer, %call, "a login failed: the token is not valid");
+        self.keep(entry);
+    }
+
+    fn keep(&self, entry: Entry) {
+        let mut entries = self.entries.borrow_mut();
+        let number = entries.back().map_or(1, |last| last.number + 1);
+        if entries.len() == MAX_ENTRIES {
+            entries.pop_front();
+        }
+        entries.push_back(Entry { number, ..entry });
+    }
+
+    /// The entries, the last one first.
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        self.entries.borrow().iter().rev().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entries_are_kept_and_numbered() {
+        let log = AuditLog::default();
+        for status in 0..300 {
+            log.change(Entry { status, ..Entry::default() });
+        }
+        let entries = log.entries();
+        assert_eq!(entries.len(), MAX_ENTRIES);
+        assert_eq!((entries[0].number, entries[0].status), (300, 299));
+        assert_eq!(entries[255].number, 45);
+    }
+}

@@ -1,0 +1,239 @@
+//! The calls of the admin API: their methods, paths and roles. This is the only list.
+
+use http::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
+
+use super::Role;
+use super::problem::Problem;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Alive,
+    Ready,
+    Metrics,
+    Status,
+    Config,
+    CheckConfig,
+    Policies,
+    Policy,
+    Key,
+    ResetKey,
+    Override,
+    SetOverride,
+    UnsetOverride,
+    Upstreams,
+    Audit,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallSpec {
+    pub(super) action: Action,
+    pub(super) method: &'static str,
+    /// Names in braces stand for one segment.
+    pub(super) path: &'static str,
+    /// What the caller must have. None: no credential.
+    pub(super) role: Option<Role>,
+    /// The parameters that the query may have.
+    pub(super) query: &'static [&'static str],
+    /// The types of the body. None: a body is ignored.
+    pub(super) body: Option<&'static [&'static str]>,
+}
+
+const JSON: &[&str] = &["application/json"];
+const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
+const PAGE: &[&str] = &["after", "limit"];
+
+/// All calls.
+pub(super) const CALLS: [CallSpec; 15] = [
+    call(Action::Alive, "GET", "/healthz", None),
+    call(Action::Ready, "GET", "/readyz", None),
+    call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
+    call(Action::Status, "GET", "/v1/status", Some(Role::Read)),
+    CallSpec { query: &["view"], ..call(Action::Config, "GET", "/v1/config", Some(Role::Read)) },
+    CallSpec {
+        body: Some(JSON_OR_YAML),
+        ..call(Action::CheckConfig, "POST", "/v1/config/check", Some(Role::Read))
+    },
+    CallSpec { query: PAGE, ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read)) },
+    call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read)),
+    CallSpec {
+        query: &["plan"],
+        ..call(Action::Key, "GET", "/v1/policies/{policy}/keys/{key}", Some(Role::Read))
+    },
+    call(Action::ResetKey, "DELETE", "/v1/policies/{policy}/keys/{key}", Some(Role::Operate)),
+    call(Action::Override, "GET", "/v1/policies/{policy}/overrides/{key}", Some(Role::Read)),
+    CallSpec {
+        body: Some(JSON),
+        ..call(
+            Action::SetOverride,
+            "PUT",
+            "/v1/policies/{policy}/overrides/{key}",
+            Some(Role::Operate),
+        )
+    },
+    call(
+        Action::UnsetOverride,
+        "DELETE",
+        "/v1/policies/{policy}/overrides/{key}",
+        Some(Role::Operate),
+    ),
+    CallSpec { query: PAGE, ..call(Action::Upstreams, "GET", "/v1/upstreams", Some(Role::Read)) },
+    CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
+];
+
+const fn call(
+    action: Action,
+    method: &'static str,
+    path: &'static str,
+    role: Option<Role>,
+) -> CallSpec {
+    CallSpec { action, method, path, role, query: &[], body: None }
+}
+
+/// A call with the values of its path and its query.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) spec: &'static CallSpec,
+    /// The values of the names in braces.
+    values: Vec<String>,
+    query: Vec<(String, String)>,
+}
+
+impl Call {
+    /// The call of this method at this path.
+    ///
+    /// # Errors
+    /// 404 or 405 if there is none, and 400 if it cannot be read.
+    pub(super) fn parse(method: &Method, path: &str, query: Option<&str>) -> Result<Self, Problem> {
+        // A response to HEAD is sent without its body.
+        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+        let at_path: Vec<&'static CallSpec> =
+            CALLS.iter().filter(|spec| is_at(spec.path, path)).collect();
+        let Some(&spec) = at_path.iter().find(|spec| spec.method == method) else {
+            return Err(match &at_path[..] {
+                [] => Problem::not_found("there is no such call; see docs/admin.md"),
+                _ => {
+                    let allow: Vec<&str> = at_path.iter().map(|spec| spec.method).collect();
+                    let allow = allow.join(", ");
+                    let detail = format!("this path has other methods: {allow}");
+                    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail);
+                    Problem { allow: Some(allow), ..problem }
+                }
+            });
+        };
+        let segments = spec.path.split('/').zip(path.split('/'));
+        let values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, it)| decoded(it));
+        let call = Self { spec, values: values.collect::<Result<_, _>>()?, query: pairs(query)? };
+        let mut names = call.query.iter().map(|(name, _)| name);
+        if let Some(name) = names.find(|name| !spec.query.contains(&name.as_str())) {
+            let known = spec.query.join(", ");
+            let known = if known.is_empty() { "no parameters" } else { &known };
+            let detail = format!("there is no parameter {name:?}; this call has {known}");
+            return Err(Problem::bad_request(detail));
+        }
+        Ok(call)
+    }
+
+    /// The values of `{policy}` and `{key}`; empty where the path has none.
+    pub(super) fn value(&self, index: usize) -> &str {
+        self.values.get(index).map_or("", String::as_str)
+    }
+
+    /// A parameter of the query.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether it changes anything.
+    pub(super) fn is_change(&self) -> bool {
+        self.spec.role == Some(Role::Operate)
+    }
+}
+
+/// Whether `path` is one of those that `template` stands for.
+fn is_at(template: &str, path: &str) -> bool {
+    let (mut names, mut segments) = (template.split('/'), path.split('/'));
+    loop {
+        match (names.next(), segments.next()) {
+            (None, None) => return true,
+            (Some(name), Some(segment)) if name.starts_with('{') => {
+                if segment.is_empty() {
+                    return false;
+                }
+            }
+            (Some(name), Some(segment)) if name == segment => {}
+            _ => return false,
+        }
+    }
+}
+
+fn decoded(text: &str) -> Result<String, Problem> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    let wrong = |_| Problem::bad_request("the target is not UTF-8 text");
+    decoded.map(|text| text.into_owned()).map_err(wrong)
+}
+
+fn pairs(query: Option<&str>) -> Result<Vec<(String, String)>, Problem> {
+    let parts = query.unwrap_or_default().split('&').filter(|part| !part.is_empty());
+    let pair = |part: &str| {
+        let (name, value) = part.split_once('=').unwrap_or((part, ""));
+        Ok((decoded(name)?, decoded(&value.replace('+', " "))?))
+    };
+    parts.map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(method: &str, target: &str) -> Result<Call, Problem> {
+        let (path, query) = target.split_once('?').map_or((target, None), |(p, q)| (p, Some(q)));
+        Call::parse(&method.parse().unwrap(), path, query)
+    }
+
+    #[test]
+    fn each_call_is_found_by_its_method_and_path() {
+        for spec in &CALLS {
+            let path = spec.path.replace("{policy}", "per%20client").replace("{key}", "a%2Fb");
+            let call = parse(spec.method, &path).unwrap();
+            assert_eq!(call.spec.action, spec.action);
+            if spec.path.contains("{key}") {
+                assert_eq!((call.value(0), call.value(1)), ("per client", "a/b"));
+            }
+        }
+    }
+
+    #[test]
+    fn only_calls_of_operators_change_something_and_get_never_does() {
+        for spec in &CALLS {
+            let is_safe = spec.method == "GET" || spec.action == Action::CheckConfig;
+            assert_eq!(spec.role == Some(Role::Operate), !is_safe, "{}", spec.path);
+        }
+    }
+
+    #[test]
+    fn other_paths_methods_and_parameters_are_refused() {
+        for (method, target, status) in [
+            ("GET", "/", 404),
+            ("GET", "/v1", 404),
+            ("GET", "/v1/policies/", 404),
+            ("GET", "/v1/policies/a/keys/b/c", 404),
+            ("GET", "/v1//policies", 404),
+            ("GET", "/healthz/", 404),
+            ("POST", "/v1/policies", 405),
+            ("PATCH", "/v1/policies/a", 405),
+            ("GET", "/v1/config/check", 405),
+            ("GET", "/v1/status?x=1", 400),
+            ("GET", "/v1/policies?limit=1&x", 400),
+            ("GET", "/v1/policies/%ff", 400),
+        ] {
+            let problem = parse(method, target).expect_err(target);
+            assert_eq!(problem.status.as_u16(), status, "{method} {target}");
+        }
+        let problem = parse("PATCH", "/v1/policies/a/keys/b").expect_err("no such method");
+        assert_eq!(problem.allow.as_deref(), Some("GET, DELETE"));
+        assert!(parse("HEAD", "/healthz").is_ok());
+    }
+}

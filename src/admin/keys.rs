@@ -1,0 +1,352 @@
+//! The counters of one key, and its own limit.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
+use tollgate_limiter::algorithm::{Algorithm, Retry, Verdict};
+use tollgate_limiter::digest::{Counter, Key, Principal};
+use tollgate_limiter::policy::{Beside, LimitChoice, Plan, Policy};
+use tollgate_limiter::store::overrides::Override;
+use tollgate_limiter::store::{Inspected, Inspection, Source};
+
+use super::answer::Answer;
+use super::audit::Change;
+use super::call::Call;
+use super::node::{Node, View};
+use super::policies::{limit_of, policy};
+use super::problem::Problem;
+use crate::engine::StoreCall;
+
+/// A key of a policy.
+struct Subject {
+    policy: Arc<Policy>,
+    principal: Principal,
+    /// The limit of this key alone.
+    own: Option<Override>,
+}
+
+/// The limit that holds for a key, and where it comes from.
+struct Limit {
+    algorithm: Algorithm,
+    counter: Counter,
+    from: String,
+}
+
+/// The body of a change of a limit.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewLimit {
+    limit: String,
+}
+
+/// What the counters of a key say.
+pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+    let subject = Subject::of(node, view, call).await?;
+    let limit = subject.limit(call.parameter("plan"))?;
+    let mut body = subject.about();
+    body["scope"] = json!(scope(node).await?);
+    let Some(limit) = limit else {
+        body["limit"] = json!("unlimited");
+        return Ok(Answer::json(&body));
+    };
+    let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
+    counters.extend(subject.beside().filter(|it| matches!(it.algorithm, Algorithm::Ban(_))));
+    let Inspection { at, source, verdicts } =
+        node.ask(|reply| StoreCall::Inspect(counters, reply)).await?;
+    let [verdict, ban @ ..] = &verdicts[..] else {
+        return Err(Problem::unavailable("the store says nothing of this key"));
+    };
+    let source = if source == Source::Local { "local" } else { "store" };
+    let fields = [
+        ("at", json!(at.to_string())),
+        ("source", json!(source)),
+        ("algorithm", json!(limit.algorithm.name())),
+        ("limit_from", json!(limit.from)),
+        ("used", json!(limit.algorithm.capacity().saturating_sub(verdict.remaining))),
+        ("remaining", json!(verdict.remaining)),
+        ("retry_after_ms", wait_ms(verdict)),
+        ("reset_after_ms", json!(verdict.reset_after.as_millis_ceil())),
+        ("banned_for_ms", ban.first().map_or(Value::Null, wait_ms)),
+    ];
+    fields.into_iter().for_each(|(name, value)| body[name] = value);
+    body["limit"] = json!(limit.algorithm.limit());
+    body["window_ms"] = json!(limit.algorithm.window().as_millis_ceil());
+    Ok(Answer::json(&body))
+}
+
+/// Forgets the counters of a key.
+pub(super) async fn reset(node: &Node, view: &View, call: &Call) -> Result<Answer, Problem> {
+    let subject = Subject::of(node, view, call).await?;
+    let Some(limit) = subject.limit(None)? else {
+        return Err(Problem::conflict("this key has no limit, so nothing is counted"));
+    };
+    if matches!(limit.algorithm, Algorithm::Concurrency(_)) {
+        let detail = "this policy counts requests in progress, which end by themselves; they \
+                      cannot be reset";
+        return Err(Problem::conflict(detail));
+    }
+    let mut counters = vec![subject.counter(limit.counter, &limit.algorithm)];
+    if limit.counter != subject.policy.counter {
+        counters.push(subject.counter(subject.policy.counter, &subject.policy.algorithm));
+    }
+    counters.extend(subject.beside());
+    let before = node.ask(|reply| StoreCall::Inspect(counters.clone(), reply)).await?;
+    let remaining = before.verdicts.first().map(|verdict| verdict.remaining);
+    let done = node.ask(|reply| StoreCall::Reset(counters, reply)).await?;
+    done.map_err(|error| Problem::unavailable(error.to_string()))?;
+    let mut body = subject.about();
+    body["scope"] = json!(scope(node).await?);
+    body["reset"] = json!(true);
+    let change = subject.change(json!({ "remaining": remaining }), json!("reset"));
+    Ok(Answer::changed(&body, change))
+}
+
+/// The limit of a key alone.
+pub(super) async fn show_override(
+    node: &Node,
+    view: &View,
+    call: &Call,
+) -> Result<Answer, Problem> {
+    let subject = Subject::of_overridable(node, view, call).await?;
+    Ok(Answer::json(&subject.with_limits()))
+}
+
+/// Sets the limit of a key alone.
+pub(super) async fn set_override(
+    node: &Node,
+    view: &View,
+    call: &Call,
+    body: &[u8],
+) -> Result<Answer, Problem> {
+    let new: NewLimit = serde_json::from_slice(body).map_err(|error| {
+        Problem::bad_request(format!("the body is not {{\"limit\": \"500/minute\"}}: {error}"))
+    })?;
+    let limit = (node.readers.limit)(&new.limit).map_err(Problem::bad_request)?;
+    let subject = Subject::of_overridable(node, view, call).await?;
+    if let Override::Limited { units, window } = limit {
+        let counted = subject.policy.override_limit(units, window);
+        counted.map_err(|error| {
+            Problem::bad_request(format!("the policy cannot count this limit: {error}"))
+        })?;
+    }
+    put(node, subject, Some(limit)).await
+}
+
+/// Removes the limit of a key alone.
+pub(super) async fn unset_override(
+    node: &Node,
+    view: &View,
+    call: &Call,
+) -> Result<Answer, Problem> {
+    let subject = Subject::of_overridable(node, view, call).await?;
+    put(node, subject, None).await
+}
+
+async fn put(
+    node: &Node,
+    mut subject: Subject,
+    limit: Option<Override>,
+) -> Result<Answer, Problem> {
+    let Some(key) = subject.override_key() else {
+        return Err(not_overridable(&subject.policy.name));
+    };
+    match node.overrides.clone() {
+        Some(file) => {
+            let done = spawn_blocking(move || file.put(key, limit)).await;
+            done.map_err(|_| Problem::unavailable("the file of overrides cannot be written"))?
+                .map_err(|error| Problem::unavailable(error.to_string()))?;
+        }
+        None => node
+            .ask(|reply| StoreCall::PutOverride(key, limit, reply))
+            .await?
+            .map_err(Problem::unavailable)?,
+    }
+    let before = shown(subject.own);
+    subject.own = limit;
+    let change = subject.change(before, shown(limit));
+    Ok(Answer::changed(&subject.with_limits(), change))
+}
+
+impl Subject {
+    /// The key of the call, as its policy counts by it.
+    async fn of(node: &Node, view: &View, call: &Call) -> Result<Self, Problem> {
+        let policy = policy(view, call.value(0))?;
+        let principal = view
+            .snapshot
+            .rules
+            .principal(&policy.key, call.value(1))
+            .map_err(|error| Problem::bad_request(error.to_string()))?;
+        let mut subject = Self { policy, principal, own: None };
+        if let Some(key) = subject.override_key() {
+            subject.own = stored_override(node, key).await?;
+        }
+        Ok(subject)
+    }
+
+    async fn of_overridable(node: &Node, view: &View, call: &Call) -> Result<Self, Problem> {
+        let named = policy(view, call.value(0))?;
+        if named.overrides.is_none() {
+            return Err(not_overridable(&named.name));
+        }
+        Self::of(node, view, call).await
+    }
+
+    fn override_key(&self) -> Option<Key> {
+        let kept_as = self.policy.overrides?.kept_as;
+        Some(Key { principal: self.principal, counter: kept_as })
+    }
+
+    /// The limit of the key. None: it has none.
+    fn limit(&self, plan: Option<&str>) -> Result<Option<Limit>, Problem> {
+        let policy = &self.policy;
+        let own = |algorithm: &Algorithm, from: String| {
+            Some(Limit { algorithm: algorithm.clone(), counter: policy.counter, from })
+        };
+        match self.own {
+            Some(Override::Unlimited) => return Ok(None),
+            Some(Override::Limited { units, window }) => {
+                // One that the policy cannot count is not in force.
+                if let Ok(limit) = policy.override_limit(units, window) {
+                    let (algorithm, counter) = (limit.algorithm, limit.counter);
+                    return Ok(Some(Limit { algorithm, counter, from: "override".to_owned() }));
+                }
+            }
+            None => {}
+        }
+        let Some(name) = plan else {
+            let own = own(&policy.algorithm, "policy".to_owned());
+            return Ok(own.filter(|_| !policy.is_unlimited));
+        };
+        let plans = policy.plans.iter().flat_map(|plans| plans.limits.iter().enumerate());
+        match plans.clone().find(|(_, (it, _))| **it == *name) {
+            Some((_, (_, Plan::Unlimited))) => Ok(None),
+            Some((index, _)) => {
+                let limit = policy.limit(LimitChoice::Plan(index));
+                Ok(own(limit.algorithm, format!("plan {name}")))
+            }
+            None => Err(Problem::bad_request(format!("the policy has no plan {name:?}"))),
+        }
+    }
+
+    fn counter(&self, counter: Counter, algorithm: &Algorithm) -> Inspected {
+        let key = Key { principal: self.principal, counter };
+        Inspected { key, algorithm: algorithm.clone() }
+    }
+
+    /// The counters beside the one of the limit: the ban, the refusals that lead to it, and
+    /// what was admitted beyond the limit.
+    fn beside(&self) -> impl Iterator<Item = Inspected> {
+        let own = Key { principal: self.principal, counter: self.policy.counter };
+        let beside = move |beside: Beside, algorithm: &Algorithm| Inspected {
+            key: beside.key(own, algorithm),
+            algorithm: algorithm.clone(),
+        };
+        let penalty = self.policy.penalty.iter().flat_map(move |it| {
+            [beside(Beside::Ban, &it.ban), beside(Beside::Refusals, &it.after)]
+        });
+        let elastic = self.policy.elastic.iter();
+        penalty.chain(elastic.map(move |it| beside(Beside::Beyond, &it.beyond)))
+    }
+
+    fn about(&self) -> Value {
+        json!({ "policy": *self.policy.name, "key_id": key_id(self.principal) })
+    }
+
+    fn with_limits(&self) -> Value {
+        let mut body = self.about();
+        body["override"] = shown(self.own);
+        body["policy_limit"] = match self.policy.is_unlimited {
+            true => json!("unlimited"),
+            false => limit_of(&self.policy.algorithm),
+        };
+        let misfit = match self.own {
+            Some(Override::Limited { units, window }) => {
+                self.policy.override_limit(units, window).err()
+            }
+            _ => None,
+        };
+        if let Some(error) = misfit {
+            body["ignored_because"] = json!(format!("the policy cannot count it: {error}"));
+        }
+        body
+    }
+
+    fn change(&self, before: Value, after: Value) -> Change {
+        Change {
+            policy: Some(self.policy.name.to_string()),
+            key_id: Some(key_id(self.principal)),
+            before,
+            after,
+        }
+    }
+}
+
+async fn stored_override(node: &Node, key: Key) -> Result<Option<Override>, Problem> {
+    match node.overrides.clone() {
+        Some(file) => {
+            let read = spawn_blocking(move || file.get(key)).await;
+            read.map_err(|_| Problem::unavailable("the file of overrides cannot be read"))?
+                .map_err(|error| Problem::unavailable(error.to_string()))
+        }
+        None => {
+            let answer = node.ask(|reply| StoreCall::GetOverride(key, reply)).await?;
+            answer.map_err(Problem::unavailable)
+        }
+    }
+}
+
+/// Whether the counters are those of this node alone.
+async fn scope(node: &Node) -> Result<&'static str, Problem> {
+    let standing = node.ask(StoreCall::Standing).await?;
+    Ok(if standing.is_some() { "cluster" } else { "node" })
+}
+
+fn not_overridable(policy: &str) -> Problem {
+    Problem::conflict(format!(
+        "the policy {policy:?} has no overrides; write overrides: true under it and start the \
+         gateways again"
+    ))
+}
+
+fn shown(limit: Option<Override>) -> Value {
+    match limit {
+        None => Value::Null,
+        Some(Override::Unlimited) => json!("unlimited"),
+        Some(Override::Limited { units, window: None }) => json!(units.to_string()),
+        Some(Override::Limited { units, window: Some(window) }) => {
+            json!(format!("{units}/{window}"))
+        }
+    }
+}
+
+/// The wait of a refused request; null if one unit would be admitted.
+fn wait_ms(verdict: &Verdict) -> Value {
+    match verdict.retry {
+        Retry::Now => Value::Null,
+        Retry::After(wait) => json!(wait.as_millis_ceil()),
+        Retry::Never => json!("never"),
+    }
+}
+
+/// The id of a key for people: twelve characters of another digest, by which neither the key nor
+/// its place in a store can be found.
+fn key_id(principal: Principal) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    let bits = Counter::of(|digest| digest.value(&principal.bits().to_be_bytes())).bits();
+    let digit = |at: u32| usize::try_from(bits >> (5 * at) & 31).ok().map(|it| DIGITS[it]);
+    (0..12).rev().filter_map(digit).map(char::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_twelve_characters_and_differ() {
+        let [one, other] = [1, 2].map(|bits| key_id(Principal::from_bits(bits)));
+        assert_eq!((one.len(), other.len()), (12, 12));
+        assert_ne!(one, other);
+    }
+}

@@ -1,0 +1,27 @@
+//! The admin listener: what operators see and change of a running gateway.
+//!
+//! Guarantees: without a credential a client learns only whether the gateway is alive and ready.
+//! A web page of another origin changes nothing and reads nothing. A call takes a bounded time and
+//! bounded memory, runs on the control thread, and never makes a worker wait. GET changes nothing.
+//! Every change and every failed login is recorded.
+
+mod answer;
+mod audit;
+mod bounds;
+mod browser;
+mod call;
+mod credentials;
+mod keys;
+mod node;
+mod policies;
+mod problem;
+mod service;
+mod settings;
+mod status;
+
+pub(crate) use node::{Checked, Node, Phase, Readers, View};
+pub(crate) use problem::ConfigProblem;
+pub(crate) use service::{Access, Admin};
+pub(crate) use settings::{
+    AdminSettings, ClientSettings, ProbeSettings, Role, TokenDigest, TokenSettings,
+};

@@ -1,0 +1,104 @@
+//! What the admin listener knows of the gateway: a view that every reload replaces, and the ways
+//! to the store and to the reader of configurations.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot, watch};
+use tollgate_limiter::store::overrides::{Override, OverridesFile};
+use tollgate_limiter::time::Timestamp;
+
+use super::AdminSettings;
+use super::problem::{ConfigProblem, Problem};
+use crate::engine::StoreCall;
+use crate::snapshot::Snapshot;
+use crate::telemetry::Metrics;
+
+/// What the gateway does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It serves requests.
+    Serving,
+    /// It finishes the requests in progress, and then ends.
+    Draining,
+}
+
+/// The state of the gateway.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    /// What the gateway does.
+    pub(crate) phase: Phase,
+    /// The configuration in use.
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Who may call.
+    pub(crate) settings: Arc<AdminSettings>,
+    /// The file in use, without secrets. None: the gateway runs without one.
+    pub(crate) document: Option<Arc<Value>>,
+    /// How many configurations have been in use.
+    pub(crate) generation: u64,
+    /// The time since which this one is.
+    pub(crate) loaded: Timestamp,
+    /// Why the last reload failed, and when.
+    pub(crate) failure: Option<(Timestamp, String)>,
+}
+
+/// What the check of a configuration has found.
+#[derive(Clone, Debug)]
+pub(crate) struct Checked {
+    /// Whether it can be used.
+    pub(crate) is_valid: bool,
+    /// Its mistakes and warnings.
+    pub(crate) problems: Vec<ConfigProblem>,
+}
+
+/// Reads what is written as in a configuration.
+#[derive(Clone)]
+pub(crate) struct Readers {
+    /// Checks the text of a configuration.
+    pub(crate) check: Arc<dyn Fn(&str) -> Checked + Send + Sync>,
+    /// The limit of a single key.
+    pub(crate) limit: fn(&str) -> Result<Override, String>,
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Readers(..)")
+    }
+}
+
+/// The ways to the gateway.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The state of the gateway.
+    pub(crate) view: watch::Receiver<View>,
+    /// Questions to the store.
+    pub(crate) store: mpsc::Sender<StoreCall>,
+    /// The file of overrides, if there is one.
+    pub(crate) overrides: Option<OverridesFile>,
+    /// All metrics.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Reads configurations.
+    pub(crate) readers: Readers,
+}
+
+impl Node {
+    /// The state of the gateway now.
+    pub(super) fn view(&self) -> View {
+        self.view.borrow().clone()
+    }
+
+    /// Asks a worker.
+    ///
+    /// # Errors
+    /// 503, if too many questions wait, or no worker answers.
+    pub(super) async fn ask<T>(
+        &self,
+        call: impl FnOnce(oneshot::Sender<T>) -> StoreCall,
+    ) -> Result<T, Problem> {
+        let (reply, answer) = oneshot::channel();
+        let away = || Problem::unavailable("no worker answers now; try again");
+        self.store.try_send(call(reply)).map_err(|_| away())?;
+        answer.await.map_err(|_| away())
+    }
+}

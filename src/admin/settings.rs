@@ -1,0 +1,121 @@
+//! The settings of the admin listener.
+
+use std::fmt;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use tollgate_limiter::time::Timestamp;
+
+use crate::server::{ListenAddress, ListenerSettings};
+
+/// The admin listener, and what its clients may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AdminSettings {
+    /// Where it listens, with its bounds.
+    pub(crate) listener: ListenerSettings,
+    /// Names that requests may have in `Host`, in lower case, besides the loopback and the
+    /// address of the listener.
+    pub(crate) hosts: Vec<String>,
+    /// The tokens, each with a name of its own.
+    pub(crate) tokens: Vec<TokenSettings>,
+    /// The clients with certificates.
+    pub(crate) clients: Vec<ClientSettings>,
+    /// The users whose processes may use a Unix socket, besides root and the gateway's own.
+    pub(crate) uids: Vec<u32>,
+    /// A second listener, for health checks without a token.
+    pub(crate) probe: Option<ProbeSettings>,
+}
+
+/// What a credential allows. Each role includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// To read the metrics.
+    Metrics,
+    /// To read everything.
+    Read,
+    /// To change something.
+    Operate,
+}
+
+impl Role {
+    /// Its name in the configuration.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Read => "read",
+            Self::Operate => "operate",
+        }
+    }
+}
+
+/// A token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TokenSettings {
+    /// The name by which the audit log knows its owner.
+    pub(crate) name: String,
+    /// What it allows.
+    pub(crate) role: Role,
+    /// The digest by which it is compared.
+    pub(crate) digest: TokenDigest,
+    /// The time from which on it is not valid.
+    pub(crate) expires: Option<Timestamp>,
+}
+
+/// A client with a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClientSettings {
+    /// The subject of its certificate.
+    pub(crate) subject: String,
+    /// What it may do.
+    pub(crate) role: Role,
+}
+
+/// The listener for health checks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ProbeSettings {
+    /// Where it listens.
+    pub(crate) address: ListenAddress,
+    /// Whether it also serves the metrics.
+    pub(crate) metrics: bool,
+}
+
+/// The digest of a token (SHA-256). The token itself is not kept.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    /// The digest of `token`.
+    pub(crate) fn of(token: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest(&SHA256, token).as_ref());
+        Self(bytes)
+    }
+
+    /// The digest itself.
+    pub(super) const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// Never the digest itself: a short token could be found by it.
+impl fmt::Debug for TokenDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenDigest(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_never_printed_and_differs_by_the_token() {
+        let [one, other] = [b"0123456789abcdef", b"0123456789abcdeF"].map(|it| TokenDigest::of(it));
+        assert_eq!(format!("{one:?}"), "TokenDigest(..)");
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn roles_include_each_other_in_their_order() {
+        assert!(Role::Metrics < Role::Read && Role::Read < Role::Operate);
+    }
+}

@@ -1,0 +1,266 @@
+//! The admin listener on the control thread: bound before the workers start, kept up to date by
+//! reloads, and open until the last request has ended.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rustix::process::geteuid;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_local;
+use tollgate_limiter::drain::{self, Stop};
+use tollgate_limiter::store::overrides::Override;
+use tollgate_limiter::time::Clock;
+use tracing::{info, warn};
+
+use super::error::RunError;
+use super::supervisor::Supervisor;
+use super::worker::Command;
+use crate::admin::{
+    Access, Admin, AdminSettings, Checked, ConfigProblem, Node, Phase, ProbeSettings, Readers, View,
+};
+use crate::config::{Config, KeyLimit, Report};
+use crate::engine::StoreCall;
+use crate::server::{
+    self, BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle,
+    ListenerSettings,
+};
+use crate::snapshot::Snapshot;
+use crate::telemetry::Metrics;
+
+/// Questions to the store that wait for the task that passes them on.
+const MAX_STORE_CALLS: usize = 64;
+
+/// The sockets of the admin listener, before it serves.
+pub(super) struct BoundAdmin {
+    settings: AdminSettings,
+    listener: (Listener, ListenerHandle),
+    probe: Option<(Listener, ListenerHandle)>,
+}
+
+/// The admin listener while it serves.
+pub(super) struct AdminListener {
+    view: watch::Sender<View>,
+    handle: ListenerHandle,
+    address: ListenAddress,
+    /// The tasks end when these are dropped.
+    _stops: [Stop; 2],
+    _probe: Option<ListenerHandle>,
+}
+
+impl BoundAdmin {
+    /// Opens the sockets, so that the start fails if an address is in use.
+    ///
+    /// # Errors
+    /// If an address or TLS cannot be used.
+    pub(super) fn bind(settings: AdminSettings) -> Result<Self, RunError> {
+        let listener = bind(settings.listener.clone())?;
+        let probe = settings.probe.as_ref().map(|probe| {
+            let bounds =
+                ListenerSettings { tls: None, socket_mode: None, ..settings.listener.clone() };
+            bind(ListenerSettings { address: probe.address.clone(), ..bounds })
+        });
+        Ok(Self { listener, probe: probe.transpose()?, settings })
+    }
+
+    /// Begins to serve. `file` is the file of the configuration, and `document` what it
+    /// contains.
+    ///
+    /// # Errors
+    /// If the system refuses a task.
+    pub(super) fn serve(
+        self,
+        supervisor: &Supervisor,
+        file: Option<&Path>,
+        document: Option<Value>,
+    ) -> Result<AdminListener, RunError> {
+        let metrics_for_all = self.settings.probe.as_ref().is_some_and(|probe| probe.metrics);
+        let (sender, view) = watch::channel(View {
+            phase: Phase::Serving,
+            snapshot: supervisor.snapshot(),
+            settings: Arc::new(self.settings),
+            document: document.map(Arc::new),
+            generation: 1,
+            loaded: Clock::System.wall(),
+            failure: None,
+        });
+        let (store, calls) = mpsc::channel(MAX_STORE_CALLS);
+        spawn_local(pass_on(calls, supervisor.workers()));
+        let node = Node {
+            view,
+            store,
+            overrides: supervisor.overrides_file(),
+            metrics: Arc::new(Metrics::default()),
+            readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
+        };
+        let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));
+        spawn_local(Rc::clone(&admin).watch());
+        let (listener, handle) = self.listener;
+        let address = listener.address().clone();
+        info!(%address, "listening for the admin API");
+        let stop = spawn(listener, &admin, Access::Full);
+        let (probe_stop, probe) = match self.probe {
+            None => (drain::channel().0, None),
+            Some((listener, handle)) => {
+                info!(address = %listener.address(), "listening for health checks");
+                (spawn(listener, &admin, Access::Probe(metrics_for_all)), Some(handle))
+            }
+        };
+        Ok(AdminListener {
+            view: sender,
+            handle,
+            address,
+            _stops: [stop, probe_stop],
+            _probe: probe,
+        })
+    }
+}
+
+impl AdminListener {
+    /// The configuration has been replaced. What the listener itself needs a restart for, is
+    /// logged and stays.
+    pub(super) fn reloaded(
+        &self,
+        settings: Option<AdminSettings>,
+        snapshot: Arc<Snapshot>,
+        document: Value,
+    ) {
+        let settings = self.renewed(settings);
+        self.view.send_modify(|view| {
+            view.settings = settings;
+            view.snapshot = snapshot;
+            view.document = Some(Arc::new(document));
+            view.generation += 1;
+            view.loaded = Clock::System.wall();
+            view.failure = None;
+        });
+    }
+
+    /// The new settings, with the addresses of the old ones.
+    fn renewed(&self, settings: Option<AdminSettings>) -> Arc<AdminSettings> {
+        let old = Arc::clone(&self.view.borrow().settings);
+        let Some(mut new) = settings else {
+            warn!("admin: removed from the file, but the change needs a restart");
+            return old;
+        };
+        let address_of = |it: &AdminSettings| it.listener.address.clone();
+        let probe = |it: &AdminSettings| {
+            it.probe.clone().map(|ProbeSettings { address, metrics }| (address, metrics))
+        };
+        let is_fixed = [
+            ("admin.address", address_of(&new) == address_of(&old)),
+            ("admin.probe", probe(&new) == probe(&old)),
+            ("admin.uids", new.listener.socket_mode == old.listener.socket_mode),
+        ];
+        for (name, _) in is_fixed.iter().filter(|(_, is_same)| !is_same) {
+            warn!("{name}: changed in the file, but the change needs a restart");
+        }
+        new.listener.address = address_of(&old);
+        new.probe.clone_from(&old.probe);
+        match ListenerConfig::new(new.listener.clone()) {
+            Ok(config) => self.handle.change(config),
+            Err(error) => warn!("admin.tls: not changed: {error}"),
+        }
+        Arc::new(new)
+    }
+
+    /// A reload has failed.
+    pub(super) fn reload_failed(&self, why: String) {
+        let failure = (Clock::System.wall(), why);
+        self.view.send_modify(|view| view.failure = Some(failure));
+    }
+
+    /// The gateway is about to end.
+    pub(super) fn draining(&self) {
+        self.view.send_modify(|view| view.phase = Phase::Draining);
+    }
+
+    /// The address, and a command to try.
+    pub(super) fn how_to_ask(&self) -> String {
+        let command = match &self.address {
+            ListenAddress::Unix(path) => {
+                format!("curl --unix-socket {} http://localhost/v1/status", path.display())
+            }
+            ListenAddress::Tcp(address) => {
+                let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
+                let address = reachable(*address);
+                format!(
+                    "curl -H \"Authorization: Bearer $TOLLGATE_ADMIN_TOKEN\" \
+                     {scheme}://{address}/v1/status"
+                )
+            }
+        };
+        format!("{}, try: {command}", self.address)
+    }
+}
+
+fn bind(settings: ListenerSettings) -> Result<(Listener, ListenerHandle), BindError> {
+    // The bound of the listener itself is enough.
+    let capacity = Capacity::new(usize::MAX);
+    let (mut listeners, handle) = Listener::bind(ListenerConfig::new(settings)?, 1, &capacity)?;
+    Ok((listeners.swap_remove(0), handle))
+}
+
+fn spawn(listener: Listener, admin: &Rc<Admin>, access: Access) -> Stop {
+    let (stop, drain) = drain::channel();
+    let admin = Rc::clone(admin);
+    spawn_local(server::serve(listener, drain, move |peer, _| admin.service(peer, access)));
+    stop
+}
+
+/// Passes questions on to the first worker that runs.
+async fn pass_on(
+    mut calls: mpsc::Receiver<StoreCall>,
+    workers: Vec<mpsc::UnboundedSender<Command>>,
+) {
+    while let Some(call) = calls.recv().await {
+        let mut command = Command::Store(call);
+        for worker in &workers {
+            match worker.send(command) {
+                Ok(()) => break,
+                // This worker has panicked.
+                Err(back) => command = back.0,
+            }
+        }
+    }
+}
+
+/// Reads configurations as if they were in `file`.
+fn readers(file: &Path) -> Readers {
+    let name = file.to_string_lossy().into_owned();
+    let check = move |text: &str| {
+        let env = |variable: &str| std::env::var(variable).ok();
+        match Config::parse(text, &name, &env) {
+            Ok(compiled) => Checked { is_valid: true, problems: problems(&compiled.warnings) },
+            Err(report) => Checked { is_valid: false, problems: problems(&report) },
+        }
+    };
+    Readers { check: Arc::new(check), limit: read_limit }
+}
+
+fn problems(report: &Report) -> Vec<ConfigProblem> {
+    let problem = |it: crate::config::Reported<'_>| ConfigProblem {
+        is_warning: it.is_warning,
+        line: it.line,
+        column: it.column,
+        message: it.message.to_owned(),
+        help: it.advice.to_owned(),
+    };
+    report.problems().map(problem).collect()
+}
+
+fn read_limit(text: &str) -> Result<Override, String> {
+    text.parse().map(|KeyLimit(limit)| limit).map_err(|error| error.to_string())
+}
+
+/// An address at which a client of this machine reaches a listener.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}

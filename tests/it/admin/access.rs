@@ -1,0 +1,166 @@
+//! Who may call, and what is refused.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use super::{AdminClient, CALLS, METRICS, OPERATE, READ, gateway, guarded, section, statuses};
+use crate::support::{Gateway, eventually};
+
+#[test]
+fn without_a_credential_everything_but_health_is_refused() {
+    let gateway = gateway("", "");
+    let client = AdminClient::without_token(&gateway);
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(client.get(path).status, 200, "{path}");
+    }
+    for (method, path, fields, body) in guarded() {
+        let response = client.send(method, path, &fields, body);
+        assert_eq!(response.status, 401, "{method} {path}: {}", response.text());
+        assert!(response.field("WWW-Authenticate").is_some_and(|it| it.starts_with("Bearer")));
+        assert_eq!(response.field("Content-Type"), Some("application/problem+json"));
+    }
+    // A path that does not exist tells no more.
+    assert_eq!(client.get("/v1/none").status, 401);
+}
+
+#[test]
+fn each_role_may_make_its_calls_and_no_others() {
+    let gateway = gateway("", "");
+    for (token, rank) in [(METRICS, 1), (READ, 2), (OPERATE, 3)] {
+        let client = AdminClient::new(&gateway, token);
+        for (method, path, fields, body) in guarded() {
+            let needed = match (method, path) {
+                (_, "/metrics") => 1,
+                ("GET" | "POST", _) => 2,
+                _ => 3,
+            };
+            let response = client.send(method, path, &fields, body);
+            let is_refused = response.status == 403;
+            assert_eq!(is_refused, rank < needed, "{method} {path} as {token}: {response:?}");
+            assert!(response.status < 500, "{response:?}");
+        }
+    }
+}
+
+#[test]
+fn a_foreign_host_origin_or_site_changes_nothing() {
+    let gateway = gateway("", "hosts: [gateway.example]");
+    let client = AdminClient::new(&gateway, OPERATE);
+    assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
+    let path = "/v1/policies/each/keys/ann";
+    let own = format!("Host: {}", client.address);
+    for (host, field) in [
+        ("Host: evil.example", ""),
+        ("Host: 127.0.0.1.evil.example", ""),
+        (&*own, "Origin: http://evil.example"),
+        (&own, "Origin: null"),
+        (&own, "Sec-Fetch-Site: cross-site"),
+        (&own, "Sec-Fetch-Site: same-site"),
+    ] {
+        let fields: Vec<&str> = Some(field).filter(|it| !it.is_empty()).into_iter().collect();
+        for (method, path) in [("DELETE", path), ("GET", "/v1/config"), ("GET", "/metrics")] {
+            let response = client.send_to(host, method, path, &fields, "");
+            assert_eq!(response.status, 403, "{host} {field} {method} {path}");
+            assert_eq!(response.field("Access-Control-Allow-Origin"), None);
+        }
+    }
+    assert_eq!(statuses(&gateway, "ann", 1), [429]);
+    // A preflight allows nothing.
+    let asked = ["Origin: http://evil.example", "Access-Control-Request-Method: DELETE"];
+    let response = client.send("OPTIONS", path, &asked, "");
+    assert!(response.status >= 400 && response.field("Access-Control-Allow-Methods").is_none());
+    // A form of a web page cannot send these types.
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let fields = [&*format!("Content-Type: {content_type}")];
+        let response = client.send("POST", "/v1/config/check", &fields, "listeners: []");
+        assert_eq!(response.status, 415, "{content_type}");
+    }
+    let named = client.send_to("Host: Gateway.Example:9901", "DELETE", path, &[], "");
+    assert_eq!(named.status, 200, "{}", named.text());
+    let own_origin = format!("Origin: http://{}", client.address);
+    let response =
+        client.send("GET", "/v1/status", &[&own_origin, "Sec-Fetch-Site: same-origin"], "");
+    assert_eq!(response.status, 200);
+    assert_eq!(statuses(&gateway, "ann", 1), [200]);
+}
+
+#[test]
+fn wrong_tokens_are_slowed_down_and_recorded() {
+    let gateway = gateway("", "");
+    let wrong = AdminClient::new(&gateway, "wrong-0123456789abcdef");
+    let tried: Vec<u16> = (0..12).map(|_| wrong.get("/v1/status").status).collect();
+    assert_eq!(tried[..10], [401; 10]);
+    assert_eq!(tried[10..], [429; 2]);
+    assert!(wrong.get("/v1/status").number("Retry-After") >= 1);
+    // Otherwise a client could go on trying, and the answer to the right token would tell it.
+    assert_eq!(AdminClient::new(&gateway, OPERATE).get("/v1/status").status, 429);
+    assert_eq!(wrong.get("/healthz").status, 200);
+    let log = gateway.log();
+    assert_eq!(log.matches("a login failed").count(), 10, "{log}");
+    assert!(!log.contains("wrong-0123456789abcdef"));
+}
+
+#[test]
+fn one_credential_may_call_fifty_times_a_second() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, READ);
+    eventually("there are too many calls", || {
+        let statuses: Vec<u16> = (0..200).map(|_| client.get("/v1/status").status).collect();
+        statuses.contains(&429)
+    });
+    assert_eq!(AdminClient::new(&gateway, OPERATE).get("/v1/status").status, 200);
+}
+
+#[test]
+fn every_answer_forbids_stores_and_guesses() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    for (method, path, field, body) in CALLS {
+        let fields: Vec<&str> = Some(field).filter(|it| !it.is_empty()).into_iter().collect();
+        let response = client.send(method, path, &fields, body);
+        assert_eq!(response.field("Cache-Control"), Some("no-store"), "{method} {path}");
+        assert_eq!(response.field("X-Content-Type-Options"), Some("nosniff"), "{method} {path}");
+    }
+    let long = format!("X-Long: {}", "x".repeat(20_000));
+    assert!(client.send("GET", "/v1/status", &[&long], "").status >= 400);
+    let yaml = "#".repeat(5 * 1024 * 1024);
+    let fields = ["Content-Type: application/yaml"];
+    assert_eq!(client.send("POST", "/v1/config/check", &fields, &yaml).status, 413);
+}
+
+#[test]
+fn a_unix_socket_admits_the_own_user_without_a_token() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("admin.sock");
+    let gateway = Gateway::start(&format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         routes: [{{ path: \"/*\", respond: {{ body: ok }} }}]\n\
+         admin: {{ address: \"unix:{}\" }}\n",
+        socket.display()
+    ));
+    let mode = std::fs::metadata(&socket).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let mut curl = Command::new("curl");
+    curl.args(["-s", "--unix-socket"]).arg(&socket).arg("http://localhost/v1/status");
+    let output = curl.output().expect("curl is installed");
+    let body: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(body["state"], "ok");
+    assert!(gateway.log().contains(&format!("curl --unix-socket {}", socket.display())));
+}
+
+#[test]
+fn tokens_change_by_a_reload() {
+    let gateway = gateway("", "");
+    let new = "another-0123456789abcdef";
+    assert_eq!(AdminClient::new(&gateway, new).get("/v1/status").status, 401);
+    gateway.reload(&super::yaml("", "").replace(READ, new));
+    assert_eq!(AdminClient::new(&gateway, new).get("/v1/status").status, 200);
+    assert_eq!(AdminClient::new(&gateway, READ).get("/v1/status").status, 401);
+    assert!(!gateway.log().contains("needs a restart"), "{}", gateway.log());
+    // A token that has expired is none.
+    let expired = section("")
+        .replace(&format!("token: {READ}"), &format!("token: {READ}, expires: 2020-01-01"));
+    gateway.reload(&super::yaml("", "").replace(&section(""), &expired));
+    assert_eq!(AdminClient::new(&gateway, READ).get("/v1/status").status, 401);
+    assert_eq!(AdminClient::new(&gateway, OPERATE).get("/v1/status").status, 200);
+}

@@ -1,0 +1,144 @@
+//! What the calls answer.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use super::{AdminClient, METRICS, OPERATE, READ, gateway, statuses, yaml};
+use crate::support::{Gateway, Origin, eventually};
+
+#[test]
+fn metrics_are_what_promtool_calls_good() {
+    let gateway = gateway("", "");
+    let response = AdminClient::new(&gateway, METRICS).get("/metrics");
+    assert_eq!(response.status, 200);
+    assert_eq!(response.field("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is installed: scripts/test installs the package prometheus");
+    promtool.stdin.take().expect("it is piped").write_all(&response.body).expect("it reads");
+    let output = promtool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}\n{}", response.text());
+}
+
+#[test]
+fn policies_are_listed_as_they_are_defined() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, READ);
+    let all = client.get("/v1/policies").json();
+    let names: Vec<_> =
+        all["items"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["each", "open"]);
+    let each = client.get("/v1/policies/each").json();
+    assert_eq!(each, all["items"][0]);
+    assert_eq!(each["key"], "header:x-who");
+    assert_eq!(each["limit"], json!({ "units": 3, "window_ms": 86_400_000, "burst": 3 }));
+    let first = client.get("/v1/policies?limit=1").json();
+    assert_eq!(first["next"], "each");
+    let second = client.get("/v1/policies?limit=1&after=each").json();
+    assert_eq!((&second["items"][0]["name"], &second["next"]), (&json!("open"), &json!(null)));
+    assert_eq!(client.get("/v1/policies/none").status, 404);
+    assert_eq!(client.get("/v1/policies?unknown=1").status, 400);
+}
+
+#[test]
+fn the_file_is_shown_without_its_secrets() {
+    let gateway = gateway("store: { memory: { max_keys: 1000 } }", "");
+    let config = AdminClient::new(&gateway, READ).get("/v1/config?view=file");
+    let text = config.text();
+    for secret in [OPERATE, READ, METRICS] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    let config = config.json();
+    assert_eq!(config["generation"], 1);
+    assert_eq!(config["file"]["store"]["memory"]["max_keys"], 1000);
+    assert_eq!(config["file"]["admin"]["tokens"][0]["token"], "***");
+}
+
+#[test]
+fn a_configuration_is_checked_and_nothing_changes() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, READ);
+    let yaml_type = ["Content-Type: application/yaml"];
+    let good = client.send("POST", "/v1/config/check", &yaml_type, &yaml("", ""));
+    assert_eq!((good.status, good.json()), (200, json!({ "valid": true, "warnings": [] })));
+    let bad = client.send("POST", "/v1/config/check", &yaml_type, "listeners: []\nroute: []\n");
+    assert_eq!(bad.status, 422);
+    let bad = bad.json();
+    let errors = bad["errors"].as_array().expect("a list");
+    let unknown = errors.iter().find(|it| it["line"] == 2).expect("the second line is wrong");
+    assert_eq!(unknown["column"], 1);
+    assert!(unknown["message"].as_str().is_some_and(|it| it.contains("\"route\" is not a field")));
+    assert!(unknown["help"].as_str().is_some_and(|it| it.contains("routes")));
+    let as_json = r#"{"listeners":[{"address":"0.0.0.0:1"}],"routes":[{"path":"/*","respond":{"body":"x"}}]}"#;
+    let good =
+        client.send("POST", "/v1/config/check", &["Content-Type: application/json"], as_json);
+    assert_eq!(good.status, 200, "{}", good.text());
+    assert_eq!(client.get("/v1/config").json()["generation"], 1);
+}
+
+#[test]
+fn the_status_says_what_is_wrong_and_since_when() {
+    let origin = Origin::hello();
+    let yaml = |upstream: &str| {
+        format!(
+            "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+             upstreams: {{ app: {{ endpoints: [{upstream}], \
+             health: {{ path: /, interval: 100ms, timeout: 100ms, fall: 1, rise: 1 }} }} }}\n\
+             routes: [{{ path: \"/*\", upstream: app }}]\n{}",
+            super::section("")
+        )
+    };
+    let good = yaml(&format!("\"http://{}\"", origin.address()));
+    let gateway = Gateway::start(&good);
+    let client = AdminClient::new(&gateway, READ);
+    eventually("it is well", || client.get("/v1/status").json()["state"] == "ok");
+    let upstreams = client.get("/v1/upstreams").json();
+    assert_eq!(upstreams["items"][0]["endpoints"][0]["state"], "up", "{upstreams}");
+    // This port has no listener.
+    gateway.reload(&yaml("\"http://127.0.0.1:1\""));
+    eventually("the upstream is down", || {
+        let status = client.get("/v1/status").json();
+        status["state"] == "degraded" && status["reasons"][0]["code"] == "upstream_down"
+    });
+    gateway.rewrite("nonsense: 1\n");
+    eventually("the reload has failed", || {
+        let status = client.get("/v1/status").json();
+        status["reasons"]
+            .as_array()
+            .is_some_and(|it| it.iter().any(|it| it["code"] == "reload_failed"))
+    });
+    gateway.reload(&good);
+    eventually("it is well again", || client.get("/v1/status").json()["state"] == "ok");
+    // The credential that has waited may have made too many calls.
+    let operator = AdminClient::new(&gateway, OPERATE);
+    assert_eq!(operator.get("/v1/config").json()["generation"], 3);
+}
+
+#[test]
+fn changes_are_recorded_with_their_actor_and_without_the_key() {
+    let gateway = gateway("", "");
+    let client = AdminClient::new(&gateway, OPERATE);
+    assert_eq!(statuses(&gateway, "somebody-known", 1), [200]);
+    let path = "/v1/policies/each/keys/somebody-known";
+    assert_eq!(client.send("DELETE", path, &[], "").status, 200);
+    assert_eq!(client.send("DELETE", "/v1/policies/none/keys/x", &[], "").status, 404);
+    let audit = client.get("/v1/audit").json();
+    let items = audit["items"].as_array().expect("a list");
+    assert_eq!(items.len(), 2, "{audit}");
+    assert_eq!(items[0]["status"], 404);
+    let reset = &items[1];
+    assert_eq!((&reset["actor"], &reset["policy"]), (&json!("oncall"), &json!("each")));
+    assert_eq!(reset["call"], "DELETE /v1/policies/{policy}/keys/{key}");
+    assert_eq!(reset["key_id"].as_str().map(str::len), Some(12));
+    assert_eq!(reset["before"], json!({ "remaining": 2 }));
+    assert!(!audit.to_string().contains("somebody-known"));
+    eventually("the log has them", || gateway.log().contains("a call that changes something"));
+    assert!(!gateway.log().contains("somebody-known"), "{}", gateway.log());
+}

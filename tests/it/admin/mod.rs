@@ -1,0 +1,132 @@
+//! The admin listener of a running gateway.
+
+mod access;
+mod calls;
+mod node;
+mod store;
+
+use std::net::SocketAddr;
+
+use crate::support::{Client, Gateway, Response};
+
+/// Long enough, and not like each other.
+const OPERATE: &str = "operate-0123456789abcdef";
+const READ: &str = "read-0123456789abcdef";
+const METRICS: &str = "metrics-0123456789abcdef";
+
+/// The section, with further fields.
+fn section(fields: &str) -> String {
+    format!(
+        "admin: {{ address: \"127.0.0.1:0\", tokens: [\
+         {{ name: oncall, role: operate, token: {OPERATE} }}, \
+         {{ name: viewer, role: read, token: {READ} }}, \
+         {{ name: scraper, role: metrics, token: {METRICS} }}], {fields} }}\n"
+    )
+}
+
+/// A gateway that counts by `X-Who`, with the section `store` and further fields for the
+/// admin listener.
+fn gateway(store: &str, admin: &str) -> Gateway {
+    Gateway::start(&yaml(store, admin))
+}
+
+fn yaml(store: &str, admin: &str) -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n{store}\n\
+         policies:\n  \
+           each: {{ key: \"header:x-who\", limit: 3/day }}\n  \
+           open: {{ key: ip, limit: 1M/day }}\n\
+         routes: [{{ path: \"/*\", policies: [each, open], respond: {{ body: ok }} }}]\n{}",
+        section(admin)
+    )
+}
+
+/// A client of the admin listener.
+struct AdminClient {
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+impl AdminClient {
+    /// With this token, at the listener that `gateway` has besides its own one.
+    fn new(gateway: &Gateway, token: &str) -> Self {
+        Self { address: gateway.addresses()[1], token: Some(token.to_owned()) }
+    }
+
+    fn without_token(gateway: &Gateway) -> Self {
+        Self { address: gateway.addresses()[1], token: None }
+    }
+
+    fn get(&self, path: &str) -> Response {
+        self.send("GET", path, &[], "")
+    }
+
+    /// A request with further fields, over a connection of its own.
+    fn send(&self, method: &str, path: &str, fields: &[&str], body: &str) -> Response {
+        let host = format!("Host: {}", self.address);
+        self.send_to(&host, method, path, fields, body)
+    }
+
+    /// The same with another `Host`.
+    fn send_to(
+        &self,
+        host: &str,
+        method: &str,
+        path: &str,
+        fields: &[&str],
+        body: &str,
+    ) -> Response {
+        let mut head = format!("{method} {path} HTTP/1.1\r\n{host}\r\nConnection: close\r\n");
+        if let Some(token) = &self.token {
+            head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for field in fields {
+            head.push_str(&format!("{field}\r\n"));
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        }
+        let mut client = Client::connect(self.address);
+        client.send(format!("{head}\r\n{body}").as_bytes());
+        client.response(method)
+    }
+}
+
+/// Every call, as a request: method, path, fields and body.
+const CALLS: [(&str, &str, &str, &str); 15] = [
+    ("GET", "/healthz", "", ""),
+    ("GET", "/readyz", "", ""),
+    ("GET", "/metrics", "", ""),
+    ("GET", "/v1/status", "", ""),
+    ("GET", "/v1/config", "", ""),
+    ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
+    ("GET", "/v1/policies", "", ""),
+    ("GET", "/v1/policies/each", "", ""),
+    ("GET", "/v1/policies/each/keys/ann", "", ""),
+    ("DELETE", "/v1/policies/each/keys/ann", "", ""),
+    ("GET", "/v1/policies/each/overrides/ann", "", ""),
+    (
+        "PUT",
+        "/v1/policies/each/overrides/ann",
+        "Content-Type: application/json",
+        "{\"limit\":\"5\"}",
+    ),
+    ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
+    ("GET", "/v1/upstreams", "", ""),
+    ("GET", "/v1/audit", "", ""),
+];
+
+/// The calls that must be refused without a credential.
+fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
+{
+    let calls = CALLS.into_iter().filter(|(_, path, ..)| !path.ends_with('z'));
+    calls.map(|(method, path, field, body)| {
+        (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)
+    })
+}
+
+/// The statuses of `count` requests of this client to the gateway itself.
+fn statuses(gateway: &Gateway, who: &str, count: usize) -> Vec<u16> {
+    let mut client = gateway.client();
+    (0..count).map(|_| client.get("/", &[&format!("X-Who: {who}")]).status).collect()
+}
