@@ -80,6 +80,7 @@ pub(super) struct Trial {
     policies: Vec<Arc<Policy>>,
     by_name: HashMap<Arc<str>, usize>,
     open: BinaryHeap<Reverse<Open>>,
+    max_open: usize,
     sequence: u64,
     pub(super) tallies: Vec<Tally>,
     pub(super) totals: Totals,
@@ -132,6 +133,7 @@ impl Trial {
             tallies: vec![Tally::default(); setup.policies.len()],
             policies: setup.policies.clone(),
             open: BinaryHeap::new(),
+            max_open: MAX_OPEN,
             sequence: 0,
             totals: Totals::default(),
             peaks,
@@ -196,7 +198,7 @@ impl Trial {
             let open = Open::of(lease, entry, now.plus(delay), self.sequence);
             self.open.push(Reverse(open));
         }
-        if self.open.len() > MAX_OPEN
+        if self.open.len() > self.max_open
             && let Some(Reverse(first)) = self.open.pop()
         {
             first.settle(&self.limiter);
@@ -299,3 +301,6 @@ fn principal(subject: &Subject<'_, '_>, policy: &Policy) -> Option<u64> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

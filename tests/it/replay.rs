@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::{Output, Program};
+use crate::support::{Gateway, Origin, Output, Program};
 
 /// A directory with a configuration and logs.
 struct Place(tempfile::TempDir);
@@ -439,4 +439,27 @@ fn a_map_gives_fields_and_an_option_the_host() {
         notes(&report),
         ["1 routes name hosts, and the log has none: name the host with --host"]
     );
+}
+
+/// A gateway writes its access log, and a replay of that log refuses as many requests as the
+/// gateway did.
+#[test]
+fn a_replay_refuses_what_the_gateway_refused() {
+    let origin = Origin::hello();
+    let gateway = Gateway::limiting(&origin, "key: ip, limit: 4/day, algorithm: token_bucket");
+    let mut client = gateway.client();
+    let statuses: Vec<u16> = (0..9).map(|_| client.get("/", &[]).status).collect();
+    let refused = statuses.iter().filter(|status| **status == 429).count();
+    assert_eq!(refused, 5, "{statuses:?}");
+    let place = Place::new(&[]);
+    let log = place.write("access.log", gateway.access_text(9).as_bytes());
+    let config = gateway.file().display().to_string();
+    let output = Program::run(&["replay", "--json", "-c", &config, &log]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let report: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert_eq!(
+        (&report["log"]["format"], &report["log"]["requests"]),
+        (&"tollgate".into(), &9.into())
+    );
+    assert_eq!(report["policies"][0]["refused"], refused);
 }
