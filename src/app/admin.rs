@@ -28,7 +28,6 @@ use crate::server::{
     ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::Metrics;
 
 /// Questions to the store that wait for the task that passes them on.
 const MAX_STORE_CALLS: usize = 64;
@@ -92,7 +91,7 @@ impl BoundAdmin {
             view,
             store,
             overrides: supervisor.overrides_file(),
-            metrics: Arc::new(Metrics::default()),
+            metrics: supervisor.metrics(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));

@@ -6,6 +6,9 @@ mod admin;
 mod echo;
 mod error;
 mod key_set;
+#[cfg(test)]
+mod metrics_test;
+mod observed;
 mod open_files;
 mod process_state;
 mod reload;
@@ -14,6 +17,7 @@ mod supervisor;
 mod systemd;
 mod watch;
 mod worker;
+mod worker_load;
 
 use std::io;
 use std::net::SocketAddr;

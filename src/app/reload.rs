@@ -17,7 +17,9 @@ pub(super) async fn reload(
     watch: &mut FileWatch,
     admin: Option<&mut AdminListener>,
 ) {
-    match apply(supervisor, watch, admin.as_deref()).await {
+    let result = apply(supervisor, watch, admin.as_deref()).await;
+    supervisor.reloaded(result.is_ok());
+    match result {
         Ok(()) => info!(file = %watch.file().display(), "reloaded"),
         Err(why) => {
             // The report of mistakes has lines of its own.

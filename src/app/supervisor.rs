@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::error::RunError;
 use super::key_set::{self, Fetched};
+use super::observed::Observed;
 use super::open_files;
 use super::process_state::ProcessState;
 use super::systemd::InheritedSockets;
@@ -25,7 +26,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::AccessLog;
+use crate::telemetry::{AccessLog, Metrics};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -48,6 +49,8 @@ pub(super) struct Supervisor {
     capacity: Capacity,
     workers: Vec<(mpsc::UnboundedSender<Command>, JoinHandle<()>)>,
     drain_limit: Duration,
+    metrics: Arc<Metrics>,
+    observed: Arc<Observed>,
 }
 
 /// How the workers ended.
@@ -77,9 +80,15 @@ impl Supervisor {
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
         let state = ProcessState::new(&config, echo)?;
+        let (metrics, max_keys) =
+            (Metrics::new(config.telemetry.max_series), config.store.max_keys);
         let (keys, first_keys) = key_set::begin(&mut config, None);
         let listeners = std::mem::take(&mut config.listeners);
         let max_clients = open_files::for_clients(open_files::raise(), workers);
+        let drain_limit = config.runtime.drain;
+        let geo_files = std::mem::take(&mut config.geo_files);
+        let snapshot = Arc::new(state.snapshot(config, &[]));
+        let observed = Observed::new(state.store.clone(), max_keys, Arc::clone(&snapshot));
         let mut supervisor = Self {
             listeners: Vec::new(),
             next_listener: 0,
@@ -88,10 +97,12 @@ impl Supervisor {
             warned_of: 0,
             capacity: Capacity::new(max_clients),
             workers: Vec::with_capacity(workers),
-            drain_limit: config.runtime.drain,
-            geo_files: std::mem::take(&mut config.geo_files),
+            drain_limit,
+            geo_files,
             keys,
-            snapshot: Arc::new(state.snapshot(config, &[])),
+            snapshot,
+            metrics: Arc::new(metrics),
+            observed: Arc::new(observed),
             inherited,
             state,
         };
@@ -101,6 +112,8 @@ impl Supervisor {
             }
         }
         let opened = supervisor.open(listeners.iter(), workers)?;
+        supervisor.observe_listeners();
+        supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
         supervisor.warn_of_files();
         join!(start_upstreams(&supervisor.snapshot.upstreams), first_keys.ended());
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
@@ -112,6 +125,8 @@ impl Supervisor {
                 store: supervisor.state.store.clone(),
                 overrides: supervisor.state.overrides.clone(),
                 log: log.map(AccessLog::worker),
+                index,
+                metrics: supervisor.metrics.worker(),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };
@@ -150,6 +165,8 @@ impl Supervisor {
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);
+        self.observed.renew(Arc::clone(&self.snapshot));
+        self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;
         Ok(())
@@ -279,6 +296,25 @@ impl Supervisor {
     /// The file of the overrides, if they are in one.
     pub(super) fn overrides_file(&self) -> Option<OverridesFile> {
         self.state.overrides_file.clone()
+    }
+
+    /// Shows the present listeners in the metrics.
+    fn observe_listeners(&self) {
+        let listeners = self
+            .listeners
+            .iter()
+            .map(|(_, handle)| (handle.settings().address.to_string(), handle.open_connections()));
+        self.observed.set_listeners(listeners.collect());
+    }
+
+    /// Shows in the metrics how a reload has ended.
+    pub(super) fn reloaded(&self, is_successful: bool) {
+        self.observed.reloaded(is_successful);
+    }
+
+    /// The metrics of the process.
+    pub(super) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.metrics)
     }
 
     /// Whether a rule verifies tokens.

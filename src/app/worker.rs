@@ -21,7 +21,9 @@ use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Sinks, WorkerLog};
+use crate::telemetry::{Sinks, WorkerLog, WorkerMetrics};
+
+use super::worker_load::WorkerLoad;
 
 /// The longest time for which a line of the access log is buffered, and the longest delay
 /// in closing an idle connection to an upstream.
@@ -40,6 +42,9 @@ pub(super) struct Worker {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
+    /// Its number, beginning with 0.
+    pub(super) index: usize,
+    pub(super) metrics: WorkerMetrics,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
 }
@@ -70,18 +75,19 @@ impl Worker {
     }
 
     async fn serve(mut self) -> io::Result<()> {
-        let proxy = Proxy::new(&self.snapshot.upstreams);
+        let metrics = Rc::new(self.metrics);
+        let proxy = Proxy::new(&self.snapshot.upstreams, &metrics);
         let store = self.store.open(Clock::System);
         // Clients wait until the store is ready, so that it counts the first requests too.
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log };
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks);
+        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut listeners = Listeners::new(&gateway);
         listeners.open(self.listeners);
-        spawn_local(housekeep(Rc::clone(&gateway)));
+        spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));
         loop {
             tokio::select! {
                 biased;
@@ -162,11 +168,11 @@ impl Listeners {
     }
 }
 
-async fn housekeep(gateway: Rc<CurrentGateway>) {
+async fn housekeep(gateway: Rc<CurrentGateway>, load: WorkerLoad) {
     let mut ticks = interval(HOUSEKEEPING_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        load.measure(ticks.tick().await.into_std());
         gateway.housekeep();
     }
 }

@@ -17,6 +17,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
+use crate::telemetry::{DecisionTimer, WorkerMetrics};
 
 pub(crate) use settlement::Settlement;
 pub(crate) use store_call::StoreCall;
@@ -24,8 +25,14 @@ pub(crate) use store_call::StoreCall;
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    limiter: Rc<RateLimiter>,
+    deciding: Rc<Deciding>,
     clock: Clock,
+}
+
+#[derive(Debug)]
+struct Deciding {
+    limiter: RateLimiter,
+    timer: DecisionTimer,
 }
 
 /// The decision on a request, and further results from its view.
@@ -56,9 +63,10 @@ pub(crate) enum Undecidable {
 }
 
 impl Engine {
-    /// Decides by this limiter.
-    pub(crate) fn new(limiter: RateLimiter, clock: Clock) -> Self {
-        Self { limiter: Rc::new(limiter), clock }
+    /// Decides by this limiter, and measures how long decisions take.
+    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &WorkerMetrics) -> Self {
+        let timer = DecisionTimer::new(metrics, limiter.store());
+        Self { deciding: Rc::new(Deciding { limiter, timer }), clock }
     }
 
     /// The clock of decisions.
@@ -89,23 +97,25 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let decision = self.limiter.decide(&route.policies, &subject, headroom, now).await;
+        let Deciding { limiter, timer } = &*self.deciding;
+        let decision = limiter.decide(&route.policies, &subject, headroom, now);
+        let decision = timer.measure(decision).await;
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
     /// Settles a request after it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
-        self.limiter.end(lease, ending, self.clock.now());
+        self.deciding.limiter.end(lease, ending, self.clock.now());
     }
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
-        self.limiter.housekeep(self.clock.now());
+        self.deciding.limiter.housekeep(self.clock.now());
     }
 
     /// Closes this worker's part of the store, after its last response.
     pub(crate) async fn close(&self) {
-        self.limiter.close(self.clock.now()).await;
+        self.deciding.limiter.close(self.clock.now()).await;
     }
 }

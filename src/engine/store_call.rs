@@ -28,7 +28,7 @@ const NOT_HERE: &str = "the overrides are not in Redis";
 impl Engine {
     /// Answers a question to the store. A reply that is not waited for any more is lost.
     pub(crate) async fn answer(&self, call: StoreCall) {
-        let (store, now) = (self.limiter.store(), self.clock.now());
+        let (store, now) = (self.deciding.limiter.store(), self.clock.now());
         match call {
             StoreCall::Inspect(counters, reply) => {
                 let _ = reply.send(store.inspect(&counters, now).await);

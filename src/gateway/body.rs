@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use crate::engine::Settlement;
 use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
-use crate::telemetry::Recording;
+use crate::telemetry::{Measurement, Recording};
 
 /// The body of a response, made by the gateway or by an upstream. It wraps the body of
 /// the upstream because the request ends when the body does: dropping this value
@@ -23,6 +23,7 @@ pub(crate) struct ResponseBody {
     content: Content,
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
+    measurement: Option<Measurement>,
     recording: Option<Box<Recording>>,
     settlement: Option<Box<Settlement>>,
 }
@@ -37,7 +38,7 @@ enum Content {
 
 impl ResponseBody {
     const fn new(content: Content) -> Self {
-        Self { content, deadline: None, recording: None, settlement: None }
+        Self { content, deadline: None, measurement: None, recording: None, settlement: None }
     }
 
     pub(super) const fn local(bytes: Bytes) -> Self {
@@ -60,13 +61,14 @@ impl ResponseBody {
         matches!(self.content, Content::Local(_))
     }
 
-    /// The same body, with the record and the settlement that end with it.
+    /// The same body, with what ends with it.
     pub(super) fn followed_by(
         self,
+        measurement: Measurement,
         recording: Option<Box<Recording>>,
         settlement: Option<Box<Settlement>>,
     ) -> Self {
-        Self { recording, settlement, ..self }
+        Self { measurement: Some(measurement), recording, settlement, ..self }
     }
 }
 
@@ -78,7 +80,7 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { content, deadline, recording, settlement } = &mut *self;
+        let Self { content, deadline, measurement, recording, settlement } = &mut *self;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
             _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),
@@ -100,6 +102,9 @@ impl Body for ResponseBody {
                 }
             }
             Poll::Ready(Some(Err(broken))) => {
+                if let Some(measurement) = measurement {
+                    measurement.broken(broken.reason());
+                }
                 if let Some(recording) = recording {
                     recording.record.outcome = broken.reason();
                 }

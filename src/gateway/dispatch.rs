@@ -53,6 +53,7 @@ impl Gateway {
     ) -> Result<Response<ResponseBody>, Failure> {
         let Judgement { route, affinity, decision, .. } = judgement;
         self.queue.delay(decision.delay).await?;
+        exchange.waited().set(decision.delay.into());
         let handling = &self.snapshot.routes[*route];
         match &handling.action {
             Action::Respond(fixed) => Ok(fixed.response().map(ResponseBody::local)),
@@ -82,6 +83,7 @@ impl Gateway {
                     retries: handling.retries.as_ref(),
                     affinity: *affinity,
                     attempts: exchange.attempts(),
+                    waited: exchange.waited(),
                 };
                 let response = self.proxy.forward(*upstream, request, options).await;
                 // A body that the upstream has not asked for until now is not needed.

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::ORIGIN;
 use http::request::Parts;
@@ -21,7 +22,7 @@ use crate::engine::{Engine, Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::proxy::RequestBody;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Record, Recording, Sinks, TunnelBytes};
+use crate::telemetry::{Measurement, Record, Recording, RequestMetrics, Sinks, TunnelBytes};
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(super) struct Exchange<'g> {
     is_cross_origin: bool,
     /// The index of its route, when that is known.
     route: Option<usize>,
+    /// What is measured of it.
+    measurement: Measurement,
     /// Its record, if there are readers.
     recording: Option<Box<Recording>>,
     /// What must be settled when the response has ended, if anything.
@@ -47,10 +50,12 @@ impl<'g> Exchange<'g> {
         snapshot: &'g Snapshot,
         engine: &'g Engine,
         sinks: &Rc<Sinks>,
+        metrics: &Rc<RequestMetrics>,
         peer: IpAddr,
         head: &mut Parts,
         wall: Timestamp,
     ) -> Self {
+        let measurement = metrics.begin(&head.method);
         let request_id = request_id(&mut head.headers);
         let recording = (!sinks.is_empty()).then(|| {
             let record = Record::new(head, peer, wall, request_id.clone());
@@ -62,6 +67,7 @@ impl<'g> Exchange<'g> {
             error_format: ErrorFormat::choose(snapshot.problem_json, &head.method, &head.headers),
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
+            measurement,
             recording,
             settlement: None,
             request_id,
@@ -71,6 +77,7 @@ impl<'g> Exchange<'g> {
     /// Remembers the decision of the limiter.
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
+        self.measurement.set_route(judgement.route);
         self.settlement =
             Settlement::new(self.engine, std::mem::take(&mut judgement.decision.lease));
         if let Some(recording) = &mut self.recording {
@@ -86,6 +93,11 @@ impl<'g> Exchange<'g> {
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
             settlement.forwarded(headers, received);
         }
+    }
+
+    /// Where the time is added for which an upstream or a delay makes the request wait.
+    pub(super) const fn waited(&self) -> &Cell<Duration> {
+        self.measurement.waited()
     }
 
     /// The counter of attempts at endpoints, if it is recorded.
@@ -128,6 +140,13 @@ impl<'g> Exchange<'g> {
         let mut response = result.unwrap_or_else(|failure| {
             self.error_format.failure(failure, &self.request_id).map(ResponseBody::local)
         });
+        match failure {
+            Some(Failure::RequestTimeout) => {
+                let reason = Failure::RequestTimeout.reason();
+                self.measurement.timed_out(response.status(), reason);
+            }
+            other => self.measurement.answered(response.status(), other.map(Failure::reason)),
+        }
         if let Some(settlement) = &mut self.settlement {
             settlement.answered(&response);
         }
@@ -141,7 +160,7 @@ impl<'g> Exchange<'g> {
         if let Some(decision) = decision {
             self.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
-        response.map(|body| body.followed_by(self.recording, self.settlement))
+        response.map(|body| body.followed_by(self.measurement, self.recording, self.settlement))
     }
 }
 

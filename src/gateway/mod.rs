@@ -24,7 +24,7 @@ use crate::message::{Failure, Forwarding, has_unknown_expectation};
 use crate::proxy::{Pressure, Proxy};
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::Sinks;
+use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
 
 pub(crate) use body::ResponseBody;
 pub(crate) use current::CurrentGateway;
@@ -43,6 +43,8 @@ pub(crate) struct Gateway {
     proxy: Proxy,
     queue: Rc<Queue>,
     sinks: Rc<Sinks>,
+    worker_metrics: Rc<WorkerMetrics>,
+    metrics: Rc<RequestMetrics>,
 }
 
 /// What all requests of one connection have in common.
@@ -62,17 +64,27 @@ struct Client {
 }
 
 impl Gateway {
-    /// A gateway for one worker, whose requests are recorded for `sinks`.
+    /// A gateway for one worker, whose requests are recorded for `sinks` and counted in
+    /// `metrics`.
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         limiter: RateLimiter,
         proxy: Proxy,
         clock: Clock,
         sinks: Sinks,
+        metrics: &Rc<WorkerMetrics>,
     ) -> Self {
-        let (engine, sinks) = (Engine::new(limiter, clock), Rc::new(sinks));
-        let filters = Filters::new(&snapshot);
-        Self { snapshot, filters, engine, proxy, queue: Rc::default(), sinks }
+        let engine = Engine::new(limiter, clock, metrics);
+        Self {
+            filters: Filters::new(&snapshot),
+            metrics: request_metrics(metrics, &snapshot),
+            worker_metrics: Rc::clone(metrics),
+            snapshot,
+            engine,
+            proxy,
+            queue: Rc::default(),
+            sinks: Rc::new(sinks),
+        }
     }
 
     /// The same worker's gateway under another configuration. It keeps the counters, the
@@ -81,6 +93,8 @@ impl Gateway {
         Self {
             proxy: self.proxy.renewed(&snapshot.upstreams),
             filters: Filters::new(&snapshot),
+            metrics: request_metrics(&self.worker_metrics, &snapshot),
+            worker_metrics: Rc::clone(&self.worker_metrics),
             snapshot,
             engine: self.engine.clone(),
             queue: Rc::clone(&self.queue),
@@ -109,13 +123,16 @@ impl Gateway {
     ) -> Response<ResponseBody> {
         let wall = self.engine.clock().wall();
         let (mut head, body) = request.into_parts();
-        let Self { snapshot, engine, sinks, .. } = self;
-        let mut exchange = Exchange::begin(snapshot, engine, sinks, client.peer, &mut head, wall);
+        let Self { snapshot, engine, sinks, metrics, .. } = self;
+        let peer = client.peer;
+        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, peer, &mut head, wall);
         let has_content = !body.is_end_stream();
         let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
             Err(failure) => return exchange.end(Err(failure), None),
         };
+        let policies = &self.snapshot.rules.route(judgement.route).policies;
+        self.metrics.decided(policies, &judgement.decision);
         exchange.judged(&mut judgement);
         let result = match judgement.decision.outcome {
             Outcome::Admit => {
@@ -174,4 +191,15 @@ impl Gateway {
         let Pressure { latency, in_flight_percent, is_slowing } = self.proxy.pressure(upstream);
         Headroom { latency, in_flight_percent, slowing: is_slowing }
     }
+}
+
+/// Metrics of the requests of one worker under this configuration.
+fn request_metrics(worker: &Rc<WorkerMetrics>, snapshot: &Snapshot) -> Rc<RequestMetrics> {
+    let routes = || (0..snapshot.routes.len()).map(|index| snapshot.rules.route(index));
+    let labels = routes().map(|route| RouteLabels {
+        name: (&*route.name).into(),
+        pattern: route.path.to_string().into(),
+    });
+    let policies = routes().map(|route| route.policies.len()).sum();
+    Rc::new(RequestMetrics::new(worker, labels.collect(), policies))
 }

@@ -9,6 +9,7 @@ mod linux;
 // Tests on Linux compile the portable form too, so that it keeps compiling.
 #[cfg(any(test, not(target_os = "linux")))]
 mod portable;
+mod process_usage;
 
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -23,6 +24,8 @@ pub(crate) use linux::{
 pub(crate) use portable::{
     KERNEL_BALANCES_LISTENERS, inherited_sockets, refuse_new_connections, report_service_state,
 };
+
+pub(crate) use process_usage::process_usage;
 
 /// A listening socket that a service manager opened for this process.
 pub(crate) type InheritedSocket = Either<TcpListener, UnixListener>;

@@ -57,6 +57,7 @@ pub(super) async fn attempt(
                 return Err(AttemptError { fault, request, reach, is_idempotent });
             }
         };
+        retry_state.metrics().connected(is_reused);
         // Over HTTP/2 an endpoint can say that it has not processed a request.
         let is_http2 = connection.is_http2();
         if retry_state.may_retry() || is_http2 {
@@ -84,6 +85,7 @@ pub(super) async fn attempt(
         let is_free = error.reach == Reach::Unsent;
         request = match error.request {
             Some(request) if is_again && (is_free || retry_state.take_automatic_retry()) => {
+                retry_state.count_retry(error.reach);
                 *request
             }
             request => return Err(AttemptError { request, ..error }),

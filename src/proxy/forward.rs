@@ -40,12 +40,18 @@ pub(super) async fn forward(
         let started = monotonic();
         let limit = options.timeouts.response;
         let result = attempt(in_flight.endpoint(), request, limit, &mut retry_state).await;
+        let took = monotonic().duration_since(started);
+        options.waited.set(options.waited.get() + took);
+        match &result {
+            Ok(response) => upstream.metrics().answered(response.response.status(), took),
+            Err(error) => upstream.metrics().failed(error.fault.failure().reason(), took),
+        }
         if let Some(is_success) = health_verdict(&result, wants_tunnel) {
             upstream.shared().record_request(in_flight.endpoint().shared(), is_success);
         }
         let error = match result.and_then(|response| retry_state.check_status(response)) {
             Ok(response) => {
-                upstream.observe(monotonic().duration_since(started).into());
+                upstream.observe(took.into());
                 return relay(response, in_flight, options, websocket_key.as_ref());
             }
             Err(error) => error,

@@ -40,17 +40,19 @@ pub(crate) use settings::{
     Balance, CheckSettings, EjectSettings, EndpointSettings, ForwardOptions, RetryCause,
     RetrySettings, RouteTimeouts, Target, UpstreamSettings,
 };
-pub(crate) use shared::{EndpointState, UpstreamShared};
+pub(crate) use shared::{EndpointHealth, EndpointState, UpstreamShared};
 pub(crate) use tls::{TlsError, TlsParts, TlsSettings};
 pub(crate) use upstream::Pressure;
 
 use crate::message::Failure;
+use crate::telemetry::WorkerMetrics;
 use upstream::Upstream;
 
 /// One worker's access to all upstreams.
 #[derive(Debug)]
 pub(crate) struct Proxy {
     upstreams: Vec<Rc<Upstream>>,
+    metrics: Rc<WorkerMetrics>,
 }
 
 /// Looks up the names of an upstream's endpoints and checks their health, as long as
@@ -63,10 +65,11 @@ pub(crate) fn maintain(upstream: &Arc<UpstreamShared>) -> impl Future<Output = (
 }
 
 impl Proxy {
-    /// Access to `upstreams`.
-    pub(crate) fn new(upstreams: &[Arc<UpstreamShared>]) -> Self {
-        let upstreams = upstreams.iter().map(|shared| Rc::new(Upstream::new(Arc::clone(shared))));
-        Self { upstreams: upstreams.collect() }
+    /// Access to `upstreams`, which counts in `metrics`.
+    pub(crate) fn new(upstreams: &[Arc<UpstreamShared>], metrics: &Rc<WorkerMetrics>) -> Self {
+        let upstream = |shared| Rc::new(Upstream::new(Arc::clone(shared), metrics));
+        let upstreams = upstreams.iter().map(upstream).collect();
+        Self { upstreams, metrics: Rc::clone(metrics) }
     }
 
     /// Access to other upstreams after a reload. Upstreams that stay keep their
@@ -74,9 +77,10 @@ impl Proxy {
     pub(crate) fn renewed(&self, upstreams: &[Arc<UpstreamShared>]) -> Self {
         let upstreams = upstreams.iter().map(|shared| {
             let known = self.upstreams.iter().find(|it| Arc::ptr_eq(it.shared(), shared));
-            known.cloned().unwrap_or_else(|| Rc::new(Upstream::new(Arc::clone(shared))))
+            let new = || Rc::new(Upstream::new(Arc::clone(shared), &self.metrics));
+            known.cloned().unwrap_or_else(new)
         });
-        Self { upstreams: upstreams.collect() }
+        Self { upstreams: upstreams.collect(), metrics: Rc::clone(&self.metrics) }
     }
 
     /// The load of the upstream with index `upstream`, as this worker sees it.

@@ -18,6 +18,7 @@ use super::retry;
 use super::settings::{ForwardOptions, RetryCause};
 use super::upstream::{Tried, Upstream};
 use crate::message::Failure;
+use crate::telemetry::UpstreamMetrics;
 
 /// Endpoints to which one request may try to connect. Each of them may take the whole
 /// connect timeout.
@@ -61,6 +62,11 @@ impl<'a> RetryState<'a> {
         }
     }
 
+    /// What this worker counts of the upstream.
+    pub(super) fn metrics(&self) -> &'a UpstreamMetrics {
+        self.upstream.metrics()
+    }
+
     /// Whether its route allows retries for the request's method.
     pub(super) fn may_retry(&self) -> bool {
         self.may_retry
@@ -76,7 +82,10 @@ impl<'a> RetryState<'a> {
         };
         let request = self.may_retry.then(|| response.copy.as_ref()?.request()).flatten();
         match request {
-            Some(request) if self.take_retry(cause) => Err(AttemptError::dropped_response(request)),
+            Some(request) if self.take_retry(cause) => {
+                self.metrics().retried(cause.as_str());
+                Err(AttemptError::dropped_response(request))
+            }
             _ => Ok(response),
         }
     }
@@ -106,6 +115,7 @@ impl<'a> RetryState<'a> {
             Reach::Answered => false,
         };
         if is_at_once {
+            self.count_retry(reach);
             return Ok(request);
         }
         if let Some(cause) = reach.cause()
@@ -114,7 +124,20 @@ impl<'a> RetryState<'a> {
             return Err(fault.failure());
         }
         sleep(self.upstream.pause(self.retries)).await;
+        self.count_retry(reach);
         Ok(request)
+    }
+
+    /// Counts that the request is sent again after it came this far.
+    pub(super) fn count_retry(&self, reach: Reach) {
+        let cause = match reach {
+            Reach::Unsent => RetryCause::Connect.as_str(),
+            Reach::Unprocessed => "unprocessed",
+            Reach::Unanswered => RetryCause::Reset.as_str(),
+            // Counted when the response was dropped.
+            Reach::Answered => return,
+        };
+        self.metrics().retried(cause);
     }
 
     /// Takes the automatic retry, if it is not used up and the budget allows it.

@@ -196,6 +196,17 @@ pub(crate) enum RetryCause {
 }
 
 impl RetryCause {
+    /// Its name in the configuration and in metrics.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Reset => "reset",
+            Self::BadGateway => "502",
+            Self::Unavailable => "503",
+            Self::GatewayTimeout => "504",
+        }
+    }
+
     /// The cause that a response with this status is, if it is one.
     pub(crate) fn of_status(status: StatusCode) -> Option<Self> {
         match status {
@@ -218,4 +229,6 @@ pub(crate) struct ForwardOptions<'a> {
     pub affinity: Option<u64>,
     /// Counts the attempts, if they are recorded.
     pub(crate) attempts: Option<&'a Cell<u32>>,
+    /// The time that attempts take is added here.
+    pub(crate) waited: &'a Cell<Duration>,
 }

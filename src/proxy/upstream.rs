@@ -15,6 +15,7 @@ use super::retry::{self, Budget};
 use super::shared::{RequestPermit, UpstreamShared};
 use crate::gradient::LatencyGradient;
 use crate::message::Failure;
+use crate::telemetry::{UpstreamMetrics, WorkerMetrics};
 
 /// How much load an upstream has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +36,17 @@ pub(super) struct Upstream {
     budget: RefCell<Budget>,
     rng: RefCell<Rng>,
     latency: RefCell<LatencyGradient>,
+    metrics: UpstreamMetrics,
 }
 
 /// The endpoints at which a request has failed.
 pub(super) type Tried = SmallVec<[Rc<Endpoint>; 2]>;
 
 impl Upstream {
-    pub(super) fn new(shared: Arc<UpstreamShared>) -> Self {
+    pub(super) fn new(shared: Arc<UpstreamShared>, metrics: &Rc<WorkerMetrics>) -> Self {
         Self {
             endpoints: RefCell::new(EndpointSet::new(&shared, &[])),
+            metrics: UpstreamMetrics::new(metrics, &shared.settings().name),
             shared,
             budget: RefCell::new(Budget::new(monotonic())),
             rng: RefCell::new(Rng::new()),
@@ -54,6 +57,11 @@ impl Upstream {
     /// The part that all workers share.
     pub(super) fn shared(&self) -> &Arc<UpstreamShared> {
         &self.shared
+    }
+
+    /// What this worker counts of it.
+    pub(super) fn metrics(&self) -> &UpstreamMetrics {
+        &self.metrics
     }
 
     /// Assigns a request to an endpoint, if possible to one that it has not tried.

@@ -22,7 +22,8 @@ mod transport;
 mod tunnel;
 
 pub(crate) use accept::{
-    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenSocket, serve,
+    BindError, Capacity, Listener, ListenerConfig, ListenerHandle, OpenConnections, OpenSocket,
+    serve,
 };
 pub(crate) use settings::{
     Demand, Http2Settings, ListenAddress, ListenerSettings, ListenerTimeouts,

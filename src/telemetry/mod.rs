@@ -1,5 +1,5 @@
-//! What the gateway reports about itself: the process log, and a record of every
-//! request for the access log.
+//! What the gateway reports about itself: the process log, a record of every request for
+//! the access log, and metrics.
 //!
 //! Writing never blocks a worker: a full buffer drops lines and counts them.
 
@@ -13,7 +13,10 @@ mod sinks;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
-pub(crate) use metrics::Metrics;
+pub(crate) use metrics::{
+    Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
+    Source, UpstreamMetrics, WorkerMetrics, families,
+};
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
 pub(crate) use sinks::{Recording, Sinks};

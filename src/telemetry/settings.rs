@@ -1,9 +1,9 @@
-//! The settings of the process log and the access log.
+//! The settings of the process log, the access log and the metrics.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// The settings of all logs.
+/// The settings of all logs and of the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
@@ -12,6 +12,8 @@ pub(crate) struct TelemetrySettings {
     pub(crate) format: Format,
     /// The access log. None: there is none.
     pub(crate) access_log: Option<AccessLogSettings>,
+    /// The most series of metrics with labels that workers begin.
+    pub(crate) max_series: usize,
 }
 
 impl Default for TelemetrySettings {
@@ -20,6 +22,7 @@ impl Default for TelemetrySettings {
             level: tracing::level_filters::LevelFilter::INFO,
             format: Format::Text,
             access_log: Some(AccessLogSettings { output: Output::Stdout, format: Format::Json }),
+            max_series: 10_000,
         }
     }
 }

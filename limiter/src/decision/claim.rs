@@ -185,6 +185,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
             used,
             cost: self.cost,
             window: algorithm.window(),
+            choice: self.limit,
             overridden: self.instead.is_some(),
         };
         if let Some(ban) = ban

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
-use crate::policy::{Mode, Policy};
+use crate::policy::{LimitChoice, Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
 
@@ -27,15 +27,17 @@ pub struct Report<P> {
     /// this even if this policy alone would have admitted it.
     pub verdict: Verdict,
     /// The place of the counter.
-    pub(crate) source: Source,
+    pub source: Source,
     /// The units that count against the limit, including those beyond it.
-    pub(crate) used: u64,
+    pub used: u64,
     /// The units that the request costs.
     pub cost: u64,
     /// The window of the limit. Zero if the algorithm has none.
     pub(crate) window: Span,
+    /// The limit of the policy that holds for the client, unless `overridden` is set.
+    pub choice: LimitChoice,
     /// Whether the limit holds for this client alone, in place of the policy's.
-    pub(crate) overridden: bool,
+    pub overridden: bool,
 }
 
 /// The decision of one policy.

@@ -40,13 +40,13 @@ enum State {
     Open {
         probe_at: Instant,
     },
-    /// So many connections broke under decisions since one was answered.
+    /// `losses` connections have broken under decisions since a decision was answered.
     HalfOpen {
         losses: u8,
     },
 }
 
-/// What the breaker shows to others.
+/// The position that the breaker reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// Decisions go to the server.
@@ -164,7 +164,7 @@ impl Breaker {
             return;
         }
         self.state = if answered {
-            // It was away: one more loss is enough.
+            // The server was away, so one more loss is enough to open the breaker again.
             State::HalfOpen { losses: FAILURES_TO_OPEN - 1 }
         } else {
             State::Open { probe_at: self.next_probe(now) }

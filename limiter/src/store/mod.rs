@@ -58,6 +58,22 @@ impl SharedStore {
         }
     }
 
+    /// The counters in the memory of this node; with Redis those for its absence.
+    pub fn memory(&self) -> &Arc<MemoryStore> {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Redis(shared) => shared.memory(),
+        }
+    }
+
+    /// The number of nodes that share the store and are alive; none if no other node can.
+    pub fn nodes(&self) -> Option<u64> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(shared) => Some(shared.nodes()),
+        }
+    }
+
     /// The units and states that this node has lost.
     pub fn losses(&self) -> Losses {
         match self {

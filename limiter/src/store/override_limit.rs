@@ -2,7 +2,7 @@
 
 use crate::time::Span;
 
-/// What holds for one key in place of its policy's limit.
+/// The limit that replaces that of the policy for one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Override {
     /// No limit at all.
@@ -11,7 +11,7 @@ pub enum Override {
     Limited {
         /// The limit.
         units: u64,
-        /// Its window, if it has another one than the policy.
+        /// Its window, if it differs from that of the policy.
         window: Option<Span>,
     },
 }

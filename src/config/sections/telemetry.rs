@@ -1,4 +1,6 @@
-//! `telemetry`: the logs of the gateway.
+//! `telemetry`: the logs and metrics of the gateway.
+
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,7 +11,10 @@ use crate::config::scalar::{Level, Off, OutputPath};
 use crate::config::words::{Word, words};
 use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
 
-/// The logs of the gateway.
+/// Room for a few series, and bounded memory: a series of a worker takes up to 600 bytes.
+const MAX_SERIES: RangeInclusive<u64> = 100..=1_000_000;
+
+/// The logs and metrics of the gateway.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename = "telemetry", default)]
 #[schemars(deny_unknown_fields)]
@@ -19,6 +24,19 @@ pub(super) struct RawTelemetry {
     /// A log with one line for each request, or false for no such log. Default: on standard
     /// output, as JSON.
     access_log: Field<Either<Off, RawAccessLog>>,
+    /// The metrics of the gateway.
+    metrics: Field<RawMetrics>,
+}
+
+/// The metrics of the gateway.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename = "metrics", default)]
+#[schemars(deny_unknown_fields)]
+struct RawMetrics {
+    /// The most series with labels that requests may begin; a histogram counts as one.
+    /// Requests beyond count in series whose labels are `_overflow`. Default: 10_000.
+    #[schemars(example = 20_000)]
+    max_series: Field<u64>,
 }
 
 /// The log of the process, on standard error.
@@ -68,6 +86,10 @@ impl RawTelemetry {
             Some(Either::Short(_)) => None,
             Some(Either::Long(long)) => Some(long.compile(cx)),
         };
+        if let Some(metrics) = self.metrics.value() {
+            let max_series = cx.number(&metrics.max_series, "max_series", MAX_SERIES);
+            telemetry.max_series = max_series.unwrap_or(telemetry.max_series);
+        }
         telemetry
     }
 }

@@ -96,20 +96,34 @@ pub(super) struct Balancer {
     own: usize,
 }
 
+/// Tells how many connections of a listener are open.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenConnections(Arc<Workers>);
+
+impl OpenConnections {
+    /// The connections of all workers that are served or assigned.
+    pub(crate) fn count(&self) -> usize {
+        (0..self.0.0.len()).map(|worker| self.0.open(worker)).sum()
+    }
+}
+
 /// The connections that other workers hand off to this one.
 #[derive(Debug)]
 pub(super) struct Handoff(UnboundedReceiver<Detached>);
 
-/// The balancer and the handoff of each of `workers`.
-pub(super) fn among(workers: usize) -> impl Iterator<Item = (Balancer, Handoff)> {
+/// The balancer and the handoff of each of `workers`, and the connections of all of them.
+pub(super) fn among(
+    workers: usize,
+) -> (impl Iterator<Item = (Balancer, Handoff)>, OpenConnections) {
     let worker = |_| {
         let (handoff, received) = unbounded_channel();
         (Worker { open: AtomicUsize::new(0), handoff }, Handoff(received))
     };
     let (workers, handoffs): (Vec<_>, Vec<_>) = (0..workers).map(worker).unzip();
     let workers = Arc::new(Workers(workers.into()));
+    let open = OpenConnections(Arc::clone(&workers));
     let balancer = move |(own, handoff)| (Balancer { workers: Arc::clone(&workers), own }, handoff);
-    handoffs.into_iter().enumerate().map(balancer)
+    (handoffs.into_iter().enumerate().map(balancer), open)
 }
 
 impl Balancer {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
+use super::balance::OpenConnections;
 use super::error::BindError;
 use super::permits::{Capacity, Permits};
 use crate::server::settings::ListenerSettings;
@@ -36,6 +37,7 @@ impl ListenerConfig {
 pub(crate) struct ListenerHandle {
     config: watch::Sender<ListenerConfig>,
     permits: Permits,
+    open: OpenConnections,
 }
 
 /// One worker's view of the configuration and the permits of a listener.
@@ -46,13 +48,18 @@ pub(super) struct WorkerView {
 }
 
 impl ListenerHandle {
-    pub(super) fn new(config: ListenerConfig, capacity: Capacity) -> Self {
+    pub(super) fn new(config: ListenerConfig, capacity: Capacity, open: OpenConnections) -> Self {
         let permits = Permits::new(config.settings.max_connections, capacity);
-        Self { config: watch::Sender::new(config), permits }
+        Self { config: watch::Sender::new(config), permits, open }
     }
 
     pub(super) fn view(&self) -> WorkerView {
         WorkerView { config: self.config.subscribe(), permits: self.permits.clone() }
+    }
+
+    /// Its open connections, which are counted as long as it is in use.
+    pub(crate) fn open_connections(&self) -> OpenConnections {
+        self.open.clone()
     }
 
     /// The current settings.

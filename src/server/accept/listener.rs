@@ -87,8 +87,8 @@ impl Listener {
             let address = config.settings.address.clone();
             BindError::Socket { address, source }
         })?;
-        let handle = ListenerHandle::new(config, capacity.clone());
-        let links = balance::among(sockets.len());
+        let (links, open) = balance::among(sockets.len());
+        let handle = ListenerHandle::new(config, capacity.clone(), open);
         let listener = |(socket, (balancer, handoff))| {
             let (address, view) = (address.clone(), handle.view());
             Self { socket, address, view, balancer, handoff }

@@ -8,6 +8,7 @@ mod listener;
 mod permits;
 mod socket;
 
+pub(crate) use balance::OpenConnections;
 pub(crate) use config::{ListenerConfig, ListenerHandle};
 pub(crate) use error::BindError;
 pub(crate) use listener::{Listener, serve};

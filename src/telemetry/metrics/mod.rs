@@ -1,17 +1,129 @@
-//! Metrics of the process, in the text format of Prometheus.
+//! Metrics: counters and histograms of the workers, summed when somebody asks.
+//!
+//! Each worker has series of its own, see [`WorkerMetrics`], and finds them by small
+//! tables without a lock. [`Metrics`] sums them at a scrape, adds the state that others
+//! know ([`Source`]), and writes the text format 0.0.4 of Prometheus. No worker takes part
+//! in a scrape. Labels never have a value that a client chooses: methods are the nine
+//! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
+//! series is bounded all the same, because upstreams choose statuses.
 
-/// All metrics of the process.
-#[derive(Debug, Default)]
-pub(crate) struct Metrics {}
+mod cache;
+mod cell;
+mod decisions;
+pub(crate) mod families;
+mod family;
+mod requests;
+mod sample;
+mod upstream;
+mod worker;
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus::core::{Collector, Desc};
+use prometheus::{Registry, TextEncoder, proto};
+
+pub(crate) use cell::{Counter, Histogram};
+pub(crate) use decisions::DecisionTimer;
+pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
+pub(crate) use sample::Samples;
+pub(crate) use upstream::UpstreamMetrics;
+pub(crate) use worker::WorkerMetrics;
+
+use worker::{KnownSeries, WorkerSeries};
+
+/// Knows a state that is read at each scrape.
+pub(crate) trait Source: Send + Sync {
+    /// Adds the state to `samples`. It runs on the thread that renders.
+    fn collect(&self, samples: &mut Samples);
+}
+
+/// The metrics of the process. Clones are handles to the same metrics.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    state: Arc<State>,
+    /// The library's list of collectors, which has one: [`WholeProcess`].
+    registry: Registry,
+}
+
+struct State {
+    known: Arc<KnownSeries>,
+    /// The series of all workers that there have been: counts are never lost.
+    workers: Mutex<Vec<Arc<WorkerSeries>>>,
+    sources: Mutex<Vec<Arc<dyn Source>>>,
+}
 
 impl Metrics {
-    /// The whole exposition (text format 0.0.4).
+    /// Metrics with at most `max_series` series that workers begin. Series that have no
+    /// labels are not counted.
+    pub(crate) fn new(max_series: usize) -> Self {
+        let state = Arc::new(State {
+            known: Arc::new(KnownSeries::new(max_series)),
+            workers: Mutex::default(),
+            sources: Mutex::default(),
+        });
+        let registry = Registry::new();
+        let descriptions = families::ALL.iter().map(|family| family.description()).collect();
+        let collector = Box::new(WholeProcess { state: Arc::clone(&state), descriptions });
+        registry
+            .register(collector)
+            .expect("all names are valid and different, which a test holds");
+        Self { state, registry }
+    }
+
+    /// The part of one more worker.
+    pub(crate) fn worker(&self) -> WorkerMetrics {
+        let series = Arc::new(WorkerSeries::default());
+        self.state.workers.lock().push(Arc::clone(&series));
+        WorkerMetrics::new(series, Arc::clone(&self.state.known))
+    }
+
+    /// Reads this state at each scrape, too.
+    pub(crate) fn add_source(&self, source: Arc<dyn Source>) {
+        self.state.sources.lock().push(source);
+    }
+
+    /// All metrics as text, in Prometheus' format 0.0.4.
     pub(crate) fn render(&self) -> String {
-        format!(
-            "# HELP tollgate_build_info The version of the running program.\n\
-             # TYPE tollgate_build_info gauge\n\
-             tollgate_build_info{{version=\"{}\"}} 1\n",
-            env!("CARGO_PKG_VERSION")
-        )
+        let families = self.registry.gather();
+        TextEncoder::new().encode_to_string(&families).unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot write the metrics");
+            String::new()
+        })
     }
 }
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// Collects all metrics for the library that writes them.
+struct WholeProcess {
+    state: Arc<State>,
+    descriptions: Vec<Desc>,
+}
+
+impl Collector for WholeProcess {
+    fn desc(&self) -> Vec<&Desc> {
+        self.descriptions.iter().collect()
+    }
+
+    fn collect(&self) -> Vec<proto::MetricFamily> {
+        let Self { state, .. } = self;
+        let mut samples = Samples::default();
+        samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
+        let sources = state.sources.lock().clone();
+        sources.iter().for_each(|source| source.collect(&mut samples));
+        let workers = state.workers.lock().clone();
+        for series in workers.iter().flat_map(|worker| worker.all()) {
+            samples.add(&series);
+        }
+        samples.into_proto()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Limits of single keys, in place of their policies' own: kept in Redis or in
+//! Limits of single keys, which replace those of their policies. They are stored in Redis or in
 //! a file, for billions of keys, and read through a bounded cache.
 //!
 //! Guarantees: a change takes effect on all nodes within two seconds. A known key costs no
@@ -41,10 +41,10 @@ const MAX_KNOWN: usize = 100_000;
 const MAX_WANTED: usize = 4096;
 /// The maximum number of keys in one lookup.
 const MAX_BATCH: usize = 256;
-/// How long a request waits for a file: as long as it does for Redis by default.
+/// How long a request waits for a file. It is the default timeout of Redis.
 const FILE_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// What the workers of a node share of the limits of single keys.
+/// The overrides that the workers of a node share.
 #[derive(Clone, Debug)]
 pub struct SharedOverrides {
     marks: Arc<Marks>,
@@ -54,28 +54,28 @@ pub struct SharedOverrides {
 #[derive(Clone, Debug)]
 enum SharedBackend {
     File(Reader),
-    /// Whether a worker listens already.
+    /// Whether a worker already reads the marks.
     Redis(Arc<AtomicBool>),
 }
 
 impl SharedOverrides {
-    /// Those in a file, which a thread of its own reads from now on.
+    /// The overrides in a file, which a new thread reads from now on.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub fn in_file(file: OverridesFile) -> std::io::Result<Self> {
         let marks = Arc::new(Marks::default());
         let backend = SharedBackend::File(Reader::start(file, Arc::clone(&marks))?);
         Ok(Self { marks, backend })
     }
 
-    /// Those in the Redis in which a node also counts.
+    /// The overrides in the Redis in which the node also counts.
     pub fn in_redis() -> Self {
         Self { marks: Arc::default(), backend: SharedBackend::Redis(Arc::default()) }
     }
 
-    /// The way there of the worker in whose runtime this is called, and whose
-    /// store this is. None if they are in Redis and the store is not.
+    /// The overrides of the worker in whose runtime this is called. `store` is the worker's
+    /// store. None if they are in Redis and the store is not.
     pub fn open(&self, store: &Store) -> Option<Overrides> {
         let (backend, timeout) = match (&self.backend, store) {
             (SharedBackend::File(reader), _) => (Backend::File(reader.clone()), FILE_TIMEOUT),
@@ -93,19 +93,19 @@ impl SharedOverrides {
     }
 }
 
-/// Where they are kept.
+/// The backend that stores the overrides.
 #[derive(Clone, Debug)]
 enum Backend {
     File(Reader),
     Redis(redis::Overrides),
-    /// What a test says.
+    /// A backend whose answers a test sets.
     #[cfg(test)]
     Fake(tests::Fake),
 }
 
 impl Backend {
-    /// What is kept of these keys, in their order. Those that have `settled` have
-    /// not changed lately.
+    /// The stored overrides of these keys, in their order. Keys that have `settled` have not
+    /// changed recently.
     async fn fetch(&self, keys: &[Key], settled: bool) -> Vec<Stored> {
         match self {
             Self::File(reader) => reader.fetch(keys).await,
@@ -116,7 +116,7 @@ impl Backend {
     }
 }
 
-/// One worker's way to the limits of single keys.
+/// The overrides of one worker.
 #[derive(Debug)]
 pub struct Overrides(Rc<Inner>);
 
@@ -154,8 +154,8 @@ impl Overrides {
         }))
     }
 
-    /// What holds for these keys in place of their policies' limits, in their
-    /// order. `now` is this node's time. Nothing is waited for after the deadline.
+    /// The limits that replace those of the policies for these keys, in their order. `now` is
+    /// this node's time. The call does not wait beyond the deadline.
     pub async fn look_up(
         &self,
         keys: &[Key],

@@ -25,9 +25,9 @@ const MAX_WAITING: usize = 4096;
 /// have counted the first one, and then counts it twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// It is not. The caller gets an error.
+    /// The call is not sent again. The caller gets an error.
     Never,
-    /// It is sent again once.
+    /// The call is sent again once.
     IfLost,
 }
 

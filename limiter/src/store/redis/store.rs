@@ -29,7 +29,7 @@ use crate::store::shared::store_clock::StoreClock;
 use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, Source};
 use crate::time::{Clock, Timestamp};
 
-/// What one worker remembers of clients that are over their limits, in bytes.
+/// The maximum size of one worker's deny cache, in bytes.
 const MAX_DENIED_BYTES: usize = 16 << 20;
 
 /// How long a starting worker waits for its store at least. The time is enough for a store
@@ -45,7 +45,7 @@ fn script() -> &'static Script {
     &SCRIPT
 }
 
-/// What the workers of one node share.
+/// The state that the workers of one node share.
 #[derive(Debug)]
 pub struct NodeState {
     pub(super) settings: RedisSettings,
@@ -87,6 +87,16 @@ impl NodeState {
             outage_log: OutageLog::default(),
             invalidations: Arc::default(),
         }
+    }
+
+    /// See [`SharedStore::memory`](super::SharedStore::memory).
+    pub(in crate::store) fn memory(&self) -> &Arc<MemoryStore> {
+        &self.memory
+    }
+
+    /// See [`SharedStore::nodes`](super::SharedStore::nodes).
+    pub(in crate::store) fn nodes(&self) -> u64 {
+        self.nodes_alive.get()
     }
 
     /// See [`SharedStore::losses`](super::SharedStore::losses).

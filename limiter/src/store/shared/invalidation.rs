@@ -24,8 +24,8 @@ const NEWS_FOR: Span = Span::from_millis(1500);
 /// The maximum age of a state that is used.
 pub(in crate::store) const MAX_AGE: Span = Span::from_secs(60);
 
-/// What one node knows of give-backs on all nodes. Its workers share it. Times are those of
-/// the node's own clock.
+/// The give-backs on all nodes, as far as one node knows them. Its workers share them. Times
+/// are those of the node's own clock.
 #[derive(Debug)]
 pub(in crate::store) struct Invalidations {
     marks: [AtomicU64; PARTS],

@@ -1,5 +1,4 @@
-//! What several nodes decide together over any common store, apart from how that
-//! store is reached.
+//! The decisions of several nodes over a common store, whatever store it is.
 //!
 //! - `ask`: what a store is asked for one counter;
 //! - `local_plan`: which charges this node decides itself, by leases ([`leased`]) or by

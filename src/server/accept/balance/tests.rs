@@ -31,7 +31,7 @@ fn permit() -> Permit {
 
 /// Workers with these numbers of open connections, and the assignments that count them.
 fn having(open: &[usize]) -> (Vec<(Balancer, Handoff)>, Vec<Assignment>) {
-    let workers: Vec<_> = among(open.len()).collect();
+    let workers: Vec<_> = among(open.len()).0.collect();
     let assignments = open.iter().enumerate();
     let assignments = assignments.flat_map(|(worker, open)| {
         let balancer = &workers[0].0;

@@ -85,9 +85,9 @@ fn all_calls_that_are_made_before_the_batch_is_taken_go_with_it() {
 #[test]
 fn a_call_without_a_waiting_caller_is_not_sent() {
     let mut queue = Queue::default();
-    let (gone, receiver) = call(1);
+    let (abandoned, receiver) = call(1);
     drop(receiver);
-    queue.push(gone);
+    queue.push(abandoned);
     assert!(queue.take().is_none());
     assert!(queue.is_idle());
 }

@@ -96,7 +96,7 @@ impl Encoder {
             }
             Ask::Renew { asked, .. } => put::<6>(asked.min(MOST_UNITS), body),
             Ask::Give { taken, .. } | Ask::Cancel { taken, .. } => {
-                put::<7>(place(asked.algorithm, taken), body)
+                put::<7>(position(asked.algorithm, taken), body)
             }
             _ => {}
         }
@@ -170,7 +170,7 @@ pub(super) fn head(algorithm: &Algorithm) -> u8 {
         _ => algorithm.window(),
     };
     let third = window.as_micros().max(1).ilog2() / 3;
-    kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("15 at most")
+    kind(algorithm) as u8 * 16 + u8::try_from(third.min(15)).expect("it is at most 15")
 }
 
 /// The head in a body. A long log is returned as a short log with the same content.
@@ -213,7 +213,7 @@ pub(super) fn step_us(window: &FixedWindow, algorithm: &Algorithm) -> u64 {
 
 /// The position at which a state counts units taken at `time`: the number or the end of the
 /// window, or the time itself.
-fn place(algorithm: &Algorithm, time: Timestamp) -> u64 {
+fn position(algorithm: &Algorithm, time: Timestamp) -> u64 {
     let time_us = time.as_micros().min(END_US);
     match algorithm {
         Algorithm::SlidingWindow(it) => it.window_at(Timestamp::from_micros(time_us)),

@@ -21,7 +21,7 @@ pub(in super::super) enum Manner {
     Stall,
     /// With these bytes.
     Bytes(String),
-    /// By closing the connection.
+    /// It closes the connection.
     Close,
     /// It closes the connection at the first one, and answers the others with their bodies.
     CloseOnce,

@@ -23,7 +23,7 @@ pub(super) const MAX_DEBTS: usize = 100_000;
 const MAX_TOLD: usize = 1024;
 /// The maximum number of counters that are searched for debts that can be reported.
 const MAX_LOOKED_AT: usize = 256;
-/// The number of sub-windows that stand for a log. A log would take memory for each unit.
+/// The number of sub-windows in place of a log. A log would take memory for each unit.
 const PARTS_OF_A_LOG: u32 = 60;
 
 /// Whether debts can be reported to a counter's server.
@@ -211,7 +211,7 @@ fn widened(algorithm: &Algorithm) -> Algorithm {
         Algorithm::SlidingLog(_) => Quota::new(twice, algorithm.window())
             .and_then(|quota| SubWindows::new(quota, PARTS_OF_A_LOG))
             .map(Algorithm::SubWindows),
-        // With another limit its pace would change.
+        // Another limit would change the rate of its slots.
         Algorithm::LeakyBucket(_) => return algorithm.clone(),
         _ => algorithm.with_capacity(twice),
     };

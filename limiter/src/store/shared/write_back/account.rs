@@ -118,7 +118,7 @@ impl Account {
             let is_certain = !self.is_under_way() || !self.is_heard_since;
             return if is_certain { TakeOutcome::Refused(verdict) } else { TakeOutcome::Ask };
         }
-        self.goes_by(algorithm);
+        self.set_algorithm(algorithm);
         if cost > 0 && !self.may_admit(cost, verdict.remaining, nodes, now) {
             return TakeOutcome::Ask;
         }
@@ -156,7 +156,7 @@ impl Account {
         remaining.saturating_add(self.owed()).min(self.algorithm.capacity())
     }
 
-    fn goes_by(&mut self, algorithm: &Algorithm) {
+    fn set_algorithm(&mut self, algorithm: &Algorithm) {
         if self.algorithm != *algorithm {
             self.algorithm = algorithm.clone();
         }
@@ -177,7 +177,7 @@ impl Account {
     /// Counts units that a response cost beyond its reservation, whether they fit or not.
     /// Returns the units above the bound, which are dropped.
     pub(super) fn settle(&mut self, algorithm: &Algorithm, units: u64, now: Timestamp) -> u64 {
-        self.goes_by(algorithm);
+        self.set_algorithm(algorithm);
         self.charge(units, now);
         let all = self.settled.saturating_add(units);
         // The store counts no more either.
@@ -258,7 +258,7 @@ impl Account {
 
     /// Ends the wait for the outcome of this delta: it is neither under way nor in doubt any
     /// more. Returns whether the account was waiting for it.
-    pub(super) fn recalls(&mut self, delta: &Delta) -> bool {
+    pub(super) fn end_wait(&mut self, delta: &Delta) -> bool {
         if self.under_way.is_some_and(|it| it.number == delta.number) {
             self.under_way = None;
             return true;

@@ -186,7 +186,7 @@ impl Ledger {
         self.find(&delta);
         // Units that did not fit are owed, even if the account does not wait for this delta.
         if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
-            account.recalls(&delta);
+            account.end_wait(&delta);
             self.due.forget(delta.key, &account);
             account.answered(&delta, before, at);
             if account.has_unsent() {
@@ -207,7 +207,7 @@ impl Ledger {
         self.find(&delta);
         let again = now.plus(self.pause());
         if let Some(mut account) = self.accounts.peek_mut(&delta.key) {
-            account.recalls(&delta);
+            account.end_wait(&delta);
             self.due.forget(delta.key, &account);
             account.not_sent(&delta, again);
             self.due.resume(delta.key, &account);
@@ -224,7 +224,7 @@ impl Ledger {
         self.lost_units = self.lost_units.saturating_add(delta.units);
         delta.is_doubted = true;
         if let Some(mut account) = self.accounts.peek_mut(&delta.key)
-            && account.recalls(delta)
+            && account.end_wait(delta)
         {
             self.due.forget(delta.key, &account);
             account.lost(delta, again);

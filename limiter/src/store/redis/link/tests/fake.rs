@@ -149,15 +149,15 @@ fn an_invalid_reply_is_a_failure_and_closes_the_connection() {
     ];
     run(async {
         let server = FakeServer::start(Manner::Echo).await;
-        for garbage in cases {
+        for invalid in cases {
             server.behave(Manner::Echo);
             let link = linked(server.topology(), PATIENCE).await;
             let before = server.connections();
-            server.behave(Manner::Bytes(garbage.to_owned()));
+            server.behave(Manner::Bytes(invalid.to_owned()));
             let answer = link.ask("k", "b").await;
             // Invalid protocol breaks the connection.
             let told = matches!(answer, Err(StoreError::InvalidReply(_) | StoreError::Lost(_)));
-            assert!(told, "{garbage:?}: {answer:?}");
+            assert!(told, "{invalid:?}: {answer:?}");
             server.behave(Manner::Echo);
             eventually("a new connection", async || server.connections() > before).await;
             eventually("a reply", async || link.ask("k", "b").await.is_ok()).await;

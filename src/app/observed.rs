@@ -1,0 +1,176 @@
+//! The state of the process for metrics: configuration, store, upstreams and listeners.
+//! It is read when somebody asks, and no worker takes part.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tollgate_limiter::policy::{Mode, Plan, Policy};
+use tollgate_limiter::store::SharedStore;
+use tollgate_limiter::time::{Clock, Span, monotonic};
+
+use crate::platform::process_usage;
+use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
+use crate::server::OpenConnections;
+use crate::snapshot::Snapshot;
+use crate::telemetry::{Samples, Source, families};
+
+/// For how long the number of keys is remembered: counting them looks at the whole store.
+const KEYS_REMEMBERED: Duration = Duration::from_secs(10);
+
+/// The state of the process, as metrics show it.
+pub(super) struct Observed {
+    store: SharedStore,
+    max_keys: usize,
+    keys: Mutex<Option<(Instant, usize)>>,
+    current: Mutex<Current>,
+}
+
+/// What a reload changes.
+#[derive(Clone)]
+struct Current {
+    snapshot: Arc<Snapshot>,
+    /// The address of each listener, and its connections.
+    listeners: Vec<(String, OpenConnections)>,
+    generation: u64,
+    is_reload_successful: bool,
+}
+
+impl Observed {
+    /// The state at the start.
+    pub(super) fn new(store: SharedStore, max_keys: usize, snapshot: Arc<Snapshot>) -> Self {
+        let current =
+            Current { snapshot, listeners: Vec::new(), generation: 1, is_reload_successful: true };
+        Self { store, max_keys, keys: Mutex::default(), current: Mutex::new(current) }
+    }
+
+    /// The listeners are these now.
+    pub(super) fn set_listeners(&self, listeners: Vec<(String, OpenConnections)>) {
+        self.current.lock().listeners = listeners;
+    }
+
+    /// Another configuration is in use.
+    pub(super) fn renew(&self, snapshot: Arc<Snapshot>) {
+        let mut current = self.current.lock();
+        current.snapshot = snapshot;
+        current.generation += 1;
+    }
+
+    /// A reload has ended.
+    pub(super) fn reloaded(&self, is_successful: bool) {
+        self.current.lock().is_reload_successful = is_successful;
+    }
+
+    fn keys(&self) -> usize {
+        let mut keys = self.keys.lock();
+        let now = monotonic();
+        match *keys {
+            Some((at, known)) if now.saturating_duration_since(at) < KEYS_REMEMBERED => known,
+            _ => keys.insert((now, self.store.memory().live_keys(Clock::System.now()))).1,
+        }
+    }
+
+    fn collect_store(&self, samples: &mut Samples) {
+        samples.set_whole(&families::STORE_KEYS, &[], whole(self.keys()));
+        samples.set_whole(&families::STORE_KEYS_MAX, &[], whole(self.max_keys));
+        let losses = self.store.losses();
+        samples.set_whole(&families::STORE_EVICTIONS, &["true"], losses.forgiven.states);
+        if let Some(nodes) = self.store.nodes() {
+            samples.set_whole(&families::NODES, &[], nodes);
+            samples.set_whole(&families::LOST_UNITS, &["unknown"], losses.lost_units);
+            samples.set_whole(&families::LOST_UNITS, &["forgotten"], losses.forgotten_units);
+        }
+    }
+}
+
+impl Source for Observed {
+    fn collect(&self, samples: &mut Samples) {
+        let current = self.current.lock().clone();
+        self.collect_store(samples);
+        collect_process(samples);
+        samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
+        let successful = u64::from(current.is_reload_successful);
+        samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
+        // Several listeners may have port 0, which stands for any.
+        let mut connections = BTreeMap::<&str, usize>::new();
+        for (address, open) in &current.listeners {
+            *connections.entry(address).or_default() += open.count();
+        }
+        for (address, open) in connections {
+            samples.set_whole(&families::CONNECTIONS, &[address], whole(open));
+        }
+        let Snapshot { rules, routes, upstreams, .. } = &*current.snapshot;
+        for route in (0..routes.len()).map(|index| rules.route(index)) {
+            route.policies.iter().for_each(|policy| collect_policy(policy, samples));
+        }
+        upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+    }
+}
+
+/// What is not known on this system is absent.
+fn collect_process(samples: &mut Samples) {
+    let usage = process_usage();
+    let seconds =
+        [(&families::PROCESS_CPU, usage.cpu_us), (&families::PROCESS_START_TIME, usage.started_us)];
+    for (family, us) in seconds {
+        if let Some(us) = us {
+            samples.set_seconds(family, &[], Span::from_micros(us));
+        }
+    }
+    for (family, number) in [
+        (&families::PROCESS_THREADS, usage.threads),
+        (&families::PROCESS_VIRTUAL_MEMORY, usage.virtual_bytes),
+        (&families::PROCESS_RESIDENT_MEMORY, usage.resident_bytes),
+        (&families::PROCESS_OPEN_FDS, usage.open_files),
+        (&families::PROCESS_MAX_FDS, usage.max_files),
+    ] {
+        if let Some(number) = number {
+            samples.set_whole(family, &[], number);
+        }
+    }
+}
+
+fn collect_policy(policy: &Policy, samples: &mut Samples) {
+    let name = &*policy.name;
+    let mode = match policy.mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+    };
+    samples.set_whole(&families::POLICY_INFO, &[name, mode, policy.algorithm.name()], 1);
+    samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
+    if !policy.is_unlimited {
+        samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());
+    }
+    for (plan, limit) in policy.plans.iter().flat_map(|plans| &plans.limits) {
+        if let Plan::Limited { algorithm, .. } = limit {
+            samples.set_whole(&families::LIMIT_UNITS, &[name, plan], algorithm.limit());
+        }
+    }
+}
+
+fn collect_upstream(upstream: &UpstreamShared, samples: &mut Samples) {
+    let name = &*upstream.settings().name;
+    let health = upstream.health();
+    for state in ["up", "starting", "down", "ejected"] {
+        let is_counted = |it: &&EndpointHealth| state_name(it.state) == state;
+        let count = health.iter().filter(is_counted).count();
+        samples.set_whole(&families::UPSTREAM_ENDPOINTS, &[name, state], whole(count));
+    }
+    if let Some(in_flight) = upstream.in_flight() {
+        samples.set_whole(&families::UPSTREAM_IN_FLIGHT, &[name], whole(in_flight));
+    }
+}
+
+const fn state_name(state: EndpointState) -> &'static str {
+    match state {
+        EndpointState::InService => "up",
+        EndpointState::Starting => "starting",
+        EndpointState::Down => "down",
+        EndpointState::Ejected(_) => "ejected",
+    }
+}
+
+fn whole(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,213 @@
+//! All metrics. docs/metrics.md is made from this file.
+
+use super::family::{Bounds, Family};
+
+/// OpenTelemetry's buckets for durations of requests, in microseconds.
+const REQUEST: Bounds = Bounds {
+    upper: &[
+        5_000, 10_000, 25_000, 50_000, 75_000, 100_000, 250_000, 500_000, 750_000, 1_000_000,
+        2_500_000, 5_000_000, 7_500_000, 10_000_000,
+    ],
+    per_unit: 1_000_000,
+};
+/// From 10 µs to 1 s, in microseconds.
+const OWN: Bounds = Bounds {
+    upper: &[
+        10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 1_000_000,
+    ],
+    per_unit: 1_000_000,
+};
+/// From 1 µs to 250 ms, in nanoseconds.
+const DECISION: Bounds = Bounds {
+    upper: &[
+        1_000,
+        2_500,
+        5_000,
+        10_000,
+        25_000,
+        50_000,
+        100_000,
+        250_000,
+        500_000,
+        1_000_000,
+        2_500_000,
+        5_000_000,
+        10_000_000,
+        25_000_000,
+        50_000_000,
+        100_000_000,
+        250_000_000,
+    ],
+    per_unit: 1_000_000_000,
+};
+/// From 100 ms to one day, in microseconds.
+const WAIT: Bounds = Bounds {
+    upper: &[
+        100_000,
+        1_000_000,
+        5_000_000,
+        10_000_000,
+        30_000_000,
+        60_000_000,
+        300_000_000,
+        900_000_000,
+        3_600_000_000,
+        21_600_000_000,
+        86_400_000_000,
+    ],
+    per_unit: 1_000_000,
+};
+/// Shares of a limit, in thousandths.
+const SHARE: Bounds = Bounds { upper: &[100, 250, 500, 750, 800, 900, 1_000], per_unit: 1_000 };
+
+macro_rules! families {
+    ($($name:ident = $family:expr;)*) => {
+        $(pub(crate) static $name: Family = $family;)*
+        /// All metrics, in the order of the documentation.
+        pub(crate) static ALL: &[&Family] = &[$(&$name),*];
+    };
+}
+
+families! {
+    // Requests
+    REQUEST_DURATION = Family::histogram(
+        "http_server_request_duration_seconds", REQUEST,
+        &["http_request_method", "http_response_status_code", "http_route", "route", "error_type"],
+        "seconds",
+        "Time from the head of a request to the end of its response.",
+    );
+    ACTIVE_REQUESTS = Family::gauge(
+        "http_server_active_requests", &[], "requests", "Requests in progress.",
+    );
+    OWN_DURATION = Family::histogram(
+        "tollgate_own_duration_seconds", OWN, &[], "seconds",
+        "Time from the head of a request to the head of its response, without the time that the \
+         upstream took and the time for which the request was delayed.",
+    );
+    CLIENT_DURATION = Family::histogram(
+        "http_client_request_duration_seconds", REQUEST,
+        &["upstream", "http_response_status_code", "error_type"], "seconds",
+        "Time of one attempt at an endpoint, until the head of its response.",
+    );
+    // Decisions
+    DECISION_DURATION = Family::histogram(
+        "tollgate_decision_duration_seconds", DECISION, &["store"], "seconds",
+        "Time of a decision of all policies of a route. In memory, one decision of 16 is timed.",
+    );
+    DECISIONS = Family::counter(
+        "tollgate_decisions_total", &["policy", "plan", "outcome"], "decisions",
+        "Decisions of each policy.",
+    );
+    DECISIONS_BY_SOURCE = Family::counter(
+        "tollgate_decisions_by_source_total", &["policy", "source"], "decisions",
+        "Decisions of each policy by what has judged: store, local (this node alone), none (the \
+         store is away, and on_store_failure decides), unasked (another policy refuses).",
+    );
+    UTILISATION = Family::histogram(
+        "tollgate_utilisation_ratio", SHARE, &["policy"], "ratio",
+        "Used units by limit after a decision. One request of 16 is measured.",
+    );
+    WAIT_TOLD = Family::histogram(
+        "tollgate_wait_told_seconds", WAIT, &["policy"], "seconds",
+        "Waits that refused clients were told.",
+    ).on_event();
+    HELD = Family::histogram(
+        "tollgate_held_seconds", OWN, &["policy"], "seconds",
+        "Times for which admitted requests were to be delayed.",
+    ).on_event();
+    SHADOW_DISAGREEMENTS = Family::counter(
+        "tollgate_shadow_disagreements_total", &["policy", "live"], "decisions",
+        "Requests on which a policy in shadow mode and the other policies disagree. live: what \
+         the other policies decided.",
+    ).on_event();
+    LIMIT_UNITS = Family::gauge(
+        "tollgate_limit_units", &["policy", "plan"], "units",
+        "Limit of a policy; plan is empty for its own limit.",
+    );
+    LIMIT_WINDOW = Family::gauge(
+        "tollgate_limit_window_seconds", &["policy"], "seconds",
+        "Window of a policy; 0 if time does not matter.",
+    );
+    POLICY_INFO = Family::gauge(
+        "tollgate_policy_info", &["policy", "mode", "algorithm"], "",
+        "1 for each policy that a route uses.",
+    );
+    // Store
+    STORE_KEYS = Family::gauge(
+        "tollgate_store_keys", &[], "keys", "Keys in the memory of this node that have not expired.",
+    );
+    STORE_KEYS_MAX = Family::gauge(
+        "tollgate_store_keys_max", &[], "keys", "Keys for which the memory of this node has room.",
+    );
+    STORE_EVICTIONS = Family::counter(
+        "tollgate_store_evictions_total", &["in_debt"], "keys",
+        "Keys that were forgotten for want of room before they had expired. Each of them had used \
+         a part of its limit, so in_debt is true.",
+    );
+    NODES = Family::gauge(
+        "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
+    ).on_event();
+    LOST_UNITS = Family::counter(
+        "tollgate_unreported_units_total", &["fate"], "units",
+        "Units that this node has admitted and the store may not have counted. fate: unknown (sent \
+         without an answer), forgotten (never sent, for want of room).",
+    ).on_event();
+    // Upstreams
+    UPSTREAM_ENDPOINTS = Family::gauge(
+        "tollgate_upstream_endpoints", &["upstream", "state"], "endpoints",
+        "Endpoints by state: up, starting (slow start), down (checks fail), ejected (requests fail).",
+    );
+    UPSTREAM_IN_FLIGHT = Family::gauge(
+        "tollgate_upstream_in_flight", &["upstream"], "requests",
+        "Requests in flight to an upstream that has max_in_flight.",
+    ).on_event();
+    UPSTREAM_RETRIES = Family::counter(
+        "tollgate_upstream_retries_total", &["upstream", "cause"], "retries",
+        "Requests that were sent again. cause: connect, reset, unprocessed (the endpoint says so), \
+         502, 503 or 504.",
+    ).on_event();
+    UPSTREAM_CONNECTIONS = Family::counter(
+        "tollgate_upstream_connections_total", &["upstream", "kind"], "connections",
+        "Connections that attempts used: new, or reused from the pool.",
+    );
+    // The process
+    CONNECTIONS = Family::gauge(
+        "tollgate_connections", &["listener"], "connections", "Open connections of clients.",
+    );
+    CONFIG_GENERATION = Family::gauge(
+        "tollgate_config_generation", &[], "",
+        "Number of the configuration in use: 1 at the start, one more after each reload.",
+    );
+    CONFIG_LAST_RELOAD = Family::gauge(
+        "tollgate_config_last_reload_successful", &[], "",
+        "1 if the last reload was successful or there was none, otherwise 0.",
+    );
+    WORKER_BUSY = Family::seconds(
+        "tollgate_worker_busy_seconds_total", &["worker"], "Processor time of a worker.",
+    );
+    WORKER_LAG = Family::histogram(
+        "tollgate_worker_lag_seconds", OWN, &[], "seconds",
+        "How late a timer of a worker fires, which is how long other work has kept it.",
+    );
+    BUILD_INFO = Family::gauge("tollgate_build_info", &["version"], "", "1, with the version.");
+    PROCESS_CPU = Family::counter(
+        "process_cpu_seconds_total", &[], "seconds", "Processor time of the process.",
+    );
+    PROCESS_OPEN_FDS = Family::gauge(
+        "process_open_fds", &[], "files", "Open file descriptors.",
+    );
+    PROCESS_MAX_FDS = Family::gauge(
+        "process_max_fds", &[], "files", "Most file descriptors that may be open.",
+    );
+    PROCESS_VIRTUAL_MEMORY = Family::gauge(
+        "process_virtual_memory_bytes", &[], "bytes", "Virtual memory.",
+    );
+    PROCESS_RESIDENT_MEMORY = Family::gauge(
+        "process_resident_memory_bytes", &[], "bytes", "Resident memory.",
+    );
+    PROCESS_START_TIME = Family::gauge(
+        "process_start_time_seconds", &[], "seconds",
+        "When the process was started, in seconds since 1970.",
+    );
+    PROCESS_THREADS = Family::gauge("process_threads", &[], "threads", "Threads of the process.");
+}

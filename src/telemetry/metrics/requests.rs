@@ -1,0 +1,191 @@
+//! What a worker measures of its requests.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::{Method, StatusCode};
+use tollgate_limiter::decision::Decision;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::{Span, monotonic};
+
+use super::cache::Cache;
+use super::cell::{Counter, Histogram};
+use super::decisions::DecisionMetrics;
+use super::families::{ACTIVE_REQUESTS, OWN_DURATION, REQUEST_DURATION};
+use super::worker::WorkerMetrics;
+
+/// The error of a request whose client left before the response had ended.
+const CLIENT_CLOSED: &str = "client_closed";
+/// The label of a method that is not one of [`METHODS`].
+const OTHER: &str = "_OTHER";
+/// The standard methods (RFC 9110, section 9; RFC 5789).
+const METHODS: [&str; 9] =
+    ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "CONNECT", "TRACE"];
+
+/// The names by which a route is shown.
+#[derive(Debug)]
+pub(crate) struct RouteLabels {
+    /// Its name.
+    pub name: Box<str>,
+    /// The pattern of its paths.
+    pub pattern: Box<str>,
+}
+
+/// What one worker measures of its requests under one configuration.
+#[derive(Debug)]
+pub(crate) struct RequestMetrics {
+    worker: Rc<WorkerMetrics>,
+    routes: Box<[RouteLabels]>,
+    active: Counter,
+    own: Histogram,
+    durations: RefCell<Cache<Histogram>>,
+    decisions: DecisionMetrics,
+}
+
+impl RequestMetrics {
+    /// For a configuration with these routes, which have `policies` policies in all.
+    pub(crate) fn new(
+        worker: &Rc<WorkerMetrics>,
+        routes: Box<[RouteLabels]>,
+        policies: usize,
+    ) -> Self {
+        Self {
+            active: worker.counter(&ACTIVE_REQUESTS, &[]),
+            own: worker.histogram(&OWN_DURATION, &[]),
+            durations: RefCell::new(Cache::new(routes.len().saturating_mul(4))),
+            decisions: DecisionMetrics::new(worker, policies),
+            worker: Rc::clone(worker),
+            routes,
+        }
+    }
+
+    /// Begins to measure a request whose head has just arrived.
+    pub(crate) fn begin(self: &Rc<Self>, method: &Method) -> Measurement {
+        self.active.increment();
+        Measurement {
+            metrics: Rc::clone(self),
+            started: monotonic(),
+            waited: Cell::default(),
+            error: Some(CLIENT_CLOSED),
+            route: None,
+            method: number_of(method),
+            status: None,
+        }
+    }
+
+    /// Counts the decision on a request of a route with these policies.
+    pub(crate) fn decided(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
+        self.decisions.count(policies, decision);
+    }
+
+    fn ended(&self, measurement: &Measurement) {
+        let Measurement { started, error, route, method, status, .. } = *measurement;
+        let status_code = status.map_or(0, |status| status.as_u16());
+        let route_number = route.map_or(0, |route| u64::from(route) + 1);
+        let key = route_number << 24 | u64::from(method) << 16 | u64::from(status_code);
+        // The texts are static, so the address of a text stands for it.
+        let error_address = error.map_or(0, |error| error.as_ptr().addr());
+        let mut durations = self.durations.borrow_mut();
+        let duration = durations.get((error_address, key), || {
+            let labels = route.and_then(|route| self.routes.get(usize::try_from(route).ok()?));
+            let (name, pattern) = labels.map_or(("", ""), |it| (&*it.name, &*it.pattern));
+            let method = METHODS.get(usize::from(method)).copied().unwrap_or(OTHER);
+            let status = status.as_ref().map_or("", StatusCode::as_str);
+            // An error that has no better name is named by its status.
+            let is_fault = error.is_none() && status_code >= 500;
+            let error = if is_fault { status } else { error.unwrap_or("") };
+            self.worker.histogram(&REQUEST_DURATION, &[method, status, pattern, name, error])
+        });
+        duration.observe(micros(monotonic().duration_since(started)));
+        self.active.decrement();
+    }
+}
+
+/// A request that is measured. It ends when this value is dropped, which is when the
+/// response has been sent or the client has left. It needs no allocation.
+#[derive(Debug)]
+pub(crate) struct Measurement {
+    metrics: Rc<RequestMetrics>,
+    started: Instant,
+    /// The time for which others made it wait: the upstream, or a policy that delays.
+    waited: Cell<Duration>,
+    error: Option<&'static str>,
+    route: Option<u32>,
+    method: u8,
+    status: Option<StatusCode>,
+}
+
+impl Measurement {
+    /// The request is one of the route with this index.
+    pub(crate) fn set_route(&mut self, route: usize) {
+        self.route = u32::try_from(route).ok();
+    }
+
+    /// Where the time is added for which others made it wait.
+    pub(crate) const fn waited(&self) -> &Cell<Duration> {
+        &self.waited
+    }
+
+    /// Its response begins now. `error` is why the gateway answers in place of an upstream,
+    /// if it failed.
+    pub(crate) fn answered(&mut self, status: StatusCode, error: Option<&'static str>) {
+        (self.status, self.error) = (Some(status), error);
+        let whole = monotonic().duration_since(self.started);
+        self.metrics.own.observe(micros(whole.saturating_sub(self.waited.get())));
+    }
+
+    /// Its response has no head that the gateway made in its own time: an upstream or a
+    /// client took longer than it may.
+    pub(crate) fn timed_out(&mut self, status: StatusCode, error: &'static str) {
+        (self.status, self.error) = (Some(status), Some(error));
+    }
+
+    /// Its response breaks off.
+    pub(crate) fn broken(&mut self, error: &'static str) {
+        self.error = Some(error);
+    }
+}
+
+impl Drop for Measurement {
+    fn drop(&mut self) {
+        self.metrics.ended(self);
+    }
+}
+
+/// The index in [`METHODS`], or one more than the last.
+fn number_of(method: &Method) -> u8 {
+    match *method {
+        Method::GET => 0,
+        Method::POST => 1,
+        Method::PUT => 2,
+        Method::DELETE => 3,
+        Method::HEAD => 4,
+        Method::OPTIONS => 5,
+        Method::PATCH => 6,
+        Method::CONNECT => 7,
+        Method::TRACE => 8,
+        _ => 9,
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    Span::from(duration).as_micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_have_the_numbers_of_their_names() {
+        for (number, name) in METHODS.iter().enumerate() {
+            let method: Method = name.parse().expect("a method");
+            assert_eq!(usize::from(number_of(&method)), number, "{name}");
+        }
+        for other in ["BREW", "get", "PROPFIND"] {
+            assert_eq!(number_of(&other.parse().expect("a method")), 9, "{other}");
+        }
+    }
+}

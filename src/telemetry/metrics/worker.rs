@@ -1,0 +1,131 @@
+//! The series of one worker, and the bound on the series of the process.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::cell::{Cells, Counter, Histogram};
+use super::family::{Bounds, Family, Kind};
+
+/// The value of all labels of the series that counts for those that have no room.
+pub(super) const OVERFLOW: &str = "_overflow";
+
+/// The name of a metric and the values of its labels.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SeriesId {
+    pub(super) name: &'static str,
+    pub(super) labels: Box<[Box<str>]>,
+}
+
+impl SeriesId {
+    pub(super) fn new(family: &Family, labels: &[&str]) -> Self {
+        debug_assert_eq!(family.labels.len(), labels.len(), "{}", family.name);
+        Self { name: family.name, labels: labels.iter().map(|label| (*label).into()).collect() }
+    }
+}
+
+/// One series of one worker.
+#[derive(Debug)]
+pub(super) struct Series {
+    pub(super) id: SeriesId,
+    pub(super) family: &'static Family,
+    pub(super) cells: Arc<Cells>,
+}
+
+/// The series that the process has. It bounds them: labels may have values that others
+/// choose, such as the status of an upstream.
+#[derive(Debug)]
+pub(super) struct KnownSeries {
+    max: usize,
+    known: Mutex<HashSet<SeriesId>>,
+}
+
+impl KnownSeries {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, known: Mutex::default() }
+    }
+
+    /// The series under which to count: this one, or the one for the overflow.
+    fn admit(&self, id: SeriesId) -> SeriesId {
+        let mut known = self.known.lock();
+        if id.labels.is_empty() || known.contains(&id) {
+            return id;
+        }
+        if known.len() < self.max {
+            known.insert(id.clone());
+            return id;
+        }
+        SeriesId { labels: id.labels.iter().map(|_| OVERFLOW.into()).collect(), ..id }
+    }
+}
+
+/// The series of one worker, which the scrape reads. They stay when the worker ends.
+#[derive(Debug, Default)]
+pub(super) struct WorkerSeries(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_id: HashMap<SeriesId, Arc<Cells>>,
+    all: Vec<Arc<Series>>,
+}
+
+impl WorkerSeries {
+    /// All series. The lock is held for the copy of a list only.
+    pub(super) fn all(&self) -> Vec<Arc<Series>> {
+        self.0.lock().all.clone()
+    }
+
+    fn cells(&self, family: &'static Family, labels: &[&str], known: &KnownSeries) -> Arc<Cells> {
+        let id = SeriesId::new(family, labels);
+        if let Some(cells) = self.0.lock().by_id.get(&id) {
+            return Arc::clone(cells);
+        }
+        let id = known.admit(id);
+        let mut entries = self.0.lock();
+        if let Some(cells) = entries.by_id.get(&id) {
+            return Arc::clone(cells);
+        }
+        let numbers = match family.kind {
+            Kind::Counter { .. } | Kind::Gauge => 1,
+            Kind::Histogram(bounds) => bounds.upper.len() + 2,
+        };
+        let cells = Arc::new(Cells::new(numbers));
+        entries.by_id.insert(id.clone(), Arc::clone(&cells));
+        entries.all.push(Arc::new(Series { id, family, cells: Arc::clone(&cells) }));
+        cells
+    }
+}
+
+/// A worker's access to its series. It belongs to one thread, and is neither cloned nor
+/// shared: a cell has one writer.
+#[derive(Debug)]
+pub(crate) struct WorkerMetrics {
+    series: Arc<WorkerSeries>,
+    known: Arc<KnownSeries>,
+    _of_one_thread: PhantomData<Cell<()>>,
+}
+
+impl WorkerMetrics {
+    pub(super) fn new(series: Arc<WorkerSeries>, known: Arc<KnownSeries>) -> Self {
+        Self { series, known, _of_one_thread: PhantomData }
+    }
+
+    /// The series of a counter or a gauge with these values of its labels. This allocates:
+    /// the caller keeps the result.
+    pub(crate) fn counter(&self, family: &'static Family, labels: &[&str]) -> Counter {
+        Counter::new(self.series.cells(family, labels, &self.known))
+    }
+
+    /// The same of a histogram.
+    pub(crate) fn histogram(&self, family: &'static Family, labels: &[&str]) -> Histogram {
+        const NONE: Bounds = Bounds { upper: &[], per_unit: 1 };
+        let bounds = match family.kind {
+            Kind::Histogram(bounds) => bounds,
+            Kind::Counter { .. } | Kind::Gauge => NONE,
+        };
+        Histogram::new(self.series.cells(family, labels, &self.known), bounds)
+    }
+}
