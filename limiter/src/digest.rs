@@ -25,6 +25,57 @@ impl Principal {
     }
 }
 
+/// The id of a principal for people: twelve characters in logs, lists and the admin API. It
+/// is the same on all nodes with the same secret, and tells nothing about the client. The
+/// digest that places the client's counters cannot be computed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PrincipalId(u64);
+
+/// Crockford's base 32 in lower case: no `i`, `l`, `o` and `u`.
+const DIGITS: [u8; 32] = *b"0123456789abcdefghjkmnpqrstvwxyz";
+/// The digits of an id, with five bits each.
+const ID_DIGITS: u32 = 12;
+
+impl From<Principal> for PrincipalId {
+    fn from(principal: Principal) -> Self {
+        let mut digest = SipHasher13::new();
+        digest.write_u128(principal.0);
+        Self(std::hash::Hasher::finish(&digest) >> (64 - 5 * ID_DIGITS))
+    }
+}
+
+impl fmt::Display for PrincipalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for digit in (0..ID_DIGITS).rev() {
+            let bits = usize::try_from(self.0 >> (5 * digit) & 31).expect("five bits fit");
+            fmt::Write::write_char(f, char::from(DIGITS[bits]))?;
+        }
+        Ok(())
+    }
+}
+
+/// The error of a text that is no id of a principal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an id has 12 characters: digits and lower-case letters without i, l, o and u")]
+pub struct PrincipalIdError;
+
+impl std::str::FromStr for PrincipalId {
+    type Err = PrincipalIdError;
+
+    fn from_str(text: &str) -> Result<Self, PrincipalIdError> {
+        if text.len() != ID_DIGITS as usize {
+            return Err(PrincipalIdError);
+        }
+        text.bytes()
+            .try_fold(0, |bits, byte| {
+                let digit = DIGITS.iter().position(|digit| *digit == byte)?;
+                Some(bits << 5 | u64::try_from(digit).ok()?)
+            })
+            .map(Self)
+            .ok_or(PrincipalIdError)
+    }
+}
+
 /// One of a principal's counters: a digest of a policy's identity. It is not secret, and
 /// it is the same on all nodes with this policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -194,6 +245,22 @@ mod tests {
         assert_eq!(digest(&["ab", "c"]), digest(&["ab", "c"]));
         assert_ne!(digest(&["ab", "c"]), digest(&["a", "bc"]));
         assert_ne!(digest(&["ab"]), digest(&["ab", ""]));
+    }
+
+    #[test]
+    fn an_id_is_read_back_and_does_not_show_the_digest() {
+        for bits in [0, 1, u128::MAX, 1 << 100] {
+            let id = PrincipalId::from(Principal::from_bits(bits));
+            let text = id.to_string();
+            assert_eq!(text.len(), 12, "{text}");
+            assert_eq!(text.parse(), Ok(id));
+        }
+        let id = |bits| PrincipalId::from(Principal::from_bits(bits)).to_string();
+        assert_ne!(id(1), id(2));
+        assert_ne!(id(1), id(1 << 64));
+        for text in ["", "000000000001x", "00000000000", "00000000000i", "00000000000é"] {
+            assert_eq!(text.parse::<PrincipalId>(), Err(PrincipalIdError), "{text}");
+        }
     }
 
     #[test]

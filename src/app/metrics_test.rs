@@ -116,7 +116,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
     let socket = directory.path().join("gateway.sock");
     with_gateway(&socket, |mut supervisor| async {
         let requests = load(&socket).await;
-        let text = ended(supervisor.metrics()).await;
+        let text = ended(&supervisor.metrics()).await;
         if let Some(path) = std::env::var_os("TOLLGATE_METRICS_SAMPLE") {
             std::fs::write(path, &text).expect("a file that can be written");
         }
@@ -130,7 +130,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         }
         supervisor.reload(config(&socket), None).await.expect("it can be applied");
         assert_eq!(ask(&socket, "GET /echo + x-key: a").await, 429);
-        let text = ended(supervisor.metrics()).await;
+        let text = ended(&supervisor.metrics()).await;
         let count: f64 = text
             .lines()
             .filter(|line| line.starts_with("http_server_request_duration_seconds_count"))

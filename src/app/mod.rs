@@ -31,7 +31,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
-use crate::telemetry::{self, AccessLog, AccessLogSettings};
+use crate::telemetry::{self, AccessLog, AccessLogSettings, Reopener};
 use admin::{AdminListener, BoundAdmin};
 use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
@@ -91,6 +91,9 @@ async fn supervise(
     let mut watch: Option<FileWatch> = watch;
     let (echo_stop, echo) = start_echo()?;
     let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;
+    if let Some(log) = log {
+        spawn_local(reopen_on_signal(signals.user1, log.reopener()));
+    }
     let mut supervisor = tokio::select! {
         started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
@@ -154,6 +157,7 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    user1: Signal,
 }
 
 impl Signals {
@@ -162,6 +166,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
         })
     }
 }
@@ -170,6 +175,14 @@ async fn stop_requested(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+    }
+}
+
+/// Has the file of the access log opened again at each signal: the last one was renamed.
+async fn reopen_on_signal(mut signal: Signal, log: Reopener) {
+    while signal.recv().await.is_some() {
+        info!("the file of the access log is opened again");
+        log.reopen();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::TelemetrySettings;
+use crate::telemetry::{TelemetrySettings, TopHistory};
 
 use super::error::RunError;
 
@@ -24,6 +24,8 @@ pub(super) struct ProcessState {
     pub(super) overrides: Option<SharedOverrides>,
     /// The file of the overrides, if they are in one.
     pub(super) overrides_file: Option<OverridesFile>,
+    /// The heaviest clients of the last minutes.
+    pub(super) top: Arc<TopHistory>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -52,7 +54,8 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let store = shared_store(&config.store, &secret);
-        Ok(Self { store, overrides, overrides_file, secret, echo, settings })
+        let top = Arc::default();
+        Ok(Self { store, overrides, overrides_file, top, secret, echo, settings })
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in

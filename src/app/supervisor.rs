@@ -127,6 +127,7 @@ impl Supervisor {
                 log: log.map(AccessLog::worker),
                 index,
                 metrics: supervisor.metrics.worker(),
+                top: Arc::clone(&supervisor.state.top),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };

@@ -16,12 +16,12 @@ use tollgate_limiter::time::Clock;
 use tracing::{error, warn};
 
 use super::runtime::local_runtime;
-use crate::engine::StoreCall;
+use crate::engine::{Engine, StoreCall};
 use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Sinks, WorkerLog, WorkerMetrics};
+use crate::telemetry::{Sinks, TopHistory, WorkerLog, WorkerMetrics, WorkerTop};
 
 use super::worker_load::WorkerLoad;
 
@@ -45,6 +45,7 @@ pub(super) struct Worker {
     /// Its number, beginning with 0.
     pub(super) index: usize,
     pub(super) metrics: WorkerMetrics,
+    pub(super) top: Arc<TopHistory>,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
 }
@@ -83,7 +84,8 @@ impl Worker {
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log };
-        let gateway = Gateway::new(self.snapshot, limiter, proxy, Clock::System, sinks, &metrics);
+        let engine = Engine::new(limiter, Clock::System, &metrics, WorkerTop::new(&self.top));
+        let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut listeners = Listeners::new(&gateway);
         listeners.open(self.listeners);

@@ -18,7 +18,7 @@ use tollgate_limiter::policy::{ForwardedHeader, KeyExpr, MissingKey, UserSource}
 use super::*;
 use crate::proxy::{Balance, Target};
 use crate::snapshot::Action;
-use crate::telemetry::{Format, Output};
+use crate::telemetry::{Format, LineFormat, Output};
 
 const SMALLEST: &str = "
 listeners:
@@ -132,7 +132,7 @@ fn upstreams_and_the_process_are_as_they_were_written() {
     assert_eq!(config.telemetry.format, Format::Json);
     let access_log = config.telemetry.access_log.unwrap();
     assert_eq!(access_log.output, Output::File("access.log".into()));
-    assert_eq!(access_log.format, Format::Text);
+    assert_eq!(access_log.format, LineFormat::Text);
     assert_eq!(config.runtime.workers, Some(3));
     assert_eq!(config.runtime.drain, Duration::from_secs(5));
 }
@@ -266,7 +266,7 @@ fn the_schema_contains_only_supported_fields() {
     assert_eq!(policy["required"], serde_json::json!(["key", "limit"]));
     assert_eq!(policy["additionalProperties"], false);
     assert_eq!(policy["properties"]["limit"]["description"], "How much, or `unlimited`.");
-    for planned in ["sample", "otlp"] {
+    for planned in ["otlp", "traces"] {
         assert!(!text.contains(planned), "{planned}");
     }
 }

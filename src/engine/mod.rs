@@ -17,7 +17,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, WorkerMetrics};
+use crate::telemetry::{DecisionTimer, WorkerMetrics, WorkerTop};
 
 pub(crate) use settlement::Settlement;
 pub(crate) use store_call::StoreCall;
@@ -33,6 +33,7 @@ pub(crate) struct Engine {
 struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
+    top: WorkerTop,
 }
 
 /// The decision on a request, and further results from its view.
@@ -63,10 +64,16 @@ pub(crate) enum Undecidable {
 }
 
 impl Engine {
-    /// Decides by this limiter, and measures how long decisions take.
-    pub(crate) fn new(limiter: RateLimiter, clock: Clock, metrics: &WorkerMetrics) -> Self {
+    /// Decides by this limiter, measures how long decisions take, and counts the requests of
+    /// clients for `top`.
+    pub(crate) fn new(
+        limiter: RateLimiter,
+        clock: Clock,
+        metrics: &WorkerMetrics,
+        top: WorkerTop,
+    ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        Self { deciding: Rc::new(Deciding { limiter, timer }), clock }
+        Self { deciding: Rc::new(Deciding { limiter, timer, top }), clock }
     }
 
     /// The clock of decisions.
@@ -97,9 +104,10 @@ impl Engine {
         let route = rules.route(index);
         let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let Deciding { limiter, timer } = &*self.deciding;
+        let Deciding { limiter, timer, top } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
         let decision = timer.measure(decision).await;
+        top.observe(&decision, &subject, wall);
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
@@ -112,6 +120,7 @@ impl Engine {
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
         self.deciding.limiter.housekeep(self.clock.now());
+        self.deciding.top.turn(self.clock.wall());
     }
 
     /// Closes this worker's part of the store, after its last response.

@@ -15,9 +15,9 @@ use std::sync::Arc;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Body as _;
-use tollgate_limiter::decision::{Headroom, Outcome, RateLimiter};
+use tollgate_limiter::decision::{Headroom, Outcome};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
-use tollgate_limiter::time::{Clock, Timestamp};
+use tollgate_limiter::time::Timestamp;
 
 use crate::engine::{Engine, Judgement, Undecidable};
 use crate::message::{Failure, Forwarding, has_unknown_expectation};
@@ -68,13 +68,11 @@ impl Gateway {
     /// `metrics`.
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
-        limiter: RateLimiter,
+        engine: Engine,
         proxy: Proxy,
-        clock: Clock,
         sinks: Sinks,
         metrics: &Rc<WorkerMetrics>,
     ) -> Self {
-        let engine = Engine::new(limiter, clock, metrics);
         Self {
             filters: Filters::new(&snapshot),
             metrics: request_metrics(metrics, &snapshot),

@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, Outcome, Report};
 use tollgate_limiter::policy::Policy;
+use tollgate_limiter::store::Source;
 
 use crate::engine::Judgement;
 use crate::routes::Route;
@@ -20,6 +22,11 @@ pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
     record.route = Some((&*route.name).into());
     record.client = *client_ip;
     record.outcome = outcome(decision);
+    (record.is_refused, record.wait) = match decision.outcome {
+        Outcome::Admit => (false, None),
+        Outcome::Refuse(Retry::After(wait)) => (true, Some(wait)),
+        _ => (true, None),
+    };
     record.policies = policies(decision);
 }
 
@@ -40,15 +47,31 @@ fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     }
 }
 
+/// One word for the place of a counter.
+const fn source(source: Source) -> &'static str {
+    match source {
+        Source::Store => "store",
+        Source::Local => "local",
+        Source::Policy => "policy",
+        Source::Unasked => "unasked",
+    }
+}
+
 fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
     let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
+        client: Some(report.client),
+        cost: Some(report.cost),
+        source: Some(source(report.source)),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
         is_shadow_refused: report.is_shadow_refused(),
     });
     let lacking = decision.lacking.iter().map(|policy| PolicyRecord {
         name: (&*policy.name).into(),
+        client: None,
+        cost: None,
+        source: None,
         remaining: None,
         is_binding: false,
         is_shadow_refused: true,

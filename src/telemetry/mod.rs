@@ -10,6 +10,8 @@ mod metrics;
 mod record;
 mod settings;
 mod sinks;
+mod top;
+mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
@@ -18,5 +20,9 @@ pub(crate) use metrics::{
     Source, UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
-pub(crate) use settings::{AccessLogSettings, Format, Output, TelemetrySettings};
+pub(crate) use settings::{
+    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+};
 pub(crate) use sinks::{Recording, Sinks};
+pub(crate) use top::{TopHistory, WorkerTop};
+pub(crate) use writer::Reopener;

@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, Uri};
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
+use tollgate_limiter::digest::Principal;
 use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
 /// What is known of one request.
@@ -27,6 +28,8 @@ pub(crate) struct Record {
     pub(crate) request_id: HeaderValue,
     /// The address of its client.
     pub(crate) client: IpAddr,
+    /// The version of HTTP in which it came.
+    pub(crate) version: Version,
     /// Its method.
     pub(crate) method: Method,
     /// Its target, which contains the query; see [`Self::path`].
@@ -39,6 +42,10 @@ pub(crate) struct Record {
     pub policies: SmallVec<[PolicyRecord; 2]>,
     /// The decision of the limiter, or the failure that followed it.
     pub(crate) outcome: &'static str,
+    /// Whether the limiter refused it.
+    pub(crate) is_refused: bool,
+    /// How long its client was told to wait.
+    pub(crate) wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
     pub(crate) attempts: Cell<u32>,
     /// From its head to the head of the upstream's response, in microseconds.
@@ -58,6 +65,12 @@ pub(crate) struct Record {
 pub(crate) struct PolicyRecord {
     /// The policy's name.
     pub name: Name,
+    /// The client that is counted; none if the request has no key.
+    pub(crate) client: Option<Principal>,
+    /// The units that the request costs.
+    pub(crate) cost: Option<u64>,
+    /// Where the counter was.
+    pub(crate) source: Option<&'static str>,
     /// The units that remain; none if the policy had no key to count under.
     pub(crate) remaining: Option<u64>,
     /// Whether the client is told the numbers of this policy.
@@ -114,12 +127,15 @@ impl Record {
             started: monotonic(),
             request_id,
             client,
+            version: head.version,
             method: head.method.clone(),
             target: head.uri.clone(),
             masked_path: None,
             route: None,
             policies: SmallVec::new(),
             outcome: "unknown",
+            is_refused: false,
+            wait: None,
             attempts: Cell::new(0),
             upstream_us: None,
             status: None,

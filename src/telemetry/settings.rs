@@ -21,7 +21,7 @@ impl Default for TelemetrySettings {
         Self {
             level: tracing::level_filters::LevelFilter::INFO,
             format: Format::Text,
-            access_log: Some(AccessLogSettings { output: Output::Stdout, format: Format::Json }),
+            access_log: Some(AccessLogSettings::default()),
             max_series: 10_000,
         }
     }
@@ -33,7 +33,47 @@ pub(crate) struct AccessLogSettings {
     /// Where its lines go.
     pub(crate) output: Output,
     /// The format of its lines.
-    pub(crate) format: Format,
+    pub(crate) format: LineFormat,
+    /// How many of 100 requests are written that are neither refused nor failed nor slow.
+    pub(crate) sample_percent: u8,
+    /// How much of a client's address is written.
+    pub(crate) client: ClientAddress,
+    /// Whether ids of clients and microseconds are written, as `replay` needs them.
+    pub(crate) has_keys: bool,
+}
+
+impl Default for AccessLogSettings {
+    fn default() -> Self {
+        Self {
+            output: Output::Stdout,
+            format: LineFormat::Json,
+            sample_percent: 100,
+            client: ClientAddress::Masked,
+            has_keys: false,
+        }
+    }
+}
+
+/// The format of a line of the access log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineFormat {
+    /// Text that is easy to read.
+    Text,
+    /// One JSON object in each line.
+    Json,
+    /// The format of Apache and nginx, for programs that know no other.
+    Combined,
+}
+
+/// How much of a client's address is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClientAddress {
+    /// Its network: the first 24 bits of an IPv4 address, 48 bits of an IPv6 address.
+    Masked,
+    /// The whole address.
+    Full,
+    /// Nothing.
+    Hidden,
 }
 
 /// Where lines go.

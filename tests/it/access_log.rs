@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Gateway, Origin, Reserved};
+use crate::support::{Gateway, Origin, Reserved, eventually};
 
 /// A route to an origin, a route to a closed port, and a limit of two on both.
 fn three_outcomes(origin: &Origin, closed: &Reserved) -> String {
@@ -140,4 +140,41 @@ fn lines_of_text_contain_the_same() {
         assert!(line.contains(part), "{part} is not in {line}");
     }
     assert!(!text.contains("secret"));
+}
+
+/// A file is renamed, and the gateway is told to open its file again, as `logrotate` does.
+#[test]
+fn a_log_that_was_renamed_continues_in_a_new_file_after_sigusr1() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let gateway = Gateway::start(&three_outcomes(&origin, &closed));
+    let mut client = gateway.client();
+    client.get("/orders/1", &[]);
+    gateway.access_lines(1);
+    let (log, rotated) = (gateway.access_log(), gateway.access_log().with_extension("1"));
+    std::fs::rename(&log, &rotated).expect("it is there");
+    gateway.signal("USR1");
+    eventually("the file is there again", || log.exists());
+    client.get("/orders/2", &[]);
+    assert_eq!(gateway.access_lines(1)[0]["path"], "/orders/2");
+    let rotated = std::fs::read_to_string(rotated).expect("it is there");
+    assert!(rotated.contains("/orders/1") && !rotated.contains("/orders/2"), "{rotated}");
+}
+
+#[test]
+fn a_sample_has_all_refused_requests() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let gateway =
+        Gateway::start_logging(&three_outcomes(&origin, &closed), "json, sample: 0%, keys: true");
+    let mut client = gateway.client();
+    for path in ["/orders/1", "/orders/2", "/orders/3", "/orders/4"] {
+        client.get(path, &[]);
+    }
+    let lines = gateway.access_lines(2);
+    let paths: Vec<_> = lines.iter().map(|line| line["path"].clone()).collect();
+    assert_eq!(paths, ["/orders/3", "/orders/4"]);
+    let [one, other] = [&lines[0], &lines[1]].map(|line| &line["keys"][0]);
+    assert_eq!(one["policy"], "twice");
+    assert_eq!((&one["id"], &one["cost"]), (&other["id"], &other["cost"]), "one client");
+    assert_eq!(one["id"].as_str().map(str::len), Some(12));
+    assert!(lines[0]["wait_ms"].as_u64().is_some_and(|wait_ms| wait_ms > 0));
 }

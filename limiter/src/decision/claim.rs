@@ -179,6 +179,7 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         let used = capacity.saturating_sub(counted.remaining);
         let mut report = Report {
             policy: self.policy.clone(),
+            client: self.key.principal,
             ruling,
             verdict,
             source,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::algorithm::{Retry, Verdict};
+use crate::digest::Principal;
 use crate::policy::{LimitChoice, Mode, Policy};
 use crate::store::Source;
 use crate::time::Span;
@@ -20,6 +21,8 @@ pub type Reports<P> = SmallVec<[Report<P>; 4]>;
 pub struct Report<P> {
     /// The policy.
     pub policy: P,
+    /// The client whose counter it is.
+    pub client: Principal,
     /// The decision of this policy.
     pub ruling: Ruling,
     /// The numbers: `limit` and `remaining` are those of the limit that responses name,
@@ -33,7 +36,7 @@ pub struct Report<P> {
     /// The units that the request costs.
     pub cost: u64,
     /// The window of the limit. Zero if the algorithm has none.
-    pub(crate) window: Span,
+    pub window: Span,
     /// The limit of the policy that holds for the client, unless `overridden` is set.
     pub choice: LimitChoice,
     /// Whether the limit holds for this client alone, in place of the policy's.

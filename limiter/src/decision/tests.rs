@@ -38,8 +38,8 @@ pub(super) fn report(policy: &Arc<Policy>, verdict: Verdict, cost: u64) -> Repor
     let used = policy.algorithm.capacity() - verdict.remaining.min(policy.algorithm.capacity());
     let window = policy.algorithm.window();
     let (source, overridden) = (Source::Store, false);
-    let choice = LimitChoice::Own;
-    Report { policy, ruling, verdict, source, used, cost, window, choice, overridden }
+    let (client, choice) = (Principal::from_bits(1), LimitChoice::Own);
+    Report { policy, client, ruling, verdict, source, used, cost, window, choice, overridden }
 }
 
 /// A limiter and policies, each with one client.

@@ -31,6 +31,7 @@ mod pairs;
 mod partition;
 mod plan;
 mod preflight;
+mod shown_key;
 mod subject;
 mod template;
 #[cfg(test)]
@@ -55,6 +56,7 @@ pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;
 pub use partition::KeyFor;
 pub use plan::{Limit, LimitChoice};
+pub use shown_key::MaskedAddress;
 pub use subject::{Clients, RouteView, Subject};
 pub use template::Template;
 pub use token_fault::TokenFault;

@@ -79,6 +79,10 @@ impl Case {
         question(&clients.subject(&request, Some(route), Timestamp::default()))
     }
 
+    pub(super) fn shown(&self, policy: &Policy) -> String {
+        self.ask(policy, |subject| subject.shown_key(policy))
+    }
+
     pub(super) fn key(&self, policy: &Policy) -> KeyFor {
         self.ask(policy, |subject| subject.key(policy))
     }

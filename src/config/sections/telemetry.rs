@@ -7,9 +7,12 @@ use serde::Deserialize;
 
 use super::context::Context;
 use crate::config::field::{Either, Field};
-use crate::config::scalar::{Level, Off, OutputPath};
+use crate::config::node::TextSpan;
+use crate::config::scalar::{Level, Off, OutputPath, Percent};
 use crate::config::words::{Word, words};
-use crate::telemetry::{AccessLogSettings, Format, Output, TelemetrySettings};
+use crate::telemetry::{
+    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+};
 
 /// Room for a few series, and bounded memory: a series of a worker takes up to 600 bytes.
 const MAX_SERIES: RangeInclusive<u64> = 100..=1_000_000;
@@ -61,7 +64,17 @@ struct RawAccessLog {
     #[schemars(example = &"access.log")]
     path: Field<OutputPath>,
     /// The format of the lines. Default: json.
-    format: Field<Word<Format>>,
+    #[schemars(example = &"json")]
+    format: Field<Word<LineFormat>>,
+    /// The share of requests that are written, of those that are neither refused nor failed
+    /// (5xx) nor slow (1 s). All others are always written. Default: 100%.
+    #[schemars(example = &"10%")]
+    sample: Field<Percent>,
+    /// How much of a client's address is written. Default: masked.
+    client: Field<Word<ClientAddress>>,
+    /// Whether the ids of clients, costs and microseconds are written. An id tells nothing about
+    /// the client. Only with `format: json`. Default: false.
+    keys: Field<bool>,
 }
 
 words! {
@@ -71,6 +84,30 @@ words! {
         "text" => Format::Text,
         /// One JSON object for each line.
         "json" => Format::Json,
+    }
+}
+
+words! {
+    /// The format of the access log.
+    LineFormat as "line_format" {
+        /// One JSON object for each line.
+        "json" => LineFormat::Json,
+        /// For people.
+        "text" => LineFormat::Text,
+        /// The format of Apache and nginx, without referrer and browser.
+        "combined" => LineFormat::Combined,
+    }
+}
+
+words! {
+    /// How much of a client's address is written.
+    ClientAddress as "client_address" {
+        /// The network: 24 bits of an IPv4 address, 48 bits of an IPv6 address.
+        "masked" => ClientAddress::Masked,
+        /// The whole address.
+        "full" => ClientAddress::Full,
+        /// No address.
+        "none" => ClientAddress::Hidden,
     }
 }
 
@@ -101,6 +138,20 @@ impl RawAccessLog {
             Some(OutputPath(Output::File(path))) => Output::File(cx.around.directory.join(path)),
             Some(OutputPath(output)) => output.clone(),
         };
-        AccessLogSettings { output, format: self.format.word().unwrap_or(Format::Json) }
+        let defaults = AccessLogSettings::default();
+        if let (Some(true), Some(LineFormat::Text | LineFormat::Combined)) =
+            (self.keys.value(), self.format.word())
+        {
+            let span = self.keys.span().unwrap_or(TextSpan::FILE);
+            let message = "lines of text have no ids of clients";
+            cx.error(span, message, "write \"format: json\", or remove \"keys\"");
+        }
+        AccessLogSettings {
+            output,
+            format: self.format.word().unwrap_or(defaults.format),
+            sample_percent: self.sample.value().map_or(100, |Percent(percent)| *percent),
+            client: self.client.word().unwrap_or(defaults.client),
+            has_keys: self.keys.value().copied().unwrap_or(false),
+        }
     }
 }

@@ -217,6 +217,11 @@ impl Gateway {
         self.log.lock().expect("no thread panics with it").clone()
     }
 
+    /// The file of the access log.
+    pub(crate) fn access_log(&self) -> PathBuf {
+        self.access_log.clone()
+    }
+
     /// The lines of the access log, as soon as there are `count`.
     pub(crate) fn access_lines(&self, count: usize) -> Vec<serde_json::Value> {
         let text = self.access_text(count);

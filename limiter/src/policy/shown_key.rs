@@ -1,0 +1,178 @@
+//! The text of a client's key for operators: enough to recognise a client, not enough to
+//! act as that client.
+
+use std::fmt::{self, Write as _};
+use std::net::IpAddr;
+
+use super::value::{Single, Tag};
+use super::{KeyExpr, Policy, Subject};
+
+/// Characters of a value that are shown.
+const SHOWN: usize = 2;
+/// Characters of a path, a route or a host that are shown.
+const MAX_SHOWN: usize = 80;
+
+/// An address without the part that identifies a person: the first 24 bits of an IPv4
+/// address, or the first 48 bits of an IPv6 address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaskedAddress(pub IpAddr);
+
+impl fmt::Display for MaskedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.to_canonical() {
+            IpAddr::V4(address) => {
+                let [a, b, c, _] = address.octets();
+                write!(f, "{a}.{b}.{c}.0/24")
+            }
+            IpAddr::V6(address) => {
+                let [a, b, c, ..] = address.segments();
+                write!(f, "{a:x}:{b:x}:{c:x}::/48")
+            }
+        }
+    }
+}
+
+impl Subject<'_, '_> {
+    /// The key of `policy` in this request, for operators: the kind of each value and the
+    /// value. Addresses are masked, and of values that only their clients know, the first
+    /// two characters are shown. Paths, routes, hosts, methods and places are whole.
+    pub fn shown_key(&self, policy: &Policy) -> String {
+        let mut shown = String::new();
+        if !self.show(&policy.key, &mut shown) {
+            shown = format!("no key, ip {}", MaskedAddress(self.client_ip()));
+        }
+        shown
+    }
+
+    /// Adds the values of `key`. Returns false if the request lacks one.
+    fn show(&self, key: &KeyExpr, shown: &mut String) -> bool {
+        match key {
+            KeyExpr::All(keys) => keys.iter().enumerate().all(|(index, key)| {
+                if index > 0 {
+                    shown.push_str(" + ");
+                }
+                self.show(key, shown)
+            }),
+            KeyExpr::First(keys) => self
+                .first(keys, |key| {
+                    let mut one = String::new();
+                    self.single(key).map(|_| self.show(key, &mut one).then_some(one))
+                })
+                .ok()
+                .flatten()
+                .is_some_and(|one| {
+                    shown.push_str(&one);
+                    true
+                }),
+            KeyExpr::Ip => {
+                let _ = write!(shown, "ip {}", MaskedAddress(self.client_ip()));
+                true
+            }
+            _ => self.single(key).is_ok_and(|single| {
+                write_single(&single, shown);
+                true
+            }),
+        }
+    }
+}
+
+fn write_single(Single { tag, name, value }: &Single<'_>, shown: &mut String) {
+    let (kind, is_public) = kind(*tag);
+    shown.push_str(kind);
+    if let Some(name) = name {
+        shown.push(' ');
+        shown.push_str(name);
+    }
+    let text = String::from_utf8_lossy(value);
+    if text.is_empty() {
+        return;
+    }
+    shown.push(' ');
+    let most = if is_public { MAX_SHOWN } else { SHOWN };
+    // A value of one or two characters is not shown whole.
+    let most = if is_public { most } else { most.min(text.chars().count() / 2) };
+    let visible = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    shown.extend(text.chars().take(most).map(visible));
+    if text.chars().nth(most).is_some() {
+        shown.push('…');
+    }
+}
+
+/// What operators call a kind of value, and whether all may see its values.
+const fn kind(tag: Tag) -> (&'static str, bool) {
+    match tag {
+        Tag::Ip | Tag::StandIn => ("ip", false),
+        Tag::ApiKey => ("api_key", false),
+        Tag::User => ("user", false),
+        Tag::Cookie => ("cookie", false),
+        Tag::Header => ("header", false),
+        Tag::Query => ("query", false),
+        Tag::Jwt => ("jwt", false),
+        Tag::Param => ("param", false),
+        Tag::TlsSubject => ("tls:subject", false),
+        Tag::Path => ("path", true),
+        Tag::Method => ("method", true),
+        Tag::Host => ("host", true),
+        Tag::Route => ("route", true),
+        Tag::Country => ("country", true),
+        Tag::Region => ("region", true),
+        Tag::Asn => ("asn", true),
+        Tag::Global => ("all clients", true),
+        Tag::All => ("", true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::tests::{Case, policy, policy_of, with};
+
+    fn shown(case: &Case, key: KeyExpr) -> String {
+        case.shown(&policy_of(key))
+    }
+
+    #[test]
+    fn values_of_clients_are_masked_and_the_names_of_places_are_whole() {
+        let case = Case {
+            host: "shop.example",
+            path: "/t/secret-tenant",
+            peer: [203, 0, 113, 9].into(),
+            ..with(&[("x-api-key", "4f9d8e"), ("cookie", "sid=abcdef"), ("x-user", "é")])
+        };
+        let of = |key: &str| case.shown(&policy(key));
+        assert_eq!(of("ip"), "ip 203.0.113.0/24");
+        assert_eq!(of("header:x-api-key"), "header x-api-key 4f…");
+        assert_eq!(of("cookie:sid"), "cookie sid ab…");
+        assert_eq!(of("header:x-user"), "header x-user …", "one character is not shown");
+        assert_eq!(of("param:tenant"), "param tenant se…");
+        assert_eq!(of("path"), "path /t/secret-tenant");
+        assert_eq!(of("host"), "host shop.example");
+        assert_eq!(of("global"), "all clients");
+        assert_eq!(of("header:absent"), "no key, ip 203.0.113.0/24");
+    }
+
+    #[test]
+    fn combined_keys_show_what_the_request_has() {
+        let case = Case { peer: [203, 0, 113, 9].into(), ..with(&[("x-team", "blue")]) };
+        let key = |text: &str| text.parse::<KeyExpr>().expect("a key");
+        let all = KeyExpr::All(vec![key("header:x-team"), key("ip")]);
+        assert_eq!(shown(&case, all), "header x-team bl… + ip 203.0.113.0/24");
+        let first = KeyExpr::First(vec![key("header:absent"), key("header:x-team"), key("ip")]);
+        assert_eq!(shown(&case, first), "header x-team bl…");
+    }
+
+    #[test]
+    fn a_long_or_strange_path_is_cut_and_has_no_control_characters() {
+        let path: &str = format!("/{}", "é".repeat(200)).leak();
+        let case = Case { path, ..with(&[]) };
+        let text = case.shown(&policy("path"));
+        assert!(text.chars().count() <= 90 && text.ends_with('…'), "{text}");
+        assert!(!text.chars().any(char::is_control));
+    }
+
+    #[test]
+    fn an_address_of_version_6_is_masked_too() {
+        let address: IpAddr = "2001:db8:1:2::3".parse().expect("an address");
+        assert_eq!(MaskedAddress(address).to_string(), "2001:db8:1::/48");
+    }
+}

@@ -1,0 +1,141 @@
+use std::net::IpAddr;
+
+use http::{HeaderValue, Method, Request, StatusCode};
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::super::record::PolicyRecord;
+use super::super::settings::{ClientAddress, Output};
+use super::*;
+
+fn record() -> Record {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = Method::GET;
+    let client = IpAddr::from([203, 0, 113, 9]);
+    let time = Timestamp::from_micros(1_795_246_126_123_456);
+    let policy = |name: &str, is_binding| PolicyRecord {
+        name: name.into(),
+        client: Some(Principal::from_bits(7)),
+        cost: Some(2),
+        source: Some("store"),
+        remaining: Some(0),
+        is_binding,
+        is_shadow_refused: !is_binding,
+    };
+    let mut record = Record::new(&head, client, time, HeaderValue::from_static("id-1"));
+    record.masked_path = Some("/a\"b\\c\n".into());
+    record.route = Some("orders".into());
+    record.policies = [policy("candidate", false), policy("per-client", true)].into();
+    record.outcome = "refused";
+    (record.is_refused, record.wait) = (true, Some(Span::from_micros(1_500_001)));
+    record.status = Some(StatusCode::TOO_MANY_REQUESTS);
+    (record.bytes, record.duration_us) = (12, 34);
+    record
+}
+
+fn in_format(format: LineFormat) -> AccessLogSettings {
+    AccessLogSettings { format, ..AccessLogSettings::default() }
+}
+
+fn logged(settings: AccessLogSettings, records: &[Record]) -> String {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("access.log");
+    let settings = AccessLogSettings { output: Output::File(path.clone()), ..settings };
+    let log = AccessLog::open(&settings).expect("a file that can be written");
+    let worker = log.worker();
+    for record in records {
+        worker.write(record);
+    }
+    drop(worker);
+    log.close();
+    std::fs::read_to_string(path).expect("the file")
+}
+
+#[test]
+fn a_line_is_valid_json_whatever_the_client_sent() {
+    let text = logged(in_format(LineFormat::Json), &[record()]);
+    assert_eq!(
+        text,
+        "{\"time\":\"2026-11-21T07:28:46.123Z\",\"request_id\":\"id-1\",\"client\":\"203.0.113.0/24\",\
+         \"method\":\"GET\",\"path\":\"/a\\\"b\\\\c\\u000a\",\"status\":429,\"bytes\":12,\"duration_us\":34,\
+         \"route\":\"orders\",\"outcome\":\"refused\",\"policy\":\"per-client\",\"remaining\":0,\
+         \"shadow_refused_by\":\"candidate\",\"protocol\":\"HTTP/1.1\",\"wait_ms\":1501,\"cost\":2,\
+         \"source\":\"store\"}\n"
+    );
+    let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(line["path"], "/a\"b\\c\n");
+}
+
+#[test]
+fn a_line_of_text_is_one_line() {
+    let text = logged(in_format(LineFormat::Text), &[record()]);
+    assert_eq!(
+        text,
+        "2026-11-21T07:28:46.123Z 203.0.113.0/24 GET \"/a\\\"b\\\\c\\u000a\" 429 12B 34us refused \
+         route=\"orders\" policy=\"per-client\" remaining=0 shadow_refused_by=\"candidate\" id=id-1\n"
+    );
+}
+
+#[test]
+fn a_full_queue_drops_lines_and_says_how_many() {
+    let (queue, batches) = LogQueue::unread(1);
+    let worker = WorkerLog::new(queue, in_format(LineFormat::Json));
+    for _ in 0..3 {
+        worker.write(&record());
+        worker.flush();
+    }
+    let first = batches.recv().expect("a batch");
+    assert!(!String::from_utf8_lossy(&first).contains("dropped"));
+    worker.write(&record());
+    worker.flush();
+    let second = String::from_utf8(batches.recv().expect("a batch")).expect("UTF-8");
+    assert!(second.ends_with("{\"dropped_lines\":2}\n"), "{second}");
+}
+
+#[test]
+fn a_line_with_ids_says_whose_counters_were_charged_and_when() {
+    let settings = AccessLogSettings { has_keys: true, ..in_format(LineFormat::Json) };
+    let text = logged(settings, &[record()]);
+    let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(line["time_us"], 1_795_246_126_123_456_u64);
+    let id = tollgate_limiter::digest::PrincipalId::from(Principal::from_bits(7)).to_string();
+    assert_eq!(line["keys"][1], serde_json::json!({"policy": "per-client", "id": id, "cost": 2}));
+}
+
+#[test]
+fn a_combined_line_has_the_fields_that_other_programs_read() {
+    let full = AccessLogSettings { client: ClientAddress::Full, ..in_format(LineFormat::Combined) };
+    let hidden = AccessLogSettings { client: ClientAddress::Hidden, ..full.clone() };
+    let rest = "- - [21/Nov/2026:07:28:46 +0000] \"GET /a\\x22b\\x5Cc\\x0A HTTP/1.1\" 429 12 \"-\" \"-\"\n";
+    let lines = [in_format(LineFormat::Combined), full, hidden].map(|it| logged(it, &[record()]));
+    assert_eq!(lines[0], format!("203.0.113.0 {rest}"));
+    assert_eq!(lines[1], format!("203.0.113.9 {rest}"));
+    assert_eq!(lines[2], format!("- {rest}"));
+}
+
+#[test]
+fn a_sample_leaves_out_only_ordinary_requests() {
+    let settings = AccessLogSettings { sample_percent: 0, ..in_format(LineFormat::Json) };
+    let admitted = || {
+        let mut record = record();
+        (record.is_refused, record.status) = (false, Some(StatusCode::OK));
+        record.policies.clear();
+        record
+    };
+    assert_eq!(logged(settings.clone(), &[admitted()]), "");
+    let mut shadow = admitted();
+    shadow.policies = record().policies;
+    let mut failed = admitted();
+    failed.status = Some(StatusCode::BAD_GATEWAY);
+    let mut closed = admitted();
+    closed.status = None;
+    let mut slow = admitted();
+    slow.duration_us = SLOW_US;
+    for record in [record(), shadow, failed, closed, slow] {
+        assert_eq!(logged(settings.clone(), &[record]).lines().count(), 1);
+    }
+    let half = AccessLogSettings { sample_percent: 50, ..settings };
+    let many: Vec<_> = (0..1000).map(|_| admitted()).collect();
+    let written = logged(half, &many).lines().count();
+    assert!((350..650).contains(&written), "{written} of 1000");
+}

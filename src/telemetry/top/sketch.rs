@@ -1,0 +1,171 @@
+//! The most frequent keys of a stream, in bounded memory: Filtered Space-Saving
+//! (Homem and Carvalho, "Finding top-k elements in data streams", Information Sciences
+//! 180 (2010), section 4).
+//!
+//! A sketch has [`ENTRIES`] counters with keys and [`CELLS`] cells without. A key that has
+//! no counter adds to the cell of its digest. When the cell reaches the smallest counter,
+//! the key takes over that counter and starts with the value of the cell, so that its count
+//! is never too low.
+//!
+//! Guarantees, for a stream of n observations:
+//! - A key that was observed more than n / [`ENTRIES`] times has a counter.
+//! - The count of a key is never too low, and too high by its `error` at most, which is at
+//!   most n / [`ENTRIES`].
+//! - The same holds for several sketches that are merged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Counters of a sketch.
+pub(crate) const ENTRIES: usize = 128;
+/// Cells of a sketch: eight for each counter.
+const CELLS: usize = 1024;
+
+/// The digest of a key. Its bits are uniformly distributed, and a client cannot choose them.
+pub(crate) type KeyId = u128;
+
+/// The most frequent keys of one stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Sketch<T> {
+    observed: u64,
+    /// For each cell, the most observations that one of its keys without a counter can have.
+    cells: Box<[u64]>,
+    entries: Vec<Entry<T>>,
+    /// The index of the entry of each key.
+    places: HashMap<KeyId, usize, BuildHasherDefault<DigestHasher>>,
+    /// The index of an entry with the smallest count.
+    smallest: usize,
+}
+
+/// One key, and how often it was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<T> {
+    /// The key.
+    pub id: KeyId,
+    /// Its observations: this number at most.
+    pub count: u64,
+    /// By how many the count can be too high.
+    pub error: u64,
+    /// A description of the key, from the observation with which it got its counter.
+    pub text: T,
+}
+
+impl<T> Default for Sketch<T> {
+    fn default() -> Self {
+        Self {
+            observed: 0,
+            cells: vec![0; CELLS].into(),
+            entries: Vec::new(),
+            places: HashMap::default(),
+            smallest: 0,
+        }
+    }
+}
+
+impl<T> Sketch<T> {
+    /// Counts one observation of a key. `text` describes the key if it gets a counter.
+    pub(crate) fn observe(&mut self, id: KeyId, text: impl FnOnce() -> T) {
+        self.observed += 1;
+        if let Some(&place) = self.places.get(&id) {
+            self.entries[place].count += 1;
+            if place == self.smallest {
+                self.find_smallest();
+            }
+            return;
+        }
+        if self.entries.len() < ENTRIES {
+            self.places.insert(id, self.entries.len());
+            self.entries.push(Entry { id, count: 1, error: 0, text: text() });
+            self.find_smallest();
+            return;
+        }
+        let cell = &mut self.cells[cell_of(id)];
+        if *cell + 1 < self.entries[self.smallest].count {
+            *cell += 1;
+            return;
+        }
+        let entry = Entry { id, count: *cell + 1, error: *cell, text: text() };
+        self.replace_smallest(entry);
+    }
+
+    fn replace_smallest(&mut self, entry: Entry<T>) {
+        self.places.insert(entry.id, self.smallest);
+        let old = std::mem::replace(&mut self.entries[self.smallest], entry);
+        self.places.remove(&old.id);
+        let cell = &mut self.cells[cell_of(old.id)];
+        *cell = old.count.max(*cell);
+        self.find_smallest();
+    }
+
+    fn find_smallest(&mut self) {
+        let smallest = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.count);
+        self.smallest = smallest.map_or(0, |(place, _)| place);
+    }
+
+    /// All observations.
+    pub(crate) const fn observed(&self) -> u64 {
+        self.observed
+    }
+
+    /// The most observations that a key without a counter can have.
+    fn most_of_other(&self, id: KeyId) -> u64 {
+        self.cells[cell_of(id)]
+    }
+
+    fn entry(&self, id: KeyId) -> Option<&Entry<T>> {
+        self.places.get(&id).map(|&place| &self.entries[place])
+    }
+}
+
+/// The keys of several sketches, with their counts over all of them: the most frequent
+/// first. There are at most [`ENTRIES`] for each sketch.
+pub(crate) fn merge<T: Clone>(sketches: &[&Sketch<T>]) -> Vec<Entry<T>> {
+    let mut all: BTreeMap<KeyId, &Entry<T>> = BTreeMap::new();
+    for entry in sketches.iter().flat_map(|sketch| &sketch.entries) {
+        all.entry(entry.id).or_insert(entry);
+    }
+    let mut merged: Vec<_> = all
+        .into_values()
+        .map(|entry| {
+            let mut sum = Entry { count: 0, error: 0, ..entry.clone() };
+            for sketch in sketches {
+                let (count, error) = match sketch.entry(entry.id) {
+                    Some(known) => (known.count, known.error),
+                    None => (sketch.most_of_other(entry.id), sketch.most_of_other(entry.id)),
+                };
+                sum.count += count;
+                sum.error += error;
+            }
+            sum
+        })
+        .collect();
+    merged.sort_by_key(|entry| (std::cmp::Reverse(entry.count), entry.error, entry.id));
+    merged
+}
+
+fn cell_of(id: KeyId) -> usize {
+    usize::try_from(id % CELLS as u128).expect("it is less than the number of cells")
+}
+
+/// Digests need no hashing: other bits than those of their cells are their hash.
+#[derive(Debug, Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        self.0 = u64::try_from(id >> 64).expect("64 bits are left");
+    }
+}
+
+#[cfg(test)]
+mod tests;
