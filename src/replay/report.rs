@@ -10,7 +10,7 @@ use super::facts::Facts;
 use super::series::Series;
 use super::suggest::Suggestions;
 use super::tally::Tally;
-use super::trial::{Totals, Trial};
+use super::trial::{Totals, Trial, is_short};
 
 /// The result of a replay. Times are RFC 3339 in UTC.
 #[derive(Clone, Debug, Serialize)]
@@ -205,12 +205,6 @@ impl AgainstReport {
             policies: names.iter().map(difference).collect(),
         }
     }
-}
-
-/// Whether whole seconds are too coarse for a policy: its window is shorter than 10 s.
-pub(super) fn is_short(policy: &Policy) -> bool {
-    let window = policy.algorithm.window();
-    !window.is_zero() && window < Span::from_secs(10)
 }
 
 fn range(one: u64, other: u64) -> [u64; 2] {

@@ -12,8 +12,7 @@ use tollgate_limiter::algorithm::{Algorithm, Quota, SlidingWindow};
 use tollgate_limiter::policy::{Mode, Policy};
 
 use super::peaks::{Peak, Peaks, WINDOWS};
-use super::report::is_short;
-use super::trial::{Setup, Trial};
+use super::trial::{Setup, Trial, is_short};
 
 /// A key is left out if its peak is beyond so many times the 99th percentile.
 const FAR: u64 = 10;

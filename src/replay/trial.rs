@@ -294,6 +294,12 @@ impl Counts<'_> {
     }
 }
 
+/// Whether whole seconds are too coarse for a policy: its window is shorter than 10 s.
+pub(super) fn is_short(policy: &Policy) -> bool {
+    let window = policy.algorithm.window();
+    !window.is_zero() && window < Span::from_secs(10)
+}
+
 /// The digest of the key by which `policy` counts a request.
 fn principal(subject: &Subject<'_, '_>, policy: &Policy) -> Option<u64> {
     match subject.key(policy) {
