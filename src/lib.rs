@@ -11,7 +11,7 @@
 //! | 2 | `server`, `engine` | sockets and connections; from a request's view to a decision |
 //! | 3 | `proxy` | forwarding |
 //! | 4 | `snapshot` | what one request sees |
-//! | 5 | `gateway`, `admin` | the life of a request; what operators see and change |
+//! | 5 | `gateway`, `admin`; `replay` | the life of a request; what operators see and change; what limits would have done to a log |
 //! | 6 | [`config`] | from `gateway.yaml` to settings |
 //! | 7 | `app` | build, run, reload, stop |
 //! | 8 | [`cli`] | the command line |
@@ -30,6 +30,7 @@ mod gradient;
 mod message;
 mod platform;
 mod proxy;
+mod replay;
 pub mod routes;
 mod server;
 mod snapshot;

@@ -34,6 +34,9 @@ pub(super) enum Command {
     /// Show, set or remove the limit of one key, in place of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
+    /// Read access logs, and say what the limits of a configuration would have done
+    #[command(after_help = REPLAY_EXAMPLES)]
+    Replay(ReplayArgs),
     /// Print the JSON Schema of the configuration, for editors
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema,
@@ -71,6 +74,14 @@ Examples, for policies with overrides: true:
   tollgate override -c /etc/tollgate/gateway.yaml set tokens ann unlimited
   tollgate override set per-user-and-path 'user=ann&path=/v1/orders' 20
 It applies on all gateways within two seconds, until it is removed with unset.";
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  tollgate replay access.log
+  tollgate replay -c new.yaml access.log.2.gz access.log.1 access.log
+  tollgate replay -c new.yaml --against gateway.yaml --html report.html access.log
+  tollgate replay --suggest access.log
+  zcat *.gz | tollgate replay -c new.yaml -
+  tollgate replay --map time=ts,client=remote.ip,path=url requests.json";
 const SCHEMA_EXAMPLES: &str = "\
 Example:
   tollgate schema > gateway.schema.json
@@ -97,6 +108,38 @@ pub(super) struct RunArgs {
     /// Without a file: where to listen
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", requires = "to")]
     listen: ListenAddress,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct ReplayArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub(super) config: PathBuf,
+    /// The logs, also compressed with gzip or zstd; `-` is standard input
+    #[arg(value_name = "LOG", required = true)]
+    pub(super) logs: Vec<PathBuf>,
+    /// The format, if it is not to be recognised: common, combined, tollgate, caddy, traefik,
+    /// envoy, envoy-json, alb or cloudfront
+    #[arg(long, value_name = "FORMAT", conflicts_with = "map")]
+    pub(super) format: Option<String>,
+    /// The names in another JSON log, such as time=ts,client=remote.ip,path=url
+    #[arg(long, value_name = "FIELD=NAME,...")]
+    pub(super) map: Option<String>,
+    /// The host of requests for which the log has none
+    #[arg(long, value_name = "NAME")]
+    pub(super) host: Option<String>,
+    /// Compare with the limits of this configuration
+    #[arg(long, value_name = "FILE")]
+    pub(super) against: Option<PathBuf>,
+    /// Suggest limits by what each key has used, and try them
+    #[arg(long)]
+    pub(super) suggest: bool,
+    /// Write the report to this file as a page, too
+    #[arg(long, value_name = "FILE")]
+    pub(super) html: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,6 +5,7 @@
 mod args;
 mod overrides;
 mod rate;
+mod replay;
 mod routes;
 
 use std::io::{self, Write};
@@ -16,7 +17,7 @@ use clap::{CommandFactory as _, Parser as _};
 use crate::app::{self, ConfigFiles, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
-use args::{Args, Command, OverrideArgs, RunArgs};
+use args::{Args, Command, OverrideArgs, ReplayArgs, RunArgs};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,9 @@ enum Failure {
     /// An override could not be read or changed.
     #[error(transparent)]
     Override(#[from] overrides::Problem),
+    /// A log cannot be replayed.
+    #[error(transparent)]
+    Replay(#[from] replay::Problem),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -43,7 +47,10 @@ impl Failure {
         match self {
             Self::Config(_) | Self::Tls(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Run(_) | Self::Override(_) | Self::Output(_) => ExitCode::from(1),
+            Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Run(_) | Self::Override(_) | Self::Replay(_) | Self::Output(_) => {
+                ExitCode::from(1)
+            }
         }
     }
 }
@@ -54,6 +61,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run(args),
         Command::Check { config, routes } => check(&config, routes),
         Command::Override(args) => override_limit(&args),
+        Command::Replay(args) => replay(args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "tollgate", &mut io::stdout());
@@ -98,6 +106,14 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
     let output = overrides::run(&args.command, &config)?;
     writeln!(io::stdout().lock(), "{output}")?;
     Ok(())
+}
+
+fn replay(args: ReplayArgs) -> Result<(), Failure> {
+    let config = load(&args.config)?.config;
+    let against = args.against.as_deref().map(load).transpose()?;
+    let report = replay::run(&args, config, against.map(|compiled| compiled.config))?;
+    writeln!(io::stdout().lock(), "{}", report.text.trim_end())?;
+    Ok(report.read_enough()?)
 }
 
 fn check(path: &Path, shows_routes: bool) -> Result<(), Failure> {

@@ -31,6 +31,7 @@ mod program;
 mod redis;
 mod refusals;
 mod reload;
+mod replay;
 mod routes;
 mod settlements;
 mod shutdown;

@@ -18,7 +18,7 @@ const ROWS: [&[&str]; 13] = [
     &["server", "engine"],
     &["proxy"],
     &["snapshot"],
-    &["gateway", "check", "admin"],
+    &["gateway", "check", "admin", "replay"],
     &["config"],
     &["app", "fuzzing"],
     &["cli"],

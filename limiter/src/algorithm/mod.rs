@@ -235,7 +235,7 @@ impl Algorithm {
     ///
     /// # Errors
     /// If the algorithm cannot count this quota, or has no window.
-    pub(crate) fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
+    pub fn with_quota(&self, quota: Quota) -> Result<Self, QuotaError> {
         Ok(match self {
             Self::SlidingWindow(_) => Self::SlidingWindow(SlidingWindow::new(quota)),
             Self::SubWindows(it) => Self::SubWindows(SubWindows::new(quota, it.buckets())?),

@@ -68,7 +68,7 @@ impl<P: Borrow<Arc<Policy>>> Report<P> {
     }
 
     /// Whether the policy refuses the request.
-    pub(crate) fn refuses(&self) -> bool {
+    pub fn refuses(&self) -> bool {
         self.mode() == Mode::Enforce
             && matches!(self.ruling, Ruling::Refused | Ruling::Banned | Ruling::FailedClosed)
     }

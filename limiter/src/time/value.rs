@@ -19,7 +19,7 @@ impl Timestamp {
     }
 
     /// Whole seconds since the epoch, rounded down.
-    pub(crate) const fn as_secs(self) -> u64 {
+    pub const fn as_secs(self) -> u64 {
         self.0 / Span::SECOND.0
     }
 

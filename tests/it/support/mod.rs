@@ -25,7 +25,7 @@ pub(crate) use backend::{Backend, Speaks};
 pub(crate) use certificates::Certificates;
 pub(crate) use client::Client;
 pub(crate) use endpoint::Endpoint;
-pub(crate) use gateway::{Gateway, Program};
+pub(crate) use gateway::{Gateway, Output, Program};
 pub(crate) use origin::{Origin, Received};
 pub(crate) use reserved::Reserved;
 pub(crate) use response::Response;

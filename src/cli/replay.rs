@@ -1,0 +1,160 @@
+//! `tollgate replay`: what the limits of a configuration would have done to a log.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::args::ReplayArgs;
+use crate::config::Config;
+use crate::replay::{self, Format, Input, Job, MapError, Names, ReplayError, Setup};
+
+/// Progress is shown each time that so many bytes were read.
+const PROGRESS_BYTES: u64 = 4 << 20;
+
+/// Why a log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    /// The log cannot be read or understood.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// The text of `--map` cannot be used.
+    #[error("--map: {0}")]
+    Map(#[from] MapError),
+    /// There is no such format.
+    #[error("there is no format `{0}`: formats are {1}")]
+    Format(String, String),
+    /// Standard input is named twice.
+    #[error("`-` can be named once only")]
+    Twice,
+    /// The page cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Html {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: io::Error,
+    },
+    /// Too many lines could not be read.
+    #[error(
+        "more than 1 % of the lines could not be read, so the results are incomplete; see the notes"
+    )]
+    Unread,
+}
+
+impl Problem {
+    /// Whether the fault is in the arguments.
+    pub(super) const fn is_usage(&self) -> bool {
+        matches!(self, Self::Map(_) | Self::Format(..) | Self::Twice)
+    }
+}
+
+/// A report, written.
+pub(super) struct Written {
+    /// The text for standard output.
+    pub(super) text: String,
+    is_mostly_unread: bool,
+}
+
+impl Written {
+    /// # Errors
+    /// If too many lines could not be read.
+    pub(super) const fn read_enough(&self) -> Result<(), Problem> {
+        if self.is_mostly_unread { Err(Problem::Unread) } else { Ok(()) }
+    }
+}
+
+/// Replays the logs of the arguments.
+///
+/// # Errors
+/// If the arguments are wrong, a log cannot be read, or the page cannot be written.
+pub(super) fn run(
+    args: &ReplayArgs,
+    config: Config,
+    against: Option<Config>,
+) -> Result<Written, Problem> {
+    let job = Job {
+        inputs: inputs(&args.logs)?,
+        format: format(args)?,
+        host: args.host.clone(),
+        setup: setup(config),
+        against: against.map(self::setup),
+        suggest: args.suggest,
+    };
+    let mut progress = Progress::new();
+    let report = replay::replay(&job, &mut |read, of| progress.show(read, of));
+    progress.clear();
+    let report = report?;
+    if let Some(path) = &args.html {
+        std::fs::write(path, replay::page(&report))
+            .map_err(|error| Problem::Html { path: path.clone(), error })?;
+    }
+    let text = if args.json {
+        serde_json::to_string_pretty(&report).expect("a report has text keys only")
+    } else {
+        replay::text(&report)
+    };
+    Ok(Written { text, is_mostly_unread: report.is_mostly_unread })
+}
+
+fn inputs(logs: &[PathBuf]) -> Result<Vec<Input>, Problem> {
+    let input = |path: &PathBuf| match path.as_path() {
+        path if path == Path::new("-") => Input::Stdin,
+        path => Input::File(path.to_owned()),
+    };
+    let inputs: Vec<Input> = logs.iter().map(input).collect();
+    let stdin = inputs.iter().filter(|input| **input == Input::Stdin).count();
+    if stdin > 1 { Err(Problem::Twice) } else { Ok(inputs) }
+}
+
+fn format(args: &ReplayArgs) -> Result<Option<Format>, Problem> {
+    if let Some(map) = &args.map {
+        return Ok(Some(Format::Json("json", Names::of_map(map)?)));
+    }
+    let Some(name) = &args.format else { return Ok(None) };
+    let format = Format::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Format::all().iter().map(Format::name).collect();
+        Problem::Format(name.clone(), format!("common, {}", names.join(", ")))
+    })?;
+    Ok(Some(format))
+}
+
+/// The rules of a configuration. Files of overrides and addresses of servers are not used.
+fn setup(config: Config) -> Setup {
+    Setup {
+        routes: config.routes.into_iter().map(|route| route.rule).collect(),
+        policies: config.policies,
+        client: config.client,
+        max_keys: config.store.max_keys,
+    }
+}
+
+/// How far the logs were read, in one line of a terminal.
+struct Progress {
+    is_shown: bool,
+    shown: u64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { is_shown: io::stderr().is_terminal(), shown: 0 }
+    }
+
+    fn show(&mut self, read: u64, of: Option<u64>) {
+        if !self.is_shown || read.abs_diff(self.shown) < PROGRESS_BYTES {
+            return;
+        }
+        self.shown = read;
+        let mib = read >> 20;
+        let text = match of {
+            Some(of) if of > 0 => format!("{mib} MiB, {} %", read.saturating_mul(100) / of),
+            _ => format!("{mib} MiB"),
+        };
+        // A closed terminal loses nothing but progress.
+        let _ = write!(io::stderr().lock(), "\r{text}\u{1b}[K");
+    }
+
+    fn clear(&self) {
+        if self.is_shown && self.shown > 0 {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[K");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What a replay cannot know, because the log does not say it. This is said before the
+//! results.
+
+use std::collections::HashSet;
+
+use http::header::COOKIE;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::meter::MeterSpec;
+use tollgate_limiter::policy::{ClientSettings, Cost, KeyExpr, MissingKey, Policy, UserSource};
+
+use super::facts::Facts;
+use super::trial::Setup;
+
+/// One sentence for each thing that the log lacks.
+pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
+    let mut notes = of_log(facts);
+    notes.extend(of_routes(facts, setup));
+    let used: HashSet<&str> = setup
+        .routes
+        .iter()
+        .flat_map(|route| route.policies.iter().map(|policy| &*policy.name))
+        .collect();
+    for policy in setup.policies.iter().filter(|policy| used.contains(&*policy.name)) {
+        notes.extend(of_policy(facts, setup, policy));
+    }
+    notes
+}
+
+fn of_log(facts: &Facts) -> Vec<String> {
+    let Facts { unread, lines, no_client, masked, dropped, late, trusted, .. } = facts;
+    let mut notes = Vec::new();
+    if let Some(first) = &facts.first_unread {
+        notes.push(format!("{unread} of {lines} lines could not be read; the first is {first}"));
+    }
+    if *dropped > 0 {
+        notes.push(format!("the log says that {dropped} lines were dropped"));
+    }
+    if *no_client > 0 {
+        notes.push(format!("{no_client} requests name no client address and count as one client"));
+    }
+    if *masked > 0 {
+        notes.push(format!(
+            "{masked} requests have a masked address: all clients of a network count as one"
+        ));
+    }
+    let forwarded = ["x-forwarded-for", "forwarded"];
+    let has_forwarded = facts.headers.iter().any(|name| forwarded.contains(&name.as_str()));
+    if *trusted > 0 && !has_forwarded {
+        notes.push(format!(
+            "{trusted} requests come from trusted proxies, and the log does not name the clients behind them"
+        ));
+    }
+    if *late > 0 {
+        notes.push(format!(
+            "{late} requests are out of order by more than 60 s; they were judged at a later time"
+        ));
+    }
+    notes
+}
+
+fn of_routes(facts: &Facts, setup: &Setup) -> Vec<String> {
+    let mut notes = Vec::new();
+    let by_host = setup.routes.iter().filter(|route| !route.hosts.is_empty()).count();
+    if by_host > 0 && facts.with_host == 0 {
+        notes.push(format!(
+            "{by_host} routes name hosts, and the log has none: name the host with --host"
+        ));
+    }
+    for route in &setup.routes {
+        for (name, _) in route.headers.iter().filter(|(name, _)| !facts.has(name)) {
+            notes.push(format!(
+                "the log lacks the field {name}, so the route {} matches no request",
+                route.name
+            ));
+        }
+    }
+    notes
+}
+
+fn of_policy(facts: &Facts, setup: &Setup, policy: &Policy) -> Vec<String> {
+    let name = &policy.name;
+    let mut notes = Vec::new();
+    let lacking = lacking(facts, &setup.client, &policy.key);
+    if !lacking.is_empty() {
+        let treatment = match policy.missing_key {
+            MissingKey::Ip => "requests without the key count by address (missing_key: ip)",
+            MissingKey::Skip => "requests without the key are not judged (missing_key: skip)",
+            MissingKey::Deny => "requests without the key are refused (missing_key: deny)",
+            MissingKey::Unauthorized => {
+                "requests without the key are refused (missing_key: unauthorized)"
+            }
+        };
+        notes.push(format!("{name}: the log lacks {}; {treatment}", lacking.join(", ")));
+    }
+    if let Some(plans) = &policy.plans
+        && let lacking = self::lacking(facts, &setup.client, &plans.from)
+        && !lacking.is_empty()
+    {
+        notes.push(format!(
+            "{name}: the log lacks {}, which names the plan; the policy's own limit applies",
+            lacking.join(", ")
+        ));
+    }
+    notes.extend(of_cost(facts, policy).map(|note| format!("{name}: {note}")));
+    let is_concurrency = matches!(policy.algorithm, Algorithm::Concurrency(_));
+    if is_concurrency && facts.with_duration == 0 {
+        notes.push(format!(
+            "{name}: the log lacks durations, so no two requests are in flight at the same time"
+        ));
+    }
+    if policy.elastic.is_some() {
+        notes.push(format!(
+            "{name}: the load of upstreams is not known, so nothing is admitted beyond the limit"
+        ));
+    }
+    if policy.overrides.is_some() {
+        notes.push(format!("{name}: limits of single keys (overrides) are not replayed"));
+    }
+    notes
+}
+
+fn of_cost(facts: &Facts, policy: &Policy) -> Option<String> {
+    match &policy.cost {
+        Cost::Fixed(_) | Cost::Metered { meter: MeterSpec::Bytes { .. }, .. } => None,
+        Cost::Field { name, default, .. } => (!facts.has(name))
+            .then(|| format!("the log lacks the field {name}; each request costs {default}")),
+        Cost::Body { .. } => (facts.with_body == 0)
+            .then(|| "the log lacks the sizes of requests; each request costs one unit".to_owned()),
+        Cost::Metered { reserve, .. } => Some(format!(
+            "the log does not contain the costs in responses; each request costs the reserve of {reserve}"
+        )),
+    }
+}
+
+/// The parts of a key that no request of the log has.
+fn lacking(facts: &Facts, client: &ClientSettings, key: &KeyExpr) -> Vec<String> {
+    let is_own = facts.format == "tollgate";
+    let mut lacking = Vec::new();
+    key.visit(&mut |key| {
+        let what = match key {
+            KeyExpr::ApiKey => {
+                let api_key = &client.api_key;
+                let in_fields = api_key.headers.iter().any(|name| facts.has(name));
+                let in_token = api_key.bearer && facts.has_tokens();
+                let in_query = api_key.query.is_some() && facts.with_query > 0;
+                (!in_fields && !in_token && !in_query).then(|| "api_key".to_owned())
+            }
+            KeyExpr::User => match &client.user {
+                Some(UserSource::Jwt(_)) => (!facts.has_tokens()).then(|| "user".to_owned()),
+                Some(UserSource::Header(name)) => (!facts.has(name)).then(|| "user".to_owned()),
+                None => None,
+            },
+            KeyExpr::Jwt(claim) => (!facts.has_tokens()).then(|| format!("jwt:{claim}")),
+            KeyExpr::Cookie(name) => (!facts.has(&COOKIE)).then(|| format!("cookie:{name}")),
+            KeyExpr::Header(name) => (!facts.has(name)).then(|| format!("header:{name}")),
+            KeyExpr::Query(name) => (facts.with_query == 0).then(|| format!("query:{name}")),
+            KeyExpr::Param(name) if is_own => Some(format!("param:{name}")),
+            KeyExpr::TlsSubject => Some("tls:subject".to_owned()),
+            KeyExpr::Host => (facts.with_host == 0).then(|| "host".to_owned()),
+            _ => None,
+        };
+        lacking.extend(what);
+    });
+    lacking
+}

@@ -1,0 +1,148 @@
+//! The common and the combined log format of Apache and nginx.
+//!
+//! `CLIENT IDENT USER [TIME] "REQUEST" STATUS BYTES`, in the combined format followed by
+//! `"REFERER" "USER-AGENT"`. Two further parts are often added: `"$http_x_forwarded_for"`,
+//! as in the `main` format of nginx packages, and `$request_time`, also as `rt=0.125`.
+
+use super::fields::{Line, Mark, Parsed};
+use super::text::{Cursor, client, number, request_line, scaled, unescaped};
+use super::time;
+
+/// Reads a line. None: it has another form.
+pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
+    let mut cursor = Cursor::new(text);
+    let address = cursor.word()?;
+    let (_ident, _user) = (cursor.word()?, cursor.word()?);
+    // A user may contain blanks.
+    while cursor.peek()? != b'[' {
+        cursor.word()?;
+    }
+    let mut line = Line::at(time::common(cursor.bracketed()?)?, Mark::End);
+    line.client = client(address);
+    request_line(&mut line, cursor.quoted()?);
+    line.status = u16::try_from(number(cursor.word()?)?).ok()?;
+    line.bytes = cursor.word().and_then(number);
+    let mut quoted = ["referer", "user-agent", "x-forwarded-for"].into_iter();
+    while let Some(first) = cursor.peek() {
+        if first == b'"' {
+            let Some(value) = cursor.quoted() else { break };
+            // A duration may stand in quotes, too.
+            match (quoted.len(), duration(value)) {
+                (..2, Some(us)) => line.duration_us = line.duration_us.or(Some(us)),
+                _ => {
+                    if let Some(name) = quoted.next() {
+                        line.header(name, unescaped(value));
+                    }
+                }
+            }
+        } else {
+            let Some(word) = cursor.word() else { break };
+            line.duration_us = line.duration_us.or_else(|| duration(word));
+        }
+    }
+    Some(line.parsed())
+}
+
+/// `0.125`, `rt=0.125` or `request_time=0.125`, in microseconds. A number without a point
+/// could be anything.
+fn duration(word: &[u8]) -> Option<u64> {
+    let value = [b"rt=".as_slice(), b"request_time="]
+        .iter()
+        .find_map(|name| word.strip_prefix(*name))
+        .unwrap_or(word);
+    let is_decimal = value.contains(&b'.') && value.first().is_some_and(u8::is_ascii_digit);
+    if is_decimal { scaled(value, 1_000_000) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(text: &str) -> Option<Line<'_>> {
+        match parse(text.as_bytes()) {
+            Some(Parsed::Request(line)) => Some(line),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_common_format_is_read() {
+        let line =
+            read("192.0.2.7 - - [21/Nov/2026:07:28:46 +0000] \"GET /a?b=c HTTP/1.1\" 200 12");
+        let line = line.expect("a line");
+        assert_eq!((line.time.us, line.mark), (1_795_246_126_000_000, Mark::End));
+        assert_eq!(line.client.map(|it| it.address), Some([192, 0, 2, 7].into()));
+        assert_eq!((&*line.method, &*line.target), (&b"GET"[..], &b"/a?b=c"[..]));
+        assert_eq!((line.status, line.bytes, line.duration_us), (200, Some(12), None));
+        assert!(line.headers.is_empty() && line.host.is_none());
+    }
+
+    #[test]
+    fn the_combined_format_and_what_is_often_added_are_read() {
+        let start = "2001:db8::1 - ann lee [21/Nov/2026:08:28:46 +0100] \"POST /o HTTP/2.0\" 201 - \
+                     \"https://a.test/\" \"curl/8\"";
+        let headers = |line: &Line<'_>| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            line.headers.iter().map(|(name, value)| text(name) + ": " + &text(value)).collect()
+        };
+        let base = vec!["referer: https://a.test/".to_owned(), "user-agent: curl/8".to_owned()];
+        let forwarded = [base.clone(), vec!["x-forwarded-for: 198.51.100.1".to_owned()]].concat();
+        let cases: [(&str, &Vec<String>, Option<u64>); 6] = [
+            ("", &base, None),
+            (" 0.125", &base, Some(125_000)),
+            (" rt=0.125 uct=0.001", &base, Some(125_000)),
+            (" \"198.51.100.1\"", &forwarded, None),
+            (" \"198.51.100.1\" \"0.002\"", &forwarded, Some(2000)),
+            (" \"-\" 17 0.002 .", &base, Some(2000)),
+        ];
+        for (end, expected, duration_us) in cases {
+            let text = format!("{start}{end}");
+            let line = read(&text).expect("a line");
+            let found: Vec<String> = headers(&line);
+            assert_eq!((&found, line.duration_us), (expected, duration_us), "{end}");
+            assert_eq!((line.status, line.bytes), (201, None));
+        }
+    }
+
+    #[test]
+    fn what_sent_no_request_is_no_request() {
+        for request in ["-", "", "\\x16\\x03\\x01", "GET /", "GET  HTTP/1.1"] {
+            let text = format!("192.0.2.7 - - [21/Nov/2026:07:28:46 +0000] \"{request}\" 400 0");
+            assert!(matches!(parse(text.as_bytes()), Some(Parsed::NoRequest)), "{request}");
+        }
+    }
+
+    #[test]
+    fn other_lines_are_not_read() {
+        for text in [
+            "",
+            "x",
+            "192.0.2.7 - -",
+            "{\"time\":1}",
+            "192.0.2.7 - - [now] \"GET / HTTP/1.1\" 200 1",
+        ] {
+            assert!(parse(text.as_bytes()).is_none(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_panics(
+            text in prop::collection::vec(any::<u8>(), 0..60),
+            cut in 0..140_usize,
+            with in any::<u8>(),
+        ) {
+            let _ = parse(&text);
+            let mut line = b"192.0.2.7 - - [21/Nov/2026:07:28:46 +0000] \"GET /a\\x22 HTTP/1.1\" 200 1 \
+                \"-\" \"c\" 0.1".to_vec();
+            if let Some(byte) = line.get_mut(cut) {
+                *byte = with;
+            }
+            let _ = parse(&line);
+            line.truncate(cut);
+            let _ = parse(&line);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Envoy's default text format (Envoy documentation, "Access logging", "Default format
+//! string").
+
+use super::fields::{Line, Mark, Parsed};
+use super::text::{Cursor, client, last_forwarded, number, request_line, unescaped};
+use super::time;
+
+/// Reads a line. None: it has another form. The client is the last address in
+/// `X-Forwarded-For`, which Envoy adds itself.
+pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
+    let mut cursor = Cursor::new(text);
+    let mut line = Line::at(time::rfc3339(cursor.bracketed()?)?, Mark::Start);
+    request_line(&mut line, cursor.quoted()?);
+    line.status = u16::try_from(number(cursor.word()?)?).ok()?;
+    let _flags = cursor.word()?;
+    // Newer versions write the details of the response code and of the failure here.
+    let mut received = cursor.word()?;
+    while number(received).is_none() {
+        if cursor.peek()? == b'"' {
+            cursor.quoted()?;
+        } else {
+            received = cursor.word()?;
+        }
+    }
+    line.request_bytes = number(received);
+    line.bytes = number(cursor.word()?);
+    line.duration_us = number(cursor.word()?).and_then(|ms| ms.checked_mul(1000));
+    let _upstream = cursor.word()?;
+    let forwarded = cursor.quoted()?;
+    line.client = last_forwarded(forwarded).or_else(|| client(forwarded));
+    line.header("x-forwarded-for", unescaped(forwarded));
+    line.header("user-agent", unescaped(cursor.quoted()?));
+    let _request_id = cursor.quoted()?;
+    let host = unescaped(cursor.quoted()?);
+    line.host = (*host != *b"-").then_some(host);
+    Some(line.parsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LINE: &str = "[2026-11-21T07:28:46.123Z] \"POST /x HTTP/2\" 204 - 154 0 226 100 \
+        \"198.51.100.1, 192.0.2.7\" \"curl/8\" \"cc21d9b0\" \"a.test\" \"tcp://10.0.2.1:80\"";
+
+    #[test]
+    fn the_default_format_is_read() {
+        let details = LINE.replace(" - 154", " UF via_upstream - \"-\" 154");
+        for text in [LINE, &details] {
+            let Some(Parsed::Request(line)) = parse(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!((line.time.us, line.mark), (1_795_246_126_123_000, Mark::Start));
+            assert_eq!((&*line.method, &*line.target), (&b"POST"[..], &b"/x"[..]));
+            assert_eq!(line.client.map(|it| it.address), Some([192, 0, 2, 7].into()));
+            assert_eq!(line.host.as_deref(), Some(&b"a.test"[..]));
+            assert_eq!((line.status, line.request_bytes, line.bytes), (204, Some(154), Some(0)));
+            assert_eq!((line.duration_us, line.headers.len()), (Some(226_000), 2));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_panics(cut in 0..200_usize, with in any::<u8>(), text in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = parse(&text);
+            let mut line = LINE.as_bytes().to_vec();
+            if let Some(byte) = line.get_mut(cut) {
+                *byte = with;
+            }
+            let _ = parse(&line);
+            line.truncate(cut);
+            let _ = parse(&line);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! JSON logs: which name in the log stands for what.
+
+use std::borrow::Cow;
+
+use super::fields::{Line, Mark, Moment, Parsed};
+use super::json::{self, Value};
+use super::text::{client, last_forwarded, number, scaled};
+use super::time;
+
+/// What a value of a JSON log says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Meaning {
+    Start,
+    End,
+    Client,
+    Method,
+    /// The path, with or without the query.
+    Target,
+    /// The query without its `?`.
+    Query,
+    Host,
+    Status,
+    Bytes,
+    RequestBytes,
+    /// A duration, in units of this many nanoseconds.
+    Duration(u64),
+    Header(Box<str>),
+    /// A number of lines that the writer dropped.
+    Dropped,
+}
+
+const NANOSECOND: u64 = 1;
+const MICROSECOND: u64 = 1000;
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// The names of one JSON log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    names: Vec<(Box<str>, Meaning)>,
+    /// The object that contains all header fields.
+    headers: Option<&'static str>,
+    /// How the names of header fields begin in the outermost object.
+    header_prefix: Option<&'static str>,
+}
+
+/// Why the text of `--map` cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MapError {
+    /// `time`
+    #[error("`{0}` is not of the form FIELD=NAME, such as time=ts or client=remote.ip")]
+    Form(String),
+    /// `tme=ts`
+    #[error(
+        "there is no field `{0}`: fields are time (the end), start, client, method, path, query, \
+         host, status, bytes, request_bytes, duration (seconds), duration_ms, duration_us, \
+         duration_ns and header:NAME"
+    )]
+    Field(String),
+    /// Nothing for the time.
+    #[error("a log needs {0} to be replayed: add it to --map")]
+    Missing(&'static str),
+}
+
+impl Names {
+    /// The access log of this gateway. Its time is the arrival.
+    pub(crate) fn own() -> Self {
+        Self::of(&[
+            ("time", Meaning::Start),
+            ("client", Meaning::Client),
+            ("method", Meaning::Method),
+            ("path", Meaning::Target),
+            ("host", Meaning::Host),
+            ("status", Meaning::Status),
+            ("bytes", Meaning::Bytes),
+            ("duration_us", Meaning::Duration(MICROSECOND)),
+            ("dropped_lines", Meaning::Dropped),
+        ])
+    }
+
+    /// Caddy's access log.
+    pub(crate) fn caddy() -> Self {
+        let names = Self::of(&[
+            ("ts", Meaning::End),
+            ("request.remote_ip", Meaning::Client),
+            ("request.remote_addr", Meaning::Client),
+            ("request.method", Meaning::Method),
+            ("request.uri", Meaning::Target),
+            ("request.host", Meaning::Host),
+            ("status", Meaning::Status),
+            ("size", Meaning::Bytes),
+            ("bytes_read", Meaning::RequestBytes),
+            ("duration", Meaning::Duration(SECOND)),
+        ]);
+        Self { headers: Some("request.headers"), ..names }
+    }
+
+    /// Traefik's access log.
+    pub(crate) fn traefik() -> Self {
+        let names = Self::of(&[
+            ("StartUTC", Meaning::Start),
+            ("ClientHost", Meaning::Client),
+            ("RequestMethod", Meaning::Method),
+            ("RequestPath", Meaning::Target),
+            ("RequestHost", Meaning::Host),
+            ("DownstreamStatus", Meaning::Status),
+            ("DownstreamContentSize", Meaning::Bytes),
+            ("RequestContentSize", Meaning::RequestBytes),
+            ("Duration", Meaning::Duration(NANOSECOND)),
+        ]);
+        Self { header_prefix: Some("request_"), ..names }
+    }
+
+    /// Envoy's JSON log, with the names that Envoy Gateway and Istio use.
+    pub(crate) fn envoy() -> Self {
+        Self::of(&[
+            ("start_time", Meaning::Start),
+            ("downstream_remote_address", Meaning::Client),
+            ("method", Meaning::Method),
+            ("path", Meaning::Target),
+            ("x-envoy-origin-path", Meaning::Target),
+            ("authority", Meaning::Host),
+            (":authority", Meaning::Host),
+            ("response_code", Meaning::Status),
+            ("bytes_sent", Meaning::Bytes),
+            ("bytes_received", Meaning::RequestBytes),
+            ("duration", Meaning::Duration(MILLISECOND)),
+            ("x_forwarded_for", Meaning::Header("x-forwarded-for".into())),
+            ("x-forwarded-for", Meaning::Header("x-forwarded-for".into())),
+            ("user_agent", Meaning::Header("user-agent".into())),
+            ("user-agent", Meaning::Header("user-agent".into())),
+        ])
+    }
+
+    /// The names that `--map` gives, as in `time=ts,client=remote.ip`.
+    ///
+    /// # Errors
+    /// If a part has another form, or the time, the client or the path is missing.
+    pub(crate) fn of_map(map: &str) -> Result<Self, MapError> {
+        let mut names = Vec::new();
+        for part in map.split(',') {
+            let (field, name) = part
+                .split_once('=')
+                .filter(|(field, name)| !field.is_empty() && !name.is_empty())
+                .ok_or_else(|| MapError::Form(part.to_owned()))?;
+            names.push((name.into(), meaning(field)?));
+        }
+        let has = |wanted: &[Meaning]| names.iter().any(|(_, meaning)| wanted.contains(meaning));
+        for (wanted, what) in [
+            (&[Meaning::Start, Meaning::End][..], "the time (time=NAME or start=NAME)"),
+            (&[Meaning::Client], "the client (client=NAME)"),
+            (&[Meaning::Target], "the path (path=NAME)"),
+        ] {
+            if !has(wanted) {
+                return Err(MapError::Missing(what));
+            }
+        }
+        Ok(Self { names, headers: None, header_prefix: None })
+    }
+
+    fn of(names: &[(&'static str, Meaning)]) -> Self {
+        let names = names.iter().map(|(name, meaning)| ((*name).into(), meaning.clone())).collect();
+        Self { names, headers: None, header_prefix: None }
+    }
+
+    fn meaning(&self, names: &[&[u8]]) -> Option<&Meaning> {
+        let named = self.names.iter().find(|(name, _)| is_named(names, name));
+        named.map(|(_, meaning)| meaning)
+    }
+
+    fn header<'l>(&self, names: &[&'l [u8]]) -> Option<&'l [u8]> {
+        let (last, outer) = names.split_last()?;
+        if self.headers.is_some_and(|object| is_named(outer, object)) {
+            return Some(last);
+        }
+        last.strip_prefix(self.header_prefix?.as_bytes()).filter(|_| outer.is_empty())
+    }
+
+    /// Reads a line. None: it is no such JSON object.
+    pub(super) fn parse<'l>(&self, text: &'l [u8]) -> Option<Parsed<'l>> {
+        let nothing = Moment { us: 0, is_whole_second: true };
+        let mut reading = Reading { line: Line::at(nothing, Mark::End), ..Reading::default() };
+        json::scan(text, &mut |names, value| match self.meaning(names) {
+            Some(meaning) => reading.see(meaning, value),
+            None => {
+                if let (Some(name), Some(value)) = (self.header(names), value.plain()) {
+                    reading.line.headers.push((Cow::Borrowed(name), value));
+                }
+            }
+        })?;
+        if let Some(lines) = reading.dropped {
+            return Some(Parsed::Dropped(lines));
+        }
+        let Reading { mut line, start, end, query, .. } = reading;
+        if line.target.is_empty() && line.client.is_none() {
+            return Some(Parsed::NoRequest);
+        }
+        (line.time, line.mark) = match (start, end) {
+            (Some(start), _) => (start, Mark::Start),
+            (None, end) => (end?, Mark::End),
+        };
+        if line.method.is_empty() && !self.names.iter().any(|(_, it)| *it == Meaning::Method) {
+            line.method = Cow::Borrowed(b"GET");
+        }
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            line.target = Cow::Owned([&line.target, &b"?"[..], &query].concat());
+        }
+        if line.client.is_none() {
+            let forwarded = line.headers.iter().find(|(name, _)| **name == *b"x-forwarded-for");
+            line.client = forwarded.and_then(|(_, list)| last_forwarded(list));
+        }
+        Some(line.parsed())
+    }
+}
+
+fn meaning(field: &str) -> Result<Meaning, MapError> {
+    Ok(match field {
+        "time" => Meaning::End,
+        "start" => Meaning::Start,
+        "client" => Meaning::Client,
+        "method" => Meaning::Method,
+        "path" => Meaning::Target,
+        "query" => Meaning::Query,
+        "host" => Meaning::Host,
+        "status" => Meaning::Status,
+        "bytes" => Meaning::Bytes,
+        "request_bytes" => Meaning::RequestBytes,
+        "duration" => Meaning::Duration(SECOND),
+        "duration_ms" => Meaning::Duration(MILLISECOND),
+        "duration_us" => Meaning::Duration(MICROSECOND),
+        "duration_ns" => Meaning::Duration(NANOSECOND),
+        _ => match field.strip_prefix("header:") {
+            Some(name) if !name.is_empty() => Meaning::Header(name.to_ascii_lowercase().into()),
+            _ => return Err(MapError::Field(field.to_owned())),
+        },
+    })
+}
+
+/// Whether `names`, with dots between them, are `name`.
+fn is_named(names: &[&[u8]], name: &str) -> bool {
+    let mut rest = name.as_bytes();
+    for (index, part) in names.iter().enumerate() {
+        if index > 0 {
+            let Some(after) = rest.strip_prefix(b".") else { return false };
+            rest = after;
+        }
+        let Some(after) = rest.strip_prefix(*part) else { return false };
+        rest = after;
+    }
+    rest.is_empty() && !names.is_empty()
+}
+
+/// What has been read of a line.
+#[derive(Debug)]
+struct Reading<'l> {
+    line: Line<'l>,
+    start: Option<Moment>,
+    end: Option<Moment>,
+    query: Option<Cow<'l, [u8]>>,
+    dropped: Option<u64>,
+}
+
+impl Default for Reading<'_> {
+    fn default() -> Self {
+        let line = Line::at(Moment { us: 0, is_whole_second: true }, Mark::End);
+        Self { line, start: None, end: None, query: None, dropped: None }
+    }
+}
+
+impl<'l> Reading<'l> {
+    fn see(&mut self, meaning: &Meaning, value: Value<'l>) {
+        let line = &mut self.line;
+        match meaning {
+            Meaning::Start => self.start = time::in_any_form(value.raw()),
+            Meaning::End => self.end = time::in_any_form(value.raw()),
+            Meaning::Client => line.client = line.client.or_else(|| client(value.raw())),
+            Meaning::Method => line.method = value.plain().unwrap_or_default(),
+            Meaning::Target => {
+                if let Some(target) = value.plain().filter(|target| **target != *b"-") {
+                    line.target = target;
+                }
+            }
+            Meaning::Query => self.query = value.plain(),
+            Meaning::Host => line.host = value.plain().or(line.host.take()),
+            Meaning::Status => {
+                let status = number(value.raw()).and_then(|status| u16::try_from(status).ok());
+                line.status = status.unwrap_or(0);
+            }
+            Meaning::Bytes => line.bytes = number(value.raw()),
+            Meaning::RequestBytes => line.request_bytes = number(value.raw()),
+            Meaning::Duration(unit_ns) => {
+                line.duration_us = scaled(value.raw(), *unit_ns).map(|ns| ns / 1000);
+            }
+            Meaning::Header(name) => {
+                if let Some(value) = value.plain().filter(|value| !matches!(&**value, b"" | b"-")) {
+                    line.headers.push((Cow::Owned(name.as_bytes().to_vec()), value));
+                }
+            }
+            Meaning::Dropped => self.dropped = number(value.raw()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

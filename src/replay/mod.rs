@@ -1,0 +1,35 @@
+//! What the limits of a configuration would have done to the requests of a log.
+//!
+//! Lines of access logs become [`RequestView`](tollgate_limiter::request::RequestView)s in
+//! the order of their arrivals. The decision code of the gateway judges them over a memory
+//! store, at the times of the log. Nothing is sent anywhere, and no clock is read. Memory is
+//! bounded: by what waits for its turn, by the keys of the store, and by the sets that count
+//! keys.
+//!
+//! A replay assumes that clients would have sent the same requests.
+
+mod compare;
+mod entry;
+mod facts;
+mod html;
+mod keys;
+mod lacks;
+mod line;
+mod pass;
+mod peaks;
+mod report;
+mod run;
+mod series;
+mod source;
+mod suggest;
+mod table;
+mod tally;
+mod timeline;
+mod trial;
+
+pub(crate) use html::page;
+pub(crate) use line::{Format, MapError, Names};
+pub(crate) use run::{Job, ReplayError, replay};
+pub(crate) use source::Input;
+pub(crate) use table::text;
+pub(crate) use trial::Setup;

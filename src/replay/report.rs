@@ -1,0 +1,220 @@
+//! The result of a replay, in the form that is written as JSON.
+
+use serde::Serialize;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::policy::{Mode, Policy};
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::compare::Comparison;
+use super::facts::Facts;
+use super::series::Series;
+use super::suggest::Suggestions;
+use super::tally::Tally;
+use super::trial::{Totals, Trial, is_short};
+
+/// The result of a replay. Times are RFC 3339 in UTC.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Report {
+    /// What the replay cannot know, to be read first.
+    pub(crate) notes: Vec<String>,
+    pub(super) log: LogReport,
+    pub(super) totals: TotalsReport,
+    pub(super) policies: Vec<PolicyReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) against: Option<AgainstReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) suggestions: Option<Suggestions>,
+    /// Whether more than one line in a hundred could not be read.
+    #[serde(skip)]
+    pub(crate) is_mostly_unread: bool,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct LogReport {
+    pub(super) format: &'static str,
+    pub(super) lines: u64,
+    pub(super) requests: u64,
+    pub(super) no_request: u64,
+    pub(super) unread: u64,
+    pub(super) dropped: u64,
+    pub(super) late: u64,
+    pub(super) from: Option<String>,
+    pub(super) to: Option<String>,
+}
+
+/// What all policies together have said.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct TotalsReport {
+    pub(super) judged: u64,
+    pub(super) refused: u64,
+    /// The fewest and the most refusals, if the log notes whole seconds and a window is
+    /// shorter than 10 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refused_range: Option<[u64; 2]>,
+    pub(super) held: u64,
+    pub(super) longest_hold_ms: u64,
+    pub(super) no_route: u64,
+    pub(super) malformed: u64,
+    pub(super) over_time: Series,
+}
+
+/// What one policy has said.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct PolicyReport {
+    pub(super) name: String,
+    pub(super) limit: String,
+    pub(super) shadow: bool,
+    pub(super) judged: u64,
+    pub(super) refused: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) refused_range: Option<[u64; 2]>,
+    pub(super) banned: u64,
+    pub(super) soft: u64,
+    pub(super) lacking_key: u64,
+    pub(super) never_fits: u64,
+    pub(super) keys_hit: u64,
+    pub(super) keys_hit_is_estimate: bool,
+    pub(super) longest_wait_ms: u64,
+    pub(super) worst_minute: Option<MinuteReport>,
+    pub(super) over_time: Series,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct MinuteReport {
+    pub(super) at: String,
+    pub(super) refused: u64,
+}
+
+/// The difference to another configuration.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AgainstReport {
+    /// Refused by all policies of the other configuration together.
+    pub(super) refused_before: u64,
+    pub(super) newly_refused: u64,
+    pub(super) clients_newly_refused: u64,
+    pub(super) newly_admitted: u64,
+    pub(super) clients_newly_admitted: u64,
+    pub(super) policies: Vec<Difference>,
+}
+
+/// The refusals of one policy under both configurations; none where it does not exist.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Difference {
+    pub(super) name: String,
+    pub(super) before: Option<u64>,
+    pub(super) after: Option<u64>,
+}
+
+impl LogReport {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let text = |us: u64| Timestamp::from_micros(us).to_string();
+        Self {
+            format: facts.format,
+            lines: facts.lines,
+            requests: facts.requests,
+            no_request: facts.no_request,
+            unread: facts.unread,
+            dropped: facts.dropped,
+            late: facts.late,
+            from: facts.first_us.map(text),
+            to: facts.first_us.map(|_| text(facts.last_us)),
+        }
+    }
+}
+
+impl TotalsReport {
+    /// The totals of a trial; of `other`, the trial with the other placement, the range.
+    pub(super) fn of(facts: &Facts, trial: &Trial, other: Option<&Trial>) -> Self {
+        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, series } =
+            &trial.totals;
+        Self {
+            judged: *judged,
+            refused: *refused,
+            refused_range: other.map(|other| range(*refused, other.totals.refused)),
+            held: *held,
+            longest_hold_ms: longest_hold.as_millis_ceil(),
+            no_route: *no_route,
+            malformed: facts.malformed + ambiguous,
+            over_time: series.clone(),
+        }
+    }
+}
+
+impl PolicyReport {
+    /// All policies of a trial.
+    pub(super) fn all(trial: &Trial, other: Option<&Trial>) -> Vec<Self> {
+        let policies = trial.policies().iter().zip(&trial.tallies).enumerate();
+        policies
+            .map(|(index, (policy, tally))| {
+                let other = other.filter(|_| is_short(policy));
+                Self::of(policy, tally, other.map(|other| &other.tallies[index]))
+            })
+            .collect()
+    }
+
+    fn of(policy: &Policy, tally: &Tally, other: Option<&Tally>) -> Self {
+        let worst = (tally.worst.refused > 0).then(|| MinuteReport {
+            at: Timestamp::from_micros(tally.worst.number * 60_000_000).to_string(),
+            refused: tally.worst.refused,
+        });
+        Self {
+            name: policy.name.to_string(),
+            limit: if policy.is_unlimited { "unlimited".into() } else { rate(&policy.algorithm) },
+            shadow: policy.mode == Mode::Shadow,
+            judged: tally.judged + tally.lacking,
+            refused: tally.refused + tally.lacking,
+            refused_range: other
+                .map(|it| range(tally.refused + tally.lacking, it.refused + it.lacking)),
+            banned: tally.banned,
+            soft: tally.soft,
+            lacking_key: tally.lacking,
+            never_fits: tally.never,
+            keys_hit: tally.keys_hit.count(),
+            keys_hit_is_estimate: tally.keys_hit.is_estimate(),
+            longest_wait_ms: tally.longest_wait.as_millis_ceil(),
+            worst_minute: worst,
+            over_time: tally.series.clone(),
+        }
+    }
+}
+
+impl AgainstReport {
+    pub(super) fn of(comparison: &Comparison, new: &Trial, old: &Trial) -> Self {
+        let refused = |trial: &Trial, name: &str| {
+            let index = trial.policies().iter().position(|policy| &*policy.name == name)?;
+            trial.tallies.get(index).map(|tally| tally.refused + tally.lacking)
+        };
+        let mut names: Vec<&str> = new.policies().iter().map(|policy| &*policy.name).collect();
+        for policy in old.policies() {
+            if !names.contains(&&*policy.name) {
+                names.push(&policy.name);
+            }
+        }
+        let difference = |name: &&str| Difference {
+            name: (*name).to_owned(),
+            before: refused(old, name),
+            after: refused(new, name),
+        };
+        Self {
+            refused_before: old.totals.refused,
+            newly_refused: comparison.newly_refused,
+            clients_newly_refused: comparison.clients_lost.count(),
+            newly_admitted: comparison.newly_admitted,
+            clients_newly_admitted: comparison.clients_gained.count(),
+            policies: names.iter().map(difference).collect(),
+        }
+    }
+}
+
+fn range(one: u64, other: u64) -> [u64; 2] {
+    [one.min(other), one.max(other)]
+}
+
+/// A limit as the configuration writes it: `100/1m`, or `20` if it has no window.
+pub(super) fn rate(algorithm: &Algorithm) -> String {
+    match algorithm.window() {
+        Span::ZERO => algorithm.limit().to_string(),
+        window => format!("{}/{window}", algorithm.limit()),
+    }
+}

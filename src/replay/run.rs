@@ -1,0 +1,145 @@
+//! A whole replay: recognises the format, reads the logs, and reports.
+
+use super::lacks;
+use super::line::Format;
+use super::pass::{Found, Lane, Progress, Reading, pass};
+use super::peaks::Peaks;
+use super::report::{AgainstReport, LogReport, PolicyReport, Report, TotalsReport};
+use super::source::{Input, Merged, SourceError};
+use super::suggest::{Suggestions, has_short_window};
+use super::timeline::Placement;
+use super::trial::{Setup, Trial};
+
+/// What is to be replayed.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// The logs.
+    pub(crate) inputs: Vec<Input>,
+    /// Their format. None: it is recognised.
+    pub(crate) format: Option<Format>,
+    /// The host of requests for which the log has none.
+    pub(crate) host: Option<String>,
+    /// The rules.
+    pub(crate) setup: Setup,
+    /// Other rules to compare them with.
+    pub(crate) against: Option<Setup>,
+    /// Whether limits are to be suggested.
+    pub(crate) suggest: bool,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReplayError {
+    /// A log cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// No line is understood.
+    #[error(
+        "the format of the log is not recognised; name it with --format, or describe a JSON log \
+         with --map"
+    )]
+    Unrecognised,
+    /// The log has no requests.
+    #[error("no line of the log is a request in the format {0}")]
+    NoRequests(&'static str),
+}
+
+/// Replays logs.
+///
+/// # Errors
+/// If a log cannot be read, or contains no requests.
+pub(crate) fn replay(job: &Job, progress: &mut Progress<'_>) -> Result<Report, ReplayError> {
+    let mut source = Merged::open(&job.inputs)?;
+    let format = match &job.format {
+        Some(format) => format.clone(),
+        None => {
+            let lines = source.first_lines()?;
+            let lines: Vec<&[u8]> = lines.iter().map(Vec::as_slice).collect();
+            Format::sniff(&lines).ok_or(ReplayError::Unrecognised)?
+        }
+    };
+    let reading = Reading {
+        inputs: &job.inputs,
+        format: &format,
+        host: job.host.as_deref(),
+        setup: &job.setup,
+    };
+    let found = pass(source, reading, lanes(job), progress)?;
+    if found.facts.requests == 0 {
+        return Err(ReplayError::NoRequests(format.name()));
+    }
+    let mut report = report(job, &found);
+    if let Some(peaks) = found.lanes[0].trials[0].peaks.as_ref() {
+        let suggestions = suggest(job, reading, peaks, progress)?;
+        if suggestions.sampled_one_of > 1 {
+            report.notes.push(format!(
+                "there are more than a million keys: the suggestions are from one key in {}",
+                suggestions.sampled_one_of
+            ));
+        }
+        if !suggestions.tried {
+            report.notes.push(
+                "the suggested limits were not tried: standard input cannot be read twice".into(),
+            );
+        }
+        report.suggestions = Some(suggestions);
+    }
+    Ok(report)
+}
+
+/// The trials: the rules and those that they are compared with. If a window is short, there
+/// is a second lane for logs with whole seconds.
+fn lanes(job: &Job) -> Vec<Lane> {
+    let lane = |placement| {
+        let peaks = (job.suggest && placement == Placement::Spread).then(Peaks::default);
+        let mut trials = vec![Trial::new(&job.setup, peaks)];
+        trials.extend(job.against.iter().map(|setup| Trial::new(setup, None)));
+        Lane { placement, trials }
+    };
+    let mut lanes = vec![lane(Placement::Spread)];
+    if has_short_window(&job.setup) {
+        lanes.push(lane(Placement::AtStart));
+    }
+    lanes
+}
+
+fn report(job: &Job, found: &Found) -> Report {
+    let trials = &found.lanes[0].trials;
+    let other = found.lanes.get(1).filter(|_| found.facts.has_whole_seconds);
+    let other = other.map(|lane| &lane.trials[0]);
+    let mut notes = lacks::notes(&found.facts, &job.setup);
+    let forgotten = trials[0].forgotten();
+    if forgotten > 0 {
+        notes.push(format!(
+            "{forgotten} counters were forgotten, because the store holds too few keys (max_keys)"
+        ));
+    }
+    Report {
+        notes,
+        log: LogReport::of(&found.facts),
+        totals: TotalsReport::of(&found.facts, &trials[0], other),
+        policies: PolicyReport::all(&trials[0], other),
+        against: trials.get(1).map(|old| AgainstReport::of(&found.comparison, &trials[0], old)),
+        suggestions: None,
+        is_mostly_unread: found.facts.is_mostly_other(),
+    }
+}
+
+/// Suggests limits, and tries them in a second reading if the logs can be read again.
+fn suggest(
+    job: &Job,
+    reading: Reading<'_>,
+    peaks: &Peaks,
+    progress: &mut Progress<'_>,
+) -> Result<Suggestions, SourceError> {
+    let mut suggestions = Suggestions::of(&job.setup, peaks);
+    if job.inputs.contains(&Input::Stdin) {
+        return Ok(suggestions);
+    }
+    let setups = suggestions.setups(&job.setup);
+    let trials = setups.iter().map(|setup| Trial::new(setup, None)).collect();
+    let lane = Lane { placement: Placement::Spread, trials };
+    let found = pass(Merged::open(reading.inputs)?, reading, vec![lane], progress)?;
+    suggestions.add_trials(found.lanes[0].trials.iter());
+    Ok(suggestions)
+}

@@ -1,0 +1,166 @@
+//! Opens a log, and decompresses it if its first bytes say that it is compressed.
+
+use std::cell::Cell;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+const BUFFER_BYTES: usize = 64 * 1024;
+/// RFC 1952, section 2.3.1.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// RFC 8878, section 3.1.1.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    /// Standard input.
+    Stdin,
+    /// A file.
+    File(PathBuf),
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("standard input"),
+            Self::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Input {
+    /// How many bytes it has, if this is known.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Stdin => None,
+            Self::File(path) => std::fs::metadata(path).ok().map(|metadata| metadata.len()),
+        }
+    }
+
+    /// Opens it. Bytes that are read from it are added to `count`, before they are
+    /// decompressed.
+    pub(super) fn open(&self, count: Rc<Cell<u64>>) -> io::Result<Box<dyn Read>> {
+        let reader: Box<dyn Read> = match self {
+            Self::Stdin => Box::new(io::stdin()),
+            Self::File(path) => Box::new(File::open(path)?),
+        };
+        decompressed(Counted { reader, count })
+    }
+}
+
+/// Counts the bytes that are read.
+struct Counted {
+    reader: Box<dyn Read>,
+    count: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.reader.read(buffer)?;
+        self.count.set(self.count.get().saturating_add(u64::try_from(read).unwrap_or(0)));
+        Ok(read)
+    }
+}
+
+fn decompressed(reader: impl Read + 'static) -> io::Result<Box<dyn Read>> {
+    let mut reader = BufReader::with_capacity(BUFFER_BYTES, reader);
+    let mut first = [0; 4];
+    let mut known = 0;
+    while known < first.len() {
+        match reader.read(&mut first[known..])? {
+            0 => break,
+            read => known += read,
+        }
+    }
+    let whole = Cursor::new(first[..known].to_vec()).chain(reader);
+    Ok(if first[..known].starts_with(&GZIP) {
+        Box::new(MultiGzDecoder::new(whole))
+    } else if first == ZSTD {
+        Box::new(ZstdFrames::new(Box::new(whole)))
+    } else {
+        Box::new(whole)
+    })
+}
+
+/// All frames of a zstd file, one after another.
+struct ZstdFrames {
+    state: Frames,
+}
+
+enum Frames {
+    /// Between two frames.
+    Between(Box<dyn Read>),
+    Inside(Box<StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>>),
+    Ended,
+}
+
+impl ZstdFrames {
+    fn new(reader: Box<dyn Read>) -> Self {
+        Self { state: Frames::Between(reader) }
+    }
+}
+
+impl Read for ZstdFrames {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, Frames::Ended) {
+                Frames::Ended => return Ok(0),
+                Frames::Between(mut reader) => {
+                    let mut first = [0];
+                    if reader.read(&mut first)? == 0 {
+                        return Ok(0);
+                    }
+                    let whole: Box<dyn Read> = Box::new(Cursor::new(first).chain(reader));
+                    let decoder = StreamingDecoder::new(whole).map_err(io::Error::other)?;
+                    self.state = Frames::Inside(Box::new(decoder));
+                }
+                Frames::Inside(mut decoder) => match decoder.read(buffer)? {
+                    0 if !buffer.is_empty() => self.state = Frames::Between(decoder.into_inner()),
+                    read => {
+                        self.state = Frames::Inside(decoder);
+                        return Ok(read);
+                    }
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    const TEXT: &[u8] = b"one line\nanother line\n";
+
+    fn read(bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        decompressed(Cursor::new(bytes))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    #[test]
+    fn a_log_is_recognised_by_its_first_bytes() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(TEXT).expect("written");
+        let gzip = gzip.finish().expect("finished");
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zstd = ruzstd::encoding::compress_to_vec(TEXT, level);
+        let twice = TEXT.repeat(2);
+        assert_eq!(read(TEXT.to_vec()).expect("text"), TEXT);
+        assert_eq!(read(gzip.clone()).expect("gzip"), TEXT);
+        assert_eq!(read(gzip.repeat(2)).expect("two members"), twice);
+        assert_eq!(read(zstd.clone()).expect("zstd"), TEXT);
+        assert_eq!(read(zstd.repeat(2)).expect("two frames"), twice);
+        assert_eq!(read(b"ab".to_vec()).expect("short"), b"ab");
+        assert_eq!(read(Vec::new()).expect("empty"), b"");
+        assert!(read(gzip[..gzip.len() - 9].to_vec()).is_err(), "a torn file is an error");
+    }
+}

@@ -1,0 +1,57 @@
+//! Requests that take long: what they owe, and how many of them are remembered.
+
+use tollgate_limiter::algorithm::{Algorithm, Concurrency};
+use tollgate_limiter::policy::KeyExpr;
+use tollgate_limiter::request::{PathMatch, PathPattern};
+
+use super::*;
+use crate::replay::entry::{Head, Wanted};
+use crate::replay::line::{Format, Parsed};
+
+/// One route with a limit of this many requests at the same time.
+fn concurrency(limit: u64) -> Setup {
+    let algorithm = Concurrency::new(limit).expect("a limit");
+    let algorithm = Algorithm::Concurrency(algorithm);
+    let policy = Arc::new(Policy::new("jobs", KeyExpr::Ip, algorithm));
+    let route = Route {
+        name: "1".into(),
+        hosts: Vec::new(),
+        path: PathPattern { segments: Vec::new(), tail: true },
+        path_match: PathMatch::default(),
+        methods: Vec::new(),
+        headers: Vec::new(),
+        policies: vec![Arc::clone(&policy)],
+        affinity: None,
+    };
+    let client = ClientSettings::default();
+    Setup { routes: vec![route], policies: vec![policy], client, max_keys: 100 }
+}
+
+/// A request that takes a minute and arrives at this second.
+fn judge(trial: &mut Trial, second: u64) -> Fate {
+    let text = b"192.0.2.1 - - [21/Nov/2026:07:28:46 +0000] \"GET / HTTP/1.1\" 200 1 60.0";
+    let format = Format::named("combined").expect("a format");
+    let Some(Parsed::Request(line)) = format.parse(text) else { panic!("a request") };
+    let entry = Entry::of(&line, &Wanted::new([]), None).expect("a request");
+    let mut head = Head::new();
+    let view = head.view(&entry).expect("a view");
+    trial.judge(&view, &entry, Timestamp::from_micros(second * 1_000_000))
+}
+
+#[test]
+fn a_request_is_in_flight_until_its_end() {
+    let mut trial = Trial::new(&concurrency(1), None);
+    let fates: Vec<Fate> = [10, 69, 70, 71].map(|second| judge(&mut trial, second)).to_vec();
+    assert_eq!(fates, [Fate::Admitted, Fate::Refused, Fate::Admitted, Fate::Refused]);
+    assert_eq!((trial.totals.judged, trial.totals.refused), (4, 2));
+}
+
+#[test]
+fn no_more_requests_are_in_flight_than_the_bound() {
+    let mut trial = Trial::new(&concurrency(100), None);
+    trial.max_open = 3;
+    for second in 0..20 {
+        assert_eq!(judge(&mut trial, second), Fate::Admitted);
+        assert!(trial.open.len() <= 3, "{}", trial.open.len());
+    }
+}
