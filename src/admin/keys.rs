@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tollgate_limiter::algorithm::{Algorithm, Retry, Verdict};
-use tollgate_limiter::digest::{Counter, Key, Principal};
+use tollgate_limiter::digest::{Counter, Key, Principal, PrincipalId};
 use tollgate_limiter::policy::{Beside, LimitChoice, Plan, Policy};
 use tollgate_limiter::store::overrides::Override;
 use tollgate_limiter::store::{Inspected, Inspection, Source};
@@ -267,7 +267,7 @@ impl Subject {
     }
 
     fn about(&self) -> Value {
-        json!({ "policy": *self.policy.name, "key_id": key_id(self.principal) })
+        json!({ "policy": *self.policy.name, "key_id": PrincipalId::from(self.principal).to_string() })
     }
 
     fn with_limits(&self) -> Value {
@@ -292,7 +292,7 @@ impl Subject {
     fn change(&self, before: Value, after: Value) -> Change {
         Change {
             policy: Some(self.policy.name.to_string()),
-            key_id: Some(key_id(self.principal)),
+            key_id: Some(PrincipalId::from(self.principal).to_string()),
             before,
             after,
         }
@@ -343,26 +343,5 @@ fn wait_ms(verdict: &Verdict) -> Value {
         Retry::Now => Value::Null,
         Retry::After(wait) => json!(wait.as_millis_ceil()),
         Retry::Never => json!("never"),
-    }
-}
-
-/// The id of a key for people: twelve characters of another digest, by which neither the key nor
-/// its place in a store can be found.
-fn key_id(principal: Principal) -> String {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    let bits = Counter::of(|digest| digest.value(&principal.bits().to_be_bytes())).bits();
-    let digit = |at: u32| usize::try_from(bits >> (5 * at) & 31).ok().map(|it| DIGITS[it]);
-    (0..12).rev().filter_map(digit).map(char::from).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_have_twelve_characters_and_differ() {
-        let [one, other] = [1, 2].map(|bits| key_id(Principal::from_bits(bits)));
-        assert_eq!((one.len(), other.len()), (12, 12));
-        assert_ne!(one, other);
     }
 }

@@ -13,6 +13,7 @@ mod open_files;
 mod process_state;
 mod reload;
 mod runtime;
+mod sockets;
 mod supervisor;
 mod systemd;
 mod watch;

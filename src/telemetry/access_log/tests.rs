@@ -1,3 +1,5 @@
+//! The lines of the access log, and which requests have one.
+
 use std::net::IpAddr;
 
 use http::{HeaderValue, Method, Request, StatusCode};

@@ -1,3 +1,5 @@
+//! What a sketch promises of a stream.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
