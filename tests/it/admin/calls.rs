@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use super::{AdminClient, METRICS, OPERATE, READ, gateway, statuses, yaml};
+use super::{AdminClient, METRICS, OPERATE, READ, gateway, settles, statuses, yaml};
 use crate::support::{Gateway, Origin, eventually};
 
 #[test]
@@ -98,24 +98,24 @@ fn the_status_says_what_is_wrong_and_since_when() {
     let good = yaml(&format!("\"http://{}\"", origin.address()));
     let gateway = Gateway::start(&good);
     let client = AdminClient::new(&gateway, READ);
-    eventually("it is well", || client.get("/v1/status").json()["state"] == "ok");
+    settles("it is well", || client.get("/v1/status").json()["state"] == "ok");
     let upstreams = client.get("/v1/upstreams").json();
     assert_eq!(upstreams["items"][0]["endpoints"][0]["state"], "up", "{upstreams}");
     // This port has no listener.
     gateway.reload(&yaml("\"http://127.0.0.1:1\""));
-    eventually("the upstream is down", || {
+    settles("the upstream is down", || {
         let status = client.get("/v1/status").json();
         status["state"] == "degraded" && status["reasons"][0]["code"] == "upstream_down"
     });
     gateway.rewrite("nonsense: 1\n");
-    eventually("the reload has failed", || {
+    settles("the reload has failed", || {
         let status = client.get("/v1/status").json();
         status["reasons"]
             .as_array()
             .is_some_and(|it| it.iter().any(|it| it["code"] == "reload_failed"))
     });
     gateway.reload(&good);
-    eventually("it is well again", || client.get("/v1/status").json()["state"] == "ok");
+    settles("it is well again", || client.get("/v1/status").json()["state"] == "ok");
     // The credential that has waited may have made too many calls.
     let operator = AdminClient::new(&gateway, OPERATE);
     assert_eq!(operator.get("/v1/config").json()["generation"], 3);
@@ -155,7 +155,7 @@ fn the_heaviest_clients_are_listed_without_their_keys() {
     }
     // The requests may lie in two minutes.
     let mut seen = String::new();
-    eventually("all clients are listed", || {
+    settles("all clients are listed", || {
         let lists = [0, 1].map(|minutes| {
             let target = format!("/v1/top?policy=each&minutes={minutes}&limit=5");
             admin.get(&target).json()["policies"][0].clone()

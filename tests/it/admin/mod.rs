@@ -6,8 +6,10 @@ mod node;
 mod store;
 
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
-use crate::support::{Client, Gateway, Response};
+use crate::support::{Client, Gateway, Response, eventually};
 
 /// Long enough, and not like each other.
 const OPERATE: &str = "operate-0123456789abcdef";
@@ -90,6 +92,15 @@ impl AdminClient {
         client.send(format!("{head}\r\n{body}").as_bytes());
         client.response(method)
     }
+}
+
+/// Waits until calls of the admin API have this result. There are 20 of them a second,
+/// because a credential has 50.
+fn settles(what: &str, mut condition: impl FnMut() -> bool) {
+    eventually(what, || {
+        thread::sleep(Duration::from_millis(50));
+        condition()
+    });
 }
 
 /// Every call, as a request: method, path, fields and body.

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{AdminClient, OPERATE, READ, gateway, section};
+use super::{AdminClient, OPERATE, READ, gateway, section, settles};
 use crate::support::redis::{Options, Redis};
 use crate::support::{Client, Gateway, Origin, eventually};
 
@@ -12,9 +12,9 @@ fn the_node_is_healthy_and_ready_while_redis_is_away() {
     let mut redis = Redis::start(Options::default());
     let gateway = gateway(&format!("store: {{ redis: {{ url: \"{}\" }} }}", redis.url()), "");
     let client = AdminClient::new(&gateway, OPERATE);
-    eventually("it is well", || client.get("/v1/status").json()["state"] == "ok");
+    settles("it is well", || client.get("/v1/status").json()["state"] == "ok");
     redis.kill();
-    eventually("the status says so", || {
+    settles("the status says so", || {
         let status = client.get("/v1/status").json();
         status["reasons"][0]["code"] == "store_away"
     });
@@ -34,7 +34,7 @@ fn a_change_is_recorded_even_if_its_client_disconnects() {
     let gateway = gateway(&store, "");
     let client = AdminClient::new(&gateway, OPERATE);
     let path = "/v1/policies/each/keys/ann";
-    eventually("Redis is used", || client.get(path).json()["source"] == "store");
+    settles("Redis is used", || client.get(path).json()["source"] == "store");
     redis.stop();
     let mut hasty = Client::connect(client.address);
     let head = format!(
@@ -44,8 +44,7 @@ fn a_change_is_recorded_even_if_its_client_disconnects() {
     thread::sleep(Duration::from_millis(300));
     drop(hasty);
     let viewer = AdminClient::new(&gateway, READ);
-    eventually("it is recorded", || {
-        thread::sleep(Duration::from_millis(50));
+    settles("it is recorded", || {
         let audit = viewer.get("/v1/audit").json();
         audit["items"][0]["call"] == "DELETE /v1/policies/{policy}/keys/{key}"
     });
@@ -94,7 +93,7 @@ fn a_node_that_drains_is_alive_and_not_ready() {
     user.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("the origin has the request", || !origin.received().is_empty());
     gateway.terminate();
-    eventually("it is not ready", || client.get("/readyz").status == 503);
+    settles("it is not ready", || client.get("/readyz").status == 503);
     assert_eq!(client.get("/healthz").status, 200);
     assert_eq!(client.get("/v1/status").json()["state"], "draining");
     assert_eq!(user.response("GET").status, 200);

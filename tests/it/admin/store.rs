@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{AdminClient, OPERATE, READ, gateway, section, statuses};
+use super::{AdminClient, OPERATE, READ, gateway, section, settles, statuses};
 use crate::support::{Gateway, StoreKind, eventually, on_every_store};
 
 on_every_store! { a_key_is_shown_and_reset }
@@ -73,7 +73,7 @@ fn overrides_go_round(store: &str) {
     assert_eq!((&shown["limit"], &shown["limit_from"]), (&json!(50), &json!("override")));
     let mut user = gateway.client();
     let mut limit = || user.get("/", &["X-Who: ann"]).field("X-Ratelimit-Limit").map(str::to_owned);
-    eventually("the gateway goes by it", || limit().as_deref() == Some("50"));
+    settles("the gateway goes by it", || limit().as_deref() == Some("50"));
     // The command line reads what was set.
     let output = gateway.overrides(&["get", "each", "ann"]);
     assert!(output.stdout.starts_with("each ann: 50/1d"), "{}", output.stdout);
@@ -90,7 +90,7 @@ fn overrides_go_round(store: &str) {
     }
     assert_eq!(client.send("DELETE", path, &[], "").status, 200);
     assert_eq!(client.get(path).json()["override"], json!(null));
-    eventually("the gateway goes by its own", || limit().as_deref() == Some("3"));
+    settles("the gateway goes by its own", || limit().as_deref() == Some("3"));
     let audit = client.get("/v1/audit").json();
     let changes: Vec<_> = audit["items"].as_array().expect("a list").iter().collect();
     let of = |index: usize| (&changes[index]["before"], &changes[index]["after"]);
