@@ -159,7 +159,7 @@ impl Call {
     }
 }
 
-/// Whether `path` is one of those that `template` stands for.
+/// Whether `path` matches `template`.
 fn is_at(template: &str, path: &str) -> bool {
     let (mut names, mut segments) = (template.split('/'), path.split('/'));
     loop {

@@ -1,4 +1,4 @@
-//! Who calls, and what the caller may do. Pure.
+//! The identity of a caller, and its role. Pure.
 //!
 //! All tokens are compared, as digests and in constant time: the time of an answer tells nothing
 //! about a token, and not even which one was meant.

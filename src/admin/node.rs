@@ -31,7 +31,7 @@ pub(crate) struct View {
     pub(crate) phase: Phase,
     /// The configuration in use.
     pub(crate) snapshot: Arc<Snapshot>,
-    /// Who may call.
+    /// Which callers are admitted, and how.
     pub(crate) settings: Arc<AdminSettings>,
     /// The file in use, without secrets. None: the gateway runs without one.
     pub(crate) document: Option<Arc<Value>>,

@@ -198,7 +198,7 @@ impl Admin {
         Ok((call, Some(actor)))
     }
 
-    /// Finds out who calls.
+    /// Identifies the caller.
     fn login(&self, client: &Client, view: &View, head: &Parts) -> Result<Actor, Problem> {
         let shown = Shown {
             uid: client.uid,

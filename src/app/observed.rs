@@ -1,5 +1,5 @@
 //! The state of the process for metrics: configuration, store, upstreams and listeners.
-//! It is read when somebody asks, and no worker takes part.
+//! It is read at each scrape, without the workers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Source for Observed {
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
-        // Several listeners may have port 0, which stands for any.
+        // Several listeners may have port 0, which means any free port.
         let mut connections = BTreeMap::<String, usize>::new();
         for (settings, open) in &current.listeners {
             *connections.entry(settings.address.to_string()).or_default() += open.count();

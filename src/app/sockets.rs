@@ -9,7 +9,7 @@ use crate::server::{Listener, ListenerSettings};
 pub(super) type Sockets = (ListenerId, Vec<Listener>);
 
 /// The index of the running listener for each wanted one: the first with its address that
-/// matches no earlier one. Several listeners may have port 0, which stands for any.
+/// matches no earlier one. Several listeners may have port 0, which means any free port.
 pub(super) fn matching(
     running: &[Arc<ListenerSettings>],
     wanted: &[ListenerSettings],

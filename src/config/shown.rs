@@ -8,7 +8,7 @@ use serde_json::{Map, Value as Json};
 
 use super::node::{Node, Value};
 
-/// Stands for a text that is not shown.
+/// Replaces a text that is not shown.
 const MASK: &str = "***";
 /// The fields whose texts are secret.
 const SECRET_FIELDS: [&str; 3] = ["password", "secret", "token"];

@@ -56,6 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::replay::line::damaged;
 
     const LINE: &str = "https 2026-11-21T07:28:46.123456Z app/lb/50dc6c495c0c9188 192.0.2.7:2817 10.0.0.1:80 \
         0.086 0.048 0.037 200 200 30 57 \"GET https://a.test:443/x?y=1 HTTP/1.1\" \"curl/8\" ECDHE-RSA TLSv1.2 \
@@ -82,13 +83,9 @@ mod tests {
         #[test]
         fn no_input_panics(cut in 0..360_usize, with in any::<u8>(), text in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = parse(&text);
-            let mut line = LINE.as_bytes().to_vec();
-            if let Some(byte) = line.get_mut(cut) {
-                *byte = with;
+            for line in damaged(LINE.as_bytes().to_vec(), cut, with) {
+                let _ = parse(&line);
             }
-            let _ = parse(&line);
-            line.truncate(cut);
-            let _ = parse(&line);
         }
     }
 }

@@ -46,6 +46,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::replay::line::damaged;
 
     const LINE: &str = "2026-11-21|07:28:46|LAX1|2390282|192.0.2.7|GET|d111.cloudfront.net|/x|200|-|Mozilla/5.0%20(X)|\
         y=1|-|Hit|SOX4xwn4XV6Q4rgb7XiVGOHms==|a.test|https|23|0.125|-|TLSv1.2";
@@ -71,13 +72,9 @@ mod tests {
         #[test]
         fn no_input_panics(cut in 0..200_usize, with in any::<u8>(), text in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = parse(&text);
-            let mut line = LINE.replace('|', "\t").into_bytes();
-            if let Some(byte) = line.get_mut(cut) {
-                *byte = with;
+            for line in damaged(LINE.replace('|', "\t").into_bytes(), cut, with) {
+                let _ = parse(&line);
             }
-            let _ = parse(&line);
-            line.truncate(cut);
-            let _ = parse(&line);
         }
     }
 }

@@ -15,3 +15,14 @@ mod time;
 pub(crate) use fields::{Line, Mark, Parsed};
 pub(crate) use format::Format;
 pub(crate) use names::{MapError, Names};
+
+/// A line with another byte at `cut`, and the same cut off there. Parsers must not panic.
+#[cfg(test)]
+fn damaged(line: impl Into<Vec<u8>>, cut: usize, with: u8) -> [Vec<u8>; 2] {
+    let mut line = line.into();
+    if let Some(byte) = line.get_mut(cut) {
+        *byte = with;
+    }
+    let start = line[..cut.min(line.len())].to_vec();
+    [line, start]
+}

@@ -1,4 +1,4 @@
-//! JSON logs: which name in the log stands for what.
+//! JSON logs: the meaning of each name in a log.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Metrics: counters and histograms of the workers, summed when somebody asks.
+//! Metrics: counters and histograms of the workers, summed at each scrape.
 //!
 //! Each worker has series of its own, see [`WorkerMetrics`], and finds them by small
 //! tables without a lock. [`Metrics`] sums them at a scrape, adds the state that others

@@ -1,4 +1,4 @@
-//! Who may call, and what is refused.
+//! Which callers are admitted, and which are refused.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
