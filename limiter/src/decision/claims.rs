@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::claim::{Claim, ClaimList};
 use super::outcome::{RETRY_KEYS, RETRY_STORE};
-use super::{Decision, Lacking, Lease, Outcome};
+use super::{Decision, Lacking, Lease, Outcome, Skip};
 use crate::algorithm::{Retry, Verdict};
 use crate::consistency::OnFailure;
 use crate::policy::{KeyFor, Mode, Policy, Subject};
@@ -58,15 +58,30 @@ impl<'r> Claims<&'r Arc<Policy>> {
         policies: &'r [Arc<Policy>],
         subject: &Subject<'_, '_>,
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
+        Self::noting(policies, subject, |_, _| {})
+    }
+
+    /// The same. `skip` is called for each policy that does not judge the request.
+    pub(super) fn noting(
+        policies: &'r [Arc<Policy>],
+        subject: &Subject<'_, '_>,
+        mut skip: impl FnMut(&'r Arc<Policy>, Skip),
+    ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
         let (mut list, mut lacking) = (ClaimList::new(), Lacking::new());
         for policy in policies {
             let policy = subject.judging(policy);
             let outcome = match subject.key(policy) {
                 KeyFor::Key(key) => {
-                    list.extend(Claim::new(subject, policy, key));
+                    match Claim::new(subject, policy, key) {
+                        Some(claim) => list.push(claim),
+                        None => skip(policy, Skip::Unlimited),
+                    }
                     continue;
                 }
-                KeyFor::Exempt => continue,
+                KeyFor::Exempt(exemption) => {
+                    skip(policy, Skip::Exempt(exemption));
+                    continue;
+                }
                 KeyFor::Denied => Outcome::Deny(policy),
                 KeyFor::Unverifiable => Outcome::Unverifiable(policy, RETRY_KEYS),
                 KeyFor::Ambiguous => Outcome::Ambiguous(policy),

@@ -24,6 +24,7 @@ mod limiter;
 mod moment;
 mod outcome;
 mod overrides;
+mod peek;
 mod report;
 mod settings;
 #[cfg(test)]
@@ -36,5 +37,6 @@ pub use judge::Judge;
 pub use lease::{Ending, Lease};
 pub use limiter::RateLimiter;
 pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
+pub use peek::{Peeked, Skip};
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};

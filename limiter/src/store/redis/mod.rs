@@ -55,6 +55,7 @@ mod stream;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod trial;
 mod url;
 mod wire;
 
