@@ -130,9 +130,8 @@ impl Supervisor {
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };
-            let name = format!("worker-{index}");
-            let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-            supervisor.workers.push((sender, thread));
+            let thread = thread::Builder::new().name(format!("worker-{index}"));
+            supervisor.workers.push((sender, thread.spawn(move || worker.run())?));
         }
         Ok(supervisor)
     }

@@ -45,7 +45,7 @@ impl Rules {
         let all: Vec<_> = before.iter().filter_map(mismatch).enumerate().collect();
         let count = all.len();
         let mut nearest = all;
-        nearest.sort_by(|(_, (_, one)), (_, (_, other))| one.nearness().cmp(&other.nearness()));
+        nearest.sort_by_key(|(_, (_, mismatch))| mismatch.nearness());
         nearest.truncate(MAX_NAMED);
         nearest.sort_by_key(|(index, _)| *index);
         let named: Vec<_> = nearest.into_iter().map(|(_, named)| named).collect();

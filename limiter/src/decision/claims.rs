@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::claim::{Claim, ClaimList};
 use super::outcome::{RETRY_KEYS, RETRY_STORE};
-use super::{Decision, Lacking, Lease, Outcome, Skip};
+use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
 use crate::consistency::OnFailure;
-use crate::policy::{KeyFor, Mode, Policy, Subject};
+use crate::policy::{Exemption, KeyFor, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
 use crate::time::Timestamp;
 
@@ -23,6 +23,17 @@ pub struct Claims<P> {
     pub(super) list: ClaimList<P>,
     /// Policies in shadow mode whose key the request lacks.
     pub(super) lacking: Lacking<P>,
+}
+
+/// Why a policy does not judge a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The policy exempts the request.
+    Exempt(Exemption),
+    /// The plan of the client, or the policy itself, has no limit.
+    Unlimited,
+    /// The key has an override without a limit.
+    Overridden,
 }
 
 impl<P> Claims<P> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::claim::Charges;
 use super::overrides;
-use super::{Claims, Decision, Headroom, Judge, Lease, RateLimiter, Reports};
-use crate::policy::{Exemption, LimitChoice, Policy, Subject};
+use super::{Claims, Decision, Headroom, Judge, Lease, RateLimiter, Reports, Skip};
+use crate::policy::{LimitChoice, Policy, Subject};
 use crate::store::StoreRef;
 use crate::time::Timestamp;
 
@@ -22,17 +22,6 @@ pub struct Peeked<'r> {
     pub skipped: Vec<(&'r Arc<Policy>, Skip)>,
     /// The time of the decision, by the clock of the store.
     pub at: Timestamp,
-}
-
-/// Why a policy does not judge a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
-    /// The policy exempts the request.
-    Exempt(Exemption),
-    /// The plan of the client, or the policy itself, has no limit.
-    Unlimited,
-    /// The key has an override without a limit.
-    Overridden,
 }
 
 impl RateLimiter {

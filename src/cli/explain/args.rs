@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 
-use super::Problem;
+use super::problem::Problem;
 use crate::engine::{Description, Fields};
 
 pub(in crate::cli) const EXAMPLES: &str = "\

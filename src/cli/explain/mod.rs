@@ -2,74 +2,20 @@
 
 mod args;
 mod offline;
+mod problem;
 mod text;
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tollgate_limiter::time::Clock;
 
 pub(super) use self::args::{EXAMPLES, ExplainArgs};
-use super::admin_client::{AdminClient, AdminError};
+pub(super) use self::problem::Problem;
+use super::admin_client::AdminClient;
 use crate::app::local_runtime;
 use crate::config::{Compiled, LoadError};
-use crate::engine::{DescriptionError, Explanation};
-
-/// Why a request could not be explained.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
-    /// The configuration cannot be used.
-    #[error(transparent)]
-    Config(#[from] LoadError),
-    /// The arguments describe no request.
-    #[error(transparent)]
-    Request(#[from] DescriptionError),
-    /// A header field has no colon.
-    #[error("{0:?} is not a header field: write -H 'Name: value'")]
-    Header(String),
-    /// `--used` names a policy that does not exist.
-    #[error("there is no policy {name:?}; policies are {}", known.join(", "))]
-    NoPolicy {
-        /// The name.
-        name: String,
-        /// All names.
-        known: Vec<String>,
-    },
-    /// The file of a body cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
-    /// An admin listener does not answer as asked.
-    #[error("{}: {error}", node)]
-    Admin {
-        /// The URL.
-        node: String,
-        /// The reason.
-        error: AdminError,
-    },
-    /// The answer of an admin listener has another form.
-    #[error("{0} explains in a form that this version does not read")]
-    Form(String),
-    /// The system refuses a runtime.
-    #[error("cannot start: {0}")]
-    Start(io::Error),
-}
-
-impl Problem {
-    /// Whether the fault is in the arguments or the configuration.
-    pub(super) const fn is_usage(&self) -> bool {
-        match self {
-            Self::Admin { error, .. } => error.is_usage(),
-            Self::Unreadable { .. } | Self::Form(_) | Self::Start(_) => false,
-            Self::Config(_) | Self::Request(_) | Self::Header(_) | Self::NoPolicy { .. } => true,
-        }
-    }
-}
+use crate::engine::Explanation;
 
 /// What is printed.
 pub(super) struct Explained {

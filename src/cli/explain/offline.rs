@@ -8,8 +8,8 @@ use tollgate_limiter::digest::{Secret, SharedSecret};
 use tollgate_limiter::store::{MemoryStore, Store};
 use tollgate_limiter::time::Clock;
 
-use super::Problem;
 use super::args::Used;
+use super::problem::Problem;
 use crate::config::Config;
 use crate::engine::{Asked, Explaining, Explanation, explain, preset};
 use crate::routes::Rules;

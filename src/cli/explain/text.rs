@@ -49,7 +49,7 @@ pub(super) fn refusal(it: &Value) -> String {
         ),
         format!("{:<10}{} {} on route {}", "Request", of("method"), of("path"), of("route")),
         format!("{:<10}{} ({})", "Key", key("text"), key("id")),
-        format!("{:<10}{}", "Source", source(&of("source"))),
+        format!("{:<10}{}", "Source", source(of("source"))),
     ];
     lines.join("\n") + "\n"
 }

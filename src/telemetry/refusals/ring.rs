@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_limiter::digest::Principal;
 
-use super::Refusal;
+use super::refusal::Refusal;
 
 /// The most refusals of a ring.
 pub(super) const MAX_KEPT: usize = 256;

@@ -1,9 +1,12 @@
 //! Refusals in order, under a flood, and read while they are written.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tollgate_limiter::time::Span;
+use tollgate_limiter::algorithm::Retry;
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::time::{Span, Timestamp};
 
 use super::ring::{MAX_KEPT, MAX_OF_KEY};
 use super::*;
@@ -98,14 +101,6 @@ fn the_refusals_of_a_removed_policy_are_forgotten_until_it_is_there_again() {
     keep(&worker, &policies[0], 1, "again");
     assert_eq!(ids(&rings.newest(None, None, 9).0), ["again", "b"]);
     assert_eq!(worker.own.borrow().len(), 2);
-}
-
-#[test]
-fn a_long_path_is_cut_between_characters() {
-    let path = "/é".repeat(1000);
-    let short = cut(&path);
-    assert!(short.len() <= MAX_PATH_BYTES && path.starts_with(short));
-    assert_eq!(cut("/short"), "/short");
 }
 
 /// Each refusal is told once or counted as lost, also while other threads add refusals.
