@@ -35,7 +35,11 @@ pub(super) async fn change(
     requested: Requested,
 ) -> Result<Answer, Problem> {
     let name = call.value(0);
-    policy(&node.view(), name)?;
+    // An entry of a policy that this node does not have can be removed.
+    let removes = matches!(requested, Requested::RemovePatch | Requested::RemoveCandidate);
+    if !removes {
+        policy(&node.view(), name)?;
+    }
     let Some(if_match) = call.if_match.as_deref() else {
         let detail = "send If-Match with the ETag of GET /v1/policies/{policy}, so that no other \
                       change is overwritten; If-Match: * forces it";
@@ -57,7 +61,8 @@ pub(super) async fn change(
     let done = answer.await.map_err(|_| away())?;
     let Done { before, after } = done.map_err(|rejected| problem(rejected, name))?;
     let change = Change { policy: Some(name.to_owned()), before, after, ..Change::default() };
-    let mut answer = show(node, counts, &node.view(), name)?;
+    let removed = |_| Answer::json(&json!({ "name": name, "removed": true }));
+    let mut answer = show(node, counts, &node.view(), name).unwrap_or_else(removed);
     answer.change = Some(change);
     Ok(answer)
 }

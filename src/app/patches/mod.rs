@@ -23,6 +23,8 @@ use crate::snapshot::Snapshot;
 
 /// The time between two looks at the store.
 const INTERVAL: Duration = Duration::from_secs(1);
+/// The same, if a change ends.
+const SHORTEST: Duration = Duration::from_millis(20);
 /// How long the start waits for the store.
 const START_PATIENCE: Duration = Duration::from_millis(500);
 /// How long a change waits until all workers of this node have it.
@@ -110,7 +112,7 @@ impl PatchKeeper {
     fn pause(&self) -> Duration {
         let now = self.clock.wall();
         let ends = self.in_force.borrow().next_end.map(|end| end.since(now).as_micros());
-        ends.map_or(INTERVAL, |us| INTERVAL.min(Duration::from_micros(us.max(1000))))
+        ends.map_or(INTERVAL, |us| Duration::from_micros(us).clamp(SHORTEST, INTERVAL))
     }
 
     /// Reads the changes from the store if there are others. True if there were.

@@ -50,10 +50,20 @@ impl PatchKeeper {
             self.want();
         }
         let definitions = Arc::clone(&self.base.borrow().definitions);
-        let definition = definitions.get(policy).ok_or(Rejected::UnknownPolicy)?;
         let (version, present) = self.stored(policy);
+        let removes = matches!(requested, Requested::RemovePatch | Requested::RemoveCandidate);
+        let Some(definition) = definitions.get(policy) else {
+            return match version.filter(|_| removes && *if_match == IfMatch::Any) {
+                Some(version) => self.remove_ignored(policy, version).await,
+                None => Err(Rejected::UnknownPolicy),
+            };
+        };
         if !if_match.admits(definition, version.as_ref().map(EntryVersion::as_str)) {
             return Err(Rejected::Stale);
+        }
+        let belongs_here = present.as_ref().is_some_and(|it| it.digest == definition.digest);
+        if let Some(version) = version.clone().filter(|_| removes && !belongs_here) {
+            return self.remove_ignored(policy, version).await;
         }
         let now = self.clock.wall();
         let before = definition.begun(present, now);
@@ -62,14 +72,26 @@ impl PatchKeeper {
         self.check(definition, &after, is_patch, now)?;
         let value = (after.patch.is_some() || after.candidate.is_some()).then(|| after.encode());
         self.write(policy, version, value).await?;
-        let number = self.want();
-        let mut applied = self.applied.subscribe();
-        let _ = timeout(APPLIED_PATIENCE, applied.wait_for(|it| *it >= number)).await;
+        self.apply().await;
         let part = |entry: &Entry| {
             let part = if is_patch { &entry.patch } else { &entry.candidate };
             part.as_ref().map_or(Value::Null, Change::shown)
         };
         Ok(Done { before: part(&before), after: part(&after) })
+    }
+
+    /// Removes an entry that this node ignores, for all nodes.
+    async fn remove_ignored(&self, policy: &str, version: EntryVersion) -> Result<Done, Rejected> {
+        self.write(policy, Some(version), None).await?;
+        self.apply().await;
+        Ok(Done { before: Value::from("a change that this node ignores"), after: Value::Null })
+    }
+
+    /// Returns when the workers have the changes that are known, or take long.
+    async fn apply(&self) {
+        let number = self.want();
+        let mut applied = self.applied.subscribe();
+        let _ = timeout(APPLIED_PATIENCE, applied.wait_for(|it| *it >= number)).await;
     }
 
     /// The version of an entry, and the entry if it can be read.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::patches::{change, patch, tag, told};
 use super::{AdminClient, OPERATE, settles, yaml};
 use crate::support::redis::{Options, Redis};
-use crate::support::{Gateway, eventually, now};
+use crate::support::{Gateway, StoreKind, eventually, now};
 
 const EACH: &str = "/v1/policies/each";
 /// A change is in force on all nodes within 2 s. The rest is for a busy machine.
@@ -112,7 +112,38 @@ fn while_redis_is_away_patches_stay_and_afterwards_they_are_written_again() {
         redis.try_cli(&["HKEYS", "tollgate:meta:patches"]).is_ok_and(|keys| keys.contains("each"))
     });
     assert_eq!(client.get(EACH).json()["limit"]["units"], json!(50));
-    let removed = ("DELETE", "/v1/policies/each/patch");
-    settles("changes can be made", || change(&client, removed, "*", "").status == 200);
-    soon(&gateways, 3);
+    settles("changes can be made", || {
+        change(&client, ("PATCH", EACH), "*", r#"{"limit":"55/1d"}"#).status == 200
+    });
+    soon(&gateways, 55);
+    // A node without the policy cannot change it, and can remove the change.
+    gateways[0].reload(&file.replace("each", "every"));
+    assert_eq!(change(&client, ("PATCH", EACH), "*", body).status, 404);
+    let removed = change(&client, ("DELETE", "/v1/policies/each/patch"), "*", "");
+    assert_eq!(removed.status, 200, "{}", removed.text());
+    soon(&gateways[1..], 3);
+}
+
+/// The nodes of `store`, with one patch.
+fn holds(store: &str) {
+    let file = yaml(&format!("store: {{ redis: {{ {store} }} }}"), "");
+    let gateways: Vec<Gateway> = (0..2).map(|_| Gateway::start(&file)).collect();
+    let client = AdminClient::new(&gateways[0], OPERATE);
+    patch(&client, r#"{"limit":"50/1d"}"#);
+    soon(&gateways, 50);
+    settles("both are listed", || {
+        let nodes = client.get("/v1/nodes").json();
+        let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
+        nodes.iter().filter(|node| node["patches"] == 1).count() == 2
+    });
+}
+
+#[test]
+fn a_patch_holds_in_a_cluster() {
+    holds(&StoreKind::Cluster.redis().expect("it has one"));
+}
+
+#[test]
+fn a_patch_holds_on_several_servers() {
+    holds(&StoreKind::Sharded.redis().expect("it has one"));
 }
