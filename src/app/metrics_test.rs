@@ -67,12 +67,14 @@ fn assert_values(text: &str, expected: &[(&str, f64)]) {
     }
 }
 
-/// Requests end a moment after their clients have the responses.
+/// Requests and their connections end a moment after their clients have the responses.
 async fn ended(metrics: &Metrics) -> String {
     timeout(PATIENCE, async {
         loop {
             let text = metrics.render();
-            if value(&text, "http_server_active_requests") == Some(0.0) {
+            let open = text.lines().find(|line| line.starts_with("tollgate_connections{"));
+            let is_open = open.is_some_and(|line| !line.ends_with(" 0"));
+            if value(&text, "http_server_active_requests") == Some(0.0) && !is_open {
                 return text;
             }
             sleep(Duration::from_millis(5)).await;
@@ -107,11 +109,12 @@ async fn load(socket: &Path) -> u32 {
     assert_eq!(ask(socket, "GET /echo").await, 403);
     assert_eq!(ask(socket, "OPTIONS /echo").await, 200);
     assert_eq!(ask(socket, "BREW /nowhere").await, 404);
+    assert_eq!(ask(socket, "get /echo").await, 400);
     assert_eq!(ask(socket, "GET /away").await, 502);
     for _ in 0..2 {
         assert_eq!(ask(socket, "GET /queue").await, 200);
     }
-    11
+    12
 }
 
 #[test]
@@ -128,6 +131,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         assert_decisions(&text);
         assert_upstreams(&text);
         assert_state(&text);
+        assert_connections(&text, &socket, requests);
         for family in families::ALL.iter().filter(|family| family.is_always_in_use()) {
             let is_shown = text.contains(&format!("# TYPE {} ", family.name));
             assert!(is_shown, "{} does not appear in\n{text}", family.name);
@@ -207,7 +211,7 @@ fn assert_requests(text: &str) {
     assert_eq!(count("no_route", "_OTHER", "404", ""), Some(1.0), "{text}");
     assert_eq!(count("upstream_unreachable", "GET", "502", "away"), Some(1.0), "{text}");
     assert_eq!(count("", "GET", "200", "queue"), Some(2.0), "{text}");
-    assert_values(text, &[("tollgate_own_duration_seconds_count", 11.0)]);
+    assert_values(text, &[("tollgate_own_duration_seconds_count", 12.0)]);
 }
 
 fn assert_decisions(text: &str) {
@@ -259,6 +263,24 @@ fn assert_upstreams(text: &str) {
             ("tollgate_upstream_endpoints{state=\"down\",upstream=\"app\"}", 0.0),
             ("tollgate_upstream_in_flight{upstream=\"app\"}", 0.0),
         ],
+    );
+}
+
+fn assert_connections(text: &str, socket: &Path, requests: u32) {
+    let ended = |cause: &str| {
+        let listener = format!("unix:{}", socket.display());
+        format!("tollgate_connections_ended_total{{cause=\"{cause}\",listener=\"{listener}\"}}")
+    };
+    // What the library cannot read is answered, and then an error.
+    assert_values(text, &[(&ended("closed"), f64::from(requests))]);
+    assert_values(text, &[("tollgate_malformed_requests_total{cause=\"bad_method\"}", 1.0)]);
+    let bytes = ["received", "sent"].map(|name| {
+        let series = format!("tollgate_{name}_bytes_total{{side=\"client\"}}");
+        value(text, &series).unwrap_or_default()
+    });
+    assert!(
+        bytes[0] > f64::from(requests) * 40.0 && bytes[1] > f64::from(requests) * 100.0,
+        "{bytes:?}"
     );
 }
 

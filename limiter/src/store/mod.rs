@@ -36,7 +36,7 @@ pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
 pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
-pub use self::memory::{Forgiven, MemoryStore};
+pub use self::memory::{Forgiven, MemoryStore, PromiseCounts};
 use self::redis::RedisStore;
 pub use self::server_state::ServerState;
 

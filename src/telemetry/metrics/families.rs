@@ -182,6 +182,37 @@ families! {
     CONNECTIONS = Family::gauge(
         "tollgate_connections", &["listener"], "connections", "Open connections of clients.",
     );
+    CONNECTIONS_ENDED = Family::counter(
+        "tollgate_connections_ended_total", &["listener", "cause"], "connections",
+        "Connections of clients that have ended.",
+    );
+    TLS_HANDSHAKES = Family::counter(
+        "tollgate_tls_handshakes_total", &["listener", "result"], "handshakes",
+        "TLS handshakes of clients. result: ok, failed or timeout.",
+    ).on_event();
+    MALFORMED_REQUESTS = Family::counter(
+        "tollgate_malformed_requests_total", &["cause"], "requests",
+        "Requests that were refused because their bytes are no request, or are too many or too \
+         late.",
+    ).on_event();
+    RECEIVED_BYTES = Family::counter(
+        "tollgate_received_bytes_total", &["side"], "bytes",
+        "Bytes of HTTP from clients, without TLS. They are counted in steps of 16 KiB, and when a \
+         connection ends.",
+    );
+    SENT_BYTES = Family::counter(
+        "tollgate_sent_bytes_total", &["side"], "bytes",
+        "Bytes of HTTP to clients, without TLS, counted in the same way.",
+    );
+    ADMIN_REQUESTS = Family::counter(
+        "tollgate_admin_requests_total", &["call", "status"], "calls",
+        "Calls of the admin listener. call: method and path as docs/admin.md writes them, or \
+         unknown.",
+    ).on_event();
+    ADMIN_AUTH_FAILURES = Family::counter(
+        "tollgate_admin_auth_failures_total", &[], "calls",
+        "Calls of the admin listener without a credential, or with one that is not valid.",
+    ).on_event();
     CONFIG_GENERATION = Family::gauge(
         "tollgate_config_generation", &[], "",
         "Number of the configuration in use: 1 at the start, one more after each reload.",

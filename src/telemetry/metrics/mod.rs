@@ -7,8 +7,10 @@
 //! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
 //! series is bounded all the same, because upstreams choose statuses.
 
+mod admin;
 mod cache;
 mod cell;
+mod connections;
 mod decisions;
 pub(crate) mod families;
 mod family;
@@ -25,7 +27,9 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Registry, TextEncoder, proto};
 
+pub(crate) use admin::AdminMetrics;
 pub(crate) use cell::{Counter, Histogram};
+pub(crate) use connections::{ConnectionMetrics, Traffic};
 pub(crate) use decisions::DecisionTimer;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;

@@ -53,6 +53,9 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         for ((charge, place), slot) in placed().zip(&slots) {
             let op = Op::Take(charge.cost);
             let (next, verdict) = judge(self.shard(place), place, *slot, charge, op, now);
+            if let Some(sample) = place.sample() {
+                self.shard(place).promises.judged((place, sample), charge, &verdict, now);
+            }
             nexts.push(next);
             verdicts.push(verdict);
         }

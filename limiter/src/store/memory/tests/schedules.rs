@@ -25,7 +25,7 @@ struct Shards {
 impl Shards {
     fn new() -> Self {
         let places = MemoryStore::with_shards(1, SHARDS);
-        Self { places, shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(1))).collect() }
+        Self { places, shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(1, SHARDS))).collect() }
     }
 
     fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {
