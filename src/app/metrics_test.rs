@@ -30,8 +30,11 @@ fn config(socket: &Path) -> Config {
             exempt: {{ methods: [OPTIONS] }} }}\n\
          \x20 candidate: {{ key: global, limit: 1/day, mode: shadow }}\n\
          \x20 queue: {{ key: global, limit: 20/second, algorithm: leaky_bucket, max_delay: 2s }}\n\
+         \x20 held: {{ key: global, algorithm: concurrency, limit: 9 }}\n\
+         \x20 failed: {{ key: global, limit: 900/day, count: {{ status: [401] }} }}\n\
          routes:\n\
          \x20 - {{ name: echo, path: /echo, policies: [limited, candidate], upstream: app }}\n\
+         \x20 - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
          \x20 - {{ name: away, path: /away, upstream: away }}\n\
          \x20 - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n",
         socket.display()
@@ -114,7 +117,10 @@ async fn load(socket: &Path) -> u32 {
     for _ in 0..2 {
         assert_eq!(ask(socket, "GET /queue").await, 200);
     }
-    12
+    for _ in 0..2 {
+        assert_eq!(ask(socket, "GET /held").await, 200);
+    }
+    14
 }
 
 #[test]
@@ -211,7 +217,7 @@ fn assert_requests(text: &str) {
     assert_eq!(count("no_route", "_OTHER", "404", ""), Some(1.0), "{text}");
     assert_eq!(count("upstream_unreachable", "GET", "502", "away"), Some(1.0), "{text}");
     assert_eq!(count("", "GET", "200", "queue"), Some(2.0), "{text}");
-    assert_values(text, &[("tollgate_own_duration_seconds_count", 12.0)]);
+    assert_values(text, &[("tollgate_own_duration_seconds_count", 14.0)]);
 }
 
 fn assert_decisions(text: &str) {
@@ -233,6 +239,9 @@ fn assert_decisions(text: &str) {
             ("tollgate_shadow_disagreements_total{live=\"admitted\",policy=\"candidate\"}", 3.0),
             ("tollgate_wait_told_seconds_count{policy=\"limited\"}", 2.0),
             ("tollgate_held_seconds_count{policy=\"queue\"}", 1.0),
+            ("tollgate_in_flight_units{policy=\"held\"}", 0.0),
+            ("tollgate_settled_units_total{direction=\"given_back\",policy=\"failed\"}", 2.0),
+            ("tollgate_promises_total{kept=\"false\",policy=\"limited\"}", 0.0),
             ("tollgate_limit_units{plan=\"\",policy=\"limited\"}", 3.0),
             ("tollgate_limit_window_seconds{policy=\"limited\"}", 86400.0),
         ],
@@ -248,13 +257,13 @@ fn assert_upstreams(text: &str) {
         );
         value(text, &format!("http_client_request_duration_seconds_count{{{labels}}}"))
     };
-    assert_eq!(attempts("", "200", "app"), Some(4.0), "{text}");
+    assert_eq!(attempts("", "200", "app"), Some(6.0), "{text}");
     assert_eq!(attempts("upstream_unreachable", "", "away"), Some(1.0), "{text}");
     let connections = |kind: &str| {
         let labels = format!("kind=\"{kind}\",upstream=\"app\"");
         value(text, &format!("tollgate_upstream_connections_total{{{labels}}}")).unwrap_or(0.0)
     };
-    assert_eq!(connections("new") + connections("reused"), 4.0, "{text}");
+    assert_eq!(connections("new") + connections("reused"), 6.0, "{text}");
     assert!(connections("new") >= 1.0, "{text}");
     assert_values(
         text,

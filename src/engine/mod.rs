@@ -17,7 +17,7 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerTop};
+use crate::telemetry::{DecisionTimer, StoreMetrics, UnitMetrics, WorkerMetrics, WorkerTop};
 
 pub(crate) use settlement::Settlement;
 pub(crate) use store_call::StoreCall;
@@ -34,6 +34,7 @@ struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
     metrics: StoreMetrics,
+    units: UnitMetrics,
     top: WorkerTop,
 }
 
@@ -74,8 +75,8 @@ impl Engine {
         top: WorkerTop,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        let metrics = StoreMetrics::new(metrics);
-        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top }), clock }
+        let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
+        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, units, top }), clock }
     }
 
     /// The clock of decisions.
@@ -114,8 +115,14 @@ impl Engine {
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
+    /// A request with this lease begins, which [`end`](Self::end) settles.
+    fn begin(&self, lease: &Lease) {
+        self.deciding.units.begins(lease);
+    }
+
     /// Settles a request after it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
+        self.deciding.units.ends(lease, ending);
         self.deciding.limiter.end(lease, ending, self.clock.now());
     }
 
@@ -123,7 +130,7 @@ impl Engine {
     pub(crate) fn housekeep(&self) {
         let Deciding { limiter, metrics, top, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
-        metrics.observe(limiter.store());
+        metrics.observe(limiter.store(), limiter.override_lookups());
         top.housekeep(self.clock.wall());
     }
 

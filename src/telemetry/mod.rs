@@ -19,8 +19,8 @@ pub(crate) use log::init;
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     AdminMetrics, ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics,
-    RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic, UpstreamMetrics,
-    WorkerMetrics, families,
+    RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic, UnitMetrics,
+    UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{

@@ -16,6 +16,7 @@ use super::shard::Place;
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Counter;
 use crate::store::Charge;
+use crate::store::by_counter::ByCounter;
 use crate::time::{Span, Timestamp};
 
 /// The maximum number of promises of all shards.
@@ -25,9 +26,6 @@ const SAMPLED: u128 = 16;
 /// How long a promise is remembered after its wait, at least. Then another key may have its
 /// place.
 const PATIENCE: Span = Span::from_secs(60);
-/// The maximum number of counters of one shard whose promises are counted apart. The promises
-/// of further counters are counted under 0.
-const MAX_COUNTERS: usize = 256;
 
 /// What became of the waits that were told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +42,7 @@ pub(super) struct Promises {
     /// It is allocated with the first promise.
     places: Vec<Option<Promise>>,
     max: usize,
-    counts: HashMap<Counter, PromiseCounts>,
+    counts: ByCounter<PromiseCounts>,
 }
 
 /// A charge that was refused.
@@ -73,7 +71,7 @@ impl Promises {
     /// Promises of one of this many shards.
     pub(super) fn new(shards: usize) -> Self {
         let max = (MAX_PROMISES / shards.max(1)).max(1);
-        Self { places: Vec::new(), max, counts: HashMap::new() }
+        Self { places: Vec::new(), max, counts: ByCounter::default() }
     }
 
     /// Compares the verdict on a charge with the promise of its counter, and remembers a new
@@ -130,16 +128,14 @@ impl Promises {
     }
 
     fn count(&mut self, counter: Counter, is_kept: bool) {
-        let has_room = self.counts.len() < MAX_COUNTERS || self.counts.contains_key(&counter);
-        let counter = if has_room { counter } else { Counter::from_bits(0) };
-        let counts = self.counts.entry(counter).or_default();
+        let counts = self.counts.of(counter);
         *(if is_kept { &mut counts.kept } else { &mut counts.broken }) += 1;
     }
 
     /// Adds the counts of this shard to `sums`.
     pub(super) fn add_to(&self, sums: &mut HashMap<Counter, PromiseCounts>) {
-        for (counter, counts) in &self.counts {
-            let sum = sums.entry(*counter).or_default();
+        for (counter, counts) in self.counts.iter() {
+            let sum = sums.entry(counter).or_default();
             sum.kept += counts.kept;
             sum.broken += counts.broken;
         }
