@@ -1,0 +1,102 @@
+//! The alerts and the dashboard that are shipped in `docker/`, and a real Prometheus.
+
+mod load;
+mod prometheus;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{PATIENCE, now};
+use load::Load;
+use prometheus::Prometheus;
+
+/// The range of rates in the dashboard, which Grafana chooses by the interval of scrapes.
+const RANGE: &str = "5s";
+
+fn shipped(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docker").join(file)
+}
+
+/// Runs `promtool` in the folder of the alerts.
+fn promtool(arguments: &[&str]) {
+    let output = Command::new("promtool")
+        .args(arguments)
+        .current_dir(shipped("prometheus"))
+        .output()
+        .expect("promtool is installed: scripts/test installs the package prometheus");
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
+    assert!(output.status.success(), "{}", said.concat());
+}
+
+#[test]
+fn the_alerts_fire_when_they_should_and_not_before() {
+    promtool(&["check", "config", "prometheus.yml"]);
+    promtool(&["test", "rules", "alerts_test.yml"]);
+}
+
+#[test]
+fn each_alert_has_a_test_and_a_summary() {
+    let read = |file: &str| std::fs::read_to_string(shipped(file)).expect("it is shipped");
+    let (alerts, tests) = (read("prometheus/alerts.yml"), read("prometheus/alerts_test.yml"));
+    let after = |text: &str, start: &str| -> Vec<String> {
+        let names = text.lines().filter_map(|line| line.trim().strip_prefix(start));
+        names.map(|name| name.trim_matches(|it| "'\"}".contains(it)).to_owned()).collect()
+    };
+    let names = after(&alerts, "- alert: ");
+    let fired = after(&tests, "- labels: '{alertname=\"");
+    assert_eq!(BTreeSet::from_iter(&names), BTreeSet::from_iter(&fired));
+    assert_eq!(names.len(), 16);
+    assert_eq!(after(&alerts, "summary: ").len(), names.len());
+}
+
+/// The queries of the dashboard with the title of each panel.
+fn dashboard() -> Vec<(String, String)> {
+    let path = shipped("grafana/dashboards/tollgate.json");
+    let text = std::fs::read_to_string(path).expect("it is shipped");
+    let dashboard: Value = serde_json::from_str(&text).expect("it is JSON");
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let mut queries = Vec::new();
+    for panel in list(&dashboard["panels"]) {
+        for target in list(&panel["targets"]) {
+            queries.push((text(&panel["title"]), text(&target["expr"])));
+        }
+    }
+    for annotation in list(&dashboard["annotations"]["list"]) {
+        queries.push((text(&annotation["name"]), compared(&text(&annotation["expr"])).to_owned()));
+    }
+    assert!(queries.len() > 50, "the dashboard has panels");
+    let concrete = |query: &str| query.replace("$__rate_interval", RANGE).replace("$node", ".*");
+    queries.into_iter().map(|(title, query)| (title, concrete(&query))).collect()
+}
+
+/// What an expression compares: the part before its first comparison.
+fn compared(expression: &str) -> &str {
+    let comparisons = [" > ", " < ", " == ", " >= ", " <= "];
+    let ends = comparisons.iter().filter_map(|it| expression.find(it));
+    &expression[..ends.min().unwrap_or(expression.len())]
+}
+
+/// Each query of the dashboard and each expression of an alert, without its comparison, has a
+/// value while gateways are used.
+#[test]
+fn all_queries_that_are_shipped_return_series() {
+    let mut load = Load::start();
+    let prometheus = Prometheus::start(&shipped("prometheus"), &load.scraped());
+    let mut queries = dashboard();
+    for (name, expression) in prometheus.rules() {
+        queries.push((name, compared(&expression).to_owned()));
+    }
+    assert!(queries.iter().any(|(name, _)| name == "TollgateDown"), "the alerts are loaded");
+    let deadline = now() + PATIENCE;
+    while !queries.is_empty() && now() < deadline {
+        load.step();
+        queries.retain(|(_, query)| !prometheus.has_value(query));
+    }
+    let left: Vec<String> =
+        queries.iter().map(|(name, query)| format!("{name}: {query}\n")).collect();
+    assert!(left.is_empty(), "these queries return nothing:\n{}", left.concat());
+}
