@@ -160,6 +160,50 @@ fn the_counts_of_a_scripted_load_are_exact() {
     });
 }
 
+/// Asks for `/echo` as this many clients, beginning with `first`, over one connection.
+async fn ask_as(socket: &Path, clients: std::ops::Range<u32>) {
+    let mut stream = UnixStream::connect(socket).await.expect("it listens");
+    let last = clients.end - 1;
+    for client in clients {
+        let close = if client == last { "connection: close\r\n" } else { "" };
+        let head =
+            format!("GET /echo HTTP/1.1\r\nhost: a\r\n{close}x-key: client-{client}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.expect("it reads");
+        if client % 50 == 49 || client == last {
+            // Responses must not fill the buffers of the socket.
+            let mut seen = vec![0; 256 * 1024];
+            assert!(stream.read(&mut seen).await.expect("it answers") > 0);
+        }
+    }
+    stream.read_to_end(&mut Vec::new()).await.expect("it answers to the end");
+}
+
+/// There are 5,000 clients, or as many as `TOLLGATE_FLOOD_CLIENTS` says.
+#[test]
+fn new_clients_begin_no_series() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("gateway.sock");
+    let wanted = std::env::var("TOLLGATE_FLOOD_CLIENTS").ok();
+    let clients = wanted.and_then(|it| it.parse().ok()).unwrap_or(5_000);
+    with_gateway(config(&socket), |supervisor| async {
+        let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        // Each worker begins its own series.
+        for _ in 0..20 {
+            ask_as(&socket, 0..50).await;
+        }
+        let before = series(&ended(&supervisor.metrics()).await);
+        ask_as(&socket, 50..clients).await;
+        let text = ended(&supervisor.metrics()).await;
+        assert_eq!(series(&text), before, "{text}");
+        assert!(!text.contains("client-"));
+        let admitted =
+            "tollgate_decisions_total{outcome=\"admitted\",plan=\"\",policy=\"limited\"}";
+        // The first clients have three requests each.
+        assert_values(&text, &[(admitted, f64::from(clients - 50 + 3 * 50))]);
+        supervisor
+    });
+}
+
 #[test]
 fn a_store_that_is_away_is_seen() {
     let directory = tempfile::tempdir().expect("a directory");

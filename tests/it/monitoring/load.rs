@@ -129,7 +129,7 @@ fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
          - {{ name: limited, path: /limited, policies: [limited, candidate], respond: {{ body: ok }} }}\n\
          - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n\
          - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
-         - {{ name: flaky, path: /flaky, upstream: app, retries: {{ attempts: 1, statuses: [503], \
+         - {{ name: flaky, path: /flaky, upstream: app, retries: {{ attempts: 1, on: [\"503\"], \
              budget: 100% }} }}\n\
          - {{ name: away, path: /away, upstream: away }}\n",
         certificates.server(),

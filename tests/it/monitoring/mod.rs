@@ -16,6 +16,9 @@ use prometheus::Prometheus;
 /// The range of rates in the dashboard, which Grafana chooses by the interval of scrapes.
 const RANGE: &str = "5s";
 
+/// A metric of an alert that a gateway may not have yet.
+const LATER: &str = "tollgate_nodes_with_other_config";
+
 fn shipped(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docker").join(file)
 }
@@ -50,6 +53,38 @@ fn each_alert_has_a_test_and_a_summary() {
     assert_eq!(BTreeSet::from_iter(&names), BTreeSet::from_iter(&fired));
     assert_eq!(names.len(), 16);
     assert_eq!(after(&alerts, "summary: ").len(), names.len());
+}
+
+/// The names of all metrics, as docs/metrics.md lists them.
+fn documented() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    let page = std::fs::read_to_string(page).expect("it is part of the project");
+    let names = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    names.map(str::to_owned).collect()
+}
+
+/// The metrics that an expression names.
+fn metrics(expression: &str) -> impl Iterator<Item = &str> {
+    let is_name = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == ':';
+    let words = expression.split(move |it: char| !is_name(it));
+    let prefixes = ["tollgate_", "http_server_", "http_client_", "process_"];
+    words.filter(move |word| {
+        let is_label = ["http_response_status_code", "http_route", "http_request_method"];
+        prefixes.iter().any(|prefix| word.starts_with(prefix)) && !is_label.contains(word)
+    })
+}
+
+#[test]
+fn each_metric_that_is_queried_is_documented() {
+    let documented = documented();
+    let alerts = std::fs::read_to_string(shipped("prometheus/alerts.yml")).expect("it is shipped");
+    let queries = dashboard().into_iter().map(|(_, query)| query).collect::<Vec<_>>().concat();
+    for name in metrics(&alerts).chain(metrics(&queries)).filter(|name| *name != LATER) {
+        let family = ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end));
+        let is_known =
+            documented.contains(name) || family.is_some_and(|it| documented.contains(it));
+        assert!(is_known, "{name}");
+    }
 }
 
 /// The queries of the dashboard with the title of each panel.
@@ -87,8 +122,12 @@ fn all_queries_that_are_shipped_return_series() {
     let mut load = Load::start();
     let prometheus = Prometheus::start(&shipped("prometheus"), &load.scraped());
     let mut queries = dashboard();
+    let documented = documented();
     for (name, expression) in prometheus.rules() {
-        queries.push((name, compared(&expression).to_owned()));
+        // The alert on a metric that this version does not have never fires.
+        if !expression.contains(LATER) || documented.contains(LATER) {
+            queries.push((name, compared(&expression).to_owned()));
+        }
     }
     assert!(queries.iter().any(|(name, _)| name == "TollgateDown"), "the alerts are loaded");
     let deadline = now() + PATIENCE;
