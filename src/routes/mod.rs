@@ -1,7 +1,7 @@
 //! Selects the route of a request, and the policies that judge it. Pure: this module does
 //! no I/O and reads no clock.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod guarded;
 mod host;

@@ -16,7 +16,7 @@ mod counter;
 mod definition;
 mod fields;
 mod forwarded;
-#[cfg(all(feature = "jwt", any(test, fuzzing, feature = "testing")))]
+#[cfg(all(feature = "jwt", any(test, feature = "testing")))]
 pub mod fuzzing;
 mod geo;
 #[cfg(feature = "jwt")]
