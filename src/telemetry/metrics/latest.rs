@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use super::family::Family;
-use super::sample::Samples;
+
+/// The name of a gauge and its label.
+type Id = (&'static str, Box<str>);
 
 /// The last values.
 #[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<BTreeMap<(&'static str, Box<str>), (&'static Family, f64)>>);
+pub(super) struct Latest(Mutex<BTreeMap<Id, (&'static Family, f64)>>);
 
 impl Latest {
     /// Sets the value of a gauge with one label.
@@ -23,10 +25,12 @@ impl Latest {
         self.0.lock().remove(&(family.name, label.into()));
     }
 
-    /// Adds all values to `samples`.
-    pub(super) fn collect(&self, samples: &mut Samples) {
-        for ((_, label), (family, value)) in &*self.0.lock() {
-            samples.set(family, &[label], *value);
-        }
+    /// All values with their labels.
+    pub(super) fn all(&self) -> Vec<(&'static Family, Box<str>, f64)> {
+        let values = self.0.lock();
+        values
+            .iter()
+            .map(|((_, label), (family, value))| (*family, label.clone(), *value))
+            .collect()
     }
 }

@@ -130,7 +130,9 @@ impl Collector for WholeProcess {
         samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
         let sources = state.sources.lock().clone();
         sources.iter().for_each(|source| source.collect(&mut samples));
-        state.latest.collect(&mut samples);
+        for (family, label, value) in state.latest.all() {
+            samples.set(family, &[&label], value);
+        }
         let workers = state.workers.lock().clone();
         for series in workers.iter().flat_map(|worker| worker.all()) {
             samples.add(&series);

@@ -186,7 +186,7 @@ fn a_scrape_of_many_policies_is_fast() {
     let text = metrics.render();
     let took = started.elapsed();
     println!("a scrape of {} lines, {} KiB: {took:?}", text.lines().count(), text.len() / 1024);
-    assert!(text.lines().count() > 5_000);
+    assert!(text.lines().count() > 4_000);
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 

@@ -1,6 +1,7 @@
 //! One step on one counter in its shard.
 
-use super::shard::{Place, Record, Shard, Slot};
+use super::place::Place;
+use super::shard::{Record, Shard, Slot};
 use super::weight::Weight;
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::store::Charge;

@@ -8,7 +8,8 @@ use std::ops::DerefMut;
 use smallvec::SmallVec;
 
 use super::counter::{judge, keep, unspent};
-use super::shard::{Place, Shard, Slot};
+use super::place::Place;
+use super::shard::{Shard, Slot};
 use crate::algorithm::Op;
 use crate::store::{Charge, Verdicts};
 use crate::time::Timestamp;

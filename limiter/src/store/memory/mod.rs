@@ -14,6 +14,7 @@
 mod counter;
 mod locked;
 mod packed;
+mod place;
 mod promises;
 mod shard;
 mod slab;
@@ -32,7 +33,8 @@ pub use self::shard::Forgiven;
 
 use self::counter::{judge, keep, unspent};
 use self::locked::Locked;
-use self::shard::{Place, Shard, WAYS};
+use self::place::Place;
+use self::shard::{Shard, WAYS};
 use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::Consistency;

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use super::shard::Place;
+use super::place::Place;
 use crate::algorithm::{Algorithm, Retry, Verdict};
 use crate::digest::Counter;
 use crate::store::Charge;
@@ -21,8 +21,6 @@ use crate::time::{Span, Timestamp};
 
 /// The maximum number of promises of all shards.
 pub(super) const MAX_PROMISES: usize = 1024;
-/// One of this many keys is in the sample.
-const SAMPLED: u128 = 16;
 /// How long a promise is remembered after its wait, at least. Then another key may have its
 /// place.
 const PATIENCE: Span = Span::from_secs(60);
@@ -55,16 +53,6 @@ struct Promise {
     fits_at: Timestamp,
     /// When another key may have its place.
     ends_at: Timestamp,
-}
-
-impl Place {
-    /// The number of the key among the sampled ones. None if the key is not in the sample.
-    pub(super) fn sample(&self) -> Option<usize> {
-        // These bits choose neither the shard nor the groups nor the tag.
-        let bits = self.key >> 40 & 0xff_ffff;
-        let number = (bits % SAMPLED == 0).then_some(bits / SAMPLED)?;
-        usize::try_from(number).ok()
-    }
 }
 
 impl Promises {

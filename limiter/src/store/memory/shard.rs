@@ -19,6 +19,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::packed::Packed;
+use super::place::Place;
 use super::promises::Promises;
 use super::slab::Slab;
 use super::weight::{WHOLE, Weight};
@@ -30,16 +31,6 @@ pub(super) const WAYS: usize = 16;
 /// The size of a key and state, a weight, a tag and an expiry.
 #[cfg(test)]
 pub(super) const SLOT_BYTES: usize = 32 + 1 + 1 + 4;
-
-/// The slots in which a key may be.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) shard: usize,
-    pub(super) groups: [usize; 2],
-    /// Eight bits of the key. A lookup skips most slots of other keys by them.
-    pub(super) tag: u8,
-    pub(super) key: u128,
-}
 
 /// A state to store in a slot.
 #[derive(Debug)]

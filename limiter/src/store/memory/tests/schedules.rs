@@ -6,6 +6,7 @@ use std::panic::catch_unwind;
 use shuttle::sync::{Arc, Mutex, MutexGuard};
 use shuttle::{check_pct, check_random};
 
+use super::super::place::Place;
 use super::*;
 use crate::store::memory::locked::Locked;
 
