@@ -1,7 +1,8 @@
 //! What the gateway reports about itself: the process log, a record of every request for
 //! the access log, and metrics.
 //!
-//! Writing never blocks a worker: a full buffer drops lines and counts them.
+//! Writing never blocks a worker or the control thread: a full buffer drops lines and counts
+//! them.
 
 mod access_log;
 mod line_limit;
@@ -15,7 +16,7 @@ mod top;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
-pub(crate) use log::init;
+pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,

@@ -27,6 +27,7 @@ mod modes;
 mod ordinary;
 mod overrides;
 mod pools;
+mod process_log;
 mod program;
 mod redis;
 mod refusals;

@@ -25,7 +25,7 @@ pub(super) struct RawTelemetry {
     /// The log of the process, on standard error.
     log: Field<RawLog>,
     /// A log with one line for each request, or false for no such log. Default: on standard
-    /// output, as JSON.
+    /// output.
     access_log: Field<Either<Off, RawAccessLog>>,
     /// The metrics of the gateway.
     metrics: Field<RawMetrics>,
@@ -51,7 +51,8 @@ struct RawLog {
     /// The environment variable TOLLGATE_LOG has precedence. Default: info.
     #[schemars(example = &"debug")]
     level: Field<Level>,
-    /// The format of the lines. Default: text.
+    /// The format of the lines. The environment variable TOLLGATE_LOG_FORMAT has precedence.
+    /// Default: text if standard error is a terminal, otherwise json.
     format: Field<Word<Format>>,
 }
 
@@ -63,7 +64,7 @@ struct RawAccessLog {
     /// stdout, stderr, or the path of a file. Default: stdout.
     #[schemars(example = &"access.log")]
     path: Field<OutputPath>,
-    /// The format of the lines. Default: json.
+    /// The format of the lines. Default: text if the output is a terminal, otherwise json.
     #[schemars(example = &"json")]
     format: Field<Word<LineFormat>>,
     /// The share of requests that are written, of those that are neither refused nor failed
@@ -116,7 +117,7 @@ impl RawTelemetry {
         let mut telemetry = TelemetrySettings::default();
         if let Some(log) = self.log.value() {
             telemetry.level = log.level.value().map_or(telemetry.level, |Level(level)| *level);
-            telemetry.format = log.format.word().unwrap_or(telemetry.format);
+            telemetry.format = log.format.word();
         }
         telemetry.access_log = match self.access_log.value() {
             None => telemetry.access_log,
@@ -138,7 +139,6 @@ impl RawAccessLog {
             Some(OutputPath(Output::File(path))) => Output::File(cx.around.directory.join(path)),
             Some(OutputPath(output)) => output.clone(),
         };
-        let defaults = AccessLogSettings::default();
         if let (Some(true), Some(LineFormat::Text | LineFormat::Combined)) =
             (self.keys.value(), self.format.word())
         {
@@ -148,9 +148,9 @@ impl RawAccessLog {
         }
         AccessLogSettings {
             output,
-            format: self.format.word().unwrap_or(defaults.format),
+            format: self.format.word(),
             sample_percent: self.sample.value().map_or(100, |Percent(percent)| *percent),
-            client: self.client.word().unwrap_or(defaults.client),
+            client: self.client.word().unwrap_or(ClientAddress::Masked),
             has_keys: self.keys.value().copied().unwrap_or(false),
         }
     }

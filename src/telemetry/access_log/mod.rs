@@ -2,23 +2,25 @@
 //!
 //! Each worker collects its lines and passes them in batches to one writing thread, so
 //! that a slow disk does not slow the workers. If the queue is full, the batch is dropped,
-//! and the next batch says how many lines are missing. Keys, queries and values of path
+//! and a later line says how many lines are missing. Keys, queries and values of path
 //! parameters are never written, and whole addresses only if the owner chose so.
 
 mod line;
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
-use std::io;
+use std::io::{self, IsTerminal as _};
+use std::time::Instant;
 
 use super::lost_lines::LostLines;
 use super::record::Record;
-use super::settings::{AccessLogSettings, LineFormat};
-use super::writer::{LogQueue, LogWriter, Reopener};
+use super::settings::{AccessLogSettings, LineFormat, Output};
+use super::writer::{LogKind, LogQueue, LogWriter, Reopener};
 use line::Line;
 
 /// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
+/// The most batches that wait for the writing thread.
+const QUEUE_BATCHES: usize = 64;
 /// A request that takes longer is always written, in microseconds.
 const SLOW_US: u64 = 1_000_000;
 
@@ -36,13 +38,16 @@ impl AccessLog {
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
     pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
-        let writer = LogWriter::start("access-log", &settings.output)?;
-        Ok(Self { writer, settings: settings.clone(), lost: LostLines::default() })
+        let format = settings.format.unwrap_or_else(|| by_output(settings));
+        let lost = LostLines::default();
+        let writer = LogWriter::start(kind(format, lost.clone()), &settings.output)?;
+        let settings = AccessLogSettings { format: Some(format), ..settings.clone() };
+        Ok(Self { writer, settings, lost })
     }
 
     /// The part of one worker.
     pub(crate) fn worker(&self) -> WorkerLog {
-        WorkerLog::new(self.writer.queue(), self.settings.clone(), self.lost.clone())
+        WorkerLog::new(self.writer.queue(), self.settings.clone())
     }
 
     /// Counts the lines that are dropped because the queue is full.
@@ -55,16 +60,34 @@ impl AccessLog {
         self.writer.reopener()
     }
 
-    /// Writes the remaining batches, for a second at most. All [`WorkerLog`]s must have been
-    /// dropped.
-    pub(crate) fn close(self) {
-        if !self.writer.close() {
+    /// Writes the remaining batches. What is not written at `end` is lost, and so are lines
+    /// of workers that still run.
+    pub(crate) fn close_by(self, end: Instant) {
+        if !self.writer.close_by(end) {
             tracing::warn!(
                 output = %self.settings.output,
                 "the output of the access log accepts nothing: its last lines are lost"
             );
         }
     }
+}
+
+/// Text for people on a terminal. Ids of clients need JSON.
+fn by_output(settings: &AccessLogSettings) -> LineFormat {
+    let is_terminal = match settings.output {
+        Output::Stdout => io::stdout().is_terminal(),
+        Output::Stderr => io::stderr().is_terminal(),
+        Output::File(_) => false,
+    };
+    if is_terminal && !settings.has_keys { LineFormat::Text } else { LineFormat::Json }
+}
+
+fn kind(format: LineFormat, lost: LostLines) -> LogKind {
+    let dropped: fn(u64) -> String = match format {
+        LineFormat::Json => |lines| format!("{{\"dropped_lines\":{lines}}}\n"),
+        LineFormat::Text | LineFormat::Combined => |lines| format!("{lines} lines dropped\n"),
+    };
+    LogKind { name: "access-log", batches: QUEUE_BATCHES, dropped, lost }
 }
 
 /// The part of the access log that belongs to one worker.
@@ -75,16 +98,11 @@ pub(crate) struct WorkerLog {
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
-    /// Lines that were lost since the last batch that was passed on.
-    dropped: Cell<u64>,
-    /// The same of all workers since the start.
-    lost: LostLines,
 }
 
 impl WorkerLog {
-    fn new(queue: LogQueue, settings: AccessLogSettings, lost: LostLines) -> Self {
-        let (batch, lines, dropped) = (RefCell::default(), Cell::new(0), Cell::new(0));
-        Self { queue, settings, batch, lines, dropped, lost }
+    fn new(queue: LogQueue, settings: AccessLogSettings) -> Self {
+        Self { queue, settings, batch: RefCell::default(), lines: Cell::new(0) }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
@@ -97,9 +115,9 @@ impl WorkerLog {
             let line = Line::of(record, &self.settings);
             // Writing to a String cannot fail.
             let _ = match self.settings.format {
-                LineFormat::Json => line.write_json(&mut batch),
-                LineFormat::Text => line.write_text(&mut batch),
-                LineFormat::Combined => line.write_combined(&mut batch),
+                None | Some(LineFormat::Json) => line.write_json(&mut batch),
+                Some(LineFormat::Text) => line.write_text(&mut batch),
+                Some(LineFormat::Combined) => line.write_combined(&mut batch),
             };
             batch.len() >= BATCH_BYTES
         };
@@ -122,21 +140,7 @@ impl WorkerLog {
         if self.lines.get() == 0 {
             return;
         }
-        let mut batch = self.batch.take();
-        let lines = self.lines.take();
-        let dropped = self.dropped.take();
-        if dropped > 0 {
-            let _ = match self.settings.format {
-                LineFormat::Json => writeln!(batch, "{{\"dropped_lines\":{dropped}}}"),
-                LineFormat::Text | LineFormat::Combined => {
-                    writeln!(batch, "{dropped} lines dropped")
-                }
-            };
-        }
-        if !self.queue.send(batch.into_bytes()) {
-            self.dropped.set(dropped + lines);
-            self.lost.add(lines);
-        }
+        self.queue.send(self.batch.take().into_bytes(), self.lines.take());
     }
 }
 
