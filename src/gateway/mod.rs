@@ -1,6 +1,7 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
 mod body;
+mod closing;
 mod current;
 mod dispatch;
 mod exchange;

@@ -5,6 +5,7 @@
 //! them.
 
 mod access_log;
+mod field;
 mod line_limit;
 mod log;
 mod lost_lines;
@@ -12,20 +13,23 @@ mod metrics;
 mod record;
 mod settings;
 mod sinks;
+mod template;
 mod top;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
+pub(crate) use field::FieldNames;
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
-    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
+    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families, plan_name,
 };
-pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
+pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };
 pub(crate) use sinks::{Recording, Sinks};
+pub(crate) use template::{Template, TemplateError};
 pub(crate) use top::{TopHistory, TopList, WorkerTop};
 pub(crate) use writer::Reopener;

@@ -2,6 +2,10 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::field::FieldNames;
+use super::template::Template;
 
 /// The settings of all logs and of the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,14 +60,16 @@ impl Default for AccessLogSettings {
 }
 
 /// The format of a line of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     /// Text that is easy to read.
     Text,
-    /// One JSON object in each line.
-    Json,
+    /// One JSON object in each line, with these names.
+    Json(FieldNames),
     /// The format of Apache and nginx, for programs that know no other.
     Combined,
+    /// The operator's own.
+    Template(Arc<Template>),
 }
 
 /// How much of a client's address is written.

@@ -6,16 +6,18 @@
 //! parameters are never written, and whole addresses only if the owner chose so.
 
 mod line;
+mod value;
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
+use super::field::FieldNames;
 use super::lost_lines::LostLines;
 use super::record::Record;
 use super::settings::{AccessLogSettings, LineFormat, Output};
 use super::writer::{LogKind, LogQueue, LogWriter, Reopener};
-use line::Line;
+use line::{Line, dropped};
 
 /// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
@@ -29,6 +31,7 @@ const SLOW_US: u64 = 1_000_000;
 pub(crate) struct AccessLog {
     writer: LogWriter,
     settings: AccessLogSettings,
+    format: LineFormat,
     lost: LostLines,
 }
 
@@ -38,16 +41,15 @@ impl AccessLog {
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
     pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
-        let format = settings.format.unwrap_or_else(|| by_output(settings));
+        let format = settings.format.clone().unwrap_or_else(|| by_output(settings));
         let lost = LostLines::default();
-        let writer = LogWriter::start(kind(format, lost.clone()), &settings.output)?;
-        let settings = AccessLogSettings { format: Some(format), ..settings.clone() };
-        Ok(Self { writer, settings, lost })
+        let writer = LogWriter::start(kind(&format, lost.clone()), &settings.output)?;
+        Ok(Self { writer, settings: settings.clone(), format, lost })
     }
 
     /// The part of one worker.
     pub(crate) fn worker(&self) -> WorkerLog {
-        WorkerLog::new(self.writer.queue(), self.settings.clone())
+        WorkerLog::new(self.writer.queue(), self.settings.clone(), self.format.clone())
     }
 
     /// Counts the lines that are dropped because the queue is full.
@@ -79,15 +81,15 @@ fn by_output(settings: &AccessLogSettings) -> LineFormat {
         Output::Stderr => io::stderr().is_terminal(),
         Output::File(_) => false,
     };
-    if is_terminal && !settings.has_keys { LineFormat::Text } else { LineFormat::Json }
+    if is_terminal && !settings.has_keys {
+        LineFormat::Text
+    } else {
+        LineFormat::Json(FieldNames::Own)
+    }
 }
 
-fn kind(format: LineFormat, lost: LostLines) -> LogKind {
-    let dropped: fn(u64) -> String = match format {
-        LineFormat::Json => |lines| format!("{{\"dropped_lines\":{lines}}}\n"),
-        LineFormat::Text | LineFormat::Combined => |lines| format!("{lines} lines dropped\n"),
-    };
-    LogKind { name: "access-log", batches: QUEUE_BATCHES, dropped, lost }
+fn kind(format: &LineFormat, lost: LostLines) -> LogKind {
+    LogKind { name: "access-log", batches: QUEUE_BATCHES, dropped: dropped(format), lost }
 }
 
 /// The part of the access log that belongs to one worker.
@@ -95,30 +97,28 @@ fn kind(format: LineFormat, lost: LostLines) -> LogKind {
 pub(crate) struct WorkerLog {
     queue: LogQueue,
     settings: AccessLogSettings,
+    format: LineFormat,
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
 }
 
 impl WorkerLog {
-    fn new(queue: LogQueue, settings: AccessLogSettings) -> Self {
-        Self { queue, settings, batch: RefCell::default(), lines: Cell::new(0) }
+    fn new(queue: LogQueue, settings: AccessLogSettings, format: LineFormat) -> Self {
+        Self { queue, settings, format, batch: RefCell::default(), lines: Cell::new(0) }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
     pub(super) fn write(&self, record: &Record) {
-        if !self.is_written(record) {
+        let sample = self.sample(record);
+        if !is_drawn(sample) {
             return;
         }
         let full = {
             let mut batch = self.batch.borrow_mut();
-            let line = Line::of(record, &self.settings);
+            let shown = (self.settings.sample_percent < 100).then_some(sample);
             // Writing to a String cannot fail.
-            let _ = match self.settings.format {
-                None | Some(LineFormat::Json) => line.write_json(&mut batch),
-                Some(LineFormat::Text) => line.write_text(&mut batch),
-                Some(LineFormat::Combined) => line.write_combined(&mut batch),
-            };
+            let _ = Line::of(record, &self.settings, &self.format, shown).write(&mut batch);
             batch.len() >= BATCH_BYTES
         };
         self.lines.set(self.lines.get() + 1);
@@ -127,12 +127,11 @@ impl WorkerLog {
         }
     }
 
-    /// Requests that operators look for are always written: refused ones, also those that a
-    /// policy in shadow mode would have refused, failures and slow ones. Of the others, a
-    /// sample is written.
-    fn is_written(&self, record: &Record) -> bool {
-        let percent = self.settings.sample_percent;
-        percent >= 100 || is_notable(record) || fastrand::u8(0..100) < percent
+    /// How many of 100 requests like this one are written. Requests that operators look for
+    /// are always written: refused ones, also those that a policy in shadow mode would have
+    /// refused, failures and slow ones.
+    fn sample(&self, record: &Record) -> u8 {
+        if is_notable(record) { 100 } else { self.settings.sample_percent }
     }
 
     /// Passes the batch on to the writing thread.
@@ -148,6 +147,10 @@ impl Drop for WorkerLog {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+fn is_drawn(percent: u8) -> bool {
+    percent >= 100 || fastrand::u8(0..100) < percent
 }
 
 fn is_notable(record: &Record) -> bool {

@@ -140,6 +140,8 @@ impl LogWriter {
         let writing = Writing { target, state: Arc::clone(&state), is_failing: false };
         thread::Builder::new().name(name).spawn(move || {
             writing.run(&batches);
+            // First, so that what is sent after the end counts as lost.
+            drop(batches);
             drop(running);
         })?;
         Ok(Self { queue: LogQueue { batches: sender, state }, ended })
