@@ -12,6 +12,8 @@ mod observed;
 mod open_files;
 mod process_state;
 mod reload;
+#[cfg(test)]
+mod replay_test;
 mod runtime;
 mod sockets;
 mod supervisor;

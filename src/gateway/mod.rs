@@ -32,6 +32,8 @@ pub(crate) use current::CurrentGateway;
 use exchange::Exchange;
 use filters::Filters;
 use queue::Queue;
+#[cfg(test)]
+pub(crate) use record::{record_decision, record_settlement};
 
 /// One worker's gateway under one configuration. The snapshot is shared with the other
 /// workers. The connections to the store and the upstreams belong to this worker. A

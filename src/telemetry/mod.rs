@@ -18,7 +18,7 @@ mod top;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
-pub(crate) use field::FieldNames;
+pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{

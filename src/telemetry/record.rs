@@ -85,6 +85,12 @@ pub(crate) struct PolicyRecord {
     pub(crate) settled: Option<u64>,
     /// The plan whose limit held; none for the policy's own.
     pub(crate) plan: Option<Name>,
+    /// The limit of this client alone with its window, if it has one.
+    pub(crate) own_limit: Option<(u64, Span)>,
+    /// Whether it is beyond the limit, and admitted because the upstream has room.
+    pub(crate) is_elastic: bool,
+    /// Whether it counts as a preflight, under a limit of its own.
+    pub(crate) is_preflight: bool,
     /// Where the counter was.
     pub(crate) source: Option<&'static str>,
     /// The units that remain; none if the policy had no key to count under.

@@ -127,14 +127,23 @@ impl Lease {
         }
     }
 
+    /// The policies that are open, in the order of their units in a settlement.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.debts.iter().map(|debt| &debt.policy)
+    }
+
     /// The corrections for this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
-        let mut readings = ending.metered.iter().copied();
-        let due = self.debts.iter().filter_map(|debt| {
-            let actual = debt.actual(ending, &mut readings);
-            debt.correction(actual, self.taken)
-        });
-        due.collect()
+        let spent: SmallVec<[u64; 2]> = self.spent(ending).map(|(_, units)| units).collect();
+        self.due_for(&spent)
+    }
+
+    /// The corrections, if the policies have cost these units.
+    pub(super) fn due_for(&self, spent: &[u64]) -> SmallVec<[Correction<'_>; 1]> {
+        let spent = spent.iter().map(|units| Some(*units)).chain(std::iter::repeat(None));
+        let due = self.debts.iter().zip(spent);
+        due.filter_map(|(debt, units)| debt.correction(units.unwrap_or(debt.cost), self.taken))
+            .collect()
     }
 }
 

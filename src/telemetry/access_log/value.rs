@@ -77,6 +77,14 @@ fn write_json_keys(line: &mut String, record: &Record) -> fmt::Result {
             line.write_str(",\"plan\":")?;
             write_json_text(line, plan)?;
         }
+        if let Some((limit, window)) = policy.own_limit {
+            write!(line, ",\"limit\":{limit},\"window_us\":{}", window.as_micros())?;
+        }
+        for (is, name) in [(policy.is_elastic, "elastic"), (policy.is_preflight, "preflight")] {
+            if is {
+                write!(line, ",\"{name}\":true")?;
+            }
+        }
         if let Some(units) = policy.settled {
             write!(line, ",\"settled\":{units}")?;
         }
