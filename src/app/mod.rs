@@ -16,6 +16,7 @@ mod runtime;
 mod sockets;
 mod supervisor;
 mod systemd;
+mod traces;
 mod watch;
 mod worker;
 mod worker_load;
@@ -36,6 +37,7 @@ use crate::telemetry::{self, AccessLog, AccessLogSettings, Reopener};
 use admin::{AdminListener, BoundAdmin};
 use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
+use traces::Traces;
 use watch::FileWatch;
 
 pub(crate) use error::RunError;
@@ -95,8 +97,11 @@ async fn supervise(
     if let Some(log) = log {
         spawn_local(reopen_on_signal(signals.user1, log.reopener()));
     }
+    let traces = config.telemetry.traces.clone().and_then(Traces::start);
+    let tracer = traces.as_ref().map(|traces| &traces.tracer);
+    let inherited = InheritedSockets::take();
     let mut supervisor = tokio::select! {
-        started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
+        started = Supervisor::start(config, inherited, echo, log, tracer, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
             return Ok(Shutdown::Complete);
         }
@@ -136,6 +141,9 @@ async fn supervise(
         warn!(
             "requests in progress are aborted: the time for the drain is over, or a second signal came"
         );
+    }
+    if let Some(traces) = traces {
+        traces.finish().await;
     }
     drop((echo_stop, admin));
     Ok(shutdown)

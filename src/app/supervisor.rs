@@ -27,7 +27,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AccessLog, Metrics, TopHistory};
+use crate::telemetry::{AccessLog, Metrics, TopHistory, Tracer};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -74,6 +74,7 @@ impl Supervisor {
         inherited: InheritedSockets,
         echo: SocketAddr,
         log: Option<&AccessLog>,
+        tracer: Option<&Tracer>,
         drain: &Drain,
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
@@ -112,6 +113,9 @@ impl Supervisor {
         let opened = supervisor.open(listeners.iter(), workers)?;
         supervisor.observe_listeners();
         supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
+        if let Some(tracer) = tracer {
+            supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
+        }
         supervisor.warn_of_files();
         join!(start_upstreams(&supervisor.snapshot.upstreams), first_keys.ended());
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
@@ -123,6 +127,7 @@ impl Supervisor {
                 store: supervisor.state.store.clone(),
                 overrides: supervisor.state.overrides.clone(),
                 log: log.map(AccessLog::worker),
+                tracer: tracer.cloned(),
                 index,
                 metrics: supervisor.metrics.worker(),
                 top: Arc::clone(&supervisor.state.top),

@@ -21,7 +21,7 @@ use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Sinks, TopHistory, WorkerLog, WorkerMetrics, WorkerTop};
+use crate::telemetry::{Sinks, TopHistory, Tracer, WorkerLog, WorkerMetrics, WorkerTop};
 
 use super::worker_load::WorkerLoad;
 
@@ -42,6 +42,7 @@ pub(super) struct Worker {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
+    pub(super) tracer: Option<Tracer>,
     /// Its number, beginning with 0.
     pub(super) index: usize,
     pub(super) metrics: WorkerMetrics,
@@ -83,7 +84,7 @@ impl Worker {
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
-        let sinks = Sinks { access_log: self.log };
+        let sinks = Sinks { access_log: self.log, tracer: self.tracer };
         let engine = Engine::new(limiter, Clock::System, &metrics, WorkerTop::new(&self.top));
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));

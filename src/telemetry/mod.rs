@@ -12,6 +12,7 @@ mod record;
 mod settings;
 mod sinks;
 mod top;
+mod traces;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
@@ -24,7 +25,11 @@ pub(crate) use metrics::{
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+    TraceProtocol, TraceSettings,
 };
 pub(crate) use sinks::{Recording, Sinks};
 pub(crate) use top::{TopHistory, TopList, WorkerTop};
+#[cfg(feature = "otlp")]
+pub(crate) use traces::Exporter;
+pub(crate) use traces::{RequestTrace, SpanCounts, Tracer};
 pub(crate) use writer::Reopener;
