@@ -92,7 +92,7 @@ fn with_gateway<F: Future<Output = Supervisor>>(
         let (stop, drain) = drain::channel();
         let (_echo_stop, echo) = start_echo().expect("it listens");
         let inherited = InheritedSockets::take();
-        let started = Supervisor::start(config, inherited, echo, None, &drain).await;
+        let started = Supervisor::start(config, inherited, echo, None, None, &drain).await;
         drop(drain);
         let supervisor = during(started.expect("it starts")).await;
         assert_eq!(supervisor.stop(stop).await, Shutdown::Complete);

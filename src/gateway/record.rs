@@ -9,9 +9,9 @@ use tollgate_limiter::decision::{Decision, Outcome, Report};
 use tollgate_limiter::policy::Policy;
 use tollgate_limiter::store::Source;
 
-use crate::engine::Judgement;
+use crate::engine::{Judgement, Settled};
 use crate::routes::Route;
-use crate::telemetry::{PolicyRecord, Record};
+use crate::telemetry::{Name, PolicyRecord, Record, plan_name};
 
 /// Adds the route, the client and the decision to the record of a request.
 pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
@@ -20,6 +20,8 @@ pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
         record.masked_path = Some(masked.into());
     }
     record.route = Some((&*route.name).into());
+    (record.decided, record.store_us) = (Some(judgement.now), judgement.store_us);
+    record.decided_for(&route.path);
     record.client = *client_ip;
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
@@ -28,6 +30,18 @@ pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
         _ => (true, None),
     };
     record.policies = policies(decision);
+}
+
+/// Adds what was settled to the record of a request.
+pub(super) fn record_settlement(record: &mut Record, settled: &Settled) {
+    record.settled = Some(settled.at);
+    for (policy, units) in &settled.units {
+        let name = &*policy.name;
+        let of_policy = record.policies.iter_mut().find(|it| it.name.as_str() == name);
+        if let Some(of_policy) = of_policy {
+            of_policy.settled = Some(*units);
+        }
+    }
 }
 
 /// One word for the decision of all policies.
@@ -62,6 +76,8 @@ fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
         name: (&*report.policy.name).into(),
         client: Some(report.client),
         cost: Some(report.cost),
+        settled: None,
+        plan: Some(plan_name(report)).filter(|name| !name.is_empty()).map(Name::from),
         source: Some(source(report.source)),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
@@ -71,6 +87,8 @@ fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
         name: (&*policy.name).into(),
         client: None,
         cost: None,
+        settled: None,
+        plan: None,
         source: None,
         remaining: None,
         is_binding: false,

@@ -4,18 +4,23 @@
 //! record, and needs no memory for one. What a record shows to its readers contains no
 //! keys, no queries and no values of path parameters.
 
-use std::cell::Cell;
+use std::cell::{Cell, Ref, RefCell};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use http::header::HOST;
 use http::request::Parts;
+use http::uri::Authority;
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
 use tollgate_limiter::digest::Principal;
 use tollgate_limiter::time::{Span, Timestamp, monotonic};
+
+use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
 /// What is known of one request.
 #[derive(Clone, Debug)]
@@ -34,6 +39,14 @@ pub(crate) struct Record {
     pub(crate) method: Method,
     /// Its target, which contains the query; see [`Self::path`].
     target: Uri,
+    /// Its `Host`, if the target names none.
+    host: Option<HeaderValue>,
+    /// The digits of the id of the trace that its `traceparent` names.
+    trace_id: Option<[u8; TRACE_DIGITS]>,
+    /// Its trace, if there are traces.
+    pub(crate) trace: Option<RequestTrace>,
+    /// The pattern of its route's path, if its spans are exported.
+    pub(crate) pattern: Option<Box<str>>,
     /// Its path, if values of path parameters were removed from it.
     pub(crate) masked_path: Option<Box<str>>,
     /// The name of its route, if one matched.
@@ -44,10 +57,16 @@ pub(crate) struct Record {
     pub(crate) outcome: &'static str,
     /// Whether the limiter refused it.
     pub(crate) is_refused: bool,
+    /// When it was decided, by the clock of decisions.
+    pub(crate) decided: Option<Timestamp>,
+    /// How long the decision took, if a server was asked, in microseconds.
+    pub(crate) store_us: Option<u64>,
+    /// When units in flight were released and costs were settled, by the clock of decisions.
+    pub(crate) settled: Option<Timestamp>,
     /// How long its client was told to wait.
     pub(crate) wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
-    pub(crate) attempts: Cell<u32>,
+    pub(crate) attempts: Attempts,
     /// From its head to the head of the upstream's response, in microseconds.
     pub(crate) upstream_us: Option<u64>,
     /// The status of the response; none if the client left before there was one.
@@ -69,6 +88,10 @@ pub(crate) struct PolicyRecord {
     pub(crate) client: Option<Principal>,
     /// The units that the request costs.
     pub(crate) cost: Option<u64>,
+    /// The units that it has cost in the end, if this depends on the response.
+    pub(crate) settled: Option<u64>,
+    /// The plan whose limit held; none for the policy's own.
+    pub(crate) plan: Option<Name>,
     /// Where the counter was.
     pub(crate) source: Option<&'static str>,
     /// The units that remain; none if the policy had no key to count under.
@@ -94,6 +117,31 @@ impl Name {
     /// The name as text.
     pub(crate) fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("it was made from a text")
+    }
+}
+
+/// The attempts to reach an endpoint.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempts {
+    count: Cell<u32>,
+    endpoint: RefCell<Option<Name>>,
+}
+
+impl Attempts {
+    /// Counts an attempt at the endpoint with this address.
+    pub(crate) fn add(&self, endpoint: &str) {
+        self.count.set(self.count.get().saturating_add(1));
+        self.endpoint.replace(Some(endpoint.into()));
+    }
+
+    /// How many there were, if there was one.
+    pub(crate) fn count(&self) -> Option<u64> {
+        (self.count.get() > 0).then(|| self.count.get().into())
+    }
+
+    /// The address of the last one's endpoint.
+    pub(crate) fn endpoint(&self) -> Option<Ref<'_, Name>> {
+        Ref::filter_map(self.endpoint.borrow(), Option::as_ref).ok()
     }
 }
 
@@ -130,13 +178,20 @@ impl Record {
             version: head.version,
             method: head.method.clone(),
             target: head.uri.clone(),
+            host: head.headers.get(HOST).filter(|_| head.uri.authority().is_none()).cloned(),
+            trace_id: TraceId::of(&head.headers).map(TraceId::digits),
+            trace: None,
+            pattern: None,
             masked_path: None,
             route: None,
             policies: SmallVec::new(),
             outcome: "unknown",
             is_refused: false,
             wait: None,
-            attempts: Cell::new(0),
+            attempts: Attempts::default(),
+            decided: None,
+            store_us: None,
+            settled: None,
             upstream_us: None,
             status: None,
             bytes: 0,
@@ -150,9 +205,43 @@ impl Record {
         self.masked_path.as_deref().unwrap_or(self.target.path())
     }
 
+    /// Its host, with the port if the client has named one.
+    pub(crate) fn host(&self) -> Option<&str> {
+        let host = || self.host.as_ref()?.to_str().ok();
+        self.target.authority().map(Authority::as_str).or_else(host)
+    }
+
+    /// The id of the trace that its client has named, in hexadecimal digits.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        str::from_utf8(self.trace_id.as_ref()?).ok()
+    }
+
+    /// When it was decided, by the clock of decisions. Without a decision: when its head had
+    /// arrived.
+    pub(crate) fn decided(&self) -> Timestamp {
+        self.decided.unwrap_or(self.time)
+    }
+
     /// The time since its head had arrived, in microseconds.
     pub(crate) fn elapsed_us(&self) -> u64 {
         Span::from(monotonic().duration_since(self.started)).as_micros()
+    }
+
+    /// The request has been decided, on a route with paths of this pattern.
+    pub(crate) fn decided_for(&mut self, pattern: impl fmt::Display) {
+        let decided_us = self.trace.is_some().then(|| self.elapsed_us());
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.is_sampled) {
+            trace.decided_us = decided_us;
+            self.pattern = Some(pattern.to_string().into());
+        }
+    }
+
+    /// The request is forwarded to an upstream.
+    pub(crate) fn forwarded(&mut self) {
+        let forwarded_us = self.trace.is_some().then(|| self.elapsed_us());
+        if let Some(trace) = &mut self.trace {
+            trace.forwarded_us = forwarded_us;
+        }
     }
 
     /// Completes the record when the request has ended.

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use super::access_log::WorkerLog;
 use super::record::Record;
-use super::traces::{RequestTrace, Tracer};
+use super::trace_context::RequestTrace;
+use super::traces::Tracer;
 
 /// All readers of the records of one worker.
 #[derive(Debug, Default)]

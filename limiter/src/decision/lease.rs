@@ -112,6 +112,12 @@ impl Lease {
         })
     }
 
+    /// The units that each of its policies counts in the end, if the request ends so.
+    pub fn spent(&self, ending: &Ending<'_>) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let mut readings = ending.metered.iter().copied();
+        self.debts.iter().map(move |debt| (&debt.policy, debt.actual(ending, &mut readings)))
+    }
+
     /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {

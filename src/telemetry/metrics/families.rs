@@ -196,7 +196,7 @@ families! {
     ).on_event();
     LOG_LINES_DROPPED = Family::counter(
         "tollgate_log_lines_dropped_total", &["log"], "lines",
-        "Lines of a log that were dropped, because its output was too slow.",
+        "Lines of a log that were dropped, because its output was too slow or failed.",
     ).on_event();
     SPANS_DROPPED = Family::counter(
         "tollgate_spans_dropped_total", &[], "spans",

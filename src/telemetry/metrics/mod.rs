@@ -26,7 +26,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::{Registry, TextEncoder, proto};
 
 pub(crate) use cell::{Counter, Histogram};
-pub(crate) use decisions::DecisionTimer;
+pub(crate) use decisions::{DecisionTimer, plan_name};
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;

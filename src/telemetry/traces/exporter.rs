@@ -107,8 +107,12 @@ struct Batches {
 impl Batches {
     /// Exports all batches, one after the other. The log says when the collector cannot be
     /// reached, and when it can again.
-    async fn send<E>(mut self, counts: &SpanCounts, endpoint: &str, export: impl Fn(Vec<SpanData>) -> E)
-    where
+    async fn send<E>(
+        mut self,
+        counts: &SpanCounts,
+        endpoint: &str,
+        export: impl Fn(Vec<SpanData>) -> E,
+    ) where
         E: Future<Output = OTelSdkResult>,
     {
         let mut is_failing = false;
@@ -124,7 +128,10 @@ impl Batches {
                 Err(error) => {
                     counts.failed.fetch_add(spans, Ordering::Relaxed);
                     if !std::mem::replace(&mut is_failing, true) {
-                        warn!(endpoint, "spans are lost, the collector does not accept them: {error}");
+                        warn!(
+                            endpoint,
+                            "spans are lost, the collector does not accept them: {error}"
+                        );
                     }
                 }
             }

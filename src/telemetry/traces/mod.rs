@@ -5,14 +5,12 @@
 //! request to the control thread, which makes the spans and exports them in batches. If the
 //! collector is slow or away, records are dropped and counted.
 
-mod context;
 #[cfg(feature = "otlp")]
 mod exporter;
 #[cfg(feature = "otlp")]
 mod spans;
 mod tracer;
 
-pub(crate) use context::TraceId;
 #[cfg(feature = "otlp")]
 pub(crate) use exporter::Exporter;
-pub(crate) use tracer::{RequestTrace, SpanCounts, Tracer};
+pub(crate) use tracer::Tracer;

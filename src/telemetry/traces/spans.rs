@@ -11,10 +11,10 @@ use opentelemetry::trace::{
 };
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use tollgate_limiter::policy::MaskedAddress;
 
-use super::context::SpanId;
-use super::tracer::RequestTrace;
 use crate::telemetry::record::Record;
+use crate::telemetry::trace_context::{RequestTrace, SpanId};
 
 /// The spans of this request. Names and attributes are those of OpenTelemetry's semantic
 /// conventions (HTTP and database spans, version 1.37) where it has them.
@@ -80,7 +80,8 @@ impl Spans<'_> {
     /// The decision of the limiter: everything before it, too, takes part in its time.
     fn decide(&self, decided_us: u64) -> SpanData {
         let Self { record, trace, .. } = self;
-        let mut span = self.span("decide".into(), SpanId::random(), Some(trace.server), 0, decided_us);
+        let mut span =
+            self.span("decide".into(), SpanId::random(), Some(trace.server), 0, decided_us);
         span.attributes.push(KeyValue::new("tollgate.outcome", record.outcome));
         if let Some(wait) = record.wait {
             let wait_ms = i64::try_from(wait.as_millis_ceil()).unwrap_or(i64::MAX);
@@ -88,7 +89,8 @@ impl Spans<'_> {
         }
         if let Some(binding) = record.policies.iter().find(|policy| policy.is_binding) {
             let remaining = binding.remaining.and_then(|units| i64::try_from(units).ok());
-            span.attributes.push(KeyValue::new("tollgate.policy", binding.name.as_str().to_owned()));
+            span.attributes
+                .push(KeyValue::new("tollgate.policy", binding.name.as_str().to_owned()));
             span.attributes.extend(binding.source.map(|it| KeyValue::new("tollgate.source", it)));
             span.attributes.extend(remaining.map(|it| KeyValue::new("tollgate.remaining", it)));
         }

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
-use super::context::{SpanId, TRACEPARENT, TRACESTATE, TraceId, TraceParent};
 use crate::telemetry::metrics::{Samples, Source, families};
 use crate::telemetry::record::Record;
+use crate::telemetry::trace_context::RequestTrace;
 
 /// The spans of one request at most: the request, its decision, the question to the store,
 /// and the request to the upstream.
@@ -18,25 +18,6 @@ pub(super) const SPANS_OF_A_REQUEST: usize = 4;
 const MAX_WAITING_SPANS: usize = 2048;
 /// All requests.
 const MILLION: u32 = 1_000_000;
-
-/// The trace of one request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestTrace {
-    /// Its trace.
-    pub(crate) id: TraceId,
-    /// Whether its spans are exported.
-    pub(crate) is_sampled: bool,
-    /// The span of the sender, if it has sent one.
-    pub(super) parent: Option<SpanId>,
-    /// The span of the request itself.
-    pub(super) server: SpanId,
-    /// The span of the request to the upstream.
-    pub(super) client: SpanId,
-    /// When the limiter had decided, in microseconds since the head of the request.
-    pub(crate) decided_us: Option<u64>,
-    /// When the request was forwarded, in the same unit.
-    pub(crate) forwarded_us: Option<u64>,
-}
 
 /// What has happened to spans.
 #[derive(Debug, Default)]
@@ -89,27 +70,10 @@ impl Tracer {
         headers: &mut HeaderMap,
         is_trusted: impl FnOnce() -> bool,
     ) -> RequestTrace {
-        let received = TraceParent::of(headers);
-        let is_sampled = match received {
-            Some(received) if is_trusted() => received.is_sampled,
-            _ => fastrand::u32(..MILLION) < self.sample,
-        };
-        let trace = RequestTrace {
-            id: received.map_or_else(TraceId::random, |received| received.trace),
-            is_sampled,
-            parent: received.map(|received| received.parent),
-            server: SpanId::random(),
-            client: SpanId::random(),
-            decided_us: None,
-            forwarded_us: None,
-        };
-        if received.is_none() {
-            // It belongs to a trace that cannot be read (section 3.3.1.1).
-            headers.remove(TRACESTATE);
-        }
-        let sent = TraceParent { trace: trace.id, parent: trace.client, is_sampled };
-        headers.insert(TRACEPARENT, sent.value());
-        trace
+        RequestTrace::begin(headers, |told| match told.filter(|_| is_trusted()) {
+            Some(is_sampled) => is_sampled,
+            None => fastrand::u32(..MILLION) < self.sample,
+        })
     }
 
     /// Passes the record of a request on, if the request is sampled. It is dropped and
@@ -117,19 +81,9 @@ impl Tracer {
     pub(crate) fn write(&self, record: &Record) {
         let Some(trace) = record.trace.filter(|trace| trace.is_sampled) else { return };
         if self.finished.try_send(Box::new(record.clone())).is_err() {
-            self.counts.dropped.fetch_add(trace.spans(record.store_us), Ordering::Relaxed);
+            self.counts
+                .dropped
+                .fetch_add(trace.spans(record.store_us.is_some()), Ordering::Relaxed);
         }
-    }
-}
-
-impl RequestTrace {
-    /// How many spans there are, if a server was asked for this time.
-    fn spans(&self, store_us: Option<u64>) -> u64 {
-        let others = [
-            self.decided_us.is_some(),
-            self.decided_us.is_some() && store_us.is_some(),
-            self.forwarded_us.is_some(),
-        ];
-        1 + others.into_iter().map(u64::from).sum::<u64>()
     }
 }

@@ -8,12 +8,14 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// Names the trace, the span that sends the request, and whether the trace is recorded
 /// (W3C Trace Context, section 3.2).
-pub(super) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// What tracing systems add to it (W3C Trace Context, section 3.3).
-pub(super) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The length of version 00.
 const LEN: usize = 55;
+/// The digits of the id of a trace.
+pub(super) const TRACE_DIGITS: usize = 32;
 const SAMPLED: u8 = 1;
 
 /// Identifies a trace.
@@ -24,8 +26,76 @@ pub(crate) struct TraceId(NonZeroU128);
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpanId(NonZeroU64);
 
+/// The trace of one request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestTrace {
+    /// The trace.
+    pub(crate) id: TraceId,
+    /// Whether its spans are exported.
+    pub(crate) is_sampled: bool,
+    /// The span of the sender, if it has sent one.
+    pub(super) parent: Option<SpanId>,
+    /// The span of the request itself.
+    pub(super) server: SpanId,
+    /// The span of the request to the upstream.
+    pub(super) client: SpanId,
+    /// When the limiter had decided, in microseconds since the head of the request.
+    pub(crate) decided_us: Option<u64>,
+    /// When the request was forwarded, in the same unit.
+    pub(crate) forwarded_us: Option<u64>,
+}
+
+impl RequestTrace {
+    /// Begins a trace for a request with these fields, or continues the trace in which the
+    /// client has sent it. The fields then say what the upstream is told. `is_sampled` gets
+    /// the flag of the client, if it has sent one.
+    pub(super) fn begin(
+        headers: &mut HeaderMap,
+        is_sampled: impl FnOnce(Option<bool>) -> bool,
+    ) -> Self {
+        let received = TraceParent::of(headers);
+        if received.is_none() {
+            // It belongs to a trace that cannot be read (section 3.3.1.1).
+            headers.remove(TRACESTATE);
+        }
+        let trace = Self {
+            id: received.map_or_else(TraceId::random, |received| received.trace),
+            is_sampled: is_sampled(received.map(|received| received.is_sampled)),
+            parent: received.map(|received| received.parent),
+            server: SpanId::random(),
+            client: SpanId::random(),
+            decided_us: None,
+            forwarded_us: None,
+        };
+        let Self { id, client, is_sampled, .. } = trace;
+        let sent = TraceParent { trace: id, parent: client, is_sampled };
+        headers.insert(TRACEPARENT, sent.value());
+        trace
+    }
+
+    /// How many spans there are.
+    pub(super) fn spans(&self, has_asked_a_server: bool) -> u64 {
+        let is_decided = self.decided_us.is_some();
+        let others = [is_decided, is_decided && has_asked_a_server, self.forwarded_us.is_some()];
+        1 + others.into_iter().map(u64::from).sum::<u64>()
+    }
+}
+
 impl TraceId {
-    pub(super) fn random() -> Self {
+    /// The trace that these fields name, if they name one.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        TraceParent::of(headers).map(|received| received.trace)
+    }
+
+    /// The digits of its text.
+    pub(super) fn digits(self) -> [u8; TRACE_DIGITS] {
+        let mut digits = [b'0'; TRACE_DIGITS];
+        let text = format!("{self:?}");
+        digits.copy_from_slice(text.as_bytes());
+        digits
+    }
+
+    fn random() -> Self {
         Self(NonZeroU128::new(fastrand::u128(1..)).unwrap_or(NonZeroU128::MIN))
     }
 
@@ -48,15 +118,9 @@ impl SpanId {
     }
 }
 
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
-    }
-}
-
 impl fmt::Debug for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        write!(f, "{:032x}", self.0)
     }
 }
 
@@ -68,18 +132,18 @@ impl fmt::Debug for SpanId {
 
 /// What `traceparent` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TraceParent {
-    pub(super) trace: TraceId,
+struct TraceParent {
+    trace: TraceId,
     /// The span that sends the request.
-    pub(super) parent: SpanId,
+    parent: SpanId,
     /// Whether the sender records the trace.
-    pub(super) is_sampled: bool,
+    is_sampled: bool,
 }
 
 impl TraceParent {
     /// What these fields say. None if there is no such field, or several, or one that
     /// cannot be read: then a new trace begins.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+    fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let value = values.next()?;
         values.next().is_none().then(|| Self::parse(value.as_bytes()))?
@@ -106,7 +170,7 @@ impl TraceParent {
     }
 
     /// The value of the field.
-    pub(super) fn value(&self) -> HeaderValue {
+    fn value(&self) -> HeaderValue {
         let Self { trace: TraceId(trace), parent: SpanId(parent), is_sampled } = self;
         let text = format!("00-{trace:032x}-{parent:016x}-{:02x}", u8::from(*is_sampled));
         HeaderValue::try_from(text).expect("it consists of digits and hyphens")
@@ -153,7 +217,7 @@ mod tests {
             (version_1, true),
         ] {
             let parent = read(&text).unwrap_or_else(|| panic!("{text}"));
-            assert_eq!(parent.trace.to_string(), TRACE);
+            assert_eq!(parent.trace.digits(), TRACE.as_bytes());
             assert_eq!(format!("{:?}", parent.parent), SPAN);
             assert_eq!(parent.is_sampled, is_sampled, "{text}");
         }
