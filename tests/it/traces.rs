@@ -13,6 +13,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 };
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
+use tempfile::TempDir;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -53,16 +54,21 @@ fn collect(sender: Sender<ExportTraceServiceRequest>) -> SocketAddr {
     address
 }
 
-fn configuration(origin: &Origin, traces: &str, store: &str) -> String {
-    format!(
-        "listen: 127.0.0.1:0\n\
+/// A gateway in front of `origin`, and the directory of its file.
+fn gateway(origin: &Origin, traces: &str, store: &str) -> (Gateway, TempDir) {
+    let yaml = format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          client: {{ trusted_proxies: [127.0.0.0/8] }}\n\
          telemetry: {{ access_log: false, traces: {{ {traces} }} }}\n{store}\
          policies: {{ per-key: {{ key: header:x-api-key, limit: 2/minute }} }}\n\
          upstreams: {{ origin: {{ endpoints: [\"http://{}\"] }} }}\n\
          routes: [{{ name: orders, path: /orders/{{id}}, upstream: origin, policies: [per-key] }}]\n",
         origin.address()
-    )
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gateway.yaml");
+    std::fs::write(&file, yaml).expect("a file");
+    (Gateway::start_with(&["-c", file.to_str().expect("text")]), directory)
 }
 
 fn spans(request: &ExportTraceServiceRequest) -> impl Iterator<Item = &Span> {
@@ -79,7 +85,7 @@ fn a_collector_gets_the_spans_of_sampled_requests_over_grpc() {
     let (sender, batches) = channel();
     let traces = format!("otlp: \"http://{}\", sample: 0%", collect(sender));
     let store = format!("store: {{ redis: {{ url: \"{}\" }} }}\n", redis.url());
-    let gateway = Gateway::start(&configuration(&origin, &traces, &store));
+    let (gateway, _directory) = gateway(&origin, &traces, &store);
     let mut client = gateway.client();
     // Not sampled: neither the client nor the share says so.
     assert_eq!(client.get("/orders/0", &["X-Api-Key: secret-key"]).status, 200);
@@ -112,7 +118,7 @@ fn a_collector_gets_the_spans_of_sampled_requests_over_grpc() {
 fn a_collector_gets_spans_over_http_and_the_last_ones_at_the_stop() {
     let (origin, collector) = (Origin::hello(), Origin::hello());
     let traces = format!("otlp: \"http://{}\", protocol: http, sample: 100%", collector.address());
-    let mut gateway = Gateway::start(&configuration(&origin, &traces, ""));
+    let (mut gateway, _directory) = gateway(&origin, &traces, "");
     assert_eq!(gateway.client().get("/orders/1", &[]).status, 200);
     gateway.terminate();
     gateway.wait();
@@ -128,7 +134,7 @@ fn a_collector_that_accepts_and_never_answers_delays_neither_requests_nor_the_st
     let dead = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = dead.local_addr().expect("it is bound");
     let traces = format!("otlp: \"http://{address}\", sample: 100%");
-    let mut gateway = Gateway::start(&configuration(&origin, &traces, ""));
+    let (mut gateway, _directory) = gateway(&origin, &traces, "");
     let mut client = gateway.client();
     // More than may wait: three spans each.
     for _ in 0..1000 {
