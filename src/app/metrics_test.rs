@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 use tokio::time::{sleep, timeout};
 use tollgate_limiter::drain;
 
-use super::supervisor::{Shutdown, Supervisor};
+use super::supervisor::{Outputs, Shutdown, Supervisor};
 use super::systemd::InheritedSockets;
 use super::{local_runtime, start_echo};
 use crate::config::Config;
@@ -97,7 +97,7 @@ fn with_gateway<F: Future<Output = Supervisor>>(
         let (stop, drain) = drain::channel();
         let (_echo_stop, echo) = start_echo().expect("it listens");
         let inherited = InheritedSockets::take();
-        let started = Supervisor::start(config, inherited, echo, None, &drain).await;
+        let started = Supervisor::start(config, inherited, echo, Outputs::default(), &drain).await;
         drop(drain);
         let supervisor = during(started.expect("it starts")).await;
         assert_eq!(supervisor.stop(stop).await, Shutdown::Complete);

@@ -20,6 +20,7 @@ mod runtime;
 mod sockets;
 mod supervisor;
 mod systemd;
+mod traces;
 mod watch;
 mod worker;
 mod worker_load;
@@ -42,8 +43,9 @@ use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
 use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
-use supervisor::{Shutdown, Supervisor};
+use supervisor::{Outputs, Shutdown, Supervisor};
 use systemd::InheritedSockets;
+use traces::Traces;
 use watch::FileWatch;
 
 pub(crate) use error::RunError;
@@ -118,8 +120,11 @@ async fn supervise(
     if let Some(log) = log {
         spawn_local(reopen_on_signal(signals.user1, log.reopener()));
     }
+    let traces = config.telemetry.traces.clone().and_then(Traces::start);
+    let outputs = Outputs { log, tracer: traces.as_ref().map(|traces| &traces.tracer) };
+    let inherited = InheritedSockets::take();
     let mut supervisor = tokio::select! {
-        started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
+        started = Supervisor::start(config, inherited, echo, outputs, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
             return Ok(());
         }
@@ -162,6 +167,9 @@ async fn supervise(
         warn!(
             "requests in progress are aborted: the time for the drain is over, or a second signal came"
         );
+    }
+    if let Some(traces) = traces {
+        traces.finish().await;
     }
     drop((echo_stop, admin));
     Ok(())

@@ -110,7 +110,7 @@ impl Worker {
             rules: Rules::new(setup.routes.clone(), setup.client.clone(), secret),
             engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, top, refusals),
             clock,
-            sinks: Rc::new(Sinks { access_log: Some(log.worker()) }),
+            sinks: Rc::new(Sinks { access_log: Some(log.worker()), tracer: None }),
             open: Vec::new(),
         }
     }

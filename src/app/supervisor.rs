@@ -32,7 +32,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AccessLog, Metrics};
+use crate::telemetry::{AccessLog, Metrics, Tracer};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -63,6 +63,13 @@ pub(super) struct Supervisor {
     observed: Arc<Observed>,
 }
 
+/// Where records of requests go.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Outputs<'a> {
+    pub(super) log: Option<&'a AccessLog>,
+    pub(super) tracer: Option<&'a Tracer>,
+}
+
 /// How the workers ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shutdown {
@@ -82,7 +89,7 @@ impl Supervisor {
         mut config: Config,
         inherited: InheritedSockets,
         echo: SocketAddr,
-        log: Option<&AccessLog>,
+        outputs: Outputs<'_>,
         drain: &Drain,
     ) -> Result<Self, RunError> {
         let workers = config.runtime.workers.unwrap_or_else(cores);
@@ -94,7 +101,7 @@ impl Supervisor {
         let drain_limit = config.runtime.drain;
         let geo_files = std::mem::take(&mut config.geo_files);
         let snapshot = Arc::new(state.snapshot(config, &[]));
-        let log_lost = log.map(AccessLog::lost_lines);
+        let log_lost = outputs.log.map(AccessLog::lost_lines);
         let observed = Observed::new(&state, &snapshot, log_lost);
         let mut supervisor = Self {
             listeners: Vec::new(),
@@ -123,13 +130,16 @@ impl Supervisor {
         let opened = supervisor.open(listeners.iter(), workers)?;
         supervisor.observe_listeners();
         supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
+        if let Some(tracer) = outputs.tracer {
+            supervisor.metrics.add_source(Arc::clone(tracer.counts()) as _);
+        }
         supervisor.warn_of_files();
         let (base, patches) = (Arc::clone(&supervisor.base), Rc::clone(&supervisor.patches));
         join!(start_upstreams(&base.upstreams), first_keys.ended(), patches.begin());
         supervisor.snapshot = Arc::new(patches.patched(&base));
         supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
         spawn_local(patches.keep());
-        supervisor.start_workers(opened, workers, log, drain)?;
+        supervisor.start_workers(opened, workers, outputs, drain)?;
         Ok(supervisor)
     }
 
@@ -138,7 +148,7 @@ impl Supervisor {
         &mut self,
         opened: Vec<Sockets>,
         workers: usize,
-        log: Option<&AccessLog>,
+        outputs: Outputs<'_>,
         drain: &Drain,
     ) -> io::Result<()> {
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
@@ -149,7 +159,8 @@ impl Supervisor {
                 snapshot: Arc::clone(&self.snapshot),
                 store: self.state.store.clone(),
                 overrides: self.state.overrides.clone(),
-                log: log.map(AccessLog::worker),
+                log: outputs.log.map(AccessLog::worker),
+                tracer: outputs.tracer.cloned(),
                 index,
                 metrics: self.metrics.worker(),
                 top: Arc::clone(&self.state.top),

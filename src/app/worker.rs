@@ -22,7 +22,7 @@ use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    RefusalRings, Sinks, TopHistory, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
+    RefusalRings, Sinks, TopHistory, Tracer, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
 };
 
 use super::worker_load::WorkerLoad;
@@ -44,6 +44,7 @@ pub(super) struct Worker {
     pub(super) store: SharedStore,
     pub(super) overrides: Option<SharedOverrides>,
     pub(super) log: Option<WorkerLog>,
+    pub(super) tracer: Option<Tracer>,
     /// Its number, beginning with 0.
     pub(super) index: usize,
     pub(super) metrics: WorkerMetrics,
@@ -86,7 +87,7 @@ impl Worker {
         store.ready().await;
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
-        let sinks = Sinks { access_log: self.log };
+        let sinks = Sinks { access_log: self.log, tracer: self.tracer };
         let (top, refusals) = (WorkerTop::new(&self.top), WorkerRefusals::new(&self.refusals));
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);

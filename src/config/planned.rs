@@ -8,7 +8,6 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
     let planned: &[&str] = match section {
         "configuration" => &["check"],
         "admin" => &["reveal_keys", "write_config"],
-        "telemetry" => &["traces"],
         _ => &[],
     };
     planned.contains(&field)

@@ -125,7 +125,7 @@ impl Gateway {
             head.headers.entry(HOST).or_insert(host);
         }
         let rules = &self.snapshot.rules;
-        let is_trusted = client.may_forward && rules.clients().trusts(client.peer);
+        let is_trusted = self.is_trusted(client);
         if !is_trusted {
             rules.clients().strip_claims(&mut head.headers);
         }

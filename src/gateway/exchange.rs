@@ -24,8 +24,18 @@ use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::proxy::RequestBody;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{
-    Attempts, Measurement, Record, Recording, RequestMetrics, Sinks, TunnelBytes,
+    Attempts, Measurement, Record, Recording, RequestMetrics, RequestTrace, Sinks, TunnelBytes,
 };
+
+/// What is known of a request besides its head when it arrives.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) peer: IpAddr,
+    /// The time by the wall clock.
+    pub(super) wall: Timestamp,
+    /// Its trace, if there are traces.
+    pub(super) trace: Option<RequestTrace>,
+}
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
@@ -45,21 +55,21 @@ pub(super) struct Exchange<'g> {
 }
 
 impl<'g> Exchange<'g> {
-    /// Gives an id to a request of `peer` whose head has just arrived, at this time by the
-    /// wall clock.
+    /// Gives an id to a request whose head has just arrived.
     pub(super) fn begin(
         snapshot: &'g Snapshot,
         engine: &'g Engine,
         sinks: &Rc<Sinks>,
         metrics: &Rc<RequestMetrics>,
-        peer: IpAddr,
+        arrival: Arrival,
         head: &mut Parts,
-        wall: Timestamp,
     ) -> Self {
+        let Arrival { peer, wall, trace } = arrival;
         let measurement = metrics.begin(&head.method);
         let request_id = request_id(&mut head.headers);
-        let recording = (!sinks.is_empty()).then(|| {
-            let record = Record::new(head, peer, wall, request_id.clone());
+        let recording = sinks.read(trace.as_ref()).then(|| {
+            let mut record = Record::new(head, peer, wall, request_id.clone());
+            record.trace = trace;
             Box::new(Recording::new(record, sinks))
         });
         Self {
@@ -92,6 +102,9 @@ impl<'g> Exchange<'g> {
             let progress = body.progress();
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
             settlement.forwarded(headers, received);
+        }
+        if let Some(recording) = &mut self.closing.recording {
+            recording.record.forwarded();
         }
     }
 

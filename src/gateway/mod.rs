@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use hyper::body::Body as _;
 use tollgate_limiter::decision::{Headroom, Outcome};
 use tollgate_limiter::time::Timestamp;
@@ -24,11 +24,11 @@ use crate::message::{Failure, Forwarding};
 use crate::proxy::{Pressure, Proxy};
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
-use crate::telemetry::{RequestMetrics, RouteLabels, Sinks, WorkerMetrics};
+use crate::telemetry::{RequestMetrics, RequestTrace, RouteLabels, Sinks, WorkerMetrics};
 
 pub(crate) use body::ResponseBody;
 pub(crate) use current::CurrentGateway;
-use exchange::Exchange;
+use exchange::{Arrival, Exchange};
 use filters::Filters;
 use queue::Queue;
 #[cfg(test)]
@@ -131,8 +131,9 @@ impl Gateway {
         let wall = self.engine.clock().wall();
         let (mut head, body) = request.into_parts();
         let Self { snapshot, engine, sinks, metrics, .. } = self;
-        let peer = client.peer;
-        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, peer, &mut head, wall);
+        let trace = self.trace(client, &mut head.headers);
+        let arrival = Arrival { peer: client.peer, wall, trace };
+        let mut exchange = Exchange::begin(snapshot, engine, sinks, metrics, arrival, &mut head);
         let has_content = !body.is_end_stream();
         let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
@@ -156,6 +157,17 @@ impl Gateway {
             }
         };
         exchange.end(result, Some(&judgement.decision))
+    }
+
+    /// The trace of a request with these fields, if there are traces. A proxy that is trusted
+    /// decides whether it is sampled.
+    fn trace(&self, client: &Client, headers: &mut HeaderMap) -> Option<RequestTrace> {
+        Some(self.sinks.tracer.as_ref()?.begin(headers, || self.is_trusted(client)))
+    }
+
+    /// Whether the peer is a proxy that may speak for its clients.
+    fn is_trusted(&self, client: &Client) -> bool {
+        client.may_forward && self.snapshot.rules.clients().trusts(client.peer)
     }
 
     /// Finds the route of a request, and judges the request under its policies. Tokens

@@ -21,6 +21,7 @@ pub(crate) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
     }
     record.route = Some((&*route.name).into());
     (record.decided, record.store_us) = (Some(judgement.now), judgement.store_us);
+    record.decided_for(&route.path);
     record.client = *client_ip;
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {

@@ -16,6 +16,8 @@ mod settings;
 mod sinks;
 mod template;
 mod top;
+mod trace_context;
+mod traces;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
@@ -30,9 +32,14 @@ pub(crate) use metrics::{
 pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub(crate) use settings::{
-    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings, TraceProtocol,
+    TraceSettings,
 };
 pub(crate) use sinks::{Recording, Sinks};
 pub(crate) use template::{Template, TemplateError};
 pub(crate) use top::{TopHistory, TopList, WorkerTop};
+pub(crate) use trace_context::RequestTrace;
+#[cfg(feature = "otlp")]
+pub(crate) use traces::Exporter;
+pub(crate) use traces::Tracer;
 pub(crate) use writer::Reopener;

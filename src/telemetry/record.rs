@@ -5,6 +5,7 @@
 //! keys, no queries and no values of path parameters.
 
 use std::cell::{Cell, Ref, RefCell};
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +14,14 @@ use std::time::Instant;
 use http::header::HOST;
 use http::request::Parts;
 use http::uri::Authority;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
+use http::{HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
 use tollgate_limiter::digest::Principal;
 use tollgate_limiter::store::Source;
 use tollgate_limiter::time::{Span, Timestamp, monotonic};
+
+use super::trace_context::{RequestTrace, TRACE_DIGITS, TraceId};
 
 /// What is known of one request.
 #[derive(Clone, Debug)]
@@ -39,8 +42,12 @@ pub(crate) struct Record {
     target: Uri,
     /// Its `Host`, if the target names none.
     host: Option<HeaderValue>,
-    /// The trace that its `traceparent` names.
-    trace_id: Option<[u8; TRACE_ID_DIGITS]>,
+    /// The digits of the id of the trace that its `traceparent` names.
+    trace_id: Option<[u8; TRACE_DIGITS]>,
+    /// Its trace, if there are traces.
+    pub(crate) trace: Option<RequestTrace>,
+    /// The pattern of its route's path, if its spans are exported.
+    pub(crate) pattern: Option<Box<str>>,
     /// Its path, if values of path parameters were removed from it.
     pub(crate) masked_path: Option<Box<str>>,
     /// The name of its route, if one matched.
@@ -145,20 +152,6 @@ impl Attempts {
     }
 }
 
-/// The digits of the id of a trace.
-const TRACE_ID_DIGITS: usize = 32;
-
-/// The id of the trace in `traceparent` (W3C Trace Context, section 3.2): digits of `0`
-/// alone are no id.
-fn trace_id(headers: &HeaderMap) -> Option<[u8; TRACE_ID_DIGITS]> {
-    let text = headers.get("traceparent")?.as_bytes();
-    let (version, rest) = text.split_first_chunk::<3>()?;
-    let (id, rest) = rest.split_first_chunk()?;
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_id = id.iter().all(is_hex) && id.iter().any(|digit| *digit != b'0');
-    (version[2] == b'-' && rest.starts_with(b"-") && is_id).then_some(*id)
-}
-
 /// Counts the bytes that a WebSocket sends to its client. It is an extension of the
 /// response that opens the WebSocket: the tunnel adds to it, and the record reads it.
 #[derive(Clone, Debug, Default)]
@@ -193,7 +186,9 @@ impl Record {
             method: head.method.clone(),
             target: head.uri.clone(),
             host: head.headers.get(HOST).filter(|_| head.uri.authority().is_none()).cloned(),
-            trace_id: trace_id(&head.headers),
+            trace_id: TraceId::of(&head.headers).map(TraceId::digits),
+            trace: None,
+            pattern: None,
             masked_path: None,
             route: None,
             policies: SmallVec::new(),
@@ -239,6 +234,23 @@ impl Record {
         Span::from(monotonic().duration_since(self.started)).as_micros()
     }
 
+    /// The request has been decided, on a route with paths of this pattern.
+    pub(crate) fn decided_for(&mut self, pattern: impl fmt::Display) {
+        let decided_us = self.trace.is_some().then(|| self.elapsed_us());
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.is_sampled) {
+            trace.decided_us = decided_us;
+            self.pattern = Some(pattern.to_string().into());
+        }
+    }
+
+    /// The request is forwarded to an upstream.
+    pub(crate) fn forwarded(&mut self) {
+        let forwarded_us = self.trace.is_some().then(|| self.elapsed_us());
+        if let Some(trace) = &mut self.trace {
+            trace.forwarded_us = forwarded_us;
+        }
+    }
+
     /// Completes the record when the request has ended.
     pub(super) fn finish(&mut self) {
         self.duration_us = self.elapsed_us();
@@ -279,22 +291,6 @@ mod tests {
         assert_eq!(record.path(), "/t/secret");
         record.masked_path = Some("/t/{tenant}".into());
         assert_eq!(record.path(), "/t/{tenant}");
-    }
-
-    #[test]
-    fn a_trace_is_named_by_a_valid_id() {
-        let id = |text: &str| {
-            let request = Request::builder().header("traceparent", text).body(());
-            let (head, ()) = request.expect("a request").into_parts();
-            trace_id(&head.headers).map(|id| String::from_utf8_lossy(&id).into_owned())
-        };
-        let digits = "4bf92f3577b34da6a3ce929d0e0e4736";
-        assert_eq!(id(&format!("00-{digits}-00f067aa0ba902b7-01")).as_deref(), Some(digits));
-        let zeros = "0".repeat(32);
-        for wrong in ["", "00-4bf9-", "00_", &format!("00-{zeros}-00f067aa0ba902b7-01")] {
-            assert_eq!(id(wrong), None, "{wrong}");
-        }
-        assert_eq!(id(&format!("00-{}-1-01", digits.to_uppercase())), None);
     }
 
     #[test]

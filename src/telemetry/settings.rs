@@ -1,4 +1,4 @@
-//! The settings of the process log, the access log and the metrics.
+//! The settings of the process log, the access log, the metrics and the traces.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::field::FieldNames;
 use super::template::Template;
 
-/// The settings of all logs and of the metrics.
+/// The settings of all logs, of the metrics and of the traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
@@ -19,6 +19,8 @@ pub(crate) struct TelemetrySettings {
     pub(crate) access_log: Option<AccessLogSettings>,
     /// The most series of metrics with labels that workers begin.
     pub(crate) max_series: usize,
+    /// The traces. None: there are none.
+    pub(crate) traces: Option<TraceSettings>,
 }
 
 impl Default for TelemetrySettings {
@@ -28,6 +30,7 @@ impl Default for TelemetrySettings {
             format: None,
             access_log: Some(AccessLogSettings::default()),
             max_series: 10_000,
+            traces: None,
         }
     }
 }
@@ -122,4 +125,24 @@ impl Format {
             _ => None,
         }
     }
+}
+
+/// The settings of traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TraceSettings {
+    /// The URL of the collector.
+    pub(crate) endpoint: String,
+    /// How spans are sent.
+    pub(crate) protocol: TraceProtocol,
+    /// How many of a million requests are sampled.
+    pub(crate) sample: u32,
+}
+
+/// A protocol of OpenTelemetry collectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TraceProtocol {
+    /// OTLP over gRPC.
+    Grpc,
+    /// OTLP in binary form over HTTP.
+    Http,
 }

@@ -5,18 +5,22 @@ use std::rc::Rc;
 
 use super::access_log::WorkerLog;
 use super::record::Record;
+use super::trace_context::RequestTrace;
+use super::traces::Tracer;
 
 /// All readers of the records of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Sinks {
     /// The worker's end of the access log.
     pub(crate) access_log: Option<WorkerLog>,
+    /// What begins traces.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 impl Sinks {
-    /// Whether no record is read.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.access_log.is_none()
+    /// Whether the record of a request with this trace is read.
+    pub(crate) fn read(&self, trace: Option<&RequestTrace>) -> bool {
+        self.access_log.is_some() || trace.is_some_and(|trace| trace.is_sampled)
     }
 
     /// Passes what has been collected on to the writers. Must be called regularly.
@@ -29,6 +33,9 @@ impl Sinks {
     fn write(&self, record: &Record) {
         if let Some(log) = &self.access_log {
             log.write(record);
+        }
+        if let Some(tracer) = &self.tracer {
+            tracer.write(record);
         }
     }
 }

@@ -41,6 +41,7 @@ mod smuggling;
 mod systemd;
 mod takeover;
 mod tokens;
+mod traces;
 mod trailers;
 mod upstreams;
 mod websocket;

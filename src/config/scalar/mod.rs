@@ -4,6 +4,7 @@
 //! forms as the file, with the same messages for mistakes.
 
 mod address;
+mod collector;
 mod date;
 mod document_url;
 mod duration;
@@ -16,6 +17,7 @@ mod number;
 mod percent;
 mod rate;
 mod retry;
+mod share;
 mod size;
 mod target;
 mod telemetry;
@@ -23,6 +25,7 @@ mod text;
 
 pub(super) use address::Cidr;
 pub use address::ListenAddress;
+pub(super) use collector::CollectorUrl;
 pub(super) use date::Date;
 pub(super) use document_url::DocumentUrl;
 pub(super) use duration::Period;
@@ -36,6 +39,7 @@ pub(super) use location::{HostAndPort, LocationText, PrefixText};
 pub(super) use percent::Percent;
 pub use rate::Rate;
 pub(super) use retry::RetryOn;
+pub(super) use share::Share;
 pub(super) use size::Size;
 pub(super) use target::{ServerNameText, TargetText};
 pub(super) use telemetry::{Level, LineForm, Off, OutputPath, Workers};

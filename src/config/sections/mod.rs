@@ -40,6 +40,7 @@ mod routes;
 mod runtime;
 mod store;
 mod telemetry;
+mod traces;
 mod unused;
 mod upstream_tls;
 mod upstreams;

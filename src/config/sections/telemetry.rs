@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::context::Context;
+use super::traces::RawTraces;
 use crate::config::field::{Either, Field};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Level, LineForm, Off, OutputPath, Percent};
@@ -31,6 +32,8 @@ pub(super) struct RawTelemetry {
     access_log: Field<Either<Off, RawAccessLog>>,
     /// The metrics of the gateway.
     metrics: Field<RawMetrics>,
+    /// Traces for an OpenTelemetry collector. Default: none.
+    traces: Field<RawTraces>,
 }
 
 /// The metrics of the gateway.
@@ -132,6 +135,8 @@ impl RawTelemetry {
             let max_series = cx.number(&metrics.max_series, "max_series", MAX_SERIES);
             telemetry.max_series = max_series.unwrap_or(telemetry.max_series);
         }
+        telemetry.traces =
+            self.traces.given().and_then(|traces| traces.value.compile(traces.span, cx));
         telemetry
     }
 }

@@ -288,6 +288,14 @@ families! {
         "tollgate_log_lines_dropped_total", &["log"], "lines",
         "Lines of a log that were dropped, because its output was too slow or failed.",
     ).on_event();
+    SPANS_DROPPED = Family::counter(
+        "tollgate_spans_dropped_total", &[], "spans",
+        "Spans that were dropped, because too many waited for the collector.",
+    ).on_event();
+    SPANS_EXPORTED = Family::counter(
+        "tollgate_spans_exported_total", &["result"], "spans",
+        "Spans that were sent to the collector. result: ok, error.",
+    ).on_event();
     WORKER_BUSY = Family::seconds(
         "tollgate_worker_busy_seconds_total", &["worker"], "Processor time of a worker.",
     );

@@ -1,0 +1,148 @@
+//! Traces, as a collector receives them, decoded with the messages that OpenTelemetry publishes.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
+use tempfile::TempDir;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+use tonic::{Request, Response, Status};
+
+use crate::support::redis::{Options, Redis};
+use crate::support::{Gateway, Origin, PATIENCE, eventually, now};
+
+const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// A collector for OTLP over gRPC.
+struct Collector(Sender<ExportTraceServiceRequest>);
+
+#[tonic::async_trait]
+impl TraceService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportTraceServiceRequest>,
+    ) -> Result<Response<ExportTraceServiceResponse>, Status> {
+        self.0.send(request.into_inner()).map_err(|_| Status::cancelled("the test has ended"))?;
+        Ok(Response::new(ExportTraceServiceResponse::default()))
+    }
+}
+
+/// Serves on a thread that ends with the process.
+fn collect(sender: Sender<ExportTraceServiceRequest>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    listener.set_nonblocking(true).expect("it is a socket");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            let service = TraceServiceServer::new(Collector(sender));
+            let served = Server::builder().add_service(service);
+            served.serve_with_incoming(TcpIncoming::from(listener)).await
+        })
+    });
+    address
+}
+
+/// A gateway in front of `origin`, and the directory of its file.
+fn gateway(origin: &Origin, traces: &str, store: &str) -> (Gateway, TempDir) {
+    let yaml = format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         client: {{ trusted_proxies: [127.0.0.0/8] }}\n\
+         telemetry: {{ access_log: false, traces: {{ {traces} }} }}\n{store}\
+         policies: {{ per-key: {{ key: header:x-api-key, limit: 2/minute }} }}\n\
+         upstreams: {{ origin: {{ endpoints: [\"http://{}\"] }} }}\n\
+         routes: [{{ name: orders, path: /orders/{{id}}, upstream: origin, policies: [per-key] }}]\n",
+        origin.address()
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gateway.yaml");
+    std::fs::write(&file, yaml).expect("a file");
+    (Gateway::start_with(&["-c", file.to_str().expect("text")]), directory)
+}
+
+fn spans(request: &ExportTraceServiceRequest) -> impl Iterator<Item = &Span> {
+    request.resource_spans.iter().flat_map(|it| &it.scope_spans).flat_map(|it| &it.spans)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn a_collector_gets_the_spans_of_sampled_requests_over_grpc() {
+    let (redis, origin) = (Redis::start(Options::default()), Origin::hello());
+    let (sender, batches) = channel();
+    let traces = format!("otlp: \"http://{}\", sample: 0%", collect(sender));
+    let store = format!("store: {{ redis: {{ url: \"{}\" }} }}\n", redis.url());
+    let (gateway, _directory) = gateway(&origin, &traces, &store);
+    let mut client = gateway.client();
+    // Not sampled: neither the client nor the share says so.
+    assert_eq!(client.get("/orders/0", &["X-Api-Key: secret-key"]).status, 200);
+    for status in [200, 429] {
+        let fields = ["X-Api-Key: secret-key", &format!("Traceparent: {PARENT}")];
+        assert_eq!(client.get("/orders/secret-order?q=secret", &fields).status, status);
+    }
+    let batch = batches.recv_timeout(PATIENCE).expect("a batch of both requests");
+    let texts = format!("{batch:?}");
+    assert!(!texts.contains("secret"), "{texts}");
+    assert!(texts.contains("\"tollgate\""), "the service has a name: {texts}");
+    let spans: Vec<&Span> = spans(&batch).collect();
+    assert!(spans.iter().all(|span| hex(&span.trace_id) == "4bf92f3577b34da6a3ce929d0e0e4736"));
+    let mut names = HashMap::<&str, usize>::new();
+    spans.iter().for_each(|span| *names.entry(&span.name).or_default() += 1);
+    let expected = [("GET /orders/{id}", 2), ("decide", 2), ("redis", 2), ("GET", 1)];
+    assert_eq!(names, HashMap::from(expected));
+    let server = spans.iter().find(|span| span.name == "GET /orders/{id}").expect("a request");
+    assert_eq!(hex(&server.parent_span_id), "00f067aa0ba902b7");
+    // The upstream continues the trace below the span of its own request.
+    let told = origin.received().into_iter().map(|it| it.fields("traceparent").concat());
+    let told: Vec<String> = told.collect();
+    assert!(told[0].ends_with("-00"), "{told:?}");
+    let to_upstream = spans.iter().find(|span| span.name == "GET").expect("a request");
+    let span = hex(&to_upstream.span_id);
+    assert_eq!(told[1], format!("00-4bf92f3577b34da6a3ce929d0e0e4736-{span}-01"));
+}
+
+#[test]
+fn a_collector_gets_spans_over_http_and_the_last_ones_at_the_stop() {
+    let (origin, collector) = (Origin::hello(), Origin::hello());
+    let traces = format!("otlp: \"http://{}\", protocol: http, sample: 100%", collector.address());
+    let (mut gateway, _directory) = gateway(&origin, &traces, "");
+    assert_eq!(gateway.client().get("/orders/1", &[]).status, 200);
+    gateway.terminate();
+    gateway.wait();
+    let received = collector.received();
+    assert_eq!(received[0].line(), "POST /v1/traces HTTP/1.1");
+    let batch = ExportTraceServiceRequest::decode(&*received[0].body).expect("an export");
+    assert_eq!(spans(&batch).count(), 3, "{batch:?}");
+}
+
+#[test]
+fn a_collector_that_accepts_and_never_answers_delays_neither_requests_nor_the_stop() {
+    let origin = Origin::hello();
+    let dead = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = dead.local_addr().expect("it is bound");
+    let traces = format!("otlp: \"http://{address}\", sample: 100%");
+    let (mut gateway, _directory) = gateway(&origin, &traces, "");
+    let mut client = gateway.client();
+    // More than may wait: three spans each.
+    for _ in 0..1000 {
+        assert_eq!(client.get("/orders/1", &[]).status, 200);
+    }
+    let begun = now();
+    gateway.terminate();
+    assert!(gateway.wait().success());
+    assert!(begun.elapsed() < Duration::from_secs(10), "the last spans are given up");
+    eventually("the log says so", || gateway.log().contains("the last spans are lost"));
+}
