@@ -36,7 +36,7 @@ pub(crate) struct Explaining<'g> {
     pub(crate) rules: &'g Rules,
     /// Writes the fields about limits.
     pub(crate) headers: &'g HeaderWriter,
-    /// The headroom of a route's upstream. None: it is not known.
+    /// The headroom of a route's upstream. None: no gateway runs.
     pub(crate) headroom: &'g dyn Fn(usize) -> Option<Headroom>,
 }
 
@@ -216,8 +216,8 @@ impl Found<'_, '_, '_> {
         sources().find(|it| *it == "local" || *it == "policy").or(binding).or(sources().next())
     }
 
-    fn warnings(&self, peeked: &Peeked<'_>, is_headroom_known: bool) -> Vec<String> {
-        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_headroom_known)
+    fn warnings(&self, peeked: &Peeked<'_>, is_running: bool) -> Vec<String> {
+        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_running)
     }
 }
 

@@ -135,12 +135,12 @@ pub(super) fn readings(request: &RequestView<'_>) -> Vec<String> {
     readings
 }
 
-/// What the numbers do not say.
+/// What the numbers do not say. `is_running`: a gateway says it, and not a file.
 pub(super) fn warnings(
     policies: &[Arc<Policy>],
     request: &RequestView<'_>,
     decision: &Decision<&Arc<Policy>>,
-    is_headroom_known: bool,
+    is_running: bool,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let is_away = |it: &Report<_>| matches!(it.source, Source::Local | Source::Policy);
@@ -151,13 +151,13 @@ pub(super) fn warnings(
     for report in &decision.reports {
         let (policy, name) = (report.policy, &report.policy.name);
         match policy.consistency.mode {
-            StoreMode::Exact => {}
-            StoreMode::Leased => warnings.push(format!(
+            StoreMode::Leased if is_running => warnings.push(format!(
                 "{name}: units that nodes have leased count as used, and their node still admits \
                  requests by them"
             )),
-            StoreMode::WriteBack => warnings
+            StoreMode::WriteBack if is_running => warnings
                 .push(format!("{name}: units that nodes have not yet reported are not included")),
+            _ => {}
         }
         if report.is_shadow_refused() {
             warnings.push(format!("{name}: refuses nothing, because it is in shadow mode"));
@@ -176,7 +176,7 @@ pub(super) fn warnings(
         }
     }
     let elastic = policies.iter().filter(|policy| policy.elastic.is_some());
-    for policy in elastic.filter(|_| !is_headroom_known) {
+    for policy in elastic.filter(|_| !is_running) {
         let name = &policy.name;
         warnings.push(format!("{name}: whether the upstream has room is not known here"));
     }
