@@ -1,13 +1,14 @@
 //! The state of the process for metrics: configuration, store, upstreams and listeners.
 //! It is read at each scrape, without the workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tollgate_limiter::digest::Counter;
 use tollgate_limiter::policy::{Mode, Plan, Policy};
-use tollgate_limiter::store::SharedStore;
+use tollgate_limiter::store::{PromiseCounts, SharedStore, Units};
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
 use super::process_state::ProcessState;
@@ -25,6 +26,7 @@ pub(super) struct Observed {
     store: SharedStore,
     max_keys: usize,
     keys: Mutex<Option<(Instant, usize)>>,
+    units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
     log: Option<LostLines>,
     current: Mutex<Current>,
 }
@@ -37,6 +39,8 @@ struct Current {
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
+    /// The number of nodes with another configuration, as far as it is known.
+    other_configs: Option<u64>,
 }
 
 impl Observed {
@@ -47,11 +51,18 @@ impl Observed {
         log: Option<LostLines>,
     ) -> Self {
         let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
-        let current = Current { snapshot, listeners, generation: 1, is_reload_successful: true };
+        let current = Current {
+            snapshot,
+            listeners,
+            generation: 1,
+            is_reload_successful: true,
+            other_configs: None,
+        };
         Self {
             store: state.store.clone(),
             max_keys: state.max_keys(),
             keys: Mutex::default(),
+            units: Mutex::default(),
             log,
             current: Mutex::new(current),
         }
@@ -69,6 +80,16 @@ impl Observed {
         current.generation += 1;
     }
 
+    /// Policies were changed at run time.
+    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+        self.current.lock().snapshot = snapshot;
+    }
+
+    /// So many nodes have another configuration.
+    pub(super) fn set_other_configs(&self, nodes: u64) {
+        self.current.lock().other_configs = Some(nodes);
+    }
+
     /// A reload has ended.
     pub(super) fn reloaded(&self, is_successful: bool) {
         self.current.lock().is_reload_successful = is_successful;
@@ -80,6 +101,41 @@ impl Observed {
         match *keys {
             Some((at, known)) if now.saturating_duration_since(at) < KEYS_REMEMBERED => known,
             _ => keys.insert((now, self.store.memory().live_keys(Clock::System.now()))).1,
+        }
+    }
+
+    fn units(&self) -> HashMap<Counter, Units> {
+        let mut units = self.units.lock();
+        let now = monotonic();
+        match &*units {
+            Some((at, known)) if now.saturating_duration_since(*at) < KEYS_REMEMBERED => {
+                known.clone()
+            }
+            _ => units.insert((now, self.store.units())).1.clone(),
+        }
+    }
+
+    /// What the store knows by counter. Counters of limits of single keys that have a window of
+    /// their own belong to no policy here, and are left out.
+    fn collect_counters(&self, snapshot: &Snapshot, samples: &mut Samples) {
+        let (promises, units) = (self.store.promises(), self.units());
+        let by_name: BTreeMap<&str, &Arc<Policy>> =
+            policies(snapshot).map(|policy| (&*policy.name, policy)).collect();
+        for (name, policy) in by_name {
+            let (mut kept, mut sum) = (PromiseCounts::default(), Units::default());
+            for counter in policy.counters() {
+                let found = promises.get(&counter).copied().unwrap_or_default();
+                kept.kept += found.kept;
+                kept.broken += found.broken;
+                units.get(&counter).iter().for_each(|found| sum.add(found));
+            }
+            // Shown from the beginning, so that an alert sees the first broken promise.
+            if self.store.nodes().is_none() {
+                samples.set_whole(&families::PROMISES, &[name, "true"], kept.kept);
+                samples.set_whole(&families::PROMISES, &[name, "false"], kept.broken);
+            } else {
+                collect_units(name, &sum, samples);
+            }
         }
     }
 
@@ -100,8 +156,12 @@ impl Source for Observed {
     fn collect(&self, samples: &mut Samples) {
         let current = self.current.lock().clone();
         self.collect_store(samples);
+        self.collect_counters(&current.snapshot, samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
+        if let Some(nodes) = current.other_configs {
+            samples.set_whole(&families::NODES_WITH_OTHER_CONFIG, &[], nodes);
+        }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         // Several listeners may have port 0, which means any free port.
@@ -116,11 +176,37 @@ impl Source for Observed {
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
-        let Snapshot { rules, routes, upstreams, .. } = &*current.snapshot;
-        for route in (0..routes.len()).map(|index| rules.route(index)) {
-            route.policies.iter().for_each(|policy| collect_policy(policy, samples));
+        for policy in policies(&current.snapshot) {
+            let changed = current.snapshot.patches.changed.get(&*policy.name);
+            collect_policy(policy, changed.is_some_and(|it| it.patch.is_some()), samples);
         }
-        upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+        current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+    }
+}
+
+/// The policies of all routes. A policy of several routes is among them several times.
+fn policies(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Policy>> {
+    (0..snapshot.routes.len()).flat_map(|index| &snapshot.rules.route(index).policies)
+}
+
+fn collect_units(name: &str, units: &Units, samples: &mut Samples) {
+    let Units { leases, debts, unsent } = units;
+    samples.set_whole(&families::UNSENT_UNITS, &[name], *unsent);
+    for (fate, units) in [
+        ("taken", leases.taken),
+        ("spent", leases.spent),
+        ("returned", leases.returned),
+        ("expired", leases.expired),
+    ] {
+        samples.set_whole(&families::LEASE_UNITS, &[name, fate], units);
+    }
+    for (fate, units) in [
+        ("owed", debts.owed),
+        ("reported", debts.reported),
+        ("unknown", debts.unknown),
+        ("dropped", debts.dropped),
+    ] {
+        samples.set_whole(&families::DEBT_UNITS, &[name, fate], units);
     }
 }
 
@@ -164,13 +250,15 @@ fn collect_process(samples: &mut Samples) {
     }
 }
 
-fn collect_policy(policy: &Policy, samples: &mut Samples) {
+fn collect_policy(policy: &Policy, is_patched: bool, samples: &mut Samples) {
     let name = &*policy.name;
     let mode = match policy.mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",
     };
-    samples.set_whole(&families::POLICY_INFO, &[name, mode, policy.algorithm.name()], 1);
+    let patched = if is_patched { "true" } else { "false" };
+    let labels = [name, mode, policy.algorithm.name(), patched];
+    samples.set_whole(&families::POLICY_INFO, &labels, 1);
     samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
     if !policy.is_unlimited {
         samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());

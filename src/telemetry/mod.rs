@@ -19,8 +19,9 @@ pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use log::init;
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
-    Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
-    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
+    AdminMetrics, ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics,
+    RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic, UnitMetrics,
+    UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

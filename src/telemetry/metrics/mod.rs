@@ -7,17 +7,22 @@
 //! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
 //! series is bounded all the same, because upstreams choose statuses.
 
+mod admin;
 mod cache;
 mod cell;
+mod connections;
 mod decisions;
 pub(crate) mod families;
 mod family;
+mod latest;
 mod requests;
 mod sample;
 mod store;
+mod units;
 mod upstream;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,15 +30,20 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Registry, TextEncoder, proto};
 
+pub(crate) use admin::AdminMetrics;
 pub(crate) use cell::{Counter, Histogram};
+pub(crate) use connections::{ConnectionMetrics, Traffic};
 pub(crate) use decisions::DecisionTimer;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;
+pub(crate) use units::UnitMetrics;
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;
 
-use worker::{KnownSeries, WorkerSeries};
+use family::{Family, Kind};
+use latest::Latest;
+use worker::{KnownSeries, Series, WorkerSeries};
 
 /// Knows a state that is read at each scrape.
 pub(crate) trait Source: Send + Sync {
@@ -54,6 +64,7 @@ struct State {
     /// The series of all workers that there have been: counts are never lost.
     workers: Mutex<Vec<Arc<WorkerSeries>>>,
     sources: Mutex<Vec<Arc<dyn Source>>>,
+    latest: Arc<Latest>,
 }
 
 impl Metrics {
@@ -64,6 +75,7 @@ impl Metrics {
             known: Arc::new(KnownSeries::new(max_series)),
             workers: Mutex::default(),
             sources: Mutex::default(),
+            latest: Arc::default(),
         });
         let registry = Registry::new();
         let descriptions = families::ALL.iter().map(|family| family.description()).collect();
@@ -78,12 +90,45 @@ impl Metrics {
     pub(crate) fn worker(&self) -> WorkerMetrics {
         let series = Arc::new(WorkerSeries::default());
         self.state.workers.lock().push(Arc::clone(&series));
-        WorkerMetrics::new(series, Arc::clone(&self.state.known))
+        let (known, latest) = (Arc::clone(&self.state.known), Arc::clone(&self.state.latest));
+        WorkerMetrics::new(series, known, latest)
     }
 
     /// Reads this state at each scrape, too.
     pub(crate) fn add_source(&self, source: Arc<dyn Source>) {
         self.state.sources.lock().push(source);
+    }
+
+    /// The sums of the series of a counter or gauge, each with its labels: of all series, or
+    /// those whose first label has this value.
+    pub(crate) fn counts(
+        &self,
+        family: &Family,
+        first: Option<&str>,
+    ) -> Vec<(Box<[Box<str>]>, u64)> {
+        let mut counts = BTreeMap::<Box<[Box<str>]>, u64>::new();
+        for series in self.series(family) {
+            let labels = &series.id.labels;
+            if first.is_none_or(|first| labels.first().is_some_and(|it| **it == *first)) {
+                let count = counts.entry(labels.clone()).or_default();
+                *count = count.wrapping_add(series.cells.get(0));
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// The number of values that all series of a histogram have observed.
+    pub(crate) fn observations(&self, family: &Family) -> u64 {
+        let Kind::Histogram(bounds) = family.kind else { return 0 };
+        let buckets = 0..=bounds.upper.len();
+        let of_series = |it: &Arc<Series>| buckets.clone().map(|at| it.cells.get(at)).sum::<u64>();
+        self.series(family).iter().map(of_series).sum()
+    }
+
+    fn series(&self, family: &Family) -> Vec<Arc<Series>> {
+        let workers = self.state.workers.lock().clone();
+        let series = workers.iter().flat_map(|worker| worker.all());
+        series.filter(|series| series.family.name == family.name).collect()
     }
 
     /// All metrics as text, in Prometheus' format 0.0.4.
@@ -119,6 +164,9 @@ impl Collector for WholeProcess {
         samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
         let sources = state.sources.lock().clone();
         sources.iter().for_each(|source| source.collect(&mut samples));
+        for (family, label, value) in state.latest.all() {
+            samples.set(family, &[&label], value);
+        }
         let workers = state.workers.lock().clone();
         for series in workers.iter().flat_map(|worker| worker.all()) {
             samples.add(&series);

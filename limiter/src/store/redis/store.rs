@@ -1,6 +1,7 @@
 //! The store of one worker, and what the workers of a node share of it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use super::script::{SCRIPT, Script};
 use super::server::Servers;
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
-use crate::digest::SharedSecret;
+use crate::digest::{Counter, SharedSecret};
 use crate::store::breaker::Position;
 use crate::store::shared::DenyCache;
 use crate::store::shared::fallback::Fallback;
@@ -28,7 +29,7 @@ use crate::store::shared::in_flight::InFlight;
 use crate::store::shared::invalidation::Invalidations;
 use crate::store::shared::local_plan::LocalLedgers;
 use crate::store::shared::store_clock::StoreClock;
-use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source};
+use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source, Units};
 use crate::time::{Clock, Timestamp};
 
 /// The maximum size of one worker's deny cache, in bytes.
@@ -50,6 +51,8 @@ fn script() -> &'static Script {
 /// The state that the workers of one node share.
 #[derive(Debug)]
 pub struct NodeState {
+    /// The name of this process among the nodes: random, new at each start.
+    pub(super) id: u64,
     pub(super) settings: RedisSettings,
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
@@ -78,6 +81,7 @@ impl NodeState {
         let local = LocalLedgers::new(settings.interval, settings.lease);
         let publisher = Mutex::new(Some(sender));
         Self {
+            id: fastrand::u64(..),
             settings,
             secret,
             memory,
@@ -99,6 +103,14 @@ impl NodeState {
     /// See [`SharedStore::nodes`](super::SharedStore::nodes).
     pub(in crate::store) fn nodes(&self) -> u64 {
         self.nodes_alive.get()
+    }
+
+    /// See [`SharedStore::units`](super::SharedStore::units).
+    pub(in crate::store) fn units(&self) -> HashMap<Counter, Units> {
+        let mut sums = HashMap::new();
+        self.local.add_units(&mut sums);
+        self.fallback.add_units(&mut sums);
+        sums
     }
 
     /// See [`SharedStore::losses`](super::SharedStore::losses).
@@ -138,7 +150,7 @@ impl RedisStore {
             let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
                 Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state);
-            spawn_local(membership.keep());
+            spawn_local(membership.named(node.id).keep());
         }
         let mut cluster_state = node.cluster_state.clone();
         cluster_state.mark_changed();
@@ -241,15 +253,25 @@ impl RedisStore {
     pub(in crate::store) fn server_states(&self) -> Vec<ServerState> {
         let mut states: Vec<ServerState> = Vec::new();
         // There may be several connections to one server.
-        for Health { server, position, answered, failed, .. } in self.servers.health() {
+        for health in self.servers.health() {
+            let Health { server, position, answered, failed, calls, clock_offset_us, .. } = health;
             let is_breaker_open = position == Position::Open;
             match states.iter_mut().find(|state| state.server == server) {
                 Some(state) => {
                     state.is_breaker_open |= is_breaker_open;
                     state.answered += answered;
                     state.failed += failed;
+                    state.calls.merge(&calls);
+                    state.clock_offset_us = state.clock_offset_us.or(clock_offset_us);
                 }
-                None => states.push(ServerState { server, is_breaker_open, answered, failed }),
+                None => states.push(ServerState {
+                    server,
+                    is_breaker_open,
+                    answered,
+                    failed,
+                    calls,
+                    clock_offset_us,
+                }),
             }
         }
         states
