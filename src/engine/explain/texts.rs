@@ -15,6 +15,7 @@ use tollgate_limiter::request::{RequestView, slashed_path};
 use tollgate_limiter::store::Source;
 use tollgate_limiter::time::Span;
 
+use crate::patches::Resolved;
 use crate::routes::{Route, Rules};
 
 pub(super) const fn mode(mode: Mode) -> &'static str {
@@ -41,13 +42,20 @@ pub(super) fn seconds(window: Span) -> Option<Number> {
 pub(super) fn limit_from(
     subject: &Subject<'_, '_>,
     route: &Route,
+    patches: &Resolved,
     report: &Report<&Arc<Policy>>,
 ) -> String {
     if report.overridden {
         return "override".to_owned();
     }
+    let changed = patches.changed.get(&*report.policy.name);
+    let patch = changed.and_then(|it| it.patch.as_ref()).map(|(change, _)| &change.values);
     match (report.choice, subject.plan_in(report.policy)) {
-        (LimitChoice::Plan(_), Some(plan)) => format!("plan {plan}"),
+        (LimitChoice::Plan(_), Some(plan)) => {
+            let is_patched = patch.is_some_and(|it| it.plans.contains_key(plan));
+            format!("plan {plan}{}", if is_patched { ", patch" } else { "" })
+        }
+        _ if patch.is_some_and(|it| it.limit.is_some() || it.burst.is_some()) => "patch".to_owned(),
         _ if !route.policies.iter().any(|it| Arc::ptr_eq(it, report.policy)) => {
             "policy, for preflights".to_owned()
         }
