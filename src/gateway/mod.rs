@@ -112,8 +112,9 @@ impl Gateway {
     /// See [`CurrentGateway::answer`].
     async fn answer(&self, call: StoreCall) {
         let headroom = |route| Some(self.headroom(route));
-        let Snapshot { rules, headers, .. } = &*self.snapshot;
-        self.engine.answer(call, &Explaining { rules, headers, headroom: &headroom }).await;
+        let Snapshot { rules, headers, patches, .. } = &*self.snapshot;
+        let explaining = Explaining { rules, headers, patches, headroom: &headroom };
+        self.engine.answer(call, &explaining).await;
     }
 
     /// See [`CurrentGateway::close`].

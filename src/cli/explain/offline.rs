@@ -12,6 +12,7 @@ use super::args::Used;
 use super::problem::Problem;
 use crate::config::Config;
 use crate::engine::{Asked, Explaining, Explanation, explain, preset};
+use crate::patches::Resolved;
 use crate::routes::Rules;
 
 /// More counters than one request has.
@@ -42,7 +43,9 @@ pub(super) async fn explained(
     let rules = Rules::new(routes, config.client, secret).guarding(edited);
     let memory = Arc::new(MemoryStore::new(MAX_KEYS));
     let limiter = RateLimiter::new(Store::Memory(Arc::clone(&memory)));
-    let with = Explaining { rules: &rules, headers: &headers, headroom: &|_| None };
+    let (patches, headroom) = (Resolved::default(), |_| None);
+    let with =
+        Explaining { rules: &rules, headers: &headers, patches: &patches, headroom: &headroom };
     let units = |policy: &str| {
         let of = |it: &&Used| it.policy.as_deref() == Some(policy);
         let all = |it: &&Used| it.policy.is_none();

@@ -23,6 +23,7 @@ use self::document::{ClientAddress, KeyText, RouteChoice, earliest};
 use super::view::{PeerView, failure_of, view};
 use super::{Engine, Undecidable, place};
 use crate::message::Failure;
+use crate::patches::Resolved;
 use crate::routes::{Mismatch, PassedOver, Route, Rules};
 use crate::telemetry::source_word;
 
@@ -36,7 +37,9 @@ pub(crate) struct Explaining<'g> {
     pub(crate) rules: &'g Rules,
     /// Writes the fields about limits.
     pub(crate) headers: &'g HeaderWriter,
-    /// The headroom of a route's upstream. None: it is not known.
+    /// The policies that were changed at run time.
+    pub(crate) patches: &'g Resolved,
+    /// The headroom of a route's upstream. None: no gateway runs.
     pub(crate) headroom: &'g dyn Fn(usize) -> Option<Headroom>,
 }
 
@@ -170,7 +173,7 @@ impl Found<'_, '_, '_> {
             mode: texts::mode(policy.mode).to_owned(),
             limit: verdict.limit,
             window_s: texts::seconds(report.window),
-            limit_from: texts::limit_from(self.subject, self.route, report),
+            limit_from: texts::limit_from(self.subject, self.route, self.with.patches, report),
             key: KeyText {
                 from: texts::key_from(self.subject, policy),
                 text: self.subject.shown_key(policy),
@@ -216,8 +219,8 @@ impl Found<'_, '_, '_> {
         sources().find(|it| *it == "local" || *it == "policy").or(binding).or(sources().next())
     }
 
-    fn warnings(&self, peeked: &Peeked<'_>, is_headroom_known: bool) -> Vec<String> {
-        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_headroom_known)
+    fn warnings(&self, peeked: &Peeked<'_>, is_running: bool) -> Vec<String> {
+        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_running)
     }
 }
 

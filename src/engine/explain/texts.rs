@@ -15,6 +15,7 @@ use tollgate_limiter::request::{RequestView, slashed_path};
 use tollgate_limiter::store::Source;
 use tollgate_limiter::time::Span;
 
+use crate::patches::Resolved;
 use crate::routes::{Route, Rules};
 
 pub(super) const fn mode(mode: Mode) -> &'static str {
@@ -41,13 +42,20 @@ pub(super) fn seconds(window: Span) -> Option<Number> {
 pub(super) fn limit_from(
     subject: &Subject<'_, '_>,
     route: &Route,
+    patches: &Resolved,
     report: &Report<&Arc<Policy>>,
 ) -> String {
     if report.overridden {
         return "override".to_owned();
     }
+    let changed = patches.changed.get(&*report.policy.name);
+    let patch = changed.and_then(|it| it.patch.as_ref()).map(|(change, _)| &change.values);
     match (report.choice, subject.plan_in(report.policy)) {
-        (LimitChoice::Plan(_), Some(plan)) => format!("plan {plan}"),
+        (LimitChoice::Plan(_), Some(plan)) => {
+            let is_patched = patch.is_some_and(|it| it.plans.contains_key(plan));
+            format!("plan {plan}{}", if is_patched { ", patch" } else { "" })
+        }
+        _ if patch.is_some_and(|it| it.limit.is_some() || it.burst.is_some()) => "patch".to_owned(),
         _ if !route.policies.iter().any(|it| Arc::ptr_eq(it, report.policy)) => {
             "policy, for preflights".to_owned()
         }
@@ -135,12 +143,12 @@ pub(super) fn readings(request: &RequestView<'_>) -> Vec<String> {
     readings
 }
 
-/// What the numbers do not say.
+/// What the numbers do not say. `is_running`: a gateway says it, and not a file.
 pub(super) fn warnings(
     policies: &[Arc<Policy>],
     request: &RequestView<'_>,
     decision: &Decision<&Arc<Policy>>,
-    is_headroom_known: bool,
+    is_running: bool,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let is_away = |it: &Report<_>| matches!(it.source, Source::Local | Source::Policy);
@@ -151,13 +159,13 @@ pub(super) fn warnings(
     for report in &decision.reports {
         let (policy, name) = (report.policy, &report.policy.name);
         match policy.consistency.mode {
-            StoreMode::Exact => {}
-            StoreMode::Leased => warnings.push(format!(
+            StoreMode::Leased if is_running => warnings.push(format!(
                 "{name}: units that nodes have leased count as used, and their node still admits \
                  requests by them"
             )),
-            StoreMode::WriteBack => warnings
+            StoreMode::WriteBack if is_running => warnings
                 .push(format!("{name}: units that nodes have not yet reported are not included")),
+            _ => {}
         }
         if report.is_shadow_refused() {
             warnings.push(format!("{name}: refuses nothing, because it is in shadow mode"));
@@ -176,7 +184,7 @@ pub(super) fn warnings(
         }
     }
     let elastic = policies.iter().filter(|policy| policy.elastic.is_some());
-    for policy in elastic.filter(|_| !is_headroom_known) {
+    for policy in elastic.filter(|_| !is_running) {
         let name = &policy.name;
         warnings.push(format!("{name}: whether the upstream has room is not known here"));
     }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{AdminClient, READ, gateway, section};
+use super::{AdminClient, OPERATE, READ, gateway, section, settles};
 use crate::support::{Certificates, Gateway, Program};
 
 const JSON: [&str; 1] = ["Content-Type: application/json"];
@@ -73,6 +73,17 @@ fn a_request_gets_what_was_told_and_its_refusal_is_kept() {
         assert_eq!(admin.get(&format!("/v1/refusals?{target}")).status, 400, "{target}");
     }
     by_command_line(&gateway);
+    let operator = AdminClient::new(&gateway, OPERATE);
+    let patch = json!({ "limit": "5/day", "for": "30m", "reason": "a test" }).to_string();
+    let fields = [JSON[0], "If-Match: *"];
+    let patched = operator.send("PATCH", "/v1/policies/each", &fields, &patch);
+    assert_eq!(patched.status, 200, "{}", patched.text());
+    settles("the patch is in force", || {
+        let told = explain(&admin, "ann");
+        let policy = &told["policies"][0];
+        (&policy["limit_from"], &policy["limit"]) == (&json!("patch"), &json!(5))
+            && told["decision"] == "admitted"
+    });
 }
 
 fn by_command_line(gateway: &Gateway) {

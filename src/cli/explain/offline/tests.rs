@@ -172,6 +172,33 @@ fn a_policy_that_does_not_exist_is_a_mistake_of_usage() {
     assert!(error.is_usage() && error.to_string().contains("per-client, burst"), "{error}");
 }
 
+#[test]
+fn what_only_a_gateway_knows_is_noted() {
+    let config = "
+listeners: [{ address: \"127.0.0.1:0\" }]
+store: { redis: { url: \"redis://127.0.0.1:1\" } }
+upstreams: { app: { endpoints: [\"http://127.0.0.1:9\"], max_in_flight: 9 } }
+policies:
+  each:
+    key: ip
+    limit: 1/day
+    store_mode: leased
+    overrides: true
+    elastic: { limit: 5/day, when: { upstream_in_flight_below: 50% } }
+routes: [{ path: /*, upstream: app, policies: [each] }]
+";
+    let explanation =
+        explain_by(config, &request("GET", "/", &[], "203.0.113.7"), &["1"]).expect("explained");
+    assert!(!explanation.is_admitted());
+    assert_eq!(
+        explanation.warnings,
+        [
+            "each: whether the upstream has room is not known here",
+            "limits of single keys are not read without a gateway"
+        ]
+    );
+}
+
 /// The document of docs/explain.md.
 #[test]
 fn the_document_has_the_documented_form() {
