@@ -140,9 +140,7 @@ impl Source for Observed {
         let Snapshot { rules, routes, upstreams, patches, .. } = &*current.snapshot;
         for route in (0..routes.len()).map(|index| rules.route(index)) {
             for policy in &route.policies {
-                let changed = patches.changed.get(&*policy.name);
-                let is_patched = changed.is_some_and(|it| it.patch.is_some());
-                collect_policy(policy, is_patched, samples);
+                collect_policy(policy, patches.is_patched(&policy.name), samples);
             }
         }
         upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
