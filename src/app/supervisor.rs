@@ -153,6 +153,7 @@ impl Supervisor {
                 index,
                 metrics: self.metrics.worker(),
                 top: Arc::clone(&self.state.top),
+                refusals: Arc::clone(&self.state.refusals),
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };
@@ -192,6 +193,8 @@ impl Supervisor {
         self.drain_limit = drain_limit;
         self.base = Arc::new(snapshot);
         self.snapshot = Arc::new(self.patches.patched(&self.base));
+        let policies = &self.snapshot.policies;
+        self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);

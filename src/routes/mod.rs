@@ -5,6 +5,7 @@
 pub mod fuzzing;
 mod guarded;
 mod host;
+mod passed_over;
 mod reading;
 mod route;
 mod router;
@@ -24,6 +25,7 @@ use self::reading::Reading;
 use self::router::Router;
 
 pub use host::{HostPattern, HostPatternError};
+pub(crate) use passed_over::{Mismatch, PassedOver};
 pub use route::Route;
 
 /// The routes, and the settings that identify clients. A snapshot contains them.

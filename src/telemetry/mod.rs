@@ -9,6 +9,7 @@ mod log;
 mod lost_lines;
 mod metrics;
 mod record;
+mod refusals;
 mod settings;
 mod sinks;
 mod top;
@@ -21,7 +22,8 @@ pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
     Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
-pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
+pub(crate) use record::{PolicyRecord, Record, TunnelBytes, source_word};
+pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };

@@ -15,7 +15,7 @@ use super::Supervisor;
 use crate::config::GeoFile;
 use crate::server::ListenAddress;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Metrics, TopHistory};
+use crate::telemetry::{Metrics, RefusalRings, TopHistory};
 
 impl Supervisor {
     /// The configuration in use.
@@ -46,6 +46,11 @@ impl Supervisor {
     /// The heaviest clients of the last minutes.
     pub(in crate::app) fn top(&self) -> Arc<TopHistory> {
         Arc::clone(&self.state.top)
+    }
+
+    /// The last refusals of all workers.
+    pub(in crate::app) fn refusals(&self) -> Arc<RefusalRings> {
+        Arc::clone(&self.state.refusals)
     }
 
     /// The metrics of the process.

@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod explain;
 mod node;
 mod patches;
 mod shared_patches;
@@ -106,7 +107,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 21] = [
+const CALLS: [(&str, &str, &str, &str); 24] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -137,6 +138,9 @@ const CALLS: [(&str, &str, &str, &str); 21] = [
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/top", "", ""),
+    ("POST", "/v1/explain", "Content-Type: application/json", "{\"url\":\"http://a.test/\"}"),
+    ("GET", "/v1/refusals", "", ""),
+    ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
 ];
 

@@ -56,6 +56,7 @@ mod stream;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod trial;
 mod url;
 mod wire;
 
