@@ -63,8 +63,8 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
     let [verdict, ban @ ..] = &verdicts[..] else {
         return Err(Problem::unavailable("the store says nothing of this key"));
     };
-    let is_patched = limit.from == "policy" && view.snapshot.patches.is_patched(call.value(0));
-    let from = if is_patched { "patch" } else { &limit.from };
+    let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
+    let from = if is_patched && limit.from == "policy" { "patch" } else { &limit.from };
     let source = if source == Source::Local { "local" } else { "store" };
     let fields = [
         ("at", json!(at.to_string())),

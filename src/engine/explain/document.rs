@@ -104,7 +104,7 @@ pub(crate) struct PolicyVerdict {
     /// Null for units in flight, which have no window.
     #[serde(default)]
     pub(crate) window_s: Option<serde_json::Number>,
-    /// `policy`, `plan NAME` or `override`.
+    /// `policy`, `patch`, `plan NAME` or `override`.
     pub(crate) limit_from: String,
     pub(crate) key: KeyText,
     pub(crate) cost: u64,
