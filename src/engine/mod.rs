@@ -20,13 +20,15 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerRefusals, WorkerTop};
+use crate::telemetry::{
+    DecisionTimer, StoreMetrics, UnitMetrics, WorkerMetrics, WorkerRefusals, WorkerTop,
+};
 
 pub(crate) use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
     Wait, explain, preset,
 };
-pub(crate) use settlement::Settlement;
+pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
 pub(crate) use view::{PeerView, failure_of, view};
 
@@ -42,6 +44,7 @@ struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
     metrics: StoreMetrics,
+    units: UnitMetrics,
     top: WorkerTop,
     refusals: WorkerRefusals,
 }
@@ -57,6 +60,10 @@ pub(crate) struct Judgement<'r> {
     pub affinity: Option<u64>,
     /// The decision of its policies.
     pub(crate) decision: Decision<&'r Arc<Policy>>,
+    /// The time of the decision.
+    pub(crate) now: Timestamp,
+    /// How long the decision took, if a server was asked, in microseconds.
+    pub(crate) store_us: Option<u64>,
 }
 
 /// Why a request has no decision.
@@ -101,8 +108,9 @@ impl Engine {
         refusals: WorkerRefusals,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        let metrics = StoreMetrics::new(metrics);
-        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top, refusals }), clock }
+        let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
+        let deciding = Deciding { limiter, timer, metrics, units, top, refusals };
+        Self { deciding: Rc::new(deciding), clock }
     }
 
     /// The clock of decisions.
@@ -128,25 +136,34 @@ impl Engine {
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
-        let decision = timer.measure(decision).await;
+        let (decision, store_us) = timer.measure(decision).await;
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
             refusal::keep(refusals, &decision, &subject, (route, request), wall);
         }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
-        Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
+        let client_ip = subject.client_ip();
+        Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
     }
 
-    /// Settles a request after it has ended.
-    fn end(&self, lease: &Lease, ending: &Ending<'_>) {
-        self.deciding.limiter.end(lease, ending, self.clock.now());
+    /// A request with this lease begins, which [`end`](Self::end) settles.
+    fn begin(&self, lease: &Lease) {
+        self.deciding.units.begins(lease);
+    }
+
+    /// Settles a request after it has ended. Returns the time of the settlement.
+    fn end(&self, lease: &Lease, ending: &Ending<'_>) -> Timestamp {
+        let now = self.clock.now();
+        self.deciding.units.ends(lease, ending);
+        self.deciding.limiter.end(lease, ending, now);
+        now
     }
 
     /// Does the periodic maintenance of the store, which does not depend on requests.
     pub(crate) fn housekeep(&self) {
         let Deciding { limiter, metrics, top, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
-        metrics.observe(limiter.store());
+        metrics.observe(limiter.store(), limiter.override_lookups());
         top.housekeep(self.clock.wall());
     }
 

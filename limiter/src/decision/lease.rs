@@ -112,27 +112,66 @@ impl Lease {
         })
     }
 
+    /// The units that are in flight until the request has ended, by policy.
+    pub fn in_flight(&self) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let held = self.debts.iter().filter(|debt| debt.is_in_flight());
+        held.map(|debt| (&debt.policy, debt.cost))
+    }
+
+    /// The units that were charged and the units that the request has really cost, by policy,
+    /// for this end. Units in flight are left out.
+    pub fn settlements(
+        &self,
+        ending: &Ending<'_>,
+    ) -> impl Iterator<Item = (&Arc<Policy>, [u64; 2])> {
+        let mut readings = ending.metered.iter().copied();
+        self.debts.iter().filter_map(move |debt| {
+            // Each metered debt consumes a reading.
+            let cost = debt.actual(ending, &mut readings);
+            (!debt.is_in_flight()).then_some((&debt.policy, [debt.cost, cost]))
+        })
+    }
+
+    /// The units that each of its policies counts in the end, if the request ends so.
+    pub fn spent(&self, ending: &Ending<'_>) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let mut readings = ending.metered.iter().copied();
+        self.debts.iter().map(move |debt| (&debt.policy, debt.actual(ending, &mut readings)))
+    }
+
     /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
-            if let Algorithm::Concurrency(_) = debt.algorithm {
+            if debt.is_in_flight() {
                 holding.ended(debt.key.counter, now.since(self.began));
             }
         }
     }
 
+    /// The policies that are open, in the order of their units in a settlement.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.debts.iter().map(|debt| &debt.policy)
+    }
+
     /// The corrections for this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
-        let mut readings = ending.metered.iter().copied();
-        let due = self.debts.iter().filter_map(|debt| {
-            let actual = debt.actual(ending, &mut readings);
-            debt.correction(actual, self.taken)
-        });
-        due.collect()
+        let spent: SmallVec<[u64; 2]> = self.spent(ending).map(|(_, units)| units).collect();
+        self.due_for(&spent)
+    }
+
+    /// The corrections, if the policies have cost these units.
+    pub(super) fn due_for(&self, spent: &[u64]) -> SmallVec<[Correction<'_>; 1]> {
+        let spent = spent.iter().map(|units| Some(*units)).chain(std::iter::repeat(None));
+        let due = self.debts.iter().zip(spent);
+        due.filter_map(|(debt, units)| debt.correction(units.unwrap_or(debt.cost), self.taken))
+            .collect()
     }
 }
 
 impl Debt {
+    const fn is_in_flight(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Concurrency(_))
+    }
+
     /// The correction, if one is needed.
     fn correction(&self, actual: u64, taken: Timestamp) -> Option<Correction<'_>> {
         let Self { key, ref algorithm, cost, source, .. } = *self;
