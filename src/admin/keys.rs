@@ -63,12 +63,14 @@ pub(super) async fn show(node: &Node, view: &View, call: &Call) -> Result<Answer
     let [verdict, ban @ ..] = &verdicts[..] else {
         return Err(Problem::unavailable("the store says nothing of this key"));
     };
+    let is_patched = view.snapshot.patches.has_other_limit(call.value(0));
+    let from = if is_patched && limit.from == "policy" { "patch" } else { &limit.from };
     let source = if source == Source::Local { "local" } else { "store" };
     let fields = [
         ("at", json!(at.to_string())),
         ("source", json!(source)),
         ("algorithm", json!(limit.algorithm.name())),
-        ("limit_from", json!(limit.from)),
+        ("limit_from", json!(from)),
         ("used", json!(limit.algorithm.capacity().saturating_sub(verdict.remaining))),
         ("remaining", json!(verdict.remaining)),
         ("retry_after_ms", wait_ms(verdict)),

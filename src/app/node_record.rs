@@ -25,7 +25,9 @@ const READ_EVERY: u64 = 15;
 /// The most ignored changes that a record names, so that its length has a bound.
 const MAX_IGNORED: usize = 8;
 /// The most characters of a text in a record.
-const MAX_CHARS: usize = 160;
+const MAX_CHARS: usize = 120;
+/// The most bytes of a record.
+const MAX_BYTES: usize = 4096;
 
 /// Describes this node.
 pub(super) struct NodeReporter {
@@ -83,7 +85,7 @@ impl NodeReporter {
                 };
                 if turn % WRITE_EVERY == 0 || !written.as_ref().is_some_and(is_same) {
                     // The links have logged an error, and it is tried again.
-                    let _ = control.write_record(self.record().to_string().as_bytes()).await;
+                    let _ = control.write_record(bounded(self.record()).as_bytes()).await;
                     written = Some(state);
                 }
                 if turn % READ_EVERY == 0 {
@@ -146,6 +148,16 @@ impl NodeReporter {
     }
 }
 
+/// The record as text. If it is too long, it does not name the ignored changes.
+fn bounded(mut record: Value) -> String {
+    let text = record.to_string();
+    if text.len() <= MAX_BYTES {
+        return text;
+    }
+    record["ignored_patches"] = json!([]);
+    record.to_string()
+}
+
 /// How many of these records name another configuration.
 fn others_with_other_config<'r>(records: impl Iterator<Item = &'r [u8]>, own: &str) -> u64 {
     let differs = |record: &[u8]| {
@@ -162,6 +174,18 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_has_a_bound() {
+        let record = |because: &str| {
+            let ignored = [(); MAX_IGNORED].map(|()| json!({ "policy": "p", "because": because }));
+            json!({ "config": "c", "ignored_patches": ignored })
+        };
+        let usual = record(&"x".repeat(MAX_CHARS));
+        assert_eq!(bounded(usual.clone()), usual.to_string());
+        let escaped = bounded(record(&"\u{1}".repeat(MAX_CHARS)));
+        assert_eq!(escaped, "{\"config\":\"c\",\"ignored_patches\":[]}");
+    }
 
     #[test]
     fn only_records_with_another_configuration_count() {

@@ -178,9 +178,9 @@ impl Source for Observed {
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
+        let patches = &current.snapshot.patches;
         for policy in policies(&current.snapshot) {
-            let changed = current.snapshot.patches.changed.get(&*policy.name);
-            collect_policy(policy, changed.is_some_and(|it| it.patch.is_some()), samples);
+            collect_policy(policy, patches.is_patched(&policy.name), samples);
         }
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }

@@ -90,6 +90,17 @@ impl Resolved {
         resolved
     }
 
+    /// Whether values of the policy of this name are changed.
+    pub(crate) fn is_patched(&self, name: &str) -> bool {
+        self.changed.get(name).is_some_and(|changed| changed.patch.is_some())
+    }
+
+    /// Whether a patch replaces the own limit of the policy of this name.
+    pub(crate) fn has_other_limit(&self, name: &str) -> bool {
+        let patch = self.changed.get(name).and_then(|changed| changed.patch.as_ref());
+        patch.is_some_and(|(it, _)| it.values.limit.is_some() || it.values.burst.is_some())
+    }
+
     /// Identifies the definition and the changes of a policy: the contents of an entity tag.
     pub(crate) fn tag(&self, definition: &Definition) -> String {
         let version = self.versions.get(&*definition.policy.name).map(EntryVersion::as_str);

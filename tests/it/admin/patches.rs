@@ -64,6 +64,11 @@ fn a_patch_needs_the_state_that_its_author_has_seen() {
     assert_ne!(patched.field("ETag"), Some(&*first));
     // The counter goes on: ann has used three units.
     assert_eq!(statuses(&gateway, "ann", 3), [200, 200, 429]);
+    assert_eq!(client.get("/v1/policies/each/keys/ann").json()["limit_from"], "patch");
+    let asked = r#"{"url":"http://a.test/","headers":{"x-who":"ann"},"peer":"127.0.0.1"}"#;
+    let explained = client.send("POST", "/v1/explain", &[JSON_TYPE], asked).json();
+    let judged = &explained["policies"][0];
+    assert_eq!((&judged["limit_from"], &judged["limit"]), (&json!("patch"), &json!(5)));
     assert_eq!(change(&client, ("PATCH", EACH), &first, body).status, 412);
     let metrics = AdminClient::new(&gateway, METRICS).get("/metrics").text();
     let info = "tollgate_policy_info{algorithm=\"sliding_window\",mode=\"enforce\",patched=\"true\",policy=\"each\"} 1";
