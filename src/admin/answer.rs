@@ -1,7 +1,7 @@
 //! Answers to calls.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
 use serde_json::{Value, json};
@@ -42,6 +42,8 @@ pub(super) struct Answer {
     body: Bytes,
     /// What was changed, for the audit log.
     pub(super) change: Option<Change>,
+    /// The contents of the entity tag.
+    pub(super) etag: Option<String>,
 }
 
 impl Answer {
@@ -64,12 +66,12 @@ impl Answer {
     /// The metrics.
     pub(super) fn metrics(text: String) -> Self {
         let (status, body) = (StatusCode::OK, text.into());
-        Self { status, content_type: METRICS, body, change: None }
+        Self { status, content_type: METRICS, body, change: None, etag: None }
     }
 
     fn document(status: StatusCode, content_type: HeaderValue, body: &Value) -> Self {
         let body = format!("{body:#}\n").into();
-        Self { status, content_type, body, change: None }
+        Self { status, content_type, body, change: None, etag: None }
     }
 
     /// A page of a list. Each item has a name, by which the next page is found.
@@ -105,6 +107,8 @@ impl Answer {
         *response.status_mut() = self.status;
         response.headers_mut().extend(ALWAYS);
         response.headers_mut().insert(CONTENT_TYPE, self.content_type);
+        let tag = self.etag.and_then(|tag| HeaderValue::try_from(format!("\"{tag}\"")).ok());
+        response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));
         response
     }
 }

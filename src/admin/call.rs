@@ -1,6 +1,7 @@
 //! The calls of the admin API: their methods, paths and roles. This is the only list.
 
-use http::{Method, StatusCode};
+use http::header::IF_MATCH;
+use http::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use super::Role;
@@ -17,6 +18,11 @@ pub(super) enum Action {
     CheckConfig,
     Policies,
     Policy,
+    PatchPolicy,
+    UnpatchPolicy,
+    SetCandidate,
+    UnsetCandidate,
+    Nodes,
     Key,
     ResetKey,
     Override,
@@ -24,6 +30,9 @@ pub(super) enum Action {
     UnsetOverride,
     Upstreams,
     Top,
+    Explain,
+    Refusals,
+    Refusal,
     Audit,
 }
 
@@ -47,7 +56,7 @@ const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 16] = [
+pub(super) const CALLS: [CallSpec; 24] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -61,6 +70,17 @@ pub(super) const CALLS: [CallSpec; 16] = [
     },
     CallSpec { query: PAGE, ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read)) },
     call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read)),
+    CallSpec {
+        body: Some(JSON),
+        ..call(Action::PatchPolicy, "PATCH", "/v1/policies/{policy}", Some(Role::Operate))
+    },
+    call(Action::UnpatchPolicy, "DELETE", "/v1/policies/{policy}/patch", Some(Role::Operate)),
+    CallSpec {
+        body: Some(JSON),
+        ..call(Action::SetCandidate, "PUT", "/v1/policies/{policy}/candidate", Some(Role::Operate))
+    },
+    call(Action::UnsetCandidate, "DELETE", "/v1/policies/{policy}/candidate", Some(Role::Operate)),
+    CallSpec { query: PAGE, ..call(Action::Nodes, "GET", "/v1/nodes", Some(Role::Read)) },
     CallSpec {
         query: &["plan"],
         ..call(Action::Key, "GET", "/v1/policies/{policy}/keys/{key}", Some(Role::Read))
@@ -87,6 +107,12 @@ pub(super) const CALLS: [CallSpec; 16] = [
         query: &["policy", "minutes", "limit"],
         ..call(Action::Top, "GET", "/v1/top", Some(Role::Read))
     },
+    CallSpec { body: Some(JSON), ..call(Action::Explain, "POST", "/v1/explain", Some(Role::Read)) },
+    CallSpec {
+        query: &["policy", "limit", "after"],
+        ..call(Action::Refusals, "GET", "/v1/refusals", Some(Role::Read))
+    },
+    call(Action::Refusal, "GET", "/v1/refusals/{request-id}", Some(Role::Read)),
     CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
 ];
 
@@ -106,6 +132,10 @@ pub(super) struct Call {
     /// The values of the names in braces.
     values: Vec<String>,
     query: Vec<(String, String)>,
+    /// The field `If-Match`. Several lines are one list.
+    pub(super) if_match: Option<String>,
+    /// The name of the credential.
+    pub(super) actor: String,
 }
 
 impl Call {
@@ -142,7 +172,13 @@ impl Call {
         };
         let segments = spec.path.split('/').zip(path.split('/'));
         let values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, it)| decoded(it));
-        let call = Self { spec, values: values.collect::<Result<_, _>>()?, query: pairs(query)? };
+        let call = Self {
+            spec,
+            values: values.collect::<Result<_, _>>()?,
+            query: pairs(query)?,
+            if_match: None,
+            actor: String::new(),
+        };
         let mut names = call.query.iter().map(|(name, _)| name);
         if let Some(name) = names.find(|name| !spec.query.contains(&name.as_str())) {
             let known = spec.query.join(", ");
@@ -151,6 +187,14 @@ impl Call {
             return Err(Problem::bad_request(detail));
         }
         Ok(call)
+    }
+
+    /// The same call with its fields, by this actor.
+    pub(super) fn by(self, actor: &str, headers: &HeaderMap) -> Self {
+        let lines = headers.get_all(IF_MATCH).iter();
+        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
+        let if_match = (!lines.is_empty()).then(|| lines.join(","));
+        Self { if_match, actor: actor.to_owned(), ..self }
     }
 
     /// The values of `{policy}` and `{key}`; empty where the path has none.
@@ -226,7 +270,9 @@ mod tests {
     fn only_operators_make_calls_with_other_methods_than_get() {
         for spec in &CALLS {
             let is_operators = spec.role == Some(Role::Operate);
-            assert_eq!(is_operators, spec.method != "GET", "{}", spec.path);
+            // A request is explained by its description, which is too long for a target.
+            let is_read = spec.method == "GET" || spec.action == Action::Explain;
+            assert_eq!(is_operators, !is_read, "{}", spec.path);
         }
     }
 
@@ -240,7 +286,7 @@ mod tests {
             ("GET", "/v1//policies", 404),
             ("GET", "/healthz/", 404),
             ("POST", "/v1/policies", 405),
-            ("PATCH", "/v1/policies/a", 405),
+            ("PUT", "/v1/policies/a", 405),
             ("GET", "/v1/config/check", 405),
             ("GET", "/v1/status?x=1", 400),
             ("GET", "/v1/policies?limit=1&x", 400),

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::task::{spawn_blocking, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Clock, Timestamp};
@@ -24,14 +24,20 @@ use super::audit::{AuditLog, Change, Entry};
 use super::bounds::Bounds;
 use super::browser::Own;
 use super::call::{Action, Call};
+use super::candidates::CandidateCounts;
+use super::configuration;
 use super::credentials::{Actor, Denied, Shown, Token, authenticate};
+use super::explain;
 use super::keys;
-use super::node::{Checked, Node, Phase, View};
-use super::policies;
+use super::node::{Node, Phase, View};
+use super::nodes;
+use super::patches;
 use super::problem::Problem;
+use super::refusals;
 use super::status::{self, Status};
 use super::top;
 use crate::engine::StoreCall;
+use crate::patches::Requested;
 use crate::server::{ClientBody, Peer};
 use crate::telemetry::AdminMetrics;
 
@@ -52,6 +58,7 @@ pub(crate) struct Admin {
     bounds: Bounds,
     audit: AuditLog,
     status: Status,
+    candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
     checks: Arc<Semaphore>,
     metrics: AdminMetrics,
@@ -88,6 +95,7 @@ impl Admin {
             bounds: Bounds::new(),
             audit: AuditLog::default(),
             status: Status::default(),
+            candidates: CandidateCounts::default(),
             checks: Arc::new(Semaphore::new(1)),
         }
     }
@@ -126,6 +134,7 @@ impl Admin {
             let asked = timeout(STATUS_INTERVAL, self.node.ask(StoreCall::Standing)).await;
             let standing = asked.ok().and_then(Result::ok);
             self.status.update(&self.node.view(), standing, self.clock.wall());
+            self.candidates.update(&self.node.metrics, &self.node.view());
             sleep(STATUS_INTERVAL).await;
         }
     }
@@ -193,7 +202,7 @@ impl Admin {
         own.check(&head.uri, &head.headers)
             .map_err(|foreign| Problem::new(StatusCode::FORBIDDEN, foreign.to_string()))?;
         let actor = self.login(client, view, head)?;
-        let call = call?;
+        let call = call?.by(&actor.name, &head.headers);
         self.bounds.count_call(&actor.name, self.clock.now()).map_err(|wait| {
             Problem::too_many("this credential has made too many calls in this second", wait)
         })?;
@@ -242,19 +251,32 @@ impl Admin {
             }),
             Action::Metrics => Ok(Answer::metrics(node.metrics.render())),
             Action::Status => Ok(Answer::json(&self.status.answer(view))),
-            Action::Config => config(view, call),
-            Action::CheckConfig => self.check(read(body).await?).await,
-            Action::Policies => Answer::page(policies::all(view), call),
-            Action::Policy => {
-                let policy = policies::policy(view, call.value(0))?;
-                Ok(Answer::json(&policies::definition(&policy)))
+            Action::Config => configuration::show(view, call),
+            Action::CheckConfig => {
+                configuration::check(node, &self.checks, read(body).await?).await
             }
+            Action::Policies => Answer::page(patches::all(node, &self.candidates, view), call),
+            Action::Policy => patches::show(node, &self.candidates, view, call.value(0)),
+            Action::PatchPolicy => {
+                let patch = patches::read_body(&read(body).await?)?;
+                self.change(call, Requested::Patch(patch)).await
+            }
+            Action::UnpatchPolicy => self.change(call, Requested::RemovePatch).await,
+            Action::SetCandidate => {
+                let candidate = patches::read_body(&read(body).await?)?;
+                self.change(call, Requested::Candidate(candidate)).await
+            }
+            Action::UnsetCandidate => self.change(call, Requested::RemoveCandidate).await,
+            Action::Nodes => nodes::list(node, call).await,
             Action::Key => keys::show(node, view, call).await,
             Action::ResetKey => keys::reset(node, view, call).await,
             Action::Override => keys::show_override(node, view, call).await,
             Action::SetOverride => keys::set_override(node, view, call, &read(body).await?).await,
             Action::UnsetOverride => keys::unset_override(node, view, call).await,
             Action::Top => top::show(&node.top, self.clock.wall(), call).await,
+            Action::Explain => explain::explain(node, view, &read(body).await?).await,
+            Action::Refusals => refusals::list(&node.refusals, call),
+            Action::Refusal => refusals::of_request(&node.refusals, call),
             Action::Upstreams => Answer::page(status::upstreams(view), call),
             Action::Audit => {
                 let entries = self.audit.entries().into_iter();
@@ -264,29 +286,11 @@ impl Admin {
         }
     }
 
-    /// Checks a configuration, on another thread.
-    async fn check(&self, body: Bytes) -> Result<Answer, Problem> {
-        let text = String::from_utf8(body.into())
-            .map_err(|_| Problem::bad_request("the configuration is not UTF-8 text"))?;
-        let busy = || Problem::unavailable("another configuration is being checked; try again");
-        // Held by the check itself, which goes on if the call takes too long.
-        let permit = Arc::clone(&self.checks).try_acquire_owned().map_err(|_| busy())?;
-        let check = Arc::clone(&self.node.readers.check);
-        let checked = spawn_blocking(move || {
-            let checked = check(&text);
-            drop(permit);
-            checked
-        });
-        let failed = |_| Problem::unavailable("the configuration could not be checked");
-        let Checked { is_valid, problems } = checked.await.map_err(failed)?;
-        let (warnings, errors): (Vec<_>, Vec<_>) =
-            problems.into_iter().partition(|problem| problem.is_warning);
-        if is_valid {
-            return Ok(Answer::json(&json!({ "valid": true, "warnings": warnings })));
-        }
-        let detail = "the configuration has mistakes";
-        let errors = errors.iter().map(|error| json!(error)).collect();
-        Err(Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) })
+    /// Changes a policy.
+    async fn change(&self, call: &Call, requested: Requested) -> Result<Answer, Problem> {
+        let answer = patches::change(&self.node, &self.candidates, call, requested).await;
+        self.candidates.update(&self.node.metrics, &self.node.view());
+        answer
     }
 
     fn record(
@@ -323,18 +327,6 @@ impl Admin {
             ..Entry::default()
         }
     }
-}
-
-fn config(view: &View, call: &Call) -> Result<Answer, Problem> {
-    match call.parameter("view") {
-        None | Some("file") => {}
-        Some(_) => return Err(Problem::bad_request("view is file")),
-    }
-    Ok(Answer::json(&json!({
-        "generation": view.generation,
-        "loaded": view.loaded.to_string(),
-        "file": view.document.as_deref(),
-    })))
 }
 
 /// Bodies have a type that no HTML form can send.

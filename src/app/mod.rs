@@ -8,10 +8,14 @@ mod error;
 mod key_set;
 #[cfg(test)]
 mod metrics_test;
+mod node_record;
 mod observed;
 mod open_files;
+mod patches;
 mod process_state;
 mod reload;
+#[cfg(test)]
+mod replay_test;
 mod runtime;
 mod sockets;
 mod supervisor;
@@ -22,17 +26,21 @@ mod worker_load;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{self, Stop};
+use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
-use crate::telemetry::{self, AccessLog, AccessLogSettings, Reopener};
+use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
 use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
@@ -40,6 +48,12 @@ use watch::FileWatch;
 
 pub(crate) use error::RunError;
 pub(crate) use runtime::local_runtime;
+
+/// The longest time for which outputs that accept nothing delay the end of the process.
+const LOGS_LIMIT: Duration = Duration::from_secs(1);
+/// The part of it that the access log may use. The rest is for the process log, which says
+/// that lines of the access log are lost.
+const ACCESS_LOG_LIMIT: Duration = Duration::from_millis(800);
 
 /// The files of a configuration.
 #[derive(Debug)]
@@ -49,7 +63,7 @@ pub(crate) struct ConfigFiles {
     /// The files that it names and whose contents are part of the configuration.
     pub(crate) others: Vec<PathBuf>,
     /// The file as JSON, without secrets.
-    pub(crate) document: serde_json::Value,
+    pub(crate) document: Value,
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
@@ -59,17 +73,26 @@ pub(crate) struct ConfigFiles {
 /// # Errors
 /// If it cannot start. Later errors are logged, and the gateway continues.
 pub(crate) fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
-    telemetry::init(config.telemetry.level, config.telemetry.format);
+    let process_log = ProcessLog::start(config.telemetry.level, config.telemetry.format)?;
+    let ended = run_logged(config, source);
+    // The caller prints an error to standard error, after these lines.
+    process_log.close_by(*ended.as_ref().unwrap_or(&(monotonic() + LOGS_LIMIT)));
+    ended.map(drop)
+}
+
+/// Runs a gateway whose process log is open. Returns when the logs must have been written.
+fn run_logged(config: Config, source: Option<ConfigFiles>) -> Result<Instant, RunError> {
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let shutdown = control.block_on(supervise(config, source, log.as_ref()));
+    let ended = control.block_on(supervise(config, source, log.as_ref()));
     // The lookup of a name in progress could take long.
     control.shutdown_background();
-    let shutdown = shutdown?;
-    if let (Some(log), Shutdown::Complete) = (log, shutdown) {
-        log.close();
+    ended?;
+    let now = monotonic();
+    if let Some(log) = log {
+        log.close_by(now + ACCESS_LOG_LIMIT);
     }
-    Ok(())
+    Ok(now + LOGS_LIMIT)
 }
 
 fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
@@ -83,7 +106,7 @@ async fn supervise(
     config: Config,
     source: Option<ConfigFiles>,
     log: Option<&AccessLog>,
-) -> Result<Shutdown, RunError> {
+) -> Result<(), RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
     let file = source.as_ref().map(|source| source.file.clone());
@@ -98,19 +121,22 @@ async fn supervise(
     let mut supervisor = tokio::select! {
         started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
-            return Ok(Shutdown::Complete);
+            return Ok(());
         }
     };
     drop(drain);
-    let mut admin =
-        admin.map(|bound| bound.serve(&supervisor, file.as_deref(), document)).transpose()?;
-    announce(&supervisor, admin.as_ref());
+    let mut admin = serve_admin(admin, &supervisor, file.as_deref(), document)?;
+    let patches = supervisor.patches();
     loop {
         systemd::report(ServiceState::Ready);
         tokio::select! {
             () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
             _ = signals.hangup.recv() => {}
             () = changed(&mut watch) => {}
+            number = patches.changed() => {
+                apply_patches(&mut supervisor, admin.as_ref(), number).await;
+                continue;
+            }
         }
         systemd::report(ServiceState::Reloading);
         match &mut watch {
@@ -138,7 +164,31 @@ async fn supervise(
         );
     }
     drop((echo_stop, admin));
-    Ok(shutdown)
+    Ok(())
+}
+
+/// Begins to describe this node, and to serve the admin listener if there is one.
+fn serve_admin(
+    admin: Option<BoundAdmin>,
+    supervisor: &Supervisor,
+    file: Option<&Path>,
+    document: Option<Value>,
+) -> Result<Option<AdminListener>, RunError> {
+    let reporter = supervisor.reporter(admin.as_ref().map(|admin| admin.address().to_string()));
+    spawn_local(Rc::clone(&reporter).keep());
+    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, file, document);
+    let admin = admin.map(serve).transpose()?;
+    announce(supervisor, admin.as_ref());
+    Ok(admin)
+}
+
+/// Applies the changes of policies that are to be in force now, which have this number.
+async fn apply_patches(supervisor: &mut Supervisor, admin: Option<&AdminListener>, number: u64) {
+    supervisor.apply_patches().await;
+    if let Some(admin) = admin {
+        admin.patched(supervisor.snapshot());
+    }
+    supervisor.patches().applied(number);
 }
 
 /// One line that says what listens where, and how to ask the admin listener.

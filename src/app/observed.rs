@@ -16,7 +16,7 @@ use crate::platform::process_usage;
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{LostLines, Samples, Source, families};
+use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
 
 /// For how long the number of keys is remembered: counting them looks at the whole store.
 const KEYS_REMEMBERED: Duration = Duration::from_secs(10);
@@ -39,6 +39,8 @@ struct Current {
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
+    /// The number of nodes with another configuration, as far as it is known.
+    other_configs: Option<u64>,
 }
 
 impl Observed {
@@ -49,7 +51,13 @@ impl Observed {
         log: Option<LostLines>,
     ) -> Self {
         let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
-        let current = Current { snapshot, listeners, generation: 1, is_reload_successful: true };
+        let current = Current {
+            snapshot,
+            listeners,
+            generation: 1,
+            is_reload_successful: true,
+            other_configs: None,
+        };
         Self {
             store: state.store.clone(),
             max_keys: state.max_keys(),
@@ -70,6 +78,16 @@ impl Observed {
         let mut current = self.current.lock();
         current.snapshot = snapshot;
         current.generation += 1;
+    }
+
+    /// Policies were changed at run time.
+    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+        self.current.lock().snapshot = snapshot;
+    }
+
+    /// So many nodes have another configuration.
+    pub(super) fn set_other_configs(&self, nodes: u64) {
+        self.current.lock().other_configs = Some(nodes);
     }
 
     /// A reload has ended.
@@ -141,6 +159,9 @@ impl Source for Observed {
         self.collect_counters(&current.snapshot, samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
+        if let Some(nodes) = current.other_configs {
+            samples.set_whole(&families::NODES_WITH_OTHER_CONFIG, &[], nodes);
+        }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         // Several listeners may have port 0, which means any free port.
@@ -152,10 +173,15 @@ impl Source for Observed {
             samples.set_whole(&families::CONNECTIONS, &[&address], whole(open));
         }
         collect_certificates(&current.listeners, samples);
+        let lost = lost_process_lines().count();
+        samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
-        policies(&current.snapshot).for_each(|policy| collect_policy(policy, samples));
+        for policy in policies(&current.snapshot) {
+            let changed = current.snapshot.patches.changed.get(&*policy.name);
+            collect_policy(policy, changed.is_some_and(|it| it.patch.is_some()), samples);
+        }
         current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }
 }
@@ -226,13 +252,15 @@ fn collect_process(samples: &mut Samples) {
     }
 }
 
-fn collect_policy(policy: &Policy, samples: &mut Samples) {
+fn collect_policy(policy: &Policy, is_patched: bool, samples: &mut Samples) {
     let name = &*policy.name;
     let mode = match policy.mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",
     };
-    samples.set_whole(&families::POLICY_INFO, &[name, mode, policy.algorithm.name()], 1);
+    let patched = if is_patched { "true" } else { "false" };
+    let labels = [name, mode, policy.algorithm.name(), patched];
+    samples.set_whole(&families::POLICY_INFO, &labels, 1);
     samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
     if !policy.is_unlimited {
         samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());

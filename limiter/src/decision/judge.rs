@@ -20,8 +20,8 @@ use crate::time::Timestamp;
 /// Judges claims by the counters of one store.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'s> {
-    store: StoreRef<'s>,
-    overrides: Option<(&'s Overrides, &'s Misfits)>,
+    pub(super) store: StoreRef<'s>,
+    pub(super) overrides: Option<(&'s Overrides, &'s Misfits)>,
 }
 
 impl<'s> Judge<'s> {
@@ -169,6 +169,12 @@ impl<'s> Judge<'s> {
     pub(crate) fn end(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         lease.measure(self.store.holding(), now);
         self.settle(lease, ending, now);
+    }
+
+    /// The same with these units for the policies of the lease.
+    pub(super) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
+        lease.measure(self.store.holding(), now);
+        self.store.correct(&lease.due_for(spent), now);
     }
 
     pub(super) fn settle(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {

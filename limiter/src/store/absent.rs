@@ -12,7 +12,7 @@ pub mod redis {
     use crate::digest::Counter;
     use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{
-        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Units,
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Trial, Units,
     };
     use crate::time::{Clock, Timestamp};
 
@@ -90,6 +90,10 @@ pub mod redis {
             _: &[Inspected],
             _now: Timestamp,
         ) -> Inspection {
+            match *self {}
+        }
+
+        pub(in crate::store) async fn trial(&self, _: &[Charge<'_>], _: Timestamp) -> Trial<'_> {
             match *self {}
         }
 

@@ -23,6 +23,7 @@ pub mod redis;
 mod server_state;
 #[cfg(feature = "redis")]
 pub mod shared;
+mod trial;
 mod units;
 
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ use self::redis::RedisStore;
 pub use self::server_state::{
     BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
 };
+pub use self::trial::Trial;
 pub use self::units::{DebtUnits, LeaseUnits, Units};
 
 use crate::digest::Counter;
@@ -64,6 +66,16 @@ impl SharedStore {
         match self {
             Self::Memory(memory) => Store::Memory(Arc::clone(memory)),
             Self::Redis(shared) => Store::Redis(Rc::new(RedisStore::open(shared, clock))),
+        }
+    }
+
+    /// Access to what nodes share besides counters; none if no other node can. It must be
+    /// called in the runtime that uses it.
+    #[cfg(feature = "redis")]
+    pub fn control(&self) -> Option<redis::ControlStore> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(shared) => Some(redis::ControlStore::connect(shared)),
         }
     }
 
@@ -224,9 +236,23 @@ pub enum StoreRef<'s> {
     Memory(&'s MemoryStore),
     /// Counters in Redis.
     Redis(&'s Rc<RedisStore>),
+    /// Copies of the counters of one request.
+    Trial(&'s Trial<'s>),
 }
 
 impl<'s> StoreRef<'s> {
+    /// Copies the counters of these charges, which have different keys. Nothing is counted.
+    pub async fn trial(self, charges: &[Charge<'_>], now: Timestamp) -> Trial<'s> {
+        match self {
+            Self::Memory(memory) => {
+                let found = charges.iter().map(|charge| (charge, memory.state(charge.key)));
+                Trial::new(found, now, memory.holding())
+            }
+            Self::Redis(redis) => redis.trial(charges, now).await,
+            Self::Trial(trial) => Trial::new([], trial.at(), trial.holding()),
+        }
+    }
+
     /// Judges all charges in one atomic step. If all binding charges are admitted, all admitted
     /// charges are counted. Otherwise none is counted, and the verdicts of the admitted ones say
     /// what remains without them.
@@ -241,7 +267,7 @@ impl<'s> StoreRef<'s> {
     /// same deadline. None: the store makes no calls.
     pub fn deadline(self) -> Option<Instant> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::Trial(_) => None,
             Self::Redis(redis) => Some(redis.deadline()),
         }
     }
@@ -262,6 +288,7 @@ impl<'s> StoreRef<'s> {
                 let deadline = deadline.unwrap_or_else(|| redis.deadline());
                 redis.apply(charges, now, deadline).await
             }
+            Self::Trial(trial) => trial.apply(charges),
         }
     }
 
@@ -275,6 +302,7 @@ impl<'s> StoreRef<'s> {
                 }
             }
             Self::Redis(redis) => redis.correct(corrections, now),
+            Self::Trial(trial) => corrections.iter().for_each(|it| trial.correct(it)),
         }
     }
 
@@ -283,6 +311,7 @@ impl<'s> StoreRef<'s> {
         match self {
             Self::Memory(memory) => memory.holding(),
             Self::Redis(redis) => redis.holding(),
+            Self::Trial(trial) => trial.holding(),
         }
     }
 }

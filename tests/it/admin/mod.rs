@@ -2,7 +2,10 @@
 
 mod access;
 mod calls;
+mod explain;
 mod node;
+mod patches;
+mod shared_patches;
 mod store;
 
 use std::net::SocketAddr;
@@ -104,7 +107,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 16] = [
+const CALLS: [(&str, &str, &str, &str); 24] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -113,6 +116,16 @@ const CALLS: [(&str, &str, &str, &str); 16] = [
     ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
     ("GET", "/v1/policies", "", ""),
     ("GET", "/v1/policies/each", "", ""),
+    ("PATCH", "/v1/policies/each", "Content-Type: application/json", "{\"limit\":\"5/1d\"}"),
+    ("DELETE", "/v1/policies/each/patch", "", ""),
+    (
+        "PUT",
+        "/v1/policies/each/candidate",
+        "Content-Type: application/json",
+        "{\"limit\":\"5/1d\",\"for\":\"1h\"}",
+    ),
+    ("DELETE", "/v1/policies/each/candidate", "", ""),
+    ("GET", "/v1/nodes", "", ""),
     ("GET", "/v1/policies/each/keys/ann", "", ""),
     ("DELETE", "/v1/policies/each/keys/ann", "", ""),
     ("GET", "/v1/policies/each/overrides/ann", "", ""),
@@ -125,6 +138,9 @@ const CALLS: [(&str, &str, &str, &str); 16] = [
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/top", "", ""),
+    ("POST", "/v1/explain", "Content-Type: application/json", "{\"url\":\"http://a.test/\"}"),
+    ("GET", "/v1/refusals", "", ""),
+    ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
 ];
 
