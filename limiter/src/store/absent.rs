@@ -4,13 +4,15 @@
 /// Replaces the contents of the feature `redis`.
 #[cfg(not(feature = "redis"))]
 pub mod redis {
+    use std::collections::HashMap;
     use std::rc::Rc;
     use std::sync::Arc;
     use std::time::Instant;
 
+    use crate::digest::Counter;
     use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{
-        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Trial,
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Trial, Units,
     };
     use crate::time::{Clock, Timestamp};
 
@@ -28,6 +30,10 @@ pub mod redis {
         }
 
         pub(in crate::store) const fn nodes(&self) -> u64 {
+            match *self {}
+        }
+
+        pub(in crate::store) const fn units(&self) -> HashMap<Counter, Units> {
             match *self {}
         }
 

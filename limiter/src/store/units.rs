@@ -10,7 +10,7 @@ pub struct LeaseUnits {
     pub spent: u64,
     /// Given back to the store unspent.
     pub returned: u64,
-    /// Neither spent nor given back: they were too few for a call.
+    /// Neither spent nor given back: they were too few for a call, or too many waited.
     pub expired: u64,
 }
 

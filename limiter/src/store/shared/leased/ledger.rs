@@ -176,9 +176,14 @@ impl Ledger {
         }
     }
 
+    /// Keeps units that are to be returned. The units of the lease were counted as returned.
     fn give_back(&mut self, ended: Option<Return>) {
+        let Some(back) = ended else { return };
         if self.returns.len() < self.max_keys {
-            self.returns.extend(ended);
+            return self.returns.push(back);
         }
+        let sum = self.units.of(back.key.counter);
+        sum.returned = sum.returned.saturating_sub(back.units);
+        sum.expired = sum.expired.saturating_add(back.units);
     }
 }
