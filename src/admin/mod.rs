@@ -7,12 +7,16 @@
 
 mod answer;
 mod audit;
+mod body;
 mod bounds;
 mod browser;
 mod call;
 mod credentials;
+mod events;
+mod figures;
 mod keys;
 mod node;
+mod page;
 mod policies;
 mod problem;
 mod service;

@@ -4,6 +4,7 @@
 //! Writing never blocks a worker: a full buffer drops lines and counts them.
 
 mod access_log;
+mod history;
 mod line_limit;
 mod log;
 mod lost_lines;
@@ -15,11 +16,13 @@ mod top;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
+pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::init;
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
-    Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
-    Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
+    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counter, Counts, DecisionTimer, Distribution,
+    Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts, REFUSED, RequestMetrics, RouteLabels,
+    SOURCES, Samples, Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
 pub(crate) use settings::{

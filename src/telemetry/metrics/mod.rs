@@ -15,6 +15,7 @@ mod family;
 mod requests;
 mod sample;
 mod store;
+mod totals;
 mod upstream;
 mod worker;
 
@@ -30,6 +31,10 @@ pub(crate) use decisions::DecisionTimer;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;
+pub(crate) use totals::{
+    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, NodeCounts, OUTCOMES,
+    PolicyCounts, REFUSED, SOURCES, Totals,
+};
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;
 

@@ -104,7 +104,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 16] = [
+const CALLS: [(&str, &str, &str, &str); 19] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -126,12 +126,17 @@ const CALLS: [(&str, &str, &str, &str); 16] = [
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/top", "", ""),
     ("GET", "/v1/audit", "", ""),
+    ("GET", "/v1/history", "", ""),
+    ("GET", "/", "", ""),
+    ("GET", "/page/style.css", "", ""),
 ];
 
 /// The calls that must be refused without a credential.
 fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
 {
-    let calls = CALLS.into_iter().filter(|(_, path, ..)| !path.ends_with('z'));
+    let calls = CALLS
+        .into_iter()
+        .filter(|(_, path, ..)| !path.ends_with(['z', '/']) && !path.starts_with("/page"));
     calls.map(|(method, path, field, body)| {
         (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)
     })
