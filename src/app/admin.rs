@@ -192,7 +192,7 @@ impl AdminListener {
                 let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
                 let page = format!("{scheme}://{}/", reachable(*address));
                 format!(
-                    "{}, page: {page} try: curl -H \"Authorization: Bearer \
+                    "{}, page {page}, try: curl -H \"Authorization: Bearer \
                      $TOLLGATE_ADMIN_TOKEN\" {page}v1/status",
                     self.address
                 )

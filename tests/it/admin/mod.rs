@@ -3,6 +3,7 @@
 mod access;
 mod calls;
 mod node;
+mod page;
 mod store;
 
 use std::net::SocketAddr;
