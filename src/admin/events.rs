@@ -1,8 +1,8 @@
-//! The stream of events: figures once a second, and the state when it changes.
+//! The stream of events: figures and refusals once a second, and the state when it changes.
 //!
 //! Guarantees: what a stream sends is made when the client has room for it, from the newest
-//! figures. Nothing is queued for a client that reads slowly: it loses figures, and is told
-//! how many. A stream ends when its credential is no longer valid, and when the node drains.
+//! figures. Nothing is queued for a client that reads slowly: it loses figures and refusals, and
+//! is told how many. A stream ends when its credential is no longer valid, and when the node drains.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -21,9 +21,13 @@ use tokio::time::{Interval, interval};
 use super::call::Call;
 use super::node::Phase;
 use super::problem::Problem;
+use super::refusals;
+use crate::telemetry::RefusalRings;
 
 /// The most streams at a time.
 const MAX_STREAMS: usize = 16;
+/// The most refusals that a stream sends in a second.
+const MAX_REFUSALS: usize = 100;
 /// The longest time in which a stream sends nothing.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which clients ignore.
@@ -54,6 +58,7 @@ struct Tick {
 struct Topics {
     summary: bool,
     state: bool,
+    refusals: bool,
 }
 
 /// One stream.
@@ -64,6 +69,9 @@ struct Subscription {
     seen: Option<u64>,
     /// The state that was sent last.
     state: Arc<str>,
+    refusals: Arc<RefusalRings>,
+    /// The sequence of the next refusal to send.
+    next_refusal: u64,
     has_ended: bool,
     heartbeat: Interval,
     may_read: MayRead,
@@ -92,7 +100,12 @@ impl Events {
     ///
     /// # Errors
     /// 400 if the topics cannot be read, and 503 if there are too many streams.
-    pub(super) fn stream(&self, call: &Call, may_read: MayRead) -> Result<EventBody, Problem> {
+    pub(super) fn stream(
+        &self,
+        call: &Call,
+        refusals: &Arc<RefusalRings>,
+        may_read: MayRead,
+    ) -> Result<EventBody, Problem> {
         let topics = Topics::read(call.parameter("topics").unwrap_or("summary,state"))?;
         let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             Problem::unavailable(format!("there are {MAX_STREAMS} streams of events; close one"))
@@ -102,6 +115,8 @@ impl Events {
             ticks: self.ticks.subscribe(),
             seen: None,
             state: Arc::default(),
+            refusals: Arc::clone(refusals),
+            next_refusal: refusals.next_sequence(),
             has_ended: false,
             heartbeat: interval(HEARTBEAT),
             may_read,
@@ -122,12 +137,16 @@ impl Events {
 
 impl Topics {
     fn read(text: &str) -> Result<Self, Problem> {
-        let mut topics = Self { summary: false, state: false };
+        let mut topics = Self { summary: false, state: false, refusals: false };
         for name in text.split(',') {
             match name {
                 "summary" => topics.summary = true,
                 "state" => topics.state = true,
-                _ => return Err(Problem::bad_request("topics is a list of summary and state")),
+                "refusals" => topics.refusals = true,
+                _ => {
+                    let detail = "topics is a list of summary, refusals and state";
+                    return Err(Problem::bad_request(detail));
+                }
             }
         }
         Ok(topics)
@@ -163,8 +182,10 @@ impl Subscription {
         if !(self.may_read)() {
             return self.end("the credential is no longer valid", text);
         }
-        if passed > 0 && self.topics.summary {
-            text += &event("lost", &json!({ "summaries": passed }));
+        let passed = if self.topics.summary { passed } else { 0 };
+        let (refusals, lost) = self.new_refusals();
+        if passed > 0 || lost > 0 {
+            text += &event("lost", &json!({ "summaries": passed, "refusals": lost }));
         }
         if self.topics.state && self.state != tick.state {
             text += &tick.state;
@@ -173,10 +194,25 @@ impl Subscription {
         if self.topics.summary {
             text += &tick.summary;
         }
+        if !refusals.is_empty() {
+            text += &event("refusals", &json!({ "items": refusals }));
+        }
         if tick.is_draining {
             return self.end("this node finishes its last requests", text);
         }
         text
+    }
+
+    /// The refusals since the last look, and how many were lost.
+    fn new_refusals(&mut self) -> (Vec<Value>, u64) {
+        if !self.topics.refusals {
+            return (Vec::new(), 0);
+        }
+        let (refusals, next, lost) = self.refusals.since(self.next_refusal, MAX_REFUSALS);
+        // What does not fit into this second is not sent later: a flood would never end.
+        let end = self.refusals.next_sequence().max(next);
+        self.next_refusal = end;
+        (refusals.iter().map(refusals::item).collect(), lost + (end - next))
     }
 
     fn end(&mut self, because: &str, text: String) -> String {

@@ -25,12 +25,14 @@ use super::browser::{Foreign, Own};
 use super::call::{Action, Call};
 use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
 use super::events::{Events, MayRead};
+use super::explain;
 use super::figures;
 use super::keys;
 use super::node::{Checked, Node, Phase, View};
 use super::page;
 use super::policies;
 use super::problem::Problem;
+use super::refusals;
 use super::status::{self, Status};
 use super::top;
 use crate::engine::StoreCall;
@@ -161,7 +163,8 @@ impl Admin {
             Err(problem) => return problem.into_response(),
         };
         if call.spec.action == Action::Events {
-            let stream = self.events.stream(&call, self.may_read(client, &head));
+            let stream =
+                self.events.stream(&call, &self.node.refusals, self.may_read(client, &head));
             return stream.map_or_else(Problem::into_response, Answer::events);
         }
         let answered = match call.is_change() {
@@ -294,6 +297,9 @@ impl Admin {
             Action::SetOverride => keys::set_override(node, view, call, &read(body).await?).await,
             Action::UnsetOverride => keys::unset_override(node, view, call).await,
             Action::Top => top::show(&node.top, self.clock.wall(), call).await,
+            Action::Explain => explain::explain(node, view, &read(body).await?).await,
+            Action::Refusals => refusals::list(&node.refusals, call),
+            Action::Refusal => refusals::of_request(&node.refusals, call),
             Action::Upstreams => Answer::page(status::upstreams(view), call),
             Action::Audit => {
                 let entries = self.audit.entries().into_iter();

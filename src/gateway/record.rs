@@ -7,11 +7,10 @@ use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, Outcome, Report};
 use tollgate_limiter::policy::Policy;
-use tollgate_limiter::store::Source;
 
 use crate::engine::Judgement;
 use crate::routes::Route;
-use crate::telemetry::{PolicyRecord, Record};
+use crate::telemetry::{PolicyRecord, Record, source_word};
 
 /// Adds the route, the client and the decision to the record of a request.
 pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
@@ -47,22 +46,12 @@ fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     }
 }
 
-/// One word for the place of a counter.
-const fn source(source: Source) -> &'static str {
-    match source {
-        Source::Store => "store",
-        Source::Local => "local",
-        Source::Policy => "policy",
-        Source::Unasked => "unasked",
-    }
-}
-
 fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
     let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
         client: Some(report.client),
         cost: Some(report.cost),
-        source: Some(source(report.source)),
+        source: Some(source_word(report.source)),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
         is_shadow_refused: report.is_shadow_refused(),

@@ -10,6 +10,7 @@ mod log;
 mod lost_lines;
 mod metrics;
 mod record;
+mod refusals;
 mod settings;
 mod sinks;
 mod top;
@@ -24,7 +25,8 @@ pub(crate) use metrics::{
     Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts, REFUSED, RequestMetrics, RouteLabels,
     SOURCES, Samples, Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
-pub(crate) use record::{PolicyRecord, Record, TunnelBytes};
+pub(crate) use record::{PolicyRecord, Record, TunnelBytes, source_word};
+pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };

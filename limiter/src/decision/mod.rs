@@ -24,17 +24,19 @@ mod limiter;
 mod moment;
 mod outcome;
 mod overrides;
+mod peek;
 mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use claims::{Claims, MAX_POLICIES};
+pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use headroom::Headroom;
 pub use judge::Judge;
 pub use lease::{Ending, Lease};
 pub use limiter::RateLimiter;
 pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
+pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};

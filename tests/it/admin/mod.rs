@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod explain;
 mod node;
 mod page;
 mod store;
@@ -105,7 +106,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 19] = [
+const CALLS: [(&str, &str, &str, &str); 22] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -126,6 +127,9 @@ const CALLS: [(&str, &str, &str, &str); 19] = [
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/top", "", ""),
+    ("POST", "/v1/explain", "Content-Type: application/json", "{\"url\":\"http://a.test/\"}"),
+    ("GET", "/v1/refusals", "", ""),
+    ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
     ("GET", "/v1/history", "", ""),
     ("GET", "/", "", ""),
