@@ -1,6 +1,7 @@
 //! The snapshot of the configuration that one request uses. A reload replaces it as a
 //! whole.
 
+use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,8 +11,9 @@ use tollgate_limiter::decision::HeaderWriter;
 use tollgate_limiter::policy::Policy;
 
 use crate::message::{FieldEdits, Redirect, Rewrite};
+use crate::patches::{Definitions, Resolved};
 use crate::proxy::{RetrySettings, RouteTimeouts, UpstreamShared};
-use crate::routes::Rules;
+use crate::routes::{Route, Rules};
 
 /// The configuration that one request uses. All workers share it.
 #[derive(Debug)]
@@ -22,12 +24,49 @@ pub(crate) struct Snapshot {
     pub(crate) routes: Vec<Handling>,
     /// All policies with an effect, in the order of the file.
     pub(crate) policies: Vec<Arc<Policy>>,
+    /// The policies as the file defines them.
+    pub(crate) definitions: Arc<Definitions>,
+    /// The changes of policies at run time that are in force.
+    pub(crate) patches: Arc<Resolved>,
     /// The upstreams by their index.
     pub(crate) upstreams: Vec<Arc<UpstreamShared>>,
     /// Writes the fields that inform clients about their limits.
     pub headers: HeaderWriter,
     /// Whether the gateway's own responses are problem+json or plain text.
     pub(crate) problem_json: bool,
+}
+
+impl Snapshot {
+    /// The names of the policies of each route.
+    pub(crate) fn policy_names(&self) -> Vec<Vec<Arc<str>>> {
+        let routes = (0..self.routes.len()).map(|index| self.rules.route(index));
+        let names = |it: &Route| it.policies.iter().map(|it| Arc::clone(&it.name)).collect();
+        routes.map(names).collect()
+    }
+
+    /// This configuration, which is that of the file, with changed policies.
+    pub(crate) fn patched(&self, patches: Arc<Resolved>) -> Self {
+        let changed = |policy: &Policy| patches.changed.get(&*policy.name);
+        let live = |policy: &Arc<Policy>| {
+            let patch = changed(policy).and_then(|it| it.patch.as_ref());
+            Arc::clone(patch.map_or(policy, |(_, patched)| patched))
+        };
+        let rules = self.rules.changing(|policy| {
+            let candidate = changed(policy).and_then(|it| it.candidate.as_ref());
+            let candidate = candidate.map(|(_, candidate)| Arc::clone(candidate));
+            iter::once(live(policy)).chain(candidate).collect()
+        });
+        Self {
+            rules,
+            routes: self.routes.clone(),
+            policies: self.policies.iter().map(live).collect(),
+            definitions: Arc::clone(&self.definitions),
+            upstreams: self.upstreams.clone(),
+            headers: self.headers.clone(),
+            problem_json: self.problem_json,
+            patches,
+        }
+    }
 }
 
 /// How the requests of one route are handled.

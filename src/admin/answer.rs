@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -65,6 +65,8 @@ pub(super) struct Answer {
     /// What was changed, for the audit log.
     pub(super) change: Option<Change>,
     is_page: bool,
+    /// The contents of the entity tag.
+    pub(super) etag: Option<String>,
 }
 
 impl Answer {
@@ -87,14 +89,14 @@ impl Answer {
     /// The metrics.
     pub(super) fn metrics(text: String) -> Self {
         let (status, body) = (StatusCode::OK, text.into());
-        Self { status, content_type: METRICS, body, change: None, is_page: false }
+        Self { status, content_type: METRICS, body, change: None, is_page: false, etag: None }
     }
 
     /// A file of the page.
     pub(super) fn page_file(file: PageFile) -> Self {
         let content_type = HeaderValue::from_static(file.content_type);
         let body = Bytes::from_static(file.text.as_bytes());
-        Self { status: StatusCode::OK, content_type, body, change: None, is_page: true }
+        Self { status: StatusCode::OK, content_type, body, change: None, is_page: true, etag: None }
     }
 
     /// A stream of events.
@@ -107,7 +109,7 @@ impl Answer {
 
     fn document(status: StatusCode, content_type: HeaderValue, body: &Value) -> Self {
         let body = format!("{body:#}\n").into();
-        Self { status, content_type, body, change: None, is_page: false }
+        Self { status, content_type, body, change: None, is_page: false, etag: None }
     }
 
     /// A page of a list. Each item has a name, by which the next page is found.
@@ -146,6 +148,8 @@ impl Answer {
         if self.is_page {
             response.headers_mut().insert(CONTENT_SECURITY_POLICY, PAGE_POLICY);
         }
+        let tag = self.etag.and_then(|tag| HeaderValue::try_from(format!("\"{tag}\"")).ok());
+        response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));
         response
     }
 }

@@ -1,6 +1,7 @@
 //! The calls of the admin API: their methods, paths and roles. This is the only list.
 
-use http::{Method, StatusCode};
+use http::header::IF_MATCH;
+use http::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use super::Role;
@@ -17,6 +18,11 @@ pub(super) enum Action {
     CheckConfig,
     Policies,
     Policy,
+    PatchPolicy,
+    UnpatchPolicy,
+    SetCandidate,
+    UnsetCandidate,
+    Nodes,
     Key,
     ResetKey,
     Override,
@@ -54,7 +60,7 @@ const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 23] = [
+pub(super) const CALLS: [CallSpec; 28] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -68,6 +74,17 @@ pub(super) const CALLS: [CallSpec; 23] = [
     },
     CallSpec { query: PAGE, ..call(Action::Policies, "GET", "/v1/policies", Some(Role::Read)) },
     call(Action::Policy, "GET", "/v1/policies/{policy}", Some(Role::Read)),
+    CallSpec {
+        body: Some(JSON),
+        ..call(Action::PatchPolicy, "PATCH", "/v1/policies/{policy}", Some(Role::Operate))
+    },
+    call(Action::UnpatchPolicy, "DELETE", "/v1/policies/{policy}/patch", Some(Role::Operate)),
+    CallSpec {
+        body: Some(JSON),
+        ..call(Action::SetCandidate, "PUT", "/v1/policies/{policy}/candidate", Some(Role::Operate))
+    },
+    call(Action::UnsetCandidate, "DELETE", "/v1/policies/{policy}/candidate", Some(Role::Operate)),
+    CallSpec { query: PAGE, ..call(Action::Nodes, "GET", "/v1/nodes", Some(Role::Read)) },
     CallSpec {
         query: &["plan"],
         ..call(Action::Key, "GET", "/v1/policies/{policy}/keys/{key}", Some(Role::Read))
@@ -126,6 +143,10 @@ pub(super) struct Call {
     /// The values of the names in braces.
     values: Vec<String>,
     query: Vec<(String, String)>,
+    /// The field `If-Match`. Several lines are one list.
+    pub(super) if_match: Option<String>,
+    /// The name of the credential.
+    pub(super) actor: String,
 }
 
 impl Call {
@@ -152,7 +173,13 @@ impl Call {
         };
         let segments = spec.path.split('/').zip(path.split('/'));
         let values = segments.filter(|(name, _)| name.starts_with('{')).map(|(_, it)| decoded(it));
-        let call = Self { spec, values: values.collect::<Result<_, _>>()?, query: pairs(query)? };
+        let call = Self {
+            spec,
+            values: values.collect::<Result<_, _>>()?,
+            query: pairs(query)?,
+            if_match: None,
+            actor: String::new(),
+        };
         let mut names = call.query.iter().map(|(name, _)| name);
         if let Some(name) = names.find(|name| !spec.query.contains(&name.as_str())) {
             let known = spec.query.join(", ");
@@ -161,6 +188,14 @@ impl Call {
             return Err(Problem::bad_request(detail));
         }
         Ok(call)
+    }
+
+    /// The same call with its fields, by this actor.
+    pub(super) fn by(self, actor: &str, headers: &HeaderMap) -> Self {
+        let lines = headers.get_all(IF_MATCH).iter();
+        let lines: Vec<&str> = lines.map(|line| line.to_str().unwrap_or_default()).collect();
+        let if_match = (!lines.is_empty()).then(|| lines.join(","));
+        Self { if_match, actor: actor.to_owned(), ..self }
     }
 
     /// The values of `{policy}` and `{key}`; empty where the path has none.
@@ -274,7 +309,7 @@ mod tests {
             ("GET", "/v1//policies", 404),
             ("GET", "/healthz/", 404),
             ("POST", "/v1/policies", 405),
-            ("PATCH", "/v1/policies/a", 405),
+            ("PUT", "/v1/policies/a", 405),
             ("GET", "/v1/config/check", 405),
             ("GET", "/v1/status?x=1", 400),
             ("GET", "/v1/policies?limit=1&x", 400),

@@ -2,18 +2,21 @@
 //! to the store and to the reader of configurations.
 
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tollgate_limiter::store::overrides::{Override, OverridesFile};
+use tollgate_limiter::store::redis::ControlStore;
 use tollgate_limiter::time::Timestamp;
 
 use super::AdminSettings;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
+use crate::patches::PatchCall;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{History, Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,22 +71,35 @@ impl fmt::Debug for Readers {
 }
 
 /// The ways to the gateway.
-#[derive(Debug)]
 pub(crate) struct Node {
     /// The state of the gateway.
     pub(crate) view: watch::Receiver<View>,
     /// Questions to the store.
     pub(crate) store: mpsc::Sender<StoreCall>,
+    /// Changes of policies.
+    pub(crate) patches: mpsc::Sender<PatchCall>,
+    /// What all nodes share besides counters. None: there is one node.
+    pub(crate) control: Option<Rc<ControlStore>>,
+    /// What this node says of itself to the others.
+    pub(crate) own_record: Rc<dyn Fn() -> Value>,
     /// The file of overrides, if there is one.
     pub(crate) overrides: Option<OverridesFile>,
     /// All metrics.
     pub(crate) metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.
     pub(crate) top: Arc<TopHistory>,
+    /// The figures of the last minutes.
+    pub(crate) history: History,
     /// The last refusals of all workers.
     pub(crate) refusals: Arc<RefusalRings>,
     /// Reads configurations.
     pub(crate) readers: Readers,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("view", &self.view).finish_non_exhaustive()
+    }
 }
 
 impl Node {

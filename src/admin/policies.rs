@@ -19,12 +19,6 @@ pub(super) fn policy(view: &View, name: &str) -> Result<Arc<Policy>, Problem> {
     found.cloned().ok_or_else(|| Problem::not_found(format!("there is no policy {name:?}")))
 }
 
-/// All policies by name, in the order of the file.
-pub(super) fn all(view: &View) -> Vec<(String, Value)> {
-    let policies = view.snapshot.policies.iter();
-    policies.map(|policy| (policy.name.to_string(), definition(policy))).collect()
-}
-
 /// A limit.
 pub(super) fn limit_of(algorithm: &Algorithm) -> Value {
     json!({

@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use tokio::task::{spawn_blocking, spawn_local};
+use tokio::task::spawn_local;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Clock, Timestamp};
@@ -23,21 +23,24 @@ use super::body::{check_content_type, read};
 use super::bounds::Bounds;
 use super::browser::{Foreign, Own};
 use super::call::{Action, Call};
+use super::candidates::CandidateCounts;
+use super::configuration;
 use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
 use super::events::{Events, MayRead};
 use super::explain;
 use super::figures;
 use super::keys;
-use super::node::{Checked, Node, Phase, View};
+use super::node::{Node, Phase, View};
+use super::nodes;
 use super::page;
-use super::policies;
+use super::patches;
 use super::problem::Problem;
 use super::refusals;
 use super::status::{self, Status};
 use super::top;
 use crate::engine::StoreCall;
+use crate::patches::Requested;
 use crate::server::{ClientBody, Peer};
-use crate::telemetry::History;
 
 /// The longest time of a call.
 const CALL: Duration = Duration::from_secs(5);
@@ -54,8 +57,8 @@ pub(crate) struct Admin {
     bounds: Bounds,
     audit: AuditLog,
     status: Status,
-    history: History,
     events: Events,
+    candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
     checks: Arc<Semaphore>,
 }
@@ -90,7 +93,6 @@ impl Admin {
     /// Serves what `node` tells. `own_uid` is the user of this process.
     pub(crate) fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
         Self {
-            history: History::new(clock.now(), node.metrics.totals()),
             events: Events::new(),
             node,
             clock,
@@ -98,6 +100,7 @@ impl Admin {
             bounds: Bounds::new(),
             audit: AuditLog::default(),
             status: Status::default(),
+            candidates: CandidateCounts::default(),
             checks: Arc::new(Semaphore::new(1)),
         }
     }
@@ -131,6 +134,7 @@ impl Admin {
             let asked = timeout(STATUS_INTERVAL, self.node.ask(StoreCall::Standing)).await;
             let standing = asked.ok().and_then(Result::ok);
             self.status.update(&self.node.view(), standing, self.clock.wall());
+            self.candidates.update(&self.node.metrics, &self.node.view());
             sleep(STATUS_INTERVAL).await;
         }
     }
@@ -142,8 +146,8 @@ impl Admin {
         seconds.tick().await;
         loop {
             seconds.tick().await;
-            self.history.add(self.node.metrics.totals(), self.clock.now(), self.clock.wall());
-            let Some(second) = self.history.latest() else { continue };
+            self.node.history.add(self.node.metrics.totals(), self.clock.now(), self.clock.wall());
+            let Some(second) = self.node.history.latest() else { continue };
             let view = self.node.view();
             let (summary, state) = (figures::period(&second), self.status.answer(&view));
             self.events.publish(&summary, &state, view.phase);
@@ -221,7 +225,7 @@ impl Admin {
             (Access::Full, _) => own.check(&head.uri, &head.headers).map_err(foreign)?,
         }
         let actor = self.login(client, view, head)?;
-        let call = call?;
+        let call = call?.by(&actor.name, &head.headers);
         self.bounds.count_call(&actor.name, self.clock.now()).map_err(|wait| {
             Problem::too_many("this credential has made too many calls in this second", wait)
         })?;
@@ -276,21 +280,26 @@ impl Admin {
             Action::Metrics => Ok(Answer::metrics(node.metrics.render())),
             Action::Status => {
                 let mut status = self.status.answer(view);
-                status["rates"] = figures::rates(&self.history);
+                status["rates"] = figures::rates(&node.history);
                 Ok(Answer::json(&status))
             }
-            Action::Config => config(view, call),
-            Action::CheckConfig => self.check(read(body).await?).await,
-            Action::Policies => {
-                let all = policies::all(view).into_iter();
-                let all = all.map(|(name, it)| (name, figures::with_outcomes(it, &self.history)));
-                Answer::page(all.collect(), call)
+            Action::Config => configuration::show(view, call),
+            Action::CheckConfig => {
+                configuration::check(node, &self.checks, read(body).await?).await
             }
-            Action::Policy => {
-                let policy = policies::policy(view, call.value(0))?;
-                let definition = policies::definition(&policy);
-                Ok(Answer::json(&figures::with_outcomes(definition, &self.history)))
+            Action::Policies => Answer::page(patches::all(node, &self.candidates, view), call),
+            Action::Policy => patches::show(node, &self.candidates, view, call.value(0)),
+            Action::PatchPolicy => {
+                let patch = patches::read_body(&read(body).await?)?;
+                self.change(call, Requested::Patch(patch)).await
             }
+            Action::UnpatchPolicy => self.change(call, Requested::RemovePatch).await,
+            Action::SetCandidate => {
+                let candidate = patches::read_body(&read(body).await?)?;
+                self.change(call, Requested::Candidate(candidate)).await
+            }
+            Action::UnsetCandidate => self.change(call, Requested::RemoveCandidate).await,
+            Action::Nodes => nodes::list(node, call).await,
             Action::Key => keys::show(node, view, call).await,
             Action::ResetKey => keys::reset(node, view, call).await,
             Action::Override => keys::show_override(node, view, call).await,
@@ -306,36 +315,18 @@ impl Admin {
                 let named = entries.map(|entry| (entry.number.to_string(), json!(entry)));
                 Answer::page(named.collect(), call)
             }
-            Action::History => figures::history(&self.history, call),
+            Action::History => figures::history(&self.node.history, call),
             Action::Page => page::file("index.html").map(Answer::page_file),
             Action::PageFile => page::file(call.value(0)).map(Answer::page_file),
             Action::Events => Err(Problem::bad_request("a stream of events is no single answer")),
         }
     }
 
-    /// Checks a configuration, on another thread.
-    async fn check(&self, body: Bytes) -> Result<Answer, Problem> {
-        let text = String::from_utf8(body.into())
-            .map_err(|_| Problem::bad_request("the configuration is not UTF-8 text"))?;
-        let busy = || Problem::unavailable("another configuration is being checked; try again");
-        // Held by the check itself, which goes on if the call takes too long.
-        let permit = Arc::clone(&self.checks).try_acquire_owned().map_err(|_| busy())?;
-        let check = Arc::clone(&self.node.readers.check);
-        let checked = spawn_blocking(move || {
-            let checked = check(&text);
-            drop(permit);
-            checked
-        });
-        let failed = |_| Problem::unavailable("the configuration could not be checked");
-        let Checked { is_valid, problems } = checked.await.map_err(failed)?;
-        let (warnings, errors): (Vec<_>, Vec<_>) =
-            problems.into_iter().partition(|problem| problem.is_warning);
-        if is_valid {
-            return Ok(Answer::json(&json!({ "valid": true, "warnings": warnings })));
-        }
-        let detail = "the configuration has mistakes";
-        let errors = errors.iter().map(|error| json!(error)).collect();
-        Err(Problem { errors, ..Problem::new(StatusCode::UNPROCESSABLE_ENTITY, detail) })
+    /// Changes a policy.
+    async fn change(&self, call: &Call, requested: Requested) -> Result<Answer, Problem> {
+        let answer = patches::change(&self.node, &self.candidates, call, requested).await;
+        self.candidates.update(&self.node.metrics, &self.node.view());
+        answer
     }
 
     fn record(
@@ -374,14 +365,4 @@ impl Admin {
     }
 }
 
-fn config(view: &View, call: &Call) -> Result<Answer, Problem> {
-    match call.parameter("view") {
-        None | Some("file") => {}
-        Some(_) => return Err(Problem::bad_request("view is file")),
-    }
-    Ok(Answer::json(&json!({
-        "generation": view.generation,
-        "loaded": view.loaded.to_string(),
-        "file": view.document.as_deref(),
-    })))
 }

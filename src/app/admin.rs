@@ -16,6 +16,7 @@ use tollgate_limiter::time::Clock;
 use tracing::{info, warn};
 
 use super::error::RunError;
+use super::node_record::NodeReporter;
 use super::supervisor::Supervisor;
 use super::worker::Command;
 use crate::admin::{
@@ -28,6 +29,7 @@ use crate::server::{
     ListenerSettings,
 };
 use crate::snapshot::Snapshot;
+use crate::telemetry::History;
 
 /// Questions to the store that wait for the task that passes them on.
 const MAX_STORE_CALLS: usize = 64;
@@ -64,6 +66,11 @@ impl BoundAdmin {
         Ok(Self { listener, probe: probe.transpose()?, settings })
     }
 
+    /// Its address.
+    pub(super) fn address(&self) -> &ListenAddress {
+        self.listener.0.address()
+    }
+
     /// Begins to serve. `file` is the file of the configuration, and `document` what it
     /// contains.
     ///
@@ -72,6 +79,7 @@ impl BoundAdmin {
     pub(super) fn serve(
         self,
         supervisor: &Supervisor,
+        reporter: &Rc<NodeReporter>,
         file: Option<&Path>,
         document: Option<Value>,
     ) -> Result<AdminListener, RunError> {
@@ -87,12 +95,19 @@ impl BoundAdmin {
         });
         let (store, calls) = mpsc::channel(MAX_STORE_CALLS);
         spawn_local(pass_on(calls, supervisor.workers()));
+        let (patches, patch_calls) = mpsc::channel(MAX_STORE_CALLS);
+        spawn_local(supervisor.patches().serve(patch_calls));
+        let reporter = Rc::clone(reporter);
         let node = Node {
             view,
             store,
+            patches,
+            control: supervisor.patches().control().cloned(),
+            own_record: Rc::new(move || reporter.record()),
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
+            history: History::new(Clock::System.now(), supervisor.metrics().totals()),
             refusals: supervisor.refusals(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
@@ -166,6 +181,11 @@ impl AdminListener {
             Err(error) => warn!("admin.tls: not changed: {error}"),
         }
         Arc::new(new)
+    }
+
+    /// Policies were changed at run time.
+    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+        self.view.send_modify(|view| view.snapshot = snapshot);
     }
 
     /// A reload has failed.

@@ -233,7 +233,8 @@ fn assert_decisions(text: &str) {
             ("tollgate_limit_window_seconds{policy=\"limited\"}", 86400.0),
         ],
     );
-    let info = "algorithm=\"sliding_window\",mode=\"shadow\",policy=\"candidate\"";
+    let info =
+        "algorithm=\"sliding_window\",mode=\"shadow\",patched=\"false\",policy=\"candidate\"";
     assert_values(text, &[(&format!("tollgate_policy_info{{{info}}}"), 1.0)]);
 }
 

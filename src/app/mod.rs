@@ -8,8 +8,10 @@ mod error;
 mod key_set;
 #[cfg(test)]
 mod metrics_test;
+mod node_record;
 mod observed;
 mod open_files;
+mod patches;
 mod process_state;
 mod reload;
 mod runtime;
@@ -22,8 +24,10 @@ mod worker_load;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{self, Stop};
@@ -49,7 +53,7 @@ pub(crate) struct ConfigFiles {
     /// The files that it names and whose contents are part of the configuration.
     pub(crate) others: Vec<PathBuf>,
     /// The file as JSON, without secrets.
-    pub(crate) document: serde_json::Value,
+    pub(crate) document: Value,
 }
 
 /// Runs a gateway until SIGTERM or SIGINT, and then until the requests in progress have
@@ -102,15 +106,18 @@ async fn supervise(
         }
     };
     drop(drain);
-    let mut admin =
-        admin.map(|bound| bound.serve(&supervisor, file.as_deref(), document)).transpose()?;
-    announce(&supervisor, admin.as_ref());
+    let mut admin = serve_admin(admin, &supervisor, file.as_deref(), document)?;
+    let patches = supervisor.patches();
     loop {
         systemd::report(ServiceState::Ready);
         tokio::select! {
             () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
             _ = signals.hangup.recv() => {}
             () = changed(&mut watch) => {}
+            number = patches.changed() => {
+                apply_patches(&mut supervisor, admin.as_ref(), number).await;
+                continue;
+            }
         }
         systemd::report(ServiceState::Reloading);
         match &mut watch {
@@ -139,6 +146,30 @@ async fn supervise(
     }
     drop((echo_stop, admin));
     Ok(shutdown)
+}
+
+/// Begins to describe this node, and to serve the admin listener if there is one.
+fn serve_admin(
+    admin: Option<BoundAdmin>,
+    supervisor: &Supervisor,
+    file: Option<&Path>,
+    document: Option<Value>,
+) -> Result<Option<AdminListener>, RunError> {
+    let reporter = supervisor.reporter(admin.as_ref().map(|admin| admin.address().to_string()));
+    spawn_local(Rc::clone(&reporter).keep());
+    let serve = |bound: BoundAdmin| bound.serve(supervisor, &reporter, file, document);
+    let admin = admin.map(serve).transpose()?;
+    announce(supervisor, admin.as_ref());
+    Ok(admin)
+}
+
+/// Applies the changes of policies that are to be in force now, which have this number.
+async fn apply_patches(supervisor: &mut Supervisor, admin: Option<&AdminListener>, number: u64) {
+    supervisor.apply_patches().await;
+    if let Some(admin) = admin {
+        admin.patched(supervisor.snapshot());
+    }
+    supervisor.patches().applied(number);
 }
 
 /// One line that says what listens where, and how to ask the admin listener.

@@ -37,6 +37,8 @@ struct Current {
     listeners: Vec<(Arc<ListenerSettings>, OpenConnections)>,
     generation: u64,
     is_reload_successful: bool,
+    /// The number of nodes with another configuration, as far as it is known.
+    other_configs: Option<u64>,
 }
 
 impl Observed {
@@ -47,7 +49,13 @@ impl Observed {
         log: Option<LostLines>,
     ) -> Self {
         let (snapshot, listeners) = (Arc::clone(snapshot), Vec::new());
-        let current = Current { snapshot, listeners, generation: 1, is_reload_successful: true };
+        let current = Current {
+            snapshot,
+            listeners,
+            generation: 1,
+            is_reload_successful: true,
+            other_configs: None,
+        };
         Self {
             store: state.store.clone(),
             max_keys: state.max_keys(),
@@ -67,6 +75,16 @@ impl Observed {
         let mut current = self.current.lock();
         current.snapshot = snapshot;
         current.generation += 1;
+    }
+
+    /// Policies were changed at run time.
+    pub(super) fn patched(&self, snapshot: Arc<Snapshot>) {
+        self.current.lock().snapshot = snapshot;
+    }
+
+    /// So many nodes have another configuration.
+    pub(super) fn set_other_configs(&self, nodes: u64) {
+        self.current.lock().other_configs = Some(nodes);
     }
 
     /// A reload has ended.
@@ -102,6 +120,9 @@ impl Source for Observed {
         self.collect_store(samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
+        if let Some(nodes) = current.other_configs {
+            samples.set_whole(&families::NODES_WITH_OTHER_CONFIG, &[], nodes);
+        }
         let successful = u64::from(current.is_reload_successful);
         samples.set_whole(&families::CONFIG_LAST_RELOAD, &[], successful);
         // Several listeners may have port 0, which means any free port.
@@ -116,9 +137,13 @@ impl Source for Observed {
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
-        let Snapshot { rules, routes, upstreams, .. } = &*current.snapshot;
+        let Snapshot { rules, routes, upstreams, patches, .. } = &*current.snapshot;
         for route in (0..routes.len()).map(|index| rules.route(index)) {
-            route.policies.iter().for_each(|policy| collect_policy(policy, samples));
+            for policy in &route.policies {
+                let changed = patches.changed.get(&*policy.name);
+                let is_patched = changed.is_some_and(|it| it.patch.is_some());
+                collect_policy(policy, is_patched, samples);
+            }
         }
         upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
     }
@@ -164,13 +189,15 @@ fn collect_process(samples: &mut Samples) {
     }
 }
 
-fn collect_policy(policy: &Policy, samples: &mut Samples) {
+fn collect_policy(policy: &Policy, is_patched: bool, samples: &mut Samples) {
     let name = &*policy.name;
     let mode = match policy.mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",
     };
-    samples.set_whole(&families::POLICY_INFO, &[name, mode, policy.algorithm.name()], 1);
+    let patched = if is_patched { "true" } else { "false" };
+    let labels = [name, mode, policy.algorithm.name(), patched];
+    samples.set_whole(&families::POLICY_INFO, &labels, 1);
     samples.set_seconds(&families::LIMIT_WINDOW, &[name], policy.algorithm.window());
     if !policy.is_unlimited {
         samples.set_whole(&families::LIMIT_UNITS, &[name, ""], policy.algorithm.limit());

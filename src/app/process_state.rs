@@ -74,6 +74,8 @@ impl ProcessState {
             rules,
             routes,
             policies: config.policies,
+            definitions: config.definitions,
+            patches: Arc::default(),
             upstreams: upstreams.collect(),
             headers: HeaderWriter::new(&config.headers),
             problem_json: config.problem_json,

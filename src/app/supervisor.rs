@@ -1,7 +1,11 @@
 //! All workers and all listeners: started together, changed by a reload, and stopped
 //! together.
 
+mod known;
+
+use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,13 +14,14 @@ use tokio::join;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{Drain, Stop};
-use tollgate_limiter::store::overrides::OverridesFile;
+use tollgate_limiter::time::Clock;
 use tracing::{info, warn};
 
 use super::error::RunError;
 use super::key_set::{self, Fetched};
 use super::observed::Observed;
 use super::open_files;
+use super::patches::PatchKeeper;
 use super::process_state::ProcessState;
 use super::sockets::{Sockets, by_worker, matching};
 use super::systemd::InheritedSockets;
@@ -27,7 +32,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AccessLog, Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{AccessLog, Metrics};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -36,7 +41,11 @@ const DRAIN_GRACE: Duration = Duration::from_secs(1);
 pub(super) struct Supervisor {
     state: ProcessState,
     inherited: InheritedSockets,
+    /// What the file says.
+    base: Arc<Snapshot>,
+    /// The same with the changes at run time, which the workers have.
     snapshot: Arc<Snapshot>,
+    patches: Rc<PatchKeeper>,
     geo_files: Vec<GeoFile>,
     keys: Option<Fetched>,
     listeners: Vec<(ListenerId, ListenerHandle)>,
@@ -98,7 +107,9 @@ impl Supervisor {
             drain_limit,
             geo_files,
             keys,
+            base: Arc::clone(&snapshot),
             snapshot,
+            patches: PatchKeeper::new(&state.store, Clock::System),
             metrics: Arc::new(metrics),
             observed: Arc::new(observed),
             inherited,
@@ -113,27 +124,43 @@ impl Supervisor {
         supervisor.observe_listeners();
         supervisor.metrics.add_source(Arc::clone(&supervisor.observed) as _);
         supervisor.warn_of_files();
-        join!(start_upstreams(&supervisor.snapshot.upstreams), first_keys.ended());
+        let (base, patches) = (Arc::clone(&supervisor.base), Rc::clone(&supervisor.patches));
+        join!(start_upstreams(&base.upstreams), first_keys.ended(), patches.begin());
+        supervisor.snapshot = Arc::new(patches.patched(&base));
+        supervisor.observed.patched(Arc::clone(&supervisor.snapshot));
+        spawn_local(patches.keep());
+        supervisor.start_workers(opened, workers, log, drain)?;
+        Ok(supervisor)
+    }
+
+    /// Starts one thread for each worker.
+    fn start_workers(
+        &mut self,
+        opened: Vec<Sockets>,
+        workers: usize,
+        log: Option<&AccessLog>,
+        drain: &Drain,
+    ) -> io::Result<()> {
         for (index, listeners) in by_worker(opened, workers).into_iter().enumerate() {
             let (sender, commands) = mpsc::unbounded_channel();
             let worker = Worker {
                 listeners,
                 commands,
-                snapshot: Arc::clone(&supervisor.snapshot),
-                store: supervisor.state.store.clone(),
-                overrides: supervisor.state.overrides.clone(),
+                snapshot: Arc::clone(&self.snapshot),
+                store: self.state.store.clone(),
+                overrides: self.state.overrides.clone(),
                 log: log.map(AccessLog::worker),
                 index,
-                metrics: supervisor.metrics.worker(),
-                top: Arc::clone(&supervisor.state.top),
-                refusals: Arc::clone(&supervisor.state.refusals),
+                metrics: self.metrics.worker(),
+                top: Arc::clone(&self.state.top),
+                refusals: Arc::clone(&self.state.refusals),
                 drain: drain.clone(),
-                drain_limit: supervisor.drain_limit,
+                drain_limit: self.drain_limit,
             };
             let thread = thread::Builder::new().name(format!("worker-{index}"));
-            supervisor.workers.push((sender, thread.spawn(move || worker.run())?));
+            self.workers.push((sender, thread.spawn(move || worker.run())?));
         }
-        Ok(supervisor)
+        Ok(())
     }
 
     /// Applies another configuration to all workers, and returns when all of them have it.
@@ -163,7 +190,8 @@ impl Supervisor {
             warn!("{name}: changed in the file, but the change needs a restart");
         }
         self.drain_limit = drain_limit;
-        self.snapshot = Arc::new(snapshot);
+        self.base = Arc::new(snapshot);
+        self.snapshot = Arc::new(self.patches.patched(&self.base));
         let policies = &self.snapshot.policies;
         self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
@@ -171,6 +199,13 @@ impl Supervisor {
         (self.geo_files, self.keys) = (geo_files, keys);
         self.reload_workers(opened, &closed).await;
         Ok(())
+    }
+
+    /// Gives the workers the changes of policies that are to be in force now.
+    pub(super) async fn apply_patches(&mut self) {
+        self.snapshot = Arc::new(self.patches.patched(&self.base));
+        self.observed.patched(Arc::clone(&self.snapshot));
+        self.reload_workers(Vec::new(), &[]).await;
     }
 
     /// Opens, changes and removes listeners, or changes nothing. Returns the sockets that
@@ -279,71 +314,11 @@ impl Supervisor {
         closed
     }
 
-    /// The configuration in use.
-    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.snapshot)
-    }
-
-    /// The actual addresses of the listeners that were opened at the start.
-    pub(super) fn addresses(&self) -> &[ListenAddress] {
-        &self.opened
-    }
-
-    /// The way to each worker.
-    pub(super) fn workers(&self) -> Vec<mpsc::UnboundedSender<Command>> {
-        self.workers.iter().map(|(worker, _)| worker.clone()).collect()
-    }
-
-    /// The file of the overrides, if they are in one.
-    pub(super) fn overrides_file(&self) -> Option<OverridesFile> {
-        self.state.overrides_file.clone()
-    }
-
     /// Shows the present listeners in the metrics.
     fn observe_listeners(&self) {
         let listeners =
             self.listeners.iter().map(|(_, handle)| (handle.settings(), handle.open_connections()));
         self.observed.set_listeners(listeners.collect());
-    }
-
-    /// Shows in the metrics how a reload has ended.
-    pub(super) fn reloaded(&self, is_successful: bool) {
-        self.observed.reloaded(is_successful);
-    }
-
-    /// The heaviest clients of the last minutes.
-    pub(super) fn top(&self) -> Arc<TopHistory> {
-        Arc::clone(&self.state.top)
-    }
-
-    /// The last refusals of all workers.
-    pub(super) fn refusals(&self) -> Arc<RefusalRings> {
-        Arc::clone(&self.state.refusals)
-    }
-
-    /// The metrics of the process.
-    pub(super) fn metrics(&self) -> Arc<Metrics> {
-        Arc::clone(&self.metrics)
-    }
-
-    /// Whether a rule verifies tokens.
-    pub(super) fn verifies_tokens(&self) -> bool {
-        self.snapshot.rules.clients().verifies_tokens()
-    }
-
-    /// The geographic databases in use, and their files.
-    pub(super) fn geo_files(&self) -> Vec<GeoFile> {
-        self.geo_files.clone()
-    }
-
-    /// The key set that is fetched, if there is one.
-    pub(super) fn keys(&self) -> Option<&Fetched> {
-        self.keys.as_ref()
-    }
-
-    /// How long requests in progress may take when the process stops.
-    pub(super) fn drain_limit(&self) -> Duration {
-        self.drain_limit
     }
 
     /// Stops all workers.

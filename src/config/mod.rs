@@ -7,6 +7,7 @@
 //! mistakes at once.
 
 mod de;
+mod definitions;
 mod expand;
 mod field;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -29,6 +30,7 @@ use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use geo_file::{FileStamp, GeoFile};
 pub use model::{Config, KeySource, Route, RuntimeSettings, StoreSettings, Written};
@@ -139,7 +141,9 @@ fn compiled(
         quotes::check(&mut tree, text, &problems);
         expand::expand(&mut tree, &around, &problems);
         let raw: RawConfig = de::read(&tree, &problems)?;
-        raw.compile(&around, &problems)
+        let config = raw.compile(&around, &problems)?;
+        let definitions = definitions::definitions(&tree, &document, raw, &config);
+        Some(Config { definitions: Arc::new(definitions), ..config })
     });
     let (report, files) = (problems.report(name, text), around.files.into_inner());
     match config {

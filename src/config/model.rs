@@ -14,6 +14,7 @@ use tollgate_limiter::store::redis::RedisSettings;
 use super::geo_file::GeoFile;
 use super::scalar::Rate;
 use crate::admin::AdminSettings;
+use crate::patches::Definitions;
 use crate::proxy::{
     DocumentSource, EndpointSettings, RouteTimeouts, Target, TlsError, TlsParts, TlsSettings,
     UpstreamSettings,
@@ -38,6 +39,8 @@ pub struct Config {
     pub(crate) store: StoreSettings,
     /// All policies with an effect, in the order of the file.
     pub policies: Vec<Arc<Policy>>,
+    /// The same policies as they are written, which can be changed at run time.
+    pub(crate) definitions: Arc<Definitions>,
     /// All routes, in the order of the file. The first match applies.
     pub(crate) routes: Vec<Route>,
     /// All upstreams, in the order of the file.
@@ -101,6 +104,7 @@ impl Config {
             key_source: None,
             store: StoreSettings::default(),
             policies: vec![policy],
+            definitions: Arc::default(),
             routes: vec![route],
             upstreams: vec![upstream],
             headers: HeaderSettings::default(),

@@ -3,6 +3,7 @@
 
 mod admin;
 mod geo;
+mod patches;
 mod policies;
 mod routes;
 mod store;

@@ -12,7 +12,7 @@ use super::Route;
 
 /// Names of fields that may occur only in this spelling, and not under a name that some
 /// backends treat as the same.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct GuardedNames {
     by_form: HashMap<Box<str>, Vec<HeaderName>>,
     /// Whether all of them have plain names. Then only names that are not plain can be

@@ -14,7 +14,9 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName};
 use tollgate_limiter::digest::{Principal, SharedSecret};
-use tollgate_limiter::policy::{ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Subject};
+use tollgate_limiter::policy::{
+    ClientSettings, Clients, KeyExpr, KeyTextError, KeyTexts, Policy, Subject,
+};
 use tollgate_limiter::request::{Params, RequestView, slashed_path};
 use tollgate_limiter::time::Timestamp;
 
@@ -31,7 +33,7 @@ pub use route::Route;
 pub struct Rules {
     routes: Vec<Route>,
     router: Router,
-    clients: Clients,
+    clients: Arc<Clients>,
     guarded: GuardedNames,
 }
 
@@ -53,7 +55,7 @@ impl Rules {
     pub fn new(routes: Vec<Route>, client: ClientSettings, secret: Arc<SharedSecret>) -> Self {
         let guarded = GuardedNames::new(guarded::names(&client, &routes));
         let clients = Clients::new(client, routes.iter().flat_map(Route::keys), secret);
-        Self { router: Router::new(&routes), guarded, routes, clients }
+        Self { router: Router::new(&routes), guarded, routes, clients: Arc::new(clients) }
     }
 
     /// Also guards the names of these fields.
@@ -61,6 +63,22 @@ impl Rules {
     pub(crate) fn guarding(mut self, edited: impl IntoIterator<Item = HeaderName>) -> Self {
         edited.into_iter().for_each(|name| self.guarded.add(name));
         self
+    }
+
+    /// The same rules with other policies, which have the same keys: `change` returns those
+    /// that take the place of a policy.
+    #[must_use]
+    pub(crate) fn changing(&self, change: impl Fn(&Arc<Policy>) -> Vec<Arc<Policy>>) -> Self {
+        let changed = |route: &Route| Route {
+            policies: route.policies.iter().flat_map(&change).collect(),
+            ..route.clone()
+        };
+        Self {
+            routes: self.routes.iter().map(changed).collect(),
+            router: self.router.clone(),
+            clients: Arc::clone(&self.clients),
+            guarded: self.guarded.clone(),
+        }
     }
 
     /// Whether some backends treat the name of a field as that of a field that the rules
@@ -116,7 +134,7 @@ impl Rules {
     }
 
     /// The settings that identify clients.
-    pub(crate) const fn clients(&self) -> &Clients {
+    pub(crate) fn clients(&self) -> &Clients {
         &self.clients
     }
 

@@ -16,7 +16,7 @@ use super::Route;
 use super::reading::Reading;
 
 /// An index over the routes of a file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Router {
     hosts: HostIndex,
 }

@@ -14,7 +14,7 @@ const ROWS: [&[&str]; 13] = [
     &["decision"],
     &["shared"],
     // tollgate
-    &["platform", "telemetry", "gradient", "message", "routes"],
+    &["platform", "telemetry", "gradient", "message", "routes", "patches"],
     &["server", "engine"],
     &["proxy"],
     &["snapshot"],

@@ -62,6 +62,16 @@ impl SharedStore {
         }
     }
 
+    /// Access to what nodes share besides counters; none if no other node can. It must be
+    /// called in the runtime that uses it.
+    #[cfg(feature = "redis")]
+    pub fn control(&self) -> Option<redis::ControlStore> {
+        match self {
+            Self::Memory(_) => None,
+            Self::Redis(shared) => Some(redis::ControlStore::connect(shared)),
+        }
+    }
+
     /// The counters in the memory of this node; with Redis those for its absence.
     pub fn memory(&self) -> &Arc<MemoryStore> {
         match self {

@@ -44,12 +44,16 @@ mod unused;
 mod upstream_tls;
 mod upstreams;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tollgate_limiter::policy::ClientSettings;
+use tollgate_limiter::policy::{ClientSettings, Policy};
 
-use super::field::{Entries, Field, List};
+use super::de;
+use super::field::{Entries, Field, List, Spanned};
 use super::model::{Client, Config, StoreSettings};
+use super::node::Node;
 use super::problem::Problems;
 use super::surroundings::Surroundings;
 use admin::RawAdmin;
@@ -143,6 +147,7 @@ impl RawConfig {
                 .filter(|policy| !policy.is_off)
                 .filter_map(|policy| policy.compiled)
                 .collect(),
+            definitions: Arc::default(),
             routes: routes.into_iter().flatten().collect(),
             upstreams: upstreams.into_iter().map(|upstream| upstream.settings).collect(),
         };
@@ -152,6 +157,26 @@ impl RawConfig {
         }
         self.warn_unused(&config, &cx);
         Some(config)
+    }
+
+    /// One policy with this name, as `node` defines it, in a configuration with these settings.
+    /// None, with errors in `problems`, if it has mistakes.
+    pub(super) fn compile_policy(
+        &self,
+        name: &str,
+        node: &Node,
+        (settings, store): (&ClientSettings, &StoreSettings),
+        around: &Surroundings<'_>,
+        problems: &Problems,
+    ) -> Option<Policy> {
+        let cx = Context { problems, around };
+        let absent = RawClient::default();
+        let client = self.client.value().unwrap_or(&absent);
+        let dependencies = self.dependencies(client, settings, store);
+        let raw: RawPolicy = de::read(node, problems)?;
+        let name = Spanned { value: name.to_owned(), span: node.span, written: None };
+        let policy = raw.compile(&name, &dependencies, &cx);
+        policy.filter(|_| !problems.any_errors())
     }
 
     fn dependencies<'a>(

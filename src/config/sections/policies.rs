@@ -24,6 +24,7 @@ use crate::config::field::{Entries, Field, Spanned};
 use crate::config::node::TextSpan;
 use crate::config::scalar::{Allowance, Limit, Percent, Period};
 use crate::config::words::{Word, words};
+use crate::patches::CANDIDATE;
 
 /// One limit: what it counts, how much it admits, and what it does beyond that.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -161,6 +162,10 @@ pub(super) fn compile(
 ) -> Vec<Named> {
     let named = raw.entries().iter().map(|(name, policy)| {
         cx.check_name(name, "policy");
+        if name.value.ends_with(CANDIDATE) {
+            let message = format!("names that end with \"{CANDIDATE}\" are those of candidates");
+            cx.error(name.span, &message, "give the policy another name");
+        }
         let raw = policy.value();
         Named {
             name: name.value.clone(),
@@ -173,7 +178,7 @@ pub(super) fn compile(
 }
 
 impl RawPolicy {
-    fn compile(
+    pub(super) fn compile(
         &self,
         name: &Spanned<String>,
         around: &Dependencies<'_>,

@@ -12,14 +12,14 @@ use super::paths::PathTrie;
 use crate::routes::HostPattern;
 
 /// Path tries by host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HostIndex {
     any: PathTrie,
     /// The nodes. The first one is the root.
     nodes: Vec<Node>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Node {
     labels: HashMap<Box<str>, usize>,
     exact: Option<PathTrie>,

@@ -13,13 +13,13 @@ use smallvec::{SmallVec, smallvec};
 use tollgate_limiter::request::{PathPattern, Segment};
 
 /// Routes by path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct PathTrie {
     /// The nodes. The first one is the root.
     nodes: Vec<Node>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Node {
     literals: HashMap<Box<str>, usize>,
     param: Option<usize>,
@@ -47,7 +47,7 @@ impl Node {
 
 /// Nodes by the prefix of a segment. A look-up takes one step for each length that a prefix
 /// has, however many prefixes there are.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Prefixes {
     nodes: HashMap<Box<str>, usize>,
     /// The lengths in bytes, without duplicates, ascending.

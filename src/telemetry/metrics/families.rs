@@ -134,8 +134,8 @@ families! {
         "Window of a policy; 0 if time does not matter.",
     );
     POLICY_INFO = Family::gauge(
-        "tollgate_policy_info", &["policy", "mode", "algorithm"], "",
-        "1 for each policy that a route uses.",
+        "tollgate_policy_info", &["policy", "mode", "algorithm", "patched"], "",
+        "1 for each policy that a route uses. patched: whether its values were changed at run time.",
     );
     // Store
     STORE_KEYS = Family::gauge(
@@ -159,6 +159,10 @@ families! {
     ).on_event();
     NODES = Family::gauge(
         "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
+    ).on_event();
+    NODES_WITH_OTHER_CONFIG = Family::gauge(
+        "tollgate_nodes_with_other_config", &[], "nodes",
+        "Nodes that share the store and have another configuration file than this one.",
     ).on_event();
     LOST_UNITS = Family::counter(
         "tollgate_unreported_units_total", &["fate"], "units",

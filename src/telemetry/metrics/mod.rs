@@ -19,6 +19,7 @@ mod totals;
 mod upstream;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ pub(crate) use totals::{
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;
 
-use worker::{KnownSeries, WorkerSeries};
+use family::{Family, Kind};
+use worker::{KnownSeries, Series, WorkerSeries};
 
 /// Knows a state that is read at each scrape.
 pub(crate) trait Source: Send + Sync {
@@ -89,6 +91,38 @@ impl Metrics {
     /// Reads this state at each scrape, too.
     pub(crate) fn add_source(&self, source: Arc<dyn Source>) {
         self.state.sources.lock().push(source);
+    }
+
+    /// The sums of the series of a counter or gauge, each with its labels: of all series, or
+    /// those whose first label has this value.
+    pub(crate) fn counts(
+        &self,
+        family: &Family,
+        first: Option<&str>,
+    ) -> Vec<(Box<[Box<str>]>, u64)> {
+        let mut counts = BTreeMap::<Box<[Box<str>]>, u64>::new();
+        for series in self.series(family) {
+            let labels = &series.id.labels;
+            if first.is_none_or(|first| labels.first().is_some_and(|it| **it == *first)) {
+                let count = counts.entry(labels.clone()).or_default();
+                *count = count.wrapping_add(series.cells.get(0));
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// The number of values that all series of a histogram have observed.
+    pub(crate) fn observations(&self, family: &Family) -> u64 {
+        let Kind::Histogram(bounds) = family.kind else { return 0 };
+        let buckets = 0..=bounds.upper.len();
+        let of_series = |it: &Arc<Series>| buckets.clone().map(|at| it.cells.get(at)).sum::<u64>();
+        self.series(family).iter().map(of_series).sum()
+    }
+
+    fn series(&self, family: &Family) -> Vec<Arc<Series>> {
+        let workers = self.state.workers.lock().clone();
+        let series = workers.iter().flat_map(|worker| worker.all());
+        series.filter(|series| series.family.name == family.name).collect()
     }
 
     /// All metrics as text, in Prometheus' format 0.0.4.

@@ -5,6 +5,8 @@ mod calls;
 mod explain;
 mod node;
 mod page;
+mod patches;
+mod shared_patches;
 mod store;
 
 use std::net::SocketAddr;
@@ -106,7 +108,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 22] = [
+const CALLS: [(&str, &str, &str, &str); 27] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -115,6 +117,16 @@ const CALLS: [(&str, &str, &str, &str); 22] = [
     ("POST", "/v1/config/check", "Content-Type: application/yaml", "listeners: []"),
     ("GET", "/v1/policies", "", ""),
     ("GET", "/v1/policies/each", "", ""),
+    ("PATCH", "/v1/policies/each", "Content-Type: application/json", "{\"limit\":\"5/1d\"}"),
+    ("DELETE", "/v1/policies/each/patch", "", ""),
+    (
+        "PUT",
+        "/v1/policies/each/candidate",
+        "Content-Type: application/json",
+        "{\"limit\":\"5/1d\",\"for\":\"1h\"}",
+    ),
+    ("DELETE", "/v1/policies/each/candidate", "", ""),
+    ("GET", "/v1/nodes", "", ""),
     ("GET", "/v1/policies/each/keys/ann", "", ""),
     ("DELETE", "/v1/policies/each/keys/ann", "", ""),
     ("GET", "/v1/policies/each/overrides/ann", "", ""),

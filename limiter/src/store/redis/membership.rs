@@ -107,6 +107,11 @@ impl Membership {
         }
     }
 
+    /// The same member under this name.
+    pub(super) fn named(self, node: u64) -> Self {
+        Self { node, ..self }
+    }
+
     /// Sends heartbeats until the task is dropped.
     pub(super) async fn keep(mut self) {
         self.servers.settled().await;

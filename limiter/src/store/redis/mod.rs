@@ -30,6 +30,7 @@ mod checker;
 pub mod codec;
 mod compact;
 mod connect;
+mod control;
 mod deadline;
 mod decide;
 mod event;
@@ -60,6 +61,7 @@ mod url;
 mod wire;
 
 pub use batch::Repeat;
+pub use control::{ControlStore, EntryVersion, Expected, NodeRecord, ReadEntries, WriteError};
 pub use failure::{Refusal, StoreError};
 pub use link::Health;
 pub use outage_log::OutageLog;

@@ -50,6 +50,8 @@ fn script() -> &'static Script {
 /// The state that the workers of one node share.
 #[derive(Debug)]
 pub struct NodeState {
+    /// The name of this process among the nodes: random, new at each start.
+    pub(super) id: u64,
     pub(super) settings: RedisSettings,
     pub(super) secret: Arc<SharedSecret>,
     pub(super) memory: Arc<MemoryStore>,
@@ -78,6 +80,7 @@ impl NodeState {
         let local = LocalLedgers::new(settings.interval, settings.lease);
         let publisher = Mutex::new(Some(sender));
         Self {
+            id: fastrand::u64(..),
             settings,
             secret,
             memory,
@@ -138,7 +141,7 @@ impl RedisStore {
             let nodes_alive = Arc::clone(&node.nodes_alive);
             let membership =
                 Membership::new(servers, &settings, buckets, secret, nodes_alive, cluster_state);
-            spawn_local(membership.keep());
+            spawn_local(membership.named(node.id).keep());
         }
         let mut cluster_state = node.cluster_state.clone();
         cluster_state.mark_changed();

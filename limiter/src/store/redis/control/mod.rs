@@ -1,0 +1,70 @@
+//! What the control threads of all nodes share, besides counters: entries that operators
+//! write, and a record of each node.
+//!
+//! It has connections of its own, so it neither delays decisions nor waits for them.
+
+mod entries;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::num::NonZeroU16;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::{Cmd, Pipeline, Value};
+
+pub use entries::{EntryVersion, Expected, ReadEntries, WriteError};
+pub use records::NodeRecord;
+
+use super::failure::StoreError;
+use super::script::SCRIPT;
+use super::server::Servers;
+use super::settings::{ReadFrom, RedisSettings};
+use super::store::NodeState;
+
+/// The shortest timeout: an operator waits longer than a request.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Access of one process to what nodes share besides counters.
+#[derive(Debug)]
+pub struct ControlStore {
+    servers: Servers,
+    prefix: String,
+    node: u64,
+}
+
+impl ControlStore {
+    /// Begins to connect in the background. It must be called within a `LocalRuntime`.
+    pub fn connect(node: &Arc<NodeState>) -> Self {
+        let timeout = node.settings.timeout.max(PATIENCE);
+        let settings = Rc::new(RedisSettings {
+            timeout,
+            connections: NonZeroU16::MIN,
+            read_from: ReadFrom::Master,
+            ..node.settings.clone()
+        });
+        let servers = Servers::connect(&settings, &SCRIPT, &node.outage_log);
+        Self { servers, prefix: settings.prefix.clone(), node: node.id }
+    }
+
+    /// Returns when it is known whether the servers can be reached.
+    pub async fn settled(&self) {
+        self.servers.settled().await;
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}:meta:{name}", self.prefix)
+    }
+
+    /// The reply to one command about `key`.
+    async fn ask(&self, key: &str, command: Cmd) -> Result<Value, StoreError> {
+        let mut commands = Pipeline::new();
+        commands.add_command(command);
+        let place = self.servers.destination(key.as_bytes());
+        let replies = self.servers.look_up(place, &commands).await?;
+        let missing = StoreError::InvalidReply("there is no reply to a command");
+        Ok(replies.into_iter().next().ok_or(missing)?.extract_error()?)
+    }
+}

@@ -1,0 +1,181 @@
+//! What this node says of itself to the operators, and, in Redis, to the other nodes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+use tollgate_limiter::store::redis::ControlStore;
+use tollgate_limiter::time::{Clock, Timestamp, monotonic};
+
+use super::observed::Observed;
+use super::patches::PatchKeeper;
+use crate::patches::Resolved;
+use crate::platform::process_usage;
+use crate::telemetry::{Metrics, families};
+
+/// The time between two looks at what has changed.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// A record is written at least once in this many intervals.
+const WRITE_EVERY: u64 = 5;
+/// The records of the others are read once in this many intervals.
+const READ_EVERY: u64 = 15;
+/// The most ignored changes that a record names, so that its length has a bound.
+const MAX_IGNORED: usize = 8;
+/// The most characters of a text in a record.
+const MAX_CHARS: usize = 160;
+
+/// Describes this node.
+pub(super) struct NodeReporter {
+    patches: Rc<PatchKeeper>,
+    metrics: Arc<Metrics>,
+    observed: Arc<Observed>,
+    clock: Clock,
+    started: Timestamp,
+    /// The address of the admin listener.
+    admin: Option<String>,
+    rates: RefCell<Rates>,
+}
+
+/// The counts at the last look, and the rates since the one before.
+struct Rates {
+    at: Instant,
+    requests: u64,
+    refusals: u64,
+    requests_per_s: f64,
+    refusals_per_s: f64,
+}
+
+impl NodeReporter {
+    /// The node whose admin listener has this address.
+    pub(super) fn new(
+        patches: Rc<PatchKeeper>,
+        metrics: Arc<Metrics>,
+        observed: Arc<Observed>,
+        admin: Option<String>,
+    ) -> Rc<Self> {
+        let rates = Rates {
+            at: monotonic(),
+            requests: 0,
+            refusals: 0,
+            requests_per_s: 0.0,
+            refusals_per_s: 0.0,
+        };
+        let clock = Clock::System;
+        let (started, rates) = (clock.wall(), RefCell::new(rates));
+        Rc::new(Self { patches, metrics, observed, clock, started, admin, rates })
+    }
+
+    /// Writes a record at intervals, and compares those of the others, until the task is
+    /// dropped.
+    pub(super) async fn keep(self: Rc<Self>) {
+        let mut written = None;
+        for turn in 0.. {
+            if turn % WRITE_EVERY == 0 {
+                self.measure();
+            }
+            if let Some(control) = self.patches.control() {
+                let state = (self.patches.config_digest(), self.patches.in_force());
+                let is_same = |(digest, changes): &(String, Arc<Resolved>)| {
+                    *digest == state.0 && Arc::ptr_eq(changes, &state.1)
+                };
+                if turn % WRITE_EVERY == 0 || !written.as_ref().is_some_and(is_same) {
+                    // The links have logged an error, and it is tried again.
+                    let _ = control.write_record(self.record().to_string().as_bytes()).await;
+                    written = Some(state);
+                }
+                if turn % READ_EVERY == 0 {
+                    self.compare(control).await;
+                }
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Counts the nodes that have another configuration.
+    async fn compare(&self, control: &ControlStore) {
+        if let Ok(records) = control.records().await {
+            let texts = records.iter().filter_map(|it| it.record.as_deref());
+            let others = others_with_other_config(texts, &self.patches.config_digest());
+            self.observed.set_other_configs(others);
+        }
+    }
+
+    fn measure(&self) {
+        let now = monotonic();
+        let requests = self.metrics.observations(&families::REQUEST_DURATION);
+        let refusals = self.metrics.observations(&families::WAIT_TOLD);
+        let mut rates = self.rates.borrow_mut();
+        let elapsed_s = now.saturating_duration_since(rates.at).as_secs_f64();
+        if elapsed_s >= 1.0 {
+            let rate = |now: u64, before: u64| {
+                let count = u32::try_from(now.saturating_sub(before)).unwrap_or(u32::MAX);
+                (f64::from(count) / elapsed_s * 10.0).round() / 10.0
+            };
+            rates.requests_per_s = rate(requests, rates.requests);
+            rates.refusals_per_s = rate(refusals, rates.refusals);
+        }
+        (rates.at, rates.requests, rates.refusals) = (now, requests, refusals);
+    }
+
+    /// The record of now.
+    pub(super) fn record(&self) -> Value {
+        let (usage, rates) = (process_usage(), self.rates.borrow());
+        let open: u64 =
+            self.metrics.counts(&families::BREAKER_OPEN, None).iter().map(|it| it.1).sum();
+        let ignored = self.patches.in_force();
+        let shown = ignored.ignored.iter().take(MAX_IGNORED).map(
+            |it| json!({ "policy": shortened(&it.policy), "because": shortened(&it.because) }),
+        );
+        json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "started": self.started.to_string(),
+            "seen": self.clock.wall().to_string(),
+            "config": self.patches.config_digest(),
+            "requests_per_s": rates.requests_per_s,
+            "refusals_per_s": rates.refusals_per_s,
+            "cpu_seconds": usage.cpu_us.map(|us| us / 1_000_000),
+            "memory_bytes": usage.resident_bytes,
+            "breakers_open": open,
+            "patches": ignored.changed.len(),
+            "ignored_patches": shown.collect::<Vec<_>>(),
+            "admin": self.admin.as_deref().map(shortened),
+        })
+    }
+}
+
+/// How many of these records name another configuration.
+fn others_with_other_config<'r>(records: impl Iterator<Item = &'r [u8]>, own: &str) -> u64 {
+    let differs = |record: &[u8]| {
+        let record: Value = serde_json::from_slice(record).unwrap_or_default();
+        record["config"].as_str().is_some_and(|digest| digest != own)
+    };
+    u64::try_from(records.filter(|record| differs(record)).count()).unwrap_or(u64::MAX)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_CHARS).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_records_with_another_configuration_count() {
+        let records = [
+            "{\"config\":\"a\"}",
+            "{\"config\":\"b\"}",
+            "{\"config\":1}",
+            "{}",
+            "no JSON",
+            "{\"config\":\"c\"}",
+        ];
+        let records = records.iter().map(|record| record.as_bytes());
+        assert_eq!(others_with_other_config(records.clone(), "a"), 2);
+        assert_eq!(others_with_other_config(records, "b"), 2);
+        assert_eq!(others_with_other_config([].into_iter(), "b"), 0);
+    }
+}

@@ -1,0 +1,226 @@
+//! The policies of a file as they are written, which can be compiled again with other values.
+//!
+//! A changed policy is the written one with some fields replaced, and is compiled like the file:
+//! so a change can have the same mistakes as the file, and no others.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use aws_lc_rs::digest::{SHA256, digest};
+use serde_json::Value as Json;
+use tollgate_limiter::policy::{Overridable, Policy};
+use tollgate_limiter::time::Span;
+
+use super::model::Config;
+use super::node::{Entry, Node, Text, TextSpan, Value};
+use super::problem::Problems;
+use super::scalar::{Period, ScalarError};
+use super::sections::RawConfig;
+use super::shown;
+use super::surroundings::Surroundings;
+use crate::patches::{CANDIDATE, Definition, Definitions, Mistake, Purpose, Values};
+
+/// The policies of `config`, which was compiled from `raw`, which was read from `tree`.
+/// `document` shows the whole file.
+pub(super) fn definitions(
+    tree: &Node,
+    document: &Json,
+    raw: RawConfig,
+    config: &Config,
+) -> Definitions {
+    let section = field(tree, "policies").cloned();
+    let written: Vec<Entry> = match section.map(|section| section.value) {
+        Some(Value::Map(entries)) => entries,
+        _ => Vec::new(),
+    };
+    let policies = config.policies.iter().filter_map(|policy| {
+        let entry = written.iter().find(|entry| entry.name() == &*policy.name)?;
+        let policy = Arc::clone(policy);
+        let written = shown::shown(&entry.value);
+        Some(Definition { policy, digest: digest_of(&entry.value), written })
+    });
+    let policies: Vec<Definition> = policies.collect();
+    let live: Vec<Arc<Policy>> = config.policies.clone();
+    let (client, store) = (config.client.clone(), config.store.clone());
+    let compile = move |name: &str, values: &Values, purpose: Purpose| {
+        let find = |policy: &&Arc<Policy>| *policy.name == *name;
+        let (Some(entry), Some(live)) =
+            (written.iter().find(|entry| entry.name() == name), live.iter().find(find))
+        else {
+            return Err(vec![Mistake::new(format!("there is no policy {name:?}"), "")]);
+        };
+        let (changed, name) = match purpose {
+            Purpose::Patch => (patched(entry, values)?, name.to_owned()),
+            Purpose::Candidate => (candidate(entry, values)?, format!("{name}{CANDIDATE}")),
+        };
+        let problems = Problems::default();
+        let around = Surroundings {
+            env: &|_| None,
+            directory: Path::new(""),
+            files: RefCell::default(),
+            databases: &[],
+        };
+        let policy = raw.compile_policy(&name, &changed, (&client, &store), &around, &problems);
+        let policy = policy.ok_or_else(|| mistakes(problems))?;
+        match purpose {
+            Purpose::Patch => with_counters_of(live, policy),
+            Purpose::Candidate => Ok(beside(live, policy)),
+        }
+    };
+    Definitions::new(policies, digest_of_text(&document.to_string()), Arc::new(compile), duration)
+}
+
+/// The definition with the values of a patch.
+fn patched(entry: &Entry, values: &Values) -> Result<Node, Vec<Mistake>> {
+    let mistake = |message: &str, help: &str| Err(vec![Mistake::new(message, help)]);
+    match (values.mode.as_deref(), values.limit.as_deref()) {
+        (Some("off"), _) => {
+            return mistake(
+                "a patch cannot switch a policy off: its routes would have to change",
+                "write shadow, which counts and refuses nothing; or change the file",
+            );
+        }
+        (_, Some("unlimited")) => {
+            return mistake(
+                "a patch keeps the counters of a policy, so it cannot take the limit away",
+                "write \"mode\": \"shadow\", which counts and refuses nothing",
+            );
+        }
+        _ => {}
+    }
+    replaced(entry.value.clone(), values)
+}
+
+/// The definition with the values of a candidate, in shadow.
+fn candidate(entry: &Entry, values: &Values) -> Result<Node, Vec<Mistake>> {
+    let mut node = entry.value.clone();
+    if let (Some(algorithm), Value::Map(fields)) = (&values.algorithm, &mut node.value) {
+        fields.retain(|field| owner_admits(field.name(), algorithm));
+    }
+    let shadow = Values { mode: Some("shadow".to_owned()), ..values.clone() };
+    replaced(node, &shadow)
+}
+
+/// Whether a field of the file goes with another algorithm.
+fn owner_admits(field: &str, algorithm: &str) -> bool {
+    match field {
+        "buckets" => algorithm == "sliding_window",
+        "burst" => matches!(algorithm, "token_bucket" | "leaky_bucket"),
+        "max_delay" => algorithm == "leaky_bucket",
+        "calendar" => algorithm == "fixed_window",
+        _ => true,
+    }
+}
+
+fn replaced(mut node: Node, values: &Values) -> Result<Node, Vec<Mistake>> {
+    let Values { limit, burst, soft, mode, algorithm, plans } = values;
+    for (name, value) in
+        [("limit", limit), ("soft", soft), ("mode", mode), ("algorithm", algorithm)]
+    {
+        if let Some(value) = value {
+            set(&mut node, name, text(value));
+        }
+    }
+    if let Some(burst) = burst {
+        set(&mut node, "burst", at_file(Value::Number(burst.to_string())));
+    }
+    if plans.is_empty() {
+        return Ok(node);
+    }
+    let limits = field_mut(&mut node, "plans").and_then(|plans| field_mut(plans, "limits"));
+    let Some(limits) = limits else {
+        return Err(vec![Mistake::new("the policy has no plans", "leave out \"plans\"")]);
+    };
+    for (name, limit) in plans {
+        match field_mut(limits, name) {
+            Some(present) => *present = text(limit),
+            None => {
+                let message = format!("the policy has no plan {name:?}");
+                return Err(vec![Mistake::new(message, "name a plan that the file defines")]);
+            }
+        }
+    }
+    Ok(node)
+}
+
+/// The changed policy, if it counts as the one in the file does.
+fn with_counters_of(live: &Policy, changed: Policy) -> Result<Policy, Vec<Mistake>> {
+    if changed.counters().eq(live.counters()) {
+        return Ok(changed);
+    }
+    let window = live.algorithm.window();
+    let message = match window.is_zero() {
+        true => "a patch keeps the counters, so the limit has no time, like 20".to_owned(),
+        false => format!("a patch keeps the counters, so the limit has the same window, {window}"),
+    };
+    Err(vec![Mistake::new(message, "try another window as a candidate, or change the file")])
+}
+
+/// The candidate goes by the limits of single keys that the policy has.
+fn beside(live: &Policy, candidate: Policy) -> Policy {
+    let own = |it: Overridable| Overridable::new(&live.name, it.soft_percent);
+    Policy { overrides: candidate.overrides.map(own), ..candidate }
+}
+
+fn mistakes(problems: Problems) -> Vec<Mistake> {
+    let report = problems.report("", "");
+    let errors = report.problems().filter(|problem| !problem.is_warning);
+    errors.map(|problem| Mistake::new(problem.message, problem.advice)).collect()
+}
+
+fn duration(text: &str) -> Result<Span, Mistake> {
+    let mistake = |error: ScalarError| Mistake::new(error.to_string(), "");
+    text.parse().map(|Period(duration)| duration.into()).map_err(mistake)
+}
+
+/// A digest of what is written. Values of `${...}` count, so that a change of one is noticed.
+/// Texts that may be secret do not: others can read the digest.
+fn digest_of(node: &Node) -> String {
+    let mut node = node.clone();
+    forget_references(&mut node);
+    // serde_json sorts the fields, so their order does not count.
+    digest_of_text(&shown::shown(&node).to_string())
+}
+
+fn digest_of_text(text: &str) -> String {
+    let bytes = digest(&SHA256, text.as_bytes());
+    bytes.as_ref().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn forget_references(node: &mut Node) {
+    match &mut node.value {
+        Value::Text(text) => text.written = None,
+        Value::List(items) => items.iter_mut().for_each(forget_references),
+        Value::Map(entries) => {
+            entries.iter_mut().for_each(|entry| forget_references(&mut entry.value));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Unresolved => {}
+    }
+}
+
+fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let Value::Map(entries) = &node.value else { return None };
+    entries.iter().find(|entry| entry.name() == name).map(|entry| &entry.value)
+}
+
+fn field_mut<'n>(node: &'n mut Node, name: &str) -> Option<&'n mut Node> {
+    let Value::Map(entries) = &mut node.value else { return None };
+    entries.iter_mut().find(|entry| entry.name() == name).map(|entry| &mut entry.value)
+}
+
+fn set(node: &mut Node, name: &str, value: Node) {
+    if let Some(present) = field_mut(node, name) {
+        *present = value;
+    } else if let Value::Map(entries) = &mut node.value {
+        entries.push(Entry { key: text(name), value });
+    }
+}
+
+fn text(value: &str) -> Node {
+    at_file(Value::Text(Text { value: value.to_owned(), written: None }))
+}
+
+const fn at_file(value: Value) -> Node {
+    Node { value, span: TextSpan::FILE }
+}

@@ -1,0 +1,89 @@
+//! A change that an operator asks for, on its way to the task that makes it.
+
+use serde_json::Value;
+use tokio::sync::oneshot;
+
+use super::resolved::tag;
+use super::{Definition, Mistake, NewCandidate, NewPatch};
+
+/// A change, and where the result goes.
+#[derive(Debug)]
+pub(crate) struct PatchCall {
+    /// The policy.
+    pub(crate) policy: String,
+    /// What is to be done.
+    pub(crate) requested: Requested,
+    /// The states in which it may be done.
+    pub(crate) if_match: IfMatch,
+    /// The credential that asks.
+    pub(crate) actor: String,
+    /// The result.
+    pub(crate) reply: oneshot::Sender<Result<Done, Rejected>>,
+}
+
+/// What is to be done with a policy.
+#[derive(Clone, Debug)]
+pub(crate) enum Requested {
+    /// Change some of its values.
+    Patch(NewPatch),
+    /// End its patch.
+    RemovePatch,
+    /// Judge a candidate beside it.
+    Candidate(NewCandidate),
+    /// End its candidate.
+    RemoveCandidate,
+}
+
+/// The states of a policy in which a change may be made (RFC 9110, section 13.1.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IfMatch {
+    /// In every state.
+    Any,
+    /// In a state with one of these entity tags.
+    Tags(Vec<String>),
+}
+
+/// The change is made, and in force on this node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Done {
+    /// The patch or the candidate before.
+    pub(crate) before: Value,
+    /// The same afterwards.
+    pub(crate) after: Value,
+}
+
+/// Why a change is not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Rejected {
+    /// There is no such policy.
+    UnknownPolicy,
+    /// There is no patch or candidate that could be removed.
+    Nothing,
+    /// The policy has been changed in the meantime.
+    Stale,
+    /// The values have mistakes.
+    Invalid(Vec<Mistake>),
+    /// There is no room for it.
+    Full(String),
+    /// The store does not answer. The change may have been made.
+    Away(String),
+}
+
+impl IfMatch {
+    /// The value of the field `If-Match`. A weak tag matches nothing.
+    pub(crate) fn parse(text: &str) -> Self {
+        if text.trim() == "*" {
+            return Self::Any;
+        }
+        let tag = |part: &str| Some(part.trim().strip_prefix('"')?.strip_suffix('"')?.to_owned());
+        Self::Tags(text.split(',').filter_map(tag).collect())
+    }
+
+    /// Whether the change may be made if the entry of the policy has this version.
+    pub(crate) fn admits(&self, definition: &Definition, version: Option<&str>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Tags(tags) => tags.contains(&tag(definition, version)),
+        }
+    }
+}

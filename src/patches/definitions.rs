@@ -1,0 +1,114 @@
+//! The policies as the file defines them, and how one of them is compiled with other values.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::Span;
+
+use super::Values;
+
+/// What is wrong with a value, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Mistake {
+    /// What is wrong.
+    pub(crate) message: String,
+    /// What would be right. It may be empty.
+    pub(crate) help: String,
+}
+
+impl Mistake {
+    pub(crate) fn new(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { message: message.into(), help: help.into() }
+    }
+}
+
+/// What a policy is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It takes the place of the policy, and keeps its counters.
+    Patch,
+    /// It stands beside the policy in shadow, with counters of its own.
+    Candidate,
+}
+
+/// Compiles the policy of this name with other values, with all checks of a configuration.
+pub(crate) type Compile =
+    dyn Fn(&str, &Values, Purpose) -> Result<Policy, Vec<Mistake>> + Send + Sync;
+
+/// One policy as the file defines it.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    /// The policy without any change.
+    pub(crate) policy: Arc<Policy>,
+    /// Identifies the definition: 32 hexadecimal digits.
+    pub(crate) digest: String,
+    /// The definition as it is written, without secrets.
+    pub(crate) written: Value,
+}
+
+/// All policies with an effect, and how they are compiled.
+#[derive(Clone)]
+pub(crate) struct Definitions {
+    policies: Vec<Definition>,
+    /// Identifies the file, as it is written.
+    pub(crate) file_digest: String,
+    compile: Arc<Compile>,
+    /// Reads a duration such as `30m`.
+    pub(crate) duration: fn(&str) -> Result<Span, Mistake>,
+}
+
+impl Definitions {
+    /// These policies.
+    pub(crate) fn new(
+        policies: Vec<Definition>,
+        file_digest: String,
+        compile: Arc<Compile>,
+        duration: fn(&str) -> Result<Span, Mistake>,
+    ) -> Self {
+        Self { policies, file_digest, compile, duration }
+    }
+
+    /// The definition of the policy of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Definition> {
+        self.policies.iter().find(|it| *it.policy.name == *name)
+    }
+
+    /// All of them, in the order of the file.
+    pub(crate) fn all(&self) -> &[Definition] {
+        &self.policies
+    }
+
+    /// The policy of this name with other values.
+    ///
+    /// # Errors
+    /// All mistakes.
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        values: &Values,
+        purpose: Purpose,
+    ) -> Result<Policy, Vec<Mistake>> {
+        (self.compile)(name, values, purpose)
+    }
+}
+
+impl Default for Definitions {
+    /// No policy can be changed.
+    fn default() -> Self {
+        let unchangeable = || Mistake::new("this gateway runs without a file", "");
+        Self::new(
+            Vec::new(),
+            String::new(),
+            Arc::new(move |_, _, _| Err(vec![unchangeable()])),
+            |_| Err(Mistake::new("this gateway runs without a file", "")),
+        )
+    }
+}
+
+impl fmt::Debug for Definitions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Definitions").field("policies", &self.policies.len()).finish()
+    }
+}

@@ -1,0 +1,88 @@
+//! What is kept of the changes of one policy: a JSON document that all nodes read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tollgate_limiter::time::Timestamp;
+
+use super::Values;
+
+/// The changes of one policy. A node that does not know a field cannot read the entry: the field
+/// may change what the entry means.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    /// Identifies the definition to which the changes belong.
+    pub(crate) digest: String,
+    /// Replaces values of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) patch: Option<Change>,
+    /// Is judged in shadow beside the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) candidate: Option<Change>,
+}
+
+/// A patch or a candidate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Change {
+    /// The values that differ from the file.
+    pub(crate) values: Values,
+    /// Why, in the words of the operator.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) reason: String,
+    /// The credential that made the change.
+    pub(crate) actor: String,
+    /// When it was made, in microseconds since the epoch.
+    pub(crate) since_us: u64,
+    /// When it ends. None: it has no end of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ends_us: Option<u64>,
+}
+
+impl Entry {
+    /// The entry in these bytes.
+    ///
+    /// # Errors
+    /// If it is none that this version understands.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(bytes)
+    }
+
+    /// The bytes that are stored.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it has texts and numbers only")
+    }
+
+    /// The same without changes that have ended. None: there is no other.
+    pub(crate) fn at(mut self, now: Timestamp) -> Option<Self> {
+        for change in [&mut self.patch, &mut self.candidate] {
+            if change.as_ref().is_some_and(|it| it.has_ended(now)) {
+                *change = None;
+            }
+        }
+        (self.patch.is_some() || self.candidate.is_some()).then_some(self)
+    }
+}
+
+impl Change {
+    /// Whether it has ended at `now`, by the wall clock.
+    pub(crate) fn has_ended(&self, now: Timestamp) -> bool {
+        self.ends_us.is_some_and(|ends| ends <= now.as_micros())
+    }
+
+    /// When it was made.
+    pub(crate) fn since(&self) -> Timestamp {
+        Timestamp::from_micros(self.since_us)
+    }
+
+    /// As the admin API shows it.
+    pub(crate) fn shown(&self) -> Value {
+        let mut shown = json!(self.values);
+        shown["reason"] = json!(self.reason);
+        shown["actor"] = json!(self.actor);
+        shown["since"] = json!(self.since().to_string());
+        let ends = self.ends_us.map(|ends| Timestamp::from_micros(ends).to_string());
+        shown["ends"] = json!(ends);
+        shown
+    }
+}

@@ -1,0 +1,28 @@
+//! Changes of policies at run time. Pure: no I/O, no clock.
+//!
+//! An [`Entry`] holds the changes of one policy: a patch, which replaces some of its values, and
+//! a candidate, which is judged in shadow beside it. An entry is pinned to the digest of the
+//! policy's definition in the file, so it ends when the definition changes, and outlives every
+//! other reload. [`Resolved`] says what the entries mean for the definitions at a time. Each
+//! node resolves by itself: an entry that a node cannot apply is ignored and reported there, and
+//! stays for the others.
+
+mod call;
+mod definitions;
+mod entry;
+mod request;
+mod resolved;
+#[cfg(test)]
+mod tests;
+mod values;
+
+pub(crate) use call::{Done, IfMatch, PatchCall, Rejected, Requested};
+pub(crate) use definitions::{Definition, Definitions, Mistake, Purpose};
+pub(crate) use entry::{Change, Entry};
+pub(crate) use request::{NewCandidate, NewPatch};
+pub(crate) use resolved::{Changed, Resolved};
+pub(crate) use values::Values;
+
+/// What follows the name of a policy in that of its candidate. No policy of a file has such a
+/// name.
+pub(crate) const CANDIDATE: &str = "~candidate";

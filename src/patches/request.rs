@@ -1,0 +1,167 @@
+//! What operators write to change a policy.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::{Change, Definition, Definitions, Entry, Mistake, Values};
+
+/// The most characters of a reason.
+const MAX_REASON: usize = 500;
+/// The most plans that a change names.
+const MAX_PLANS: usize = 64;
+/// The shortest and the longest time of a change.
+const TIME: [Span; 2] = [Span::SECOND, Span::from_secs(366 * 86_400)];
+
+/// The body of a patch. A field that is absent stays as it is, and `null` goes back to the
+/// file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NewPatch {
+    #[serde(deserialize_with = "given")]
+    limit: Option<Option<String>>,
+    #[serde(deserialize_with = "given")]
+    burst: Option<Option<u64>>,
+    #[serde(deserialize_with = "given")]
+    soft: Option<Option<String>>,
+    #[serde(deserialize_with = "given")]
+    mode: Option<Option<String>>,
+    #[serde(deserialize_with = "given")]
+    plans: Option<Option<BTreeMap<String, Option<String>>>>,
+    #[serde(rename = "for")]
+    lasts: Option<String>,
+    reason: String,
+}
+
+/// The body of a candidate, which replaces another one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewCandidate {
+    limit: String,
+    #[serde(default)]
+    burst: Option<u64>,
+    #[serde(default)]
+    algorithm: Option<String>,
+    #[serde(default)]
+    plans: BTreeMap<String, String>,
+    #[serde(rename = "for")]
+    lasts: String,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Tells `null` from an absent field.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl NewPatch {
+    /// `before` with this patch. It is about the same definition.
+    ///
+    /// # Errors
+    /// The mistakes that do not depend on the policy.
+    pub(crate) fn applied(
+        self,
+        before: Entry,
+        definitions: &Definitions,
+        actor: &str,
+        now: Timestamp,
+    ) -> Result<Entry, Vec<Mistake>> {
+        let present = before.patch.clone().unwrap_or_default();
+        let mut values = present.values;
+        replace(&mut values.limit, self.limit);
+        replace(&mut values.burst, self.burst);
+        replace(&mut values.soft, self.soft);
+        replace(&mut values.mode, self.mode);
+        match self.plans {
+            None => {}
+            Some(None) => values.plans.clear(),
+            Some(Some(plans)) => {
+                for (name, limit) in plans {
+                    match limit {
+                        Some(limit) => drop(values.plans.insert(name, limit)),
+                        None => drop(values.plans.remove(&name)),
+                    }
+                }
+            }
+        }
+        if values == Values::default() {
+            let help = "name at least one of limit, burst, soft, mode, plans; or remove the patch";
+            return Err(vec![Mistake::new("the patch changes nothing", help)]);
+        }
+        let lasts = self.lasts.as_deref();
+        let change = change(values, lasts, self.reason, definitions, actor, now)?;
+        Ok(Entry { patch: Some(change), ..before })
+    }
+}
+
+impl NewCandidate {
+    /// `before` with this candidate. It is about the same definition.
+    ///
+    /// # Errors
+    /// The mistakes that do not depend on the policy.
+    pub(crate) fn applied(
+        self,
+        before: Entry,
+        definitions: &Definitions,
+        actor: &str,
+        now: Timestamp,
+    ) -> Result<Entry, Vec<Mistake>> {
+        let Self { limit, burst, algorithm, plans, lasts, reason } = self;
+        let values = Values { limit: Some(limit), burst, algorithm, plans, ..Values::default() };
+        let change = change(values, Some(&lasts), reason, definitions, actor, now)?;
+        Ok(Entry { candidate: Some(change), ..before })
+    }
+}
+
+impl Definition {
+    /// What a change of this policy begins with: the present entry, if it is about this
+    /// definition, without changes that have ended.
+    pub(crate) fn begun(&self, present: Option<Entry>, now: Timestamp) -> Entry {
+        let same = present.filter(|entry| entry.digest == self.digest);
+        let empty = || Entry { digest: self.digest.clone(), ..Entry::default() };
+        same.and_then(|entry| entry.at(now)).unwrap_or_else(empty)
+    }
+}
+
+fn replace<T>(value: &mut Option<T>, given: Option<Option<T>>) {
+    if let Some(given) = given {
+        *value = given;
+    }
+}
+
+fn change(
+    values: Values,
+    lasts: Option<&str>,
+    reason: String,
+    definitions: &Definitions,
+    actor: &str,
+    now: Timestamp,
+) -> Result<Change, Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    if reason.chars().count() > MAX_REASON || reason.contains(char::is_control) {
+        let message = format!("a reason is one line of at most {MAX_REASON} characters");
+        mistakes.push(Mistake::new(message, ""));
+    }
+    if values.plans.len() > MAX_PLANS {
+        mistakes.push(Mistake::new(format!("there are more than {MAX_PLANS} plans"), ""));
+    }
+    let ends_us = match lasts.map(definitions.duration).transpose() {
+        Ok(Some(time)) if time < TIME[0] || time > TIME[1] => {
+            mistakes.push(Mistake::new("\"for\" is out of range", "write from 1s to 366d"));
+            None
+        }
+        Ok(time) => time.map(|time| now.plus(time).as_micros()),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            None
+        }
+    };
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    Ok(Change { values, reason, actor: actor.to_owned(), since_us: now.as_micros(), ends_us })
+}
