@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use serde_json::json;
@@ -363,6 +362,4 @@ impl Admin {
             ..Entry::default()
         }
     }
-}
-
 }
