@@ -56,9 +56,9 @@ pub(super) fn item(refusal: &Refusal) -> Value {
     json!({
         "sequence": refusal.sequence,
         "time": refusal.time.to_string(),
-        "request_id": *refusal.request_id,
+        "request_id": refusal.request_id,
         "policy": *refusal.policy,
-        "key": { "id": refusal.key_id().to_string(), "text": *refusal.text },
+        "key": { "id": refusal.key_id().to_string(), "text": refusal.text },
         "limit": refusal.limit,
         "used": refusal.used,
         "wait_ms": match refusal.retry {
@@ -66,9 +66,9 @@ pub(super) fn item(refusal: &Refusal) -> Value {
             Retry::After(wait) => json!(wait.as_millis_ceil()),
             Retry::Never => json!("never"),
         },
-        "route": *refusal.route,
+        "route": refusal.route,
         "source": refusal.source,
-        "method": *refusal.method,
-        "path": *refusal.path,
+        "method": refusal.method,
+        "path": refusal.path,
     })
 }

@@ -8,6 +8,8 @@ use super::reading::Reading;
 use super::router::Router;
 use super::{HostPattern, Route, Rules};
 
+/// The most routes that are compared, so that a call does not hold up a worker.
+const MAX_COMPARED: usize = 1000;
 /// The most routes that are named.
 const MAX_NAMED: usize = 32;
 
@@ -41,9 +43,10 @@ impl Rules {
         selected: Option<usize>,
     ) -> PassedOver {
         let before = &self.routes[..selected.unwrap_or(self.routes.len())];
+        let (far, before) = before.split_at(before.len().saturating_sub(MAX_COMPARED));
         let mismatch = |route: &Route| Some((route.name.to_string(), route.mismatch(request)?));
         let all: Vec<_> = before.iter().filter_map(mismatch).enumerate().collect();
-        let count = all.len();
+        let count = far.len() + all.len();
         let mut nearest = all;
         nearest.sort_by_key(|(_, (_, mismatch))| mismatch.nearness());
         nearest.truncate(MAX_NAMED);
@@ -167,14 +170,14 @@ mod tests {
 
     #[test]
     fn the_nearest_of_many_routes_are_named_in_their_order() {
-        let far = (0..100).map(|_| route((3, 0, 0, 0)));
+        let far = (0..MAX_COMPARED).map(|_| route((3, 0, 0, 0)));
         let near = [route((0, 0, 2, 0)), route((0, 1, 0, 2))];
-        let routes: Vec<Route> = far.clone().chain(near).chain(far).collect();
+        let routes: Vec<Route> = far.clone().chain(near).chain(far.skip(2)).collect();
         let secret = Arc::new(SharedSecret::new(Secret::from_bytes([3; 16])));
         let rules = Rules::new(routes, ClientSettings::default(), secret);
         let headers = HeaderMap::new();
         let passed = rules.passed_over(&RequestView::sample("a.test", "/o", &headers), None);
-        assert_eq!((passed.named.len(), passed.others), (MAX_NAMED, 202 - MAX_NAMED));
+        assert_eq!((passed.named.len(), passed.others), (MAX_NAMED, 2 * MAX_COMPARED - MAX_NAMED));
         let near: Vec<_> = passed.named.iter().filter(|(_, it)| *it != Mismatch::Host).collect();
         assert_eq!(near[0].1.text(), "method");
         assert_eq!(near[1].1.text(), "header x-version");

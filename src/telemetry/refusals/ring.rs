@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_limiter::digest::Principal;
 
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Refused};
 
 /// The most refusals of a ring.
 pub(super) const MAX_KEPT: usize = 256;
@@ -23,15 +23,18 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Keeps a refusal in place of the oldest one of its key, or of all, if there are too many.
-    pub(super) fn keep(&mut self, refusal: Refusal) {
-        let slot = (refusal.client, refusal.sequence);
-        let place = self.place_for(refusal.client);
-        match place {
-            Some(place) => (self.slots[place], self.refusals[place]) = (slot, Arc::new(refusal)),
-            None => {
-                self.slots.push(slot);
-                self.refusals.push(Arc::new(refusal));
-            }
+    pub(super) fn keep(&mut self, refused: &Refused<'_>, sequence: u64) {
+        let slot = (refused.client, sequence);
+        let Some(place) = self.place_for(refused.client) else {
+            self.slots.push(slot);
+            self.refusals.push(Arc::new(refused.numbered(sequence)));
+            return;
+        };
+        self.slots[place] = slot;
+        match Arc::get_mut(&mut self.refusals[place]) {
+            Some(old) => refused.replace(sequence, old),
+            // A reader still has it.
+            None => self.refusals[place] = Arc::new(refused.numbered(sequence)),
         }
     }
 

@@ -62,7 +62,7 @@ impl RefusalRings {
     /// The refusals of requests with this id, the last one first.
     pub(crate) fn of_request(&self, id: &str) -> Vec<Refusal> {
         let found = self.select(None, |_| true).into_iter().rev();
-        found.filter(|it| *it.request_id == *id).map(Arc::unwrap_or_clone).collect()
+        found.filter(|it| it.request_id == id).map(Arc::unwrap_or_clone).collect()
     }
 
     /// The time of the oldest refusal that is kept.

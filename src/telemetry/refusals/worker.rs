@@ -34,9 +34,9 @@ impl WorkerRefusals {
             // The policy was removed, and is there again.
             let ring = self.begin(refused.policy, &mut own);
             let mut open = ring.lock();
-            open.keep(refused.numbered(self.rings.number()));
+            open.keep(refused, self.rings.number());
         } else {
-            open.keep(refused.numbered(self.rings.number()));
+            open.keep(refused, self.rings.number());
         }
     }
 
