@@ -1,4 +1,4 @@
-// Calls of the admin API. The token is in memory, and in this tab's storage if the user wishes.
+// Calls of the admin API, and the token.
 
 const KEPT = "tollgate-token";
 let token = sessionStorage.getItem(KEPT);

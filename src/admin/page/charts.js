@@ -1,4 +1,4 @@
-// Charts: lines over ten minutes, with a sentence, a table and a common cursor.
+// Charts, each with a sentence and a table, and a common cursor.
 
 import { byId, el, svg, table } from "./elements.js";
 import { atMost, percent, rate, span, time } from "./words.js";

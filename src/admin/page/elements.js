@@ -40,8 +40,6 @@ export function show(id, data, children) {
  if (focused) container.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
 }
 
-export const forget = () => shown.clear();
-
 /**
  * A table. Each column is [title, cell], where cell makes the content for a row; the first one
  * is the header of the row. On narrow screens rows become cards, which keep their roles.

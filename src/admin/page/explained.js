@@ -4,7 +4,7 @@ import { send } from "./api.js";
 import { byId, el } from "./elements.js";
 import { count, long, percent, span, time } from "./words.js";
 
-/** Shows a result in its place, and moves the focus there. */
+/** Shows a result, and moves the focus there. */
 export function showResult(id, isBad, title, ...content) {
  const place = byId(id);
  place.hidden = false;
@@ -43,7 +43,7 @@ function explained(it) {
   pairs([
    ["Route", it.route.name ?? "none"],
    ["Passed over", because(it.route.passed_over)],
-   ["Client", `${it.client.ip}: ${it.client.because}`],
+   ["Client", [it.client.ip, it.client.because].filter(Boolean).join(": ")],
    ["Judged by", it.source],
    ["Skipped", because(it.skipped)],
    ["Delayed", it.delay_ms && wait(it.delay_ms)],
@@ -69,7 +69,7 @@ export async function explainNow() {
 function prepare(method, url, text) {
  const select = byId("x-method");
  if ([...select.options].some((it) => it.value === method)) select.value = method;
- byId("x-url").value = url;
+ byId("x-url").value = `http://localhost${url}`;
  const header = /\bheader[ :]([\w-]+)/.exec(text ?? "")?.[1];
  byId("x-headers").value = header ? `${header}: ` : "";
 }

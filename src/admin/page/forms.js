@@ -33,6 +33,7 @@ export function knowPolicies(all) {
 function describe() {
  const policy = policies.find((it) => it.name === byId("l-policy").value);
  byId("l-now").textContent = policy ? `Now: ${limit(policy.limit)}` : "";
+ byId("l-scope").textContent = `Apply now, on ${policy?.changes_scope === "cluster" ? "all nodes" : "this node"}`;
  const one = policies.find((it) => it.name === byId("k-policy").value);
  byId("k-own").hidden = !one?.overrides;
 }

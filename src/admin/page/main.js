@@ -2,7 +2,7 @@
 
 import { events, get, getIfThere, hasToken, setToken } from "./api.js";
 import { drawCharts } from "./charts.js";
-import { byId, forget } from "./elements.js";
+import { byId } from "./elements.js";
 import { knowPolicies, prepareForms } from "./forms.js";
 import { showAway, showChanges, showFigures, showState } from "./overview.js";
 import { showNodes, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
@@ -16,7 +16,6 @@ let lastContact = new Date();
 function login(why) {
  ended.abort();
  setToken(null, false);
- forget();
  for (const id of ["page", "nav", "leave"]) byId(id).hidden = true;
  byId("login").hidden = false;
  byId("login-fault").textContent = why;
@@ -145,7 +144,10 @@ byId("login").addEventListener("submit", async (event) => {
  await begin();
  byId("main").focus({ preventScroll: true });
 });
-byId("leave").addEventListener("click", () => login(""));
+byId("leave").addEventListener("click", () => {
+ setToken(null, false);
+ location.reload();
+});
 byId("top-minutes").addEventListener("change", () => attempt(refreshTables));
 prepareForms(() => Promise.all([attempt(refreshTables), attempt(refreshHistory)]));
 if (hasToken()) begin();

@@ -73,7 +73,8 @@ export function showFigures(second, minute, trouble) {
  });
 }
 
-const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const ABOUT = ["actor", "since", "reason", "ends"];
+const said = (it) => (it instanceof Object ? Object.entries(it).filter(([name]) => !ABOUT.includes(name)).map((pair) => pair.join(" ")).join(", ") : it);
 
 /** The last changes, the newest first. Returns their times. */
 export function showChanges(status, entries) {
@@ -83,7 +84,7 @@ export function showChanges(status, entries) {
  };
  const all = entries.map((it) => {
   const change = [it.before, it.after].filter((value) => value !== undefined).map(said).join(" → ");
-  return { time: it.time, text: deed(it), by: `${it.actor || "unknown"} from ${it.peer}`, change, reason: it.reason };
+  return { time: it.time, text: deed(it), by: `${it.actor || "unknown"} from ${it.peer}`, change, reason: it.after?.reason };
  });
  const items = [...all, load].sort((a, b) => new Date(b.time) - new Date(a.time));
  const item = (it) => el("li", {}, el("time", { datetime: it.time }, `${time(it.time)}, ${ago(it.time)}`),

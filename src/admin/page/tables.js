@@ -53,7 +53,7 @@ export function showPolicies(policies, mayChange) {
 }
 
 export function showTop(top, mayExplain) {
- const clients = top.policies.flatMap((policy) => policy.clients.map((it) => ({ ...it, policy: policy.policy, all: policy.requests })));
+ const clients = top.policies.filter((it) => !it.policy.endsWith("~candidate")).flatMap((policy) => policy.clients.map((it) => ({ ...it, policy: policy.policy, all: policy.requests })));
  clients.sort((a, b) => b.refused - a.refused || b.requests - a.requests);
  const rows = clients.slice(0, 10);
  const columns = [

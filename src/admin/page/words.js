@@ -11,7 +11,7 @@ export const many = (number, what) => `${count(number)} ${what}${number === 1 ? 
 
 export function rate(number) {
  if (number === null || number === undefined) return "–";
- return short[number >= 100 ? 0 : number >= 10 ? 1 : 2].format(number);
+ return short[number >= 100 ? 0 : number >= 1 ? 1 : 2].format(number);
 }
 
 /** A share of a whole; a small share is never shown as none, and a large one never as all. */
@@ -32,7 +32,7 @@ export function span(us) {
 const trim = (number) => String(Math.round(number * 10) / 10);
 
 export function long(seconds) {
- if (seconds < 120) return `${trim(seconds)} s`;
+ if (seconds < 120) return `${seconds < 10 ? trim(seconds) : Math.round(seconds)} s`;
  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
  return `${Math.floor(seconds / 86400)} days`;

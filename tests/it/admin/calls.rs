@@ -188,7 +188,7 @@ fn every_command_of_the_documentation_works() {
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
-         policies: {{ per-client: {{ key: ip, limit: 2/day, overrides: true }} }}\n\
+         policies: {{ per-client: {{ key: ip, limit: 2/minute, overrides: true }} }}\n\
          routes: [{{ path: \"/*\", policies: [per-client], respond: {{ body: ok }} }}]\n{}",
         super::section("")
     ));

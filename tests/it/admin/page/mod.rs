@@ -121,11 +121,11 @@ fn the_page_shows_explains_and_changes_a_gateway() {
     browser.until_text("#state", "Working");
     // It follows what happens.
     browser.until_text("#contact", "Live");
-    assert_eq!(statuses(&gateway, "ann", 5), [200, 200, 200, 429, 429]);
+    assert_eq!(statuses(&gateway, "ann-secret", 5), [200, 200, 200, 429, 429]);
     browser.until("[...document.querySelectorAll('#figures .value')][1].textContent !== '0'");
     browser.until_text("#policy-table tbody tr", "40 %");
     eventually("the client is listed, also if another minute has begun", || {
-        statuses(&gateway, "ann", 1);
+        statuses(&gateway, "ann-secret", 1);
         browser.value("document.querySelector('#top-table').textContent.includes('header x-who')")
             == true
     });
@@ -148,7 +148,7 @@ fn explain(browser: &mut Browser) {
     browser.tab_to("#x-headers");
     assert_eq!(browser.value("document.activeElement.value"), "x-who: ");
     browser.press("End");
-    browser.write("ann");
+    browser.write("ann-secret");
     browser.tab_to("#explain [type=submit]");
     browser.press("Enter");
     browser.until_text("#explained h4", "Refused by each: 3 of 3 used, fits in");
@@ -167,7 +167,7 @@ fn change(browser: &mut Browser, gateway: &Gateway) {
     browser.press("Enter");
     browser.until_text("#limited h4", "each is tried with 1/day in shadow");
     browser.until_text("#policy-table tbody tr", "In shadow");
-    assert_eq!(statuses(gateway, "bob", 2), [200, 200]);
+    assert_eq!(statuses(gateway, "bob-secret", 2), [200, 200]);
     browser.until_text("#policy-table tbody tr", "would refuse 50 % of 2 here");
     browser.tab_to("[data-key=\"change each\"]");
     browser.press("Enter");
@@ -181,7 +181,7 @@ fn change(browser: &mut Browser, gateway: &Gateway) {
     browser.until_text("#limited h4", "each now has 9/day");
     browser.until_text("#policy-table tbody tr", "Changed");
     browser.until_text("#audit", "Limit changed of each");
-    assert_eq!(statuses(gateway, "bob", 8), [200, 200, 200, 200, 200, 200, 200, 429]);
+    assert_eq!(statuses(gateway, "bob-secret", 8), [200, 200, 200, 200, 200, 200, 200, 429]);
     browser.tab_to("[data-key=\"patch each\"]");
     browser.press("Enter");
     browser.until_text("#limited h4", "each has the limit of the file again");
