@@ -150,6 +150,16 @@ pub(super) struct Call {
 }
 
 impl Call {
+    /// The name in metrics of a call of this method at this path: never a name that only a
+    /// client knows.
+    pub(super) fn name(method: &Method, path: &str) -> String {
+        let known = Self::parse(method, path, None);
+        known.map_or_else(
+            |_| "unknown".to_owned(),
+            |it| format!("{} {}", it.spec.method, it.spec.path),
+        )
+    }
+
     /// The call of this method at this path.
     ///
     /// # Errors

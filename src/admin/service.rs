@@ -40,6 +40,7 @@ use super::top;
 use crate::engine::StoreCall;
 use crate::patches::Requested;
 use crate::server::{ClientBody, Peer};
+use crate::telemetry::AdminMetrics;
 
 /// The longest time of a call.
 const CALL: Duration = Duration::from_secs(5);
@@ -60,6 +61,7 @@ pub(crate) struct Admin {
     candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
     checks: Arc<Semaphore>,
+    metrics: AdminMetrics,
 }
 
 /// What all calls of one connection have in common.
@@ -93,6 +95,7 @@ impl Admin {
     pub(crate) fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
         Self {
             events: Events::new(),
+            metrics: AdminMetrics::new(&node.metrics),
             node,
             clock,
             own_uid,
@@ -121,9 +124,14 @@ impl Admin {
             subject: peer.identity,
             access,
         });
-        tower::service_fn(move |request| {
+        tower::service_fn(move |request: Request<ClientBody>| {
             let (admin, client) = (Rc::clone(&admin), Rc::clone(&client));
-            Box::pin(async move { Ok(admin.handle(&client, request).await) })
+            Box::pin(async move {
+                let name = Call::name(request.method(), request.uri().path());
+                let response = admin.handle(&client, request).await;
+                admin.metrics.answered(&name, response.status());
+                Ok(response)
+            })
         })
     }
 
@@ -257,6 +265,7 @@ impl Admin {
             return Err(Problem::too_many(detail, wait));
         }
         authenticate(&view.settings, self.own_uid, shown, self.clock.wall()).map_err(|denied| {
+            self.metrics.denied();
             if denied == Denied::Wrong && self.bounds.count_wrong_token(client.address.ip(), now) {
                 self.audit.failed_login(self.entry(client, &head.method, "", 401));
             }

@@ -232,7 +232,8 @@ fn bind(settings: ListenerSettings) -> Result<(Listener, ListenerHandle), BindEr
 fn spawn(listener: Listener, admin: &Rc<Admin>, access: Access) -> Stop {
     let (stop, drain) = drain::channel();
     let admin = Rc::clone(admin);
-    spawn_local(server::serve(listener, drain, move |peer, _| admin.service(peer, access)));
+    let service = move |peer, _: &ListenerSettings| admin.service(peer, access);
+    spawn_local(server::serve(listener, drain, None, service));
     stop
 }
 

@@ -30,8 +30,11 @@ fn config(socket: &Path) -> Config {
             exempt: {{ methods: [OPTIONS] }} }}\n\
          \x20 candidate: {{ key: global, limit: 1/day, mode: shadow }}\n\
          \x20 queue: {{ key: global, limit: 20/second, algorithm: leaky_bucket, max_delay: 2s }}\n\
+         \x20 held: {{ key: global, algorithm: concurrency, limit: 9 }}\n\
+         \x20 failed: {{ key: global, limit: 900/day, count: {{ status: [401] }} }}\n\
          routes:\n\
          \x20 - {{ name: echo, path: /echo, policies: [limited, candidate], upstream: app }}\n\
+         \x20 - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
          \x20 - {{ name: away, path: /away, upstream: away }}\n\
          \x20 - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n",
         socket.display()
@@ -67,12 +70,14 @@ fn assert_values(text: &str, expected: &[(&str, f64)]) {
     }
 }
 
-/// Requests end a moment after their clients have the responses.
+/// Requests and their connections end a moment after their clients have the responses.
 async fn ended(metrics: &Metrics) -> String {
     timeout(PATIENCE, async {
         loop {
             let text = metrics.render();
-            if value(&text, "http_server_active_requests") == Some(0.0) {
+            let open = text.lines().find(|line| line.starts_with("tollgate_connections{"));
+            let is_open = open.is_some_and(|line| !line.ends_with(" 0"));
+            if value(&text, "http_server_active_requests") == Some(0.0) && !is_open {
                 return text;
             }
             sleep(Duration::from_millis(5)).await;
@@ -107,11 +112,15 @@ async fn load(socket: &Path) -> u32 {
     assert_eq!(ask(socket, "GET /echo").await, 403);
     assert_eq!(ask(socket, "OPTIONS /echo").await, 200);
     assert_eq!(ask(socket, "BREW /nowhere").await, 404);
+    assert_eq!(ask(socket, "get /echo").await, 400);
     assert_eq!(ask(socket, "GET /away").await, 502);
     for _ in 0..2 {
         assert_eq!(ask(socket, "GET /queue").await, 200);
     }
-    11
+    for _ in 0..2 {
+        assert_eq!(ask(socket, "GET /held").await, 200);
+    }
+    14
 }
 
 #[test]
@@ -128,6 +137,7 @@ fn the_counts_of_a_scripted_load_are_exact() {
         assert_decisions(&text);
         assert_upstreams(&text);
         assert_state(&text);
+        assert_connections(&text, &socket, requests);
         for family in families::ALL.iter().filter(|family| family.is_always_in_use()) {
             let is_shown = text.contains(&format!("# TYPE {} ", family.name));
             assert!(is_shown, "{} does not appear in\n{text}", family.name);
@@ -146,6 +156,50 @@ fn the_counts_of_a_scripted_load_are_exact() {
         supervisor.reloaded(false);
         let text = supervisor.metrics().render();
         assert_values(&text, &[("tollgate_config_last_reload_successful", 0.0)]);
+        supervisor
+    });
+}
+
+/// Asks for `/echo` as this many clients, beginning with `first`, over one connection.
+async fn ask_as(socket: &Path, clients: std::ops::Range<u32>) {
+    let stream = UnixStream::connect(socket).await.expect("it listens");
+    let (mut responses, mut requests) = stream.into_split();
+    let ask = async {
+        let last = clients.end - 1;
+        for client in clients {
+            let close = if client == last { "connection: close\r\n" } else { "" };
+            let fields = format!("host: a\r\n{close}x-key: client-{client}");
+            let head = format!("GET /echo HTTP/1.1\r\n{fields}\r\n\r\n");
+            requests.write_all(head.as_bytes()).await.expect("it reads");
+        }
+    };
+    let mut nowhere = tokio::io::sink();
+    let (_, read) = tokio::join!(ask, tokio::io::copy(&mut responses, &mut nowhere));
+    assert!(read.expect("it answers to the end") > 0);
+}
+
+/// There are 5,000 clients, or as many as `TOLLGATE_FLOOD_CLIENTS` says.
+#[test]
+fn new_clients_begin_no_series() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let socket = directory.path().join("gateway.sock");
+    let wanted = std::env::var("TOLLGATE_FLOOD_CLIENTS").ok();
+    let clients = wanted.and_then(|it| it.parse().ok()).unwrap_or(5_000);
+    with_gateway(config(&socket), |supervisor| async {
+        let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+        // Each worker begins its own series.
+        for _ in 0..20 {
+            ask_as(&socket, 0..50).await;
+        }
+        let before = series(&ended(&supervisor.metrics()).await);
+        ask_as(&socket, 50..clients).await;
+        let text = ended(&supervisor.metrics()).await;
+        assert_eq!(series(&text), before, "{text}");
+        assert!(!text.contains("client-"));
+        let admitted =
+            "tollgate_decisions_total{outcome=\"admitted\",plan=\"\",policy=\"limited\"}";
+        // The first clients have three requests each.
+        assert_values(&text, &[(admitted, f64::from(clients - 50 + 3 * 50))]);
         supervisor
     });
 }
@@ -207,7 +261,7 @@ fn assert_requests(text: &str) {
     assert_eq!(count("no_route", "_OTHER", "404", ""), Some(1.0), "{text}");
     assert_eq!(count("upstream_unreachable", "GET", "502", "away"), Some(1.0), "{text}");
     assert_eq!(count("", "GET", "200", "queue"), Some(2.0), "{text}");
-    assert_values(text, &[("tollgate_own_duration_seconds_count", 11.0)]);
+    assert_values(text, &[("tollgate_own_duration_seconds_count", 14.0)]);
 }
 
 fn assert_decisions(text: &str) {
@@ -229,6 +283,9 @@ fn assert_decisions(text: &str) {
             ("tollgate_shadow_disagreements_total{live=\"admitted\",policy=\"candidate\"}", 3.0),
             ("tollgate_wait_told_seconds_count{policy=\"limited\"}", 2.0),
             ("tollgate_held_seconds_count{policy=\"queue\"}", 1.0),
+            ("tollgate_in_flight_units{policy=\"held\"}", 0.0),
+            ("tollgate_settled_units_total{direction=\"given_back\",policy=\"failed\"}", 2.0),
+            ("tollgate_promises_total{kept=\"false\",policy=\"limited\"}", 0.0),
             ("tollgate_limit_units{plan=\"\",policy=\"limited\"}", 3.0),
             ("tollgate_limit_window_seconds{policy=\"limited\"}", 86400.0),
         ],
@@ -245,13 +302,13 @@ fn assert_upstreams(text: &str) {
         );
         value(text, &format!("http_client_request_duration_seconds_count{{{labels}}}"))
     };
-    assert_eq!(attempts("", "200", "app"), Some(4.0), "{text}");
+    assert_eq!(attempts("", "200", "app"), Some(6.0), "{text}");
     assert_eq!(attempts("upstream_unreachable", "", "away"), Some(1.0), "{text}");
     let connections = |kind: &str| {
         let labels = format!("kind=\"{kind}\",upstream=\"app\"");
         value(text, &format!("tollgate_upstream_connections_total{{{labels}}}")).unwrap_or(0.0)
     };
-    assert_eq!(connections("new") + connections("reused"), 4.0, "{text}");
+    assert_eq!(connections("new") + connections("reused"), 6.0, "{text}");
     assert!(connections("new") >= 1.0, "{text}");
     assert_values(
         text,
@@ -260,6 +317,24 @@ fn assert_upstreams(text: &str) {
             ("tollgate_upstream_endpoints{state=\"down\",upstream=\"app\"}", 0.0),
             ("tollgate_upstream_in_flight{upstream=\"app\"}", 0.0),
         ],
+    );
+}
+
+fn assert_connections(text: &str, socket: &Path, requests: u32) {
+    let ended = |cause: &str| {
+        let listener = format!("unix:{}", socket.display());
+        format!("tollgate_connections_ended_total{{cause=\"{cause}\",listener=\"{listener}\"}}")
+    };
+    // What the library cannot read is answered, and then an error.
+    assert_values(text, &[(&ended("closed"), f64::from(requests))]);
+    assert_values(text, &[("tollgate_malformed_requests_total{cause=\"bad_method\"}", 1.0)]);
+    let bytes = ["received", "sent"].map(|name| {
+        let series = format!("tollgate_{name}_bytes_total{{side=\"client\"}}");
+        value(text, &series).unwrap_or_default()
+    });
+    assert!(
+        bytes[0] > f64::from(requests) * 40.0 && bytes[1] > f64::from(requests) * 100.0,
+        "{bytes:?}"
     );
 }
 

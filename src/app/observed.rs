@@ -1,13 +1,14 @@
 //! The state of the process for metrics: configuration, store, upstreams and listeners.
 //! It is read at each scrape, without the workers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tollgate_limiter::digest::Counter;
 use tollgate_limiter::policy::{Mode, Plan, Policy};
-use tollgate_limiter::store::SharedStore;
+use tollgate_limiter::store::{PromiseCounts, SharedStore, Units};
 use tollgate_limiter::time::{Clock, Span, monotonic};
 
 use super::process_state::ProcessState;
@@ -25,6 +26,7 @@ pub(super) struct Observed {
     store: SharedStore,
     max_keys: usize,
     keys: Mutex<Option<(Instant, usize)>>,
+    units: Mutex<Option<(Instant, HashMap<Counter, Units>)>>,
     log: Option<LostLines>,
     current: Mutex<Current>,
 }
@@ -60,6 +62,7 @@ impl Observed {
             store: state.store.clone(),
             max_keys: state.max_keys(),
             keys: Mutex::default(),
+            units: Mutex::default(),
             log,
             current: Mutex::new(current),
         }
@@ -101,6 +104,41 @@ impl Observed {
         }
     }
 
+    fn units(&self) -> HashMap<Counter, Units> {
+        let mut units = self.units.lock();
+        let now = monotonic();
+        match &*units {
+            Some((at, known)) if now.saturating_duration_since(*at) < KEYS_REMEMBERED => {
+                known.clone()
+            }
+            _ => units.insert((now, self.store.units())).1.clone(),
+        }
+    }
+
+    /// What the store knows by counter. Counters of limits of single keys that have a window of
+    /// their own belong to no policy here, and are left out.
+    fn collect_counters(&self, snapshot: &Snapshot, samples: &mut Samples) {
+        let (promises, units) = (self.store.promises(), self.units());
+        let by_name: BTreeMap<&str, &Arc<Policy>> =
+            policies(snapshot).map(|policy| (&*policy.name, policy)).collect();
+        for (name, policy) in by_name {
+            let (mut kept, mut sum) = (PromiseCounts::default(), Units::default());
+            for counter in policy.counters() {
+                let found = promises.get(&counter).copied().unwrap_or_default();
+                kept.kept += found.kept;
+                kept.broken += found.broken;
+                units.get(&counter).iter().for_each(|found| sum.add(found));
+            }
+            // Shown from the beginning, so that an alert sees the first broken promise.
+            if self.store.nodes().is_none() {
+                samples.set_whole(&families::PROMISES, &[name, "true"], kept.kept);
+                samples.set_whole(&families::PROMISES, &[name, "false"], kept.broken);
+            } else {
+                collect_units(name, &sum, samples);
+            }
+        }
+    }
+
     fn collect_store(&self, samples: &mut Samples) {
         samples.set_whole(&families::STORE_KEYS, &[], whole(self.keys()));
         samples.set_whole(&families::STORE_KEYS_MAX, &[], whole(self.max_keys));
@@ -118,6 +156,7 @@ impl Source for Observed {
     fn collect(&self, samples: &mut Samples) {
         let current = self.current.lock().clone();
         self.collect_store(samples);
+        self.collect_counters(&current.snapshot, samples);
         collect_process(samples);
         samples.set_whole(&families::CONFIG_GENERATION, &[], current.generation);
         if let Some(nodes) = current.other_configs {
@@ -137,15 +176,37 @@ impl Source for Observed {
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }
-        let Snapshot { rules, routes, upstreams, patches, .. } = &*current.snapshot;
-        for route in (0..routes.len()).map(|index| rules.route(index)) {
-            for policy in &route.policies {
-                let changed = patches.changed.get(&*policy.name);
-                let is_patched = changed.is_some_and(|it| it.patch.is_some());
-                collect_policy(policy, is_patched, samples);
-            }
+        for policy in policies(&current.snapshot) {
+            let changed = current.snapshot.patches.changed.get(&*policy.name);
+            collect_policy(policy, changed.is_some_and(|it| it.patch.is_some()), samples);
         }
-        upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+        current.snapshot.upstreams.iter().for_each(|upstream| collect_upstream(upstream, samples));
+    }
+}
+
+/// The policies of all routes. A policy of several routes is among them several times.
+fn policies(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Policy>> {
+    (0..snapshot.routes.len()).flat_map(|index| &snapshot.rules.route(index).policies)
+}
+
+fn collect_units(name: &str, units: &Units, samples: &mut Samples) {
+    let Units { leases, debts, unsent } = units;
+    samples.set_whole(&families::UNSENT_UNITS, &[name], *unsent);
+    for (fate, units) in [
+        ("taken", leases.taken),
+        ("spent", leases.spent),
+        ("returned", leases.returned),
+        ("expired", leases.expired),
+    ] {
+        samples.set_whole(&families::LEASE_UNITS, &[name, fate], units);
+    }
+    for (fate, units) in [
+        ("owed", debts.owed),
+        ("reported", debts.reported),
+        ("unknown", debts.unknown),
+        ("dropped", debts.dropped),
+    ] {
+        samples.set_whole(&families::DEBT_UNITS, &[name, fate], units);
     }
 }
 

@@ -157,8 +157,9 @@ impl Supervisor {
                 drain: drain.clone(),
                 drain_limit: self.drain_limit,
             };
-            let thread = thread::Builder::new().name(format!("worker-{index}"));
-            self.workers.push((sender, thread.spawn(move || worker.run())?));
+            let name = format!("worker-{index}");
+            let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
+            self.workers.push((sender, thread));
         }
         Ok(())
     }

@@ -91,7 +91,7 @@ impl Worker {
         let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
-        let mut listeners = Listeners::new(&gateway);
+        let mut listeners = Listeners::new(&gateway, &metrics);
         listeners.open(self.listeners);
         spawn_local(housekeep(Rc::clone(&gateway), WorkerLoad::new(&metrics, self.index)));
         loop {
@@ -126,6 +126,7 @@ impl Worker {
 /// The listeners of a worker, and their connections.
 struct Listeners {
     gateway: Rc<CurrentGateway>,
+    metrics: Rc<WorkerMetrics>,
     open: Vec<(ListenerId, Stop)>,
     /// One task for each closing listener. It ends when the last connection has ended, or
     /// the time is over.
@@ -133,8 +134,9 @@ struct Listeners {
 }
 
 impl Listeners {
-    fn new(gateway: &Rc<CurrentGateway>) -> Self {
-        Self { gateway: Rc::clone(gateway), open: Vec::new(), closing: JoinSet::new() }
+    fn new(gateway: &Rc<CurrentGateway>, metrics: &Rc<WorkerMetrics>) -> Self {
+        let (gateway, metrics) = (Rc::clone(gateway), Rc::clone(metrics));
+        Self { gateway, metrics, open: Vec::new(), closing: JoinSet::new() }
     }
 
     /// Serves the connections of `listeners`. They watch a signal of this worker alone, so
@@ -143,12 +145,12 @@ impl Listeners {
         for (id, listener) in listeners {
             let (stop, drain) = drain::channel();
             self.open.push((id, stop));
-            let gateway = Rc::clone(&self.gateway);
+            let (gateway, metrics) = (Rc::clone(&self.gateway), Rc::clone(&self.metrics));
             spawn_local(async move {
                 let service = move |peer, settings: &server::ListenerSettings| {
                     gateway.service(peer, settings.demand())
                 };
-                if let Err(error) = server::serve(listener, drain, service).await {
+                if let Err(error) = server::serve(listener, drain, Some(&metrics), service).await {
                     error!(%error, "a worker cannot accept connections");
                 }
             });

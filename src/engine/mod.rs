@@ -20,7 +20,9 @@ use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerRefusals, WorkerTop};
+use crate::telemetry::{
+    DecisionTimer, StoreMetrics, UnitMetrics, WorkerMetrics, WorkerRefusals, WorkerTop,
+};
 
 pub(crate) use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
@@ -42,6 +44,7 @@ struct Deciding {
     limiter: RateLimiter,
     timer: DecisionTimer,
     metrics: StoreMetrics,
+    units: UnitMetrics,
     top: WorkerTop,
     refusals: WorkerRefusals,
 }
@@ -101,8 +104,9 @@ impl Engine {
         refusals: WorkerRefusals,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
-        let metrics = StoreMetrics::new(metrics);
-        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top, refusals }), clock }
+        let (metrics, units) = (StoreMetrics::new(metrics), UnitMetrics::new(metrics));
+        let deciding = Deciding { limiter, timer, metrics, units, top, refusals };
+        Self { deciding: Rc::new(deciding), clock }
     }
 
     /// The clock of decisions.
@@ -137,8 +141,14 @@ impl Engine {
         Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
     }
 
+    /// A request with this lease begins, which [`end`](Self::end) settles.
+    fn begin(&self, lease: &Lease) {
+        self.deciding.units.begins(lease);
+    }
+
     /// Settles a request after it has ended.
     fn end(&self, lease: &Lease, ending: &Ending<'_>) {
+        self.deciding.units.ends(lease, ending);
         self.deciding.limiter.end(lease, ending, self.clock.now());
     }
 
@@ -146,7 +156,7 @@ impl Engine {
     pub(crate) fn housekeep(&self) {
         let Deciding { limiter, metrics, top, .. } = &*self.deciding;
         limiter.housekeep(self.clock.now());
-        metrics.observe(limiter.store());
+        metrics.observe(limiter.store(), limiter.override_lookups());
         top.housekeep(self.clock.wall());
     }
 

@@ -26,6 +26,7 @@ impl Settlement {
     /// The settlement of `lease`. Most requests need none.
     pub(crate) fn new(engine: &Engine, lease: Lease) -> Option<Box<Self>> {
         (!lease.is_empty()).then(|| {
+            engine.begin(&lease);
             Box::new(Self {
                 engine: engine.clone(),
                 lease,

@@ -133,7 +133,12 @@ impl Gateway {
         let has_content = !body.is_end_stream();
         let mut judgement = match self.judge(client, &head, has_content, wall).await {
             Ok(judgement) => judgement,
-            Err(failure) => return exchange.end(Err(failure), None),
+            Err(failure) => {
+                if let Failure::Malformed(malformed) = failure {
+                    metrics.malformed(malformed);
+                }
+                return exchange.end(Err(failure), None);
+            }
         };
         let policies = &self.snapshot.rules.route(judgement.route).policies;
         self.metrics.decided(policies, &judgement.decision);

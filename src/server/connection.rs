@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
@@ -23,19 +24,34 @@ use super::state::Peer;
 use super::transport::identity::identity;
 use super::transport::proxy_protocol::{self, ProxyProtocolError};
 use super::transport::{ALPN_HTTP2, Socket, Stream, Transport};
+use crate::telemetry::{ConnectionMetrics, Traffic};
 
 /// What the connections of a listener have in common on one worker.
 pub(super) struct Protocols {
     settings: Arc<ListenerSettings>,
     tls: Option<TlsAcceptor>,
     http1: Http1,
+    metrics: Option<Rc<ConnectionMetrics>>,
 }
 
 impl Protocols {
     /// For a listener with these settings, of which `tls` was made.
-    pub(super) fn new(settings: Arc<ListenerSettings>, tls: Option<Arc<ServerConfig>>) -> Self {
+    pub(super) fn new(
+        settings: Arc<ListenerSettings>,
+        tls: Option<Arc<ServerConfig>>,
+        metrics: Option<Rc<ConnectionMetrics>>,
+    ) -> Self {
         let (tls, http1) = (tls.map(TlsAcceptor::from), Http1::new(Arc::clone(&settings)));
-        Self { settings, tls, http1 }
+        Self { settings, tls, http1, metrics }
+    }
+}
+
+impl Protocols {
+    /// Counts the result of a TLS handshake, if the listener uses TLS.
+    fn count_handshake(&self, result: &'static str) {
+        if let (Some(metrics), Some(_)) = (&self.metrics, &self.tls) {
+            metrics.handshake(result);
+        }
     }
 }
 
@@ -57,14 +73,44 @@ enum HandshakeError {
     Tls(io::Error),
 }
 
-/// Serves one connection to its end, with the service that `service` makes for its peer.
+impl HandshakeError {
+    /// Its name in metrics.
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::NotTrusted(_) => "not_trusted",
+            Self::ProxyProtocol(_) => "proxy_protocol",
+            Self::Tls(_) => "tls",
+        }
+    }
+}
+
+/// Serves one connection to its end, with the service that `service` makes for its peer, and
+/// counts it.
 pub(super) async fn serve<F, S>(
+    transport: Transport,
+    peer: Peer,
+    protocols: &Protocols,
+    drain: Drain,
+    service: &F,
+) where
+    F: Fn(Peer, &ListenerSettings) -> S,
+    S: RequestService,
+{
+    let cause = serve_uncounted(transport, peer, protocols, drain, service).await;
+    if let Some(metrics) = &protocols.metrics {
+        metrics.ended(cause);
+    }
+}
+
+/// Serves one connection. Returns why it has ended.
+async fn serve_uncounted<F, S>(
     transport: Transport,
     peer: Peer,
     protocols: &Protocols,
     mut drain: Drain,
     service: &F,
-) where
+) -> &'static str
+where
     F: Fn(Peer, &ListenerSettings) -> S,
     S: RequestService,
 {
@@ -72,17 +118,24 @@ pub(super) async fn serve<F, S>(
     let handshake = handshake(Socket::new(transport), peer, protocols);
     let (stream, peer) = match timeout(settings.timeouts.handshake, handshake).await {
         Ok(Ok(done)) => done,
-        Ok(Err(error)) => return debug!(%address, %error, "a connection is closed"),
-        Err(_) => return debug!(%address, "a connection is closed: its handshake takes too long"),
+        Ok(Err(error)) => {
+            debug!(%address, %error, "a connection is closed");
+            return error.name();
+        }
+        Err(_) => {
+            debug!(%address, "a connection is closed: its handshake takes too long");
+            protocols.count_handshake("timeout");
+            return "handshake_timeout";
+        }
     };
-    let since = monotonic();
+    let begun = (monotonic(), Traffic::new(protocols.metrics.clone()));
     let (stream, version) = version(stream, protocols, &mut drain).await;
     match (version, settings.http2) {
         (Version::Http2, Some(bounds)) => {
             let service = service(peer, settings);
-            http2::serve(stream, bounds, settings, since, drain, service).await;
+            http2::serve(stream, bounds, settings, begun, drain, service).await.name()
         }
-        _ => protocols.http1.serve(stream, peer, since, drain, service).await,
+        _ => protocols.http1.serve(stream, peer, begun, drain, service).await,
     }
 }
 
@@ -105,7 +158,9 @@ async fn handshake(
     let Some(tls) = &protocols.tls else {
         return Ok((Either::Left(socket), peer));
     };
-    let stream = tls.accept(socket).await.map_err(HandshakeError::Tls)?;
+    let accepted = tls.accept(socket).await;
+    protocols.count_handshake(if accepted.is_ok() { "ok" } else { "failed" });
+    let stream = accepted.map_err(HandshakeError::Tls)?;
     let (_, session) = stream.get_ref();
     peer.is_encrypted = true;
     peer.identity = session

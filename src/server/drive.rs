@@ -17,19 +17,40 @@ use super::state::activity::Activity;
 const IDLE_DRAIN: Duration = Duration::from_secs(1);
 
 /// How a connection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// In order, or by an error of the client that the library has answered.
+    /// In order.
     Closed,
+    /// By an error of the client: it has left in the middle of a request, or what it has sent
+    /// is no HTTP. The library has answered, if it could.
+    Failed,
     /// In the middle of a response.
     Broken,
     /// The client exceeded a time limit, and there is no answer to that.
     Overdue,
+    /// The time of a drain was over.
+    Drained,
 }
 
 impl End {
     /// Only the body of the service can fail with a user error.
     fn of(ended: hyper::Result<()>) -> Self {
-        if ended.is_err_and(|error| error.is_user()) { Self::Broken } else { Self::Closed }
+        match ended {
+            Ok(()) => Self::Closed,
+            Err(error) if error.is_user() => Self::Broken,
+            Err(_) => Self::Failed,
+        }
+    }
+
+    /// Its name in metrics.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Failed => "client_error",
+            Self::Broken => "broken_response",
+            Self::Overdue => "timeout",
+            Self::Drained => "drain",
+        }
     }
 }
 
@@ -79,7 +100,7 @@ where
         }
         stopping = stopping || drained.as_mut().poll(cx).is_ready();
         if stopping && over.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(End::Overdue);
+            return Poll::Ready(End::Drained);
         }
         // A client in the middle of a head learns of the drain with the response.
         if stopping && !draining && !activity.is_reading_head() {
@@ -90,6 +111,7 @@ where
             }
         }
         while ticks.poll_tick(cx).is_ready() {
+            activity.traffic().flush();
             activity.abort_slow_responses();
             if !activity.is_overdue(timeouts) {
                 continue;

@@ -21,7 +21,7 @@ use tollgate_limiter::request::{Malformed, is_disguised};
 use tollgate_limiter::time::monotonic;
 use tower::ServiceExt as _;
 
-use super::drive::drive;
+use super::drive::{End, drive};
 use super::observed::{Frames, Observed};
 use super::service::RequestService;
 use super::settings::{Http2Settings, ListenerSettings};
@@ -31,6 +31,7 @@ use super::syntax::{content_length, is_method};
 use super::transport::Stream;
 use super::tunnel::Tunnel;
 use crate::message::{join_cookies, switch_to_websocket, websocket_key};
+use crate::telemetry::Traffic;
 
 /// How many bytes of one body a client may send before the endpoint has read them. The
 /// window of the connection has room for this many bytes of each stream, so that uploads
@@ -74,16 +75,17 @@ fn protocol(
     protocol
 }
 
-/// Serves one connection to its end. Its preface is awaited since `since`.
+/// Serves one connection to its end, which is returned. Its preface is awaited since `since`.
 pub(super) async fn serve<S: RequestService>(
     stream: Stream,
     bounds: Http2Settings,
     settings: &ListenerSettings,
-    since: Instant,
+    (since, traffic): (Instant, Traffic),
     mut drain: Drain,
     service: S,
-) {
-    let activity = Rc::new(Activity::of_http2(since, settings.demand()));
+) -> End {
+    let activity = Activity::of_http2(since, settings.demand()).with_traffic(traffic);
+    let activity = Rc::new(activity);
     let frames = Some(Frames::new(bounds, monotonic()));
     let io = Observed::new(stream, &activity, frames);
     let (tunnel_drain, idle_limit) = (drain.clone(), settings.timeouts.tunnel);
@@ -125,7 +127,7 @@ pub(super) async fn serve<S: RequestService>(
     // requests that cross it on the way are served.
     let mut ending = drain.clone();
     let (drained, over) = (drain.requested(), ending.over());
-    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await;
+    drive(connection.as_mut(), &activity, &settings.timeouts, drained, over).await
 }
 
 /// Rewrites a request for a WebSocket to its HTTP/1.1 form, and returns the client's end

@@ -21,9 +21,10 @@ pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::init;
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
-    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counter, Counts, DecisionTimer, Distribution,
-    Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts, REFUSED, RequestMetrics, RouteLabels,
-    SOURCES, Samples, Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families,
+    AdminMetrics, BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, ConnectionMetrics, Counter,
+    Counts, DecisionTimer, Distribution, Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts,
+    REFUSED, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics, Traffic,
+    UnitMetrics, UpstreamMetrics, WorkerMetrics, families,
 };
 pub(crate) use record::{PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

@@ -24,6 +24,7 @@ mod keys;
 mod limits;
 mod malformed;
 mod modes;
+mod monitoring;
 mod ordinary;
 mod overrides;
 mod pools;

@@ -112,10 +112,30 @@ impl Lease {
         })
     }
 
+    /// The units that are in flight until the request has ended, by policy.
+    pub fn in_flight(&self) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let held = self.debts.iter().filter(|debt| debt.is_in_flight());
+        held.map(|debt| (&debt.policy, debt.cost))
+    }
+
+    /// The units that were charged and the units that the request has really cost, by policy,
+    /// for this end. Units in flight are left out.
+    pub fn settlements(
+        &self,
+        ending: &Ending<'_>,
+    ) -> impl Iterator<Item = (&Arc<Policy>, [u64; 2])> {
+        let mut readings = ending.metered.iter().copied();
+        self.debts.iter().filter_map(move |debt| {
+            // Each metered debt consumes a reading.
+            let cost = debt.actual(ending, &mut readings);
+            (!debt.is_in_flight()).then_some((&debt.policy, [debt.cost, cost]))
+        })
+    }
+
     /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
-            if let Algorithm::Concurrency(_) = debt.algorithm {
+            if debt.is_in_flight() {
                 holding.ended(debt.key.counter, now.since(self.began));
             }
         }
@@ -133,6 +153,10 @@ impl Lease {
 }
 
 impl Debt {
+    const fn is_in_flight(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Concurrency(_))
+    }
+
     /// The correction, if one is needed.
     fn correction(&self, actual: u64, taken: Timestamp) -> Option<Correction<'_>> {
         let Self { key, ref algorithm, cost, source, .. } = *self;

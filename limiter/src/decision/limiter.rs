@@ -6,7 +6,7 @@ use super::overrides::Misfits;
 use super::{Claims, Decision, Ending, Headroom, Judge, Lease};
 use crate::policy::{Policy, Subject};
 use crate::store::Store;
-use crate::store::overrides::Overrides;
+use crate::store::overrides::{Lookups, Overrides};
 use crate::time::Timestamp;
 
 /// Decides on requests by counters in a store.
@@ -31,6 +31,11 @@ impl RateLimiter {
     /// The store of the counters.
     pub const fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// How the limits of single keys were found. None: no key has a limit of its own.
+    pub fn override_lookups(&self) -> Option<Lookups> {
+        self.overrides.as_ref().map(Overrides::lookups)
     }
 
     /// Does periodic work, which does not depend on requests.

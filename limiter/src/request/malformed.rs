@@ -84,3 +84,35 @@ pub enum Malformed {
     #[error("the request has more trailer fields than the gateway allows")]
     TrailersTooLarge,
 }
+
+impl Malformed {
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::BadRequestLine => "bad_request_line",
+            Self::BadMethod => "bad_method",
+            Self::BadTarget => "bad_target",
+            Self::BadVersion => "bad_version",
+            Self::TargetTooLong => "target_too_long",
+            Self::HeadTooLarge => "head_too_large",
+            Self::TooManyFields => "too_many_fields",
+            Self::HeadTooLate => "head_too_late",
+            Self::BareCr => "bare_cr",
+            Self::ControlCharacter => "control_character",
+            Self::BadField => "bad_field",
+            Self::BlankInName => "blank_in_name",
+            Self::BlankAroundValue => "blank_around_value",
+            Self::Folded => "folded",
+            Self::DisguisedName => "disguised_name",
+            Self::TwoFramings => "two_framings",
+            Self::BadLength => "bad_length",
+            Self::ManyLengths => "many_lengths",
+            Self::BadCoding => "bad_coding",
+            Self::CodingInOldVersion => "coding_in_old_version",
+            Self::BadChunk => "bad_chunk",
+            Self::ExtensionsTooLarge => "extensions_too_large",
+            Self::BadTrailer => "bad_trailer",
+            Self::TrailersTooLarge => "trailers_too_large",
+        }
+    }
+}

@@ -117,7 +117,7 @@ pub mod overrides {
     use smallvec::SmallVec;
 
     use crate::digest::Key;
-    pub use crate::store::override_limit::Override;
+    pub use crate::store::override_limit::{Lookups, Override};
     use crate::time::Timestamp;
 
     /// Limits of single keys. It needs the feature `overrides`.
@@ -133,6 +133,11 @@ pub mod overrides {
             _now: Timestamp,
             _deadline: Option<Instant>,
         ) -> SmallVec<[Option<Override>; 4]> {
+            match *self {}
+        }
+
+        /// How keys were found.
+        pub const fn lookups(&self) -> Lookups {
             match *self {}
         }
     }

@@ -7,6 +7,7 @@
 mod absent;
 #[cfg(feature = "redis")]
 mod breaker;
+mod by_counter;
 mod charge;
 mod holding;
 #[cfg(feature = "redis")]
@@ -23,7 +24,9 @@ mod server_state;
 #[cfg(feature = "redis")]
 pub mod shared;
 mod trial;
+mod units;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,11 +40,15 @@ pub use self::charge::{Answer, Charge, Correction, Decided, Source, Verdicts};
 pub use self::holding::HoldingTimes;
 pub use self::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
 pub use self::losses::Losses;
-pub use self::memory::{Forgiven, MemoryStore};
+pub use self::memory::{Forgiven, MemoryStore, PromiseCounts};
 use self::redis::RedisStore;
-pub use self::server_state::ServerState;
+pub use self::server_state::{
+    BATCH_SIZES, Buckets, CALL_DURATIONS_US, CallStatistics, ServerState,
+};
 pub use self::trial::Trial;
+pub use self::units::{DebtUnits, LeaseUnits, Units};
 
+use crate::digest::Counter;
 use crate::time::{Clock, Timestamp};
 
 /// The part of a store that the workers of a node share.
@@ -85,6 +92,24 @@ impl SharedStore {
         match self {
             Self::Memory(_) => None,
             Self::Redis(shared) => Some(shared.nodes()),
+        }
+    }
+
+    /// Whether clients of a sample were admitted after the wait that they were told, by
+    /// counter. See [`PromiseCounts`]. With Redis it is not checked.
+    pub fn promises(&self) -> HashMap<Counter, PromiseCounts> {
+        match self {
+            Self::Memory(memory) => memory.promises(),
+            Self::Redis(_) => HashMap::new(),
+        }
+    }
+
+    /// Units that this node has leased, owes or has not reported, by counter. It looks at each
+    /// counter of which units may not be reported, so call it rarely.
+    pub fn units(&self) -> HashMap<Counter, Units> {
+        match self {
+            Self::Memory(_) => HashMap::new(),
+            Self::Redis(shared) => shared.units(),
         }
     }
 

@@ -74,7 +74,7 @@ function prepare(method, url, text) {
  byId("x-headers").value = header ? `${header}: ` : "";
 }
 
-const ASK = "Complete what is masked, and press Explain to ask what would be decided now.";
+const ASK = "To ask for now, complete what is masked, and press Explain.";
 
 export function explainRefusal(it) {
  prepare(it.method, it.path, it.key?.text);

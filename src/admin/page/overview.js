@@ -30,8 +30,8 @@ export function showState(status) {
 function reasons(status) {
  const all = status.reasons.map((it) => el("li", { class: "bad" },
   el("strong", {}, `▲ ${TITLES[it.code] ?? it.code}, since ${time(it.since)} (${ago(it.since)})`), it.text));
- if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "It takes no new ones. Ask another node."));
- if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are in service, and its last reload worked."));
+ if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "Ask another node."));
+ if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are up, and its last reload worked."));
  return all;
 }
 

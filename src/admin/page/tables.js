@@ -3,7 +3,7 @@
 import { bar, byId, el, show, table } from "./elements.js";
 import { explainKey, explainRefusal } from "./explained.js";
 import { chooseLimit, removeRule } from "./forms.js";
-import { ago, count, limit, long, many, percent, rate, span, summed, time } from "./words.js";
+import { ago, count, limit, long, percent, rate, span, summed, time } from "./words.js";
 
 const tag = (kind, text) => el("span", { class: `tag ${kind}` }, text);
 const small = (text) => el("small", {}, text);
@@ -24,7 +24,7 @@ function inForce(policy) {
    const warms = new Date(rule.warming_until) > Date.now() ? `, not yet for a whole window (${time(rule.warming_until)})` : "";
    parts.push(small(`would refuse ${percent(shadow, all)} of ${count(all)} here${warms}`));
   }
-  parts.push(el("button", { type: "button", class: "small", "data-key": `${kind} ${policy.name}`,
+  parts.push(el("button", { class: "small", "data-key": `${kind} ${policy.name}`,
    "aria-label": `Remove what is ${name.toLowerCase()} of ${policy.name}`, click: () => removeRule(policy.name, kind) }, "Remove"), " ");
  }
  parts.push(...(policy.ignored ?? []).map((it) => small(`Not in force here: ${it}`)));
@@ -37,7 +37,7 @@ export function showPolicies(policies, mayChange) {
  rows.sort((a, b) => share(b) - share(a) || b.last.all - a.last.all);
  const columns = [
   ["Policy", (it) => [it.name, " ", it.mode === "shadow" ? tag("warn", "shadow") : "", small(`by ${it.key}`)]],
-  ["Limit", (it) => [limit(it.limit), small([it.algorithm.replaceAll("_", " "), it.plans && many(Object.keys(it.plans.limits).length, "plan")].filter(Boolean).join(", "))]],
+  ["Limit", (it) => [limit(it.limit), small([it.algorithm.replaceAll("_", " "), it.plans && `${Object.keys(it.plans.limits).length} plan(s)`].filter(Boolean).join(", "))]],
   ["Decisions", (it) => [count(it.last.all), small(`${rate(it.last.all / (it.seconds || 1))} a second`)]],
   ["Refused", (it) => [el("div", { class: "share" }, bar(share(it)), percent(it.last.refused, it.last.all)),
    it.last.shadow ? small(`${percent(it.last.shadow, it.last.all)} would be, in shadow`) : "",
@@ -46,7 +46,7 @@ export function showPolicies(policies, mayChange) {
   ["In force", inForce],
  ];
  if (mayChange) {
-  columns.push(["Act", (it) => el("button", { type: "button", class: "small", "data-key": `change ${it.name}`,
+  columns.push(["Act", (it) => el("button", { class: "small", "data-key": `change ${it.name}`,
    "aria-label": `Change the limit of ${it.name}`, click: () => chooseLimit(it.name) }, "Change")]);
  }
  fill("policy-table", rows, rows, "No policy has an effect here.", () => table("Policies", columns, rows));
@@ -67,7 +67,7 @@ export function showTop(top, mayExplain) {
 }
 
 const explains = (key, what, click) =>
- el("button", { type: "button", class: "small", "data-key": `explain ${key}`, "aria-label": `Explain ${what}`, click }, "Explain");
+ el("button", { class: "small", "data-key": `explain ${key}`, "aria-label": `Explain ${what}`, click }, "Explain");
 
 export function showRefusals(answer) {
  byId("refusals-part").hidden = !answer;

@@ -28,6 +28,7 @@ use crate::server::service::RequestService;
 use crate::server::settings::{ListenAddress, ListenerSettings};
 use crate::server::state::Peer;
 use crate::server::transport::Transport;
+use crate::telemetry::{ConnectionMetrics, WorkerMetrics};
 
 /// How long a client may take to complete a handshake that has begun. It is longer than
 /// a round trip and shorter than the second after which a client tries again.
@@ -114,9 +115,16 @@ impl Listener {
 /// waits for a permit; all others wait in the kernel. Clients that connect before the
 /// drain are served.
 ///
+/// `metrics`: where the connections are counted, if they are.
+///
 /// # Errors
 /// If the socket cannot be registered with the runtime.
-pub(crate) async fn serve<F, S>(listener: Listener, drain: Drain, service: F) -> io::Result<()>
+pub(crate) async fn serve<F, S>(
+    listener: Listener,
+    drain: Drain,
+    metrics: Option<&Rc<WorkerMetrics>>,
+    service: F,
+) -> io::Result<()>
 where
     F: Fn(Peer, &ListenerSettings) -> S + 'static,
     S: RequestService,
@@ -124,7 +132,9 @@ where
     let Listener { socket, view: WorkerView { config, permits }, balancer, mut handoff, .. } =
         listener;
     let acceptor = socket.into_acceptor()?;
-    let server = ConnectionServer::new(config, drain.clone(), service);
+    let address = config.borrow().settings.address.to_string();
+    let metrics = metrics.map(|worker| ConnectionMetrics::new(worker, &address));
+    let server = ConnectionServer::new(config, drain.clone(), metrics, service);
     let accepting = async {
         let mut closed = pin!(close(&acceptor, drain.clone()));
         let mut warned = None;
@@ -159,13 +169,22 @@ where
 struct ConnectionServer<F> {
     current: RefCell<(watch::Receiver<ListenerConfig>, Rc<Protocols>)>,
     drain: Drain,
+    metrics: Option<Rc<ConnectionMetrics>>,
     service: Rc<F>,
 }
 
 impl<F> ConnectionServer<F> {
-    fn new(mut config: watch::Receiver<ListenerConfig>, drain: Drain, service: F) -> Self {
-        let protocols = protocols(&mut config);
-        Self { current: RefCell::new((config, protocols)), drain, service: Rc::new(service) }
+    fn new(
+        mut config: watch::Receiver<ListenerConfig>,
+        drain: Drain,
+        metrics: Option<Rc<ConnectionMetrics>>,
+        service: F,
+    ) -> Self {
+        let current = RefCell::new({
+            let protocols = protocols(&mut config, metrics.clone());
+            (config, protocols)
+        });
+        Self { current, drain, metrics, service: Rc::new(service) }
     }
 
     /// Serves a connection under the current configuration, in a task of its own.
@@ -189,15 +208,18 @@ impl<F> ConnectionServer<F> {
     fn protocols(&self) -> Rc<Protocols> {
         let (config, current) = &mut *self.current.borrow_mut();
         if config.has_changed().unwrap_or(false) {
-            *current = protocols(config);
+            *current = protocols(config, self.metrics.clone());
         }
         Rc::clone(current)
     }
 }
 
-fn protocols(config: &mut watch::Receiver<ListenerConfig>) -> Rc<Protocols> {
+fn protocols(
+    config: &mut watch::Receiver<ListenerConfig>,
+    metrics: Option<Rc<ConnectionMetrics>>,
+) -> Rc<Protocols> {
     let ListenerConfig { settings, tls } = config.borrow_and_update().clone();
-    Rc::new(Protocols::new(settings, tls))
+    Rc::new(Protocols::new(settings, tls, metrics))
 }
 
 /// After the drain, lets the kernel open no new connections, and waits for those whose

@@ -35,6 +35,7 @@ use super::state::{ClientBody, Peer};
 use super::syntax::REFUSED_METHOD;
 use super::transport::{Stream, reset};
 use super::tunnel::{OptionalBody, Tunnel};
+use crate::telemetry::Traffic;
 use guard::Guard;
 
 /// How long a closing connection reads what the client still sends.
@@ -59,20 +60,21 @@ impl Http1 {
     }
 
     /// Serves one connection to its end, with the service that `service` makes for its
-    /// peer. The first head is awaited since `since`.
+    /// peer. The first head is awaited since `since`. Returns why the connection has ended.
     pub(super) async fn serve<F, S>(
         &self,
         stream: Stream,
         mut peer: Peer,
-        since: Instant,
+        (since, traffic): (Instant, Traffic),
         mut drain: Drain,
         service: &F,
-    ) where
+    ) -> &'static str
+    where
         F: Fn(Peer, &ListenerSettings) -> S,
         S: RequestService,
     {
         let settings = &*self.settings;
-        let activity = Rc::new(Activity::new(since, settings.demand()));
+        let activity = Rc::new(Activity::new(since, settings.demand()).with_traffic(traffic));
         let observed = Observed::new(stream, &activity, None);
         let state = Rc::new(ConnectionState::new(Rc::clone(&activity)));
         let (exchange, writer) = (Rc::clone(&state.exchange), state.interim.writer());
@@ -88,18 +90,20 @@ impl Http1 {
         if let Some(tunnel) = state.granted.take() {
             let idle_limit = settings.timeouts.tunnel;
             let carried = tunnel.carry(guard, parts.read_buf, idle_limit, &mut drain);
-            return Box::pin(carried).await;
+            Box::pin(carried).await;
+            return "tunnel";
         }
         // All responses are complete, so the stop need not wait for the closing.
         drop(drain);
         let stream = guard.into_inner().stream;
         match end {
             // The client has closed its side too, so nothing can be unread.
-            End::Closed if activity.is_read_closed() => {}
-            End::Closed => Box::pin(linger(stream)).await,
+            End::Closed | End::Failed if activity.is_read_closed() => {}
+            End::Closed | End::Failed => Box::pin(linger(stream)).await,
             End::Broken => reset(&stream),
-            End::Overdue => {}
+            End::Overdue | End::Drained => {}
         }
+        end.name()
     }
 }
 

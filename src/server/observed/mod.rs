@@ -91,6 +91,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Observed<T> {
             return Poll::Pending;
         };
         read?;
+        self.activity.traffic().received(buf.filled().len() - known);
         if buf.filled().len() == known && buf.remaining() > 0 {
             self.activity.on_read_closed();
         }

@@ -19,6 +19,7 @@ use tollgate_limiter::time::monotonic;
 use super::pace::Pace;
 use super::responses::Responses;
 use crate::server::settings::{Demand, ListenerTimeouts};
+use crate::telemetry::Traffic;
 
 /// How often a connection is resumed. The library has the same bound for streams that it
 /// resets itself.
@@ -64,6 +65,7 @@ pub(crate) struct Activity {
     /// HTTP/2: the responses, because a client can stop reading one and still read the
     /// others.
     responses: Option<RefCell<Responses>>,
+    traffic: Traffic,
 }
 
 impl Activity {
@@ -83,12 +85,23 @@ impl Activity {
             is_shut: Cell::new(false),
             resumptions: Cell::new(0),
             responses: None,
+            traffic: Traffic::default(),
         }
     }
 
     /// A new HTTP/2 connection. The limit for its preface begins at `since`.
     pub(crate) fn of_http2(since: Instant, demand: Demand) -> Self {
         Self { responses: Some(RefCell::default()), ..Self::new(since, demand) }
+    }
+
+    /// The same connection, whose bytes are counted in `traffic`.
+    pub(crate) fn with_traffic(self, traffic: Traffic) -> Self {
+        Self { traffic, ..self }
+    }
+
+    /// The bytes of the connection.
+    pub(crate) const fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     fn enter(&self, phase: Phase) {
@@ -198,7 +211,10 @@ impl Activity {
     /// Records the result of a write: the client took bytes, or has no room.
     pub(crate) fn on_write(&self, written: &Poll<io::Result<usize>>) {
         match written {
-            Poll::Ready(Ok(bytes)) => self.pace.borrow_mut().moves(*bytes, self.demand),
+            Poll::Ready(Ok(bytes)) => {
+                self.traffic.sent(*bytes);
+                self.pace.borrow_mut().moves(*bytes, self.demand);
+            }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => self.pace.borrow_mut().waits(),
         }

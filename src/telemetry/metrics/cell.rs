@@ -64,7 +64,12 @@ impl Counter {
 
     /// Counts one less, of a gauge.
     pub(crate) fn decrement(&self) {
-        self.0.add(0, u64::MAX);
+        self.subtract(1);
+    }
+
+    /// Counts `amount` less, of a gauge.
+    pub(crate) fn subtract(&self, amount: u64) {
+        self.0.add(0, amount.wrapping_neg());
     }
 
     /// Replaces the number, which only this worker counts.
@@ -88,6 +93,15 @@ impl Histogram {
         let bucket = upper.partition_point(|bound| *bound < value);
         cells.add(bucket, 1);
         cells.add(upper.len() + 1, value);
+    }
+
+    /// Counts further values: how many lie in each bucket, and their sum.
+    pub(crate) fn add_all(&self, buckets: impl Iterator<Item = u64>, sum: u64) {
+        let Self(cells, upper, _) = self;
+        for (bucket, count) in (0..=upper.len()).zip(buckets) {
+            cells.add(bucket, count);
+        }
+        cells.add(upper.len() + 1, sum);
     }
 }
 

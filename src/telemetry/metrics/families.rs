@@ -1,5 +1,7 @@
 //! All metrics. docs/metrics.md is made from this file.
 
+use tollgate_limiter::store::{BATCH_SIZES, CALL_DURATIONS_US};
+
 use super::family::{Bounds, Family};
 
 /// OpenTelemetry's buckets for durations of requests, in microseconds.
@@ -57,6 +59,10 @@ const WAIT: Bounds = Bounds {
     ],
     per_unit: 1_000_000,
 };
+/// Durations of calls to a store, in microseconds.
+const CALL: Bounds = Bounds { upper: &CALL_DURATIONS_US, per_unit: 1_000_000 };
+/// Calls in a batch.
+const BATCH: Bounds = Bounds { upper: &BATCH_SIZES, per_unit: 1 };
 /// Shares of a limit, in thousandths.
 const SHARE: Bounds = Bounds { upper: &[100, 250, 500, 750, 800, 900, 1_000], per_unit: 1_000 };
 
@@ -125,6 +131,42 @@ families! {
         "Requests on which a policy in shadow mode and the other policies disagree. live: what \
          the other policies decided.",
     ).on_event();
+    PROMISES = Family::counter(
+        "tollgate_promises_total", &["policy", "kept"], "requests",
+        "Requests of clients that came back after the wait that they had been told, while no unit \
+         of theirs had changed. kept: whether they were admitted; false is a defect of the \
+         gateway. With the store in memory, a sample of the refused keys is watched: one key of \
+         16, and at most 1,024 at a time.",
+    ).on_event();
+    SETTLED_UNITS = Family::counter(
+        "tollgate_settled_units_total", &["policy", "direction"], "units",
+        "Units that were corrected when requests had ended. direction: charged or given_back.",
+    ).on_event();
+    IN_FLIGHT_UNITS = Family::gauge(
+        "tollgate_in_flight_units", &["policy"], "units",
+        "Units of a concurrency limit that requests of this node hold.",
+    ).on_event();
+    DEBT_UNITS = Family::counter(
+        "tollgate_debt_units_total", &["policy", "fate"], "units",
+        "Units that this node has counted while the store was away. fate: owed (counted by this \
+         node), reported (counted by the store when it was back), unknown (sent without a reply) \
+         or dropped (for want of room). Owed units that expire are not reported.",
+    ).on_event();
+    LEASE_UNITS = Family::counter(
+        "tollgate_lease_units_total", &["policy", "fate"], "units",
+        "Units of leases. fate: taken (from the store), spent, returned, or expired (too few to \
+         return). The last three are counted when a lease ends.",
+    ).on_event();
+    UNSENT_UNITS = Family::gauge(
+        "tollgate_unsent_units", &["policy"], "units",
+        "Units that this node has counted and not reported to the store yet (write_back). At most \
+         10 seconds old.",
+    ).on_event();
+    OVERRIDE_LOOKUPS = Family::counter(
+        "tollgate_override_lookups_total", &["result"], "lookups",
+        "Lookups of limits of single keys. result: hit (a known limit), negative (known to have \
+         none), asked (the request waited for the answer), late (the answer did not come in time).",
+    ).on_event();
     LIMIT_UNITS = Family::gauge(
         "tollgate_limit_units", &["policy", "plan"], "units",
         "Limit of a policy; plan is empty for its own limit.",
@@ -156,6 +198,19 @@ families! {
     STORE_CALLS = Family::counter(
         "tollgate_store_calls_total", &["server", "result"], "batches",
         "Batches of calls to a server of the store. result: answered or failed.",
+    ).on_event();
+    STORE_CALL_DURATION = Family::histogram(
+        "tollgate_store_call_duration_seconds", CALL, &["server"], "seconds",
+        "Time of a batch of calls to a server of the store, until its replies or the timeout.",
+    ).on_event();
+    STORE_BATCH_SIZE = Family::histogram(
+        "tollgate_store_batch_size", BATCH, &["server"], "calls",
+        "Calls in a batch to a server of the store.",
+    ).on_event();
+    STORE_CLOCK_OFFSET = Family::gauge(
+        "tollgate_store_clock_offset_seconds", &["server"], "seconds",
+        "Clock of a server of the store minus the clock of this node, by the last decision. The \
+         error is at most half of the time of a call.",
     ).on_event();
     NODES = Family::gauge(
         "tollgate_nodes", &[], "nodes", "Nodes that share the store and are alive, with this one.",
@@ -191,6 +246,37 @@ families! {
     CONNECTIONS = Family::gauge(
         "tollgate_connections", &["listener"], "connections", "Open connections of clients.",
     );
+    CONNECTIONS_ENDED = Family::counter(
+        "tollgate_connections_ended_total", &["listener", "cause"], "connections",
+        "Connections of clients that have ended.",
+    );
+    TLS_HANDSHAKES = Family::counter(
+        "tollgate_tls_handshakes_total", &["listener", "result"], "handshakes",
+        "TLS handshakes of clients. result: ok, failed or timeout.",
+    ).on_event();
+    MALFORMED_REQUESTS = Family::counter(
+        "tollgate_malformed_requests_total", &["cause"], "requests",
+        "Requests that were refused because their bytes are no request, or are too many or too \
+         late.",
+    ).on_event();
+    RECEIVED_BYTES = Family::counter(
+        "tollgate_received_bytes_total", &["side"], "bytes",
+        "Bytes of HTTP from clients, without TLS. They are counted in steps of 16 KiB, and when a \
+         connection ends.",
+    );
+    SENT_BYTES = Family::counter(
+        "tollgate_sent_bytes_total", &["side"], "bytes",
+        "Bytes of HTTP to clients, without TLS, counted in the same way.",
+    );
+    ADMIN_REQUESTS = Family::counter(
+        "tollgate_admin_requests_total", &["call", "status"], "calls",
+        "Calls of the admin listener. call: method and path as docs/admin.md writes them, or \
+         unknown.",
+    ).on_event();
+    ADMIN_AUTH_FAILURES = Family::counter(
+        "tollgate_admin_auth_failures_total", &[], "calls",
+        "Calls of the admin listener without a credential, or with one that is not valid.",
+    ).on_event();
     CONFIG_GENERATION = Family::gauge(
         "tollgate_config_generation", &[], "",
         "Number of the configuration in use: 1 at the start, one more after each reload.",

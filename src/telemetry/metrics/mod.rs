@@ -7,15 +7,19 @@
 //! standard ones and `_OTHER`, and there are no clients, paths or hosts. The number of
 //! series is bounded all the same, because upstreams choose statuses.
 
+mod admin;
 mod cache;
 mod cell;
+mod connections;
 mod decisions;
 pub(crate) mod families;
 mod family;
+mod latest;
 mod requests;
 mod sample;
 mod store;
 mod totals;
+mod units;
 mod upstream;
 mod worker;
 
@@ -27,7 +31,9 @@ use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
 use prometheus::{Registry, TextEncoder, proto};
 
+pub(crate) use admin::AdminMetrics;
 pub(crate) use cell::{Counter, Histogram};
+pub(crate) use connections::{ConnectionMetrics, Traffic};
 pub(crate) use decisions::DecisionTimer;
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
@@ -36,10 +42,12 @@ pub(crate) use totals::{
     BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, NodeCounts, OUTCOMES,
     PolicyCounts, REFUSED, SOURCES, Totals,
 };
+pub(crate) use units::UnitMetrics;
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;
 
 use family::{Family, Kind};
+use latest::Latest;
 use worker::{KnownSeries, Series, WorkerSeries};
 
 /// Knows a state that is read at each scrape.
@@ -61,6 +69,7 @@ struct State {
     /// The series of all workers that there have been: counts are never lost.
     workers: Mutex<Vec<Arc<WorkerSeries>>>,
     sources: Mutex<Vec<Arc<dyn Source>>>,
+    latest: Arc<Latest>,
 }
 
 impl Metrics {
@@ -71,6 +80,7 @@ impl Metrics {
             known: Arc::new(KnownSeries::new(max_series)),
             workers: Mutex::default(),
             sources: Mutex::default(),
+            latest: Arc::default(),
         });
         let registry = Registry::new();
         let descriptions = families::ALL.iter().map(|family| family.description()).collect();
@@ -85,7 +95,8 @@ impl Metrics {
     pub(crate) fn worker(&self) -> WorkerMetrics {
         let series = Arc::new(WorkerSeries::default());
         self.state.workers.lock().push(Arc::clone(&series));
-        WorkerMetrics::new(series, Arc::clone(&self.state.known))
+        let (known, latest) = (Arc::clone(&self.state.known), Arc::clone(&self.state.latest));
+        WorkerMetrics::new(series, known, latest)
     }
 
     /// Reads this state at each scrape, too.
@@ -158,6 +169,9 @@ impl Collector for WholeProcess {
         samples.set_whole(&families::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
         let sources = state.sources.lock().clone();
         sources.iter().for_each(|source| source.collect(&mut samples));
+        for (family, label, value) in state.latest.all() {
+            samples.set(family, &[&label], value);
+        }
         let workers = state.workers.lock().clone();
         for series in workers.iter().flat_map(|worker| worker.all()) {
             samples.add(&series);

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use http::{Method, StatusCode};
 use tollgate_limiter::decision::Decision;
 use tollgate_limiter::policy::Policy;
+use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Span, monotonic};
 
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::decisions::DecisionMetrics;
-use super::families::{ACTIVE_REQUESTS, OWN_DURATION, REQUEST_DURATION};
+use super::families::{ACTIVE_REQUESTS, MALFORMED_REQUESTS, OWN_DURATION, REQUEST_DURATION};
 use super::worker::WorkerMetrics;
 
 /// The error of a request whose client left before the response had ended.
@@ -41,6 +42,7 @@ pub(crate) struct RequestMetrics {
     active: Counter,
     own: Histogram,
     durations: RefCell<Cache<Histogram>>,
+    malformed: RefCell<Cache<Counter>>,
     decisions: DecisionMetrics,
 }
 
@@ -55,6 +57,7 @@ impl RequestMetrics {
             active: worker.counter(&ACTIVE_REQUESTS, &[]),
             own: worker.histogram(&OWN_DURATION, &[]),
             durations: RefCell::new(Cache::new(routes.len().saturating_mul(4))),
+            malformed: RefCell::new(Cache::new(0)),
             decisions: DecisionMetrics::new(worker, policies),
             worker: Rc::clone(worker),
             routes,
@@ -78,6 +81,13 @@ impl RequestMetrics {
     /// Counts the decision on a request of a route with these policies.
     pub(crate) fn decided(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
         self.decisions.count(policies, decision);
+    }
+
+    /// A request is refused because it is malformed.
+    pub(crate) fn malformed(&self, malformed: Malformed) {
+        let name = malformed.name();
+        let make = || self.worker.counter(&MALFORMED_REQUESTS, &[name]);
+        self.malformed.borrow_mut().get((name.as_ptr().addr(), 0), make).increment();
     }
 
     fn ended(&self, measurement: &Measurement) {

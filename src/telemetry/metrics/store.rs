@@ -4,10 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tollgate_limiter::store::{ServerState, Store};
+use tollgate_limiter::store::overrides::Lookups;
+use tollgate_limiter::store::{Buckets, ServerState, Store};
 
-use super::cell::Counter;
-use super::families::{BREAKER_OPEN, STORE_CALLS};
+use super::cell::{Counter, Histogram};
+use super::families::{
+    BREAKER_OPEN, OVERRIDE_LOOKUPS, STORE_BATCH_SIZE, STORE_CALL_DURATION, STORE_CALLS,
+    STORE_CLOCK_OFFSET,
+};
 use super::worker::WorkerMetrics;
 
 /// The servers are looked at once in this many calls of [`StoreMetrics::observe`].
@@ -18,6 +22,8 @@ const INTERVAL: u8 = 10;
 pub(crate) struct StoreMetrics {
     worker: Rc<WorkerMetrics>,
     servers: RefCell<BTreeMap<String, Server>>,
+    /// Made with the first lookup.
+    lookups: RefCell<Option<[Count; 4]>>,
     turn: Cell<u8>,
 }
 
@@ -26,6 +32,8 @@ struct Server {
     open: Counter,
     answered: Count,
     failed: Count,
+    durations: Distribution,
+    batch_sizes: Distribution,
 }
 
 /// A counter that follows a number, which begins anew when a connection is replaced.
@@ -42,31 +50,77 @@ impl Count {
     }
 }
 
+/// A histogram that follows numbers, which begin anew in the same way.
+#[derive(Debug)]
+struct Distribution {
+    histogram: Histogram,
+    last: Buckets,
+}
+
+impl Distribution {
+    fn follow(&mut self, now: Buckets) {
+        let since = |number: u64, last: u64| number.checked_sub(last).unwrap_or(number);
+        let last = self.last.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = now.counts.iter().zip(last).map(|(number, last)| since(*number, last));
+        self.histogram.add_all(counts, since(now.sum, self.last.sum));
+        self.last = now;
+    }
+}
+
 impl StoreMetrics {
     /// Counts in the series of this worker.
     pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
         let worker = Rc::clone(worker);
-        Self { worker, servers: RefCell::default(), turn: Cell::new(0) }
+        let (servers, lookups) = (RefCell::default(), RefCell::default());
+        Self { worker, servers, lookups, turn: Cell::new(0) }
     }
 
-    /// Looks at the servers now and then. Must be called regularly.
-    pub(crate) fn observe(&self, store: &Store) {
+    /// Looks at the servers and the lookups of overrides now and then. Must be called
+    /// regularly.
+    pub(crate) fn observe(&self, store: &Store, lookups: Option<Lookups>) {
         self.turn.set((self.turn.get() + 1) % INTERVAL);
         if self.turn.get() == 1 {
             self.update(store.servers());
+            if let Some(lookups) = lookups {
+                self.count_lookups(lookups);
+            }
+        }
+    }
+
+    fn count_lookups(&self, Lookups { hit, negative, asked, late }: Lookups) {
+        let mut counts = self.lookups.borrow_mut();
+        let results = ["hit", "negative", "asked", "late"];
+        let counts = counts.get_or_insert_with(|| {
+            results.map(|result| {
+                let counter = self.worker.counter(&OVERRIDE_LOOKUPS, &[result]);
+                Count { counter, last: 0 }
+            })
+        });
+        for (count, number) in counts.iter_mut().zip([hit, negative, asked, late]) {
+            count.follow(number);
         }
     }
 
     fn update(&self, states: Vec<ServerState>) {
         let mut servers = self.servers.borrow_mut();
         // A server that is no longer used has no open breaker.
-        servers.values().for_each(|server| server.open.set(0));
+        for (name, server) in &*servers {
+            server.open.set(0);
+            if !states.iter().any(|state| state.server == *name) {
+                self.worker.set_latest(&STORE_CLOCK_OFFSET, name, None);
+            }
+        }
         for state in states {
-            let ServerState { server: name, is_breaker_open, answered, failed } = state;
+            let ServerState { server: name, is_breaker_open, answered, failed, .. } = state;
+            if let Some(offset_us) = state.clock_offset_us {
+                self.worker.set_latest(&STORE_CLOCK_OFFSET, &name, Some(seconds(offset_us)));
+            }
             let server = servers.entry(name).or_insert_with_key(|name| self.server(name));
             server.open.set(u64::from(is_breaker_open));
             server.answered.follow(answered);
             server.failed.follow(failed);
+            server.durations.follow(state.calls.durations_us);
+            server.batch_sizes.follow(state.calls.batch_sizes);
         }
     }
 
@@ -76,12 +130,29 @@ impl StoreMetrics {
             Count { counter, last: 0 }
         };
         let open = self.worker.counter(&BREAKER_OPEN, &[name]);
-        Server { open, answered: calls("answered"), failed: calls("failed") }
+        let distribution = |family| {
+            let histogram = self.worker.histogram(family, &[name]);
+            Distribution { histogram, last: Buckets::default() }
+        };
+        Server {
+            open,
+            answered: calls("answered"),
+            failed: calls("failed"),
+            durations: distribution(&STORE_CALL_DURATION),
+            batch_sizes: distribution(&STORE_BATCH_SIZE),
+        }
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a difference of clocks is far below 2^53")]
+fn seconds(us: i64) -> f64 {
+    us as f64 / 1_000_000.0
 }
 
 #[cfg(test)]
 mod tests {
+    use tollgate_limiter::store::CallStatistics;
+
     use super::*;
     use crate::telemetry::Metrics;
 
@@ -91,7 +162,12 @@ mod tests {
         let store = StoreMetrics::new(&Rc::new(metrics.worker()));
         let state = |is_breaker_open, answered, failed| {
             let server = "a:1".to_owned();
-            ServerState { server, is_breaker_open, answered, failed }
+            let calls = CallStatistics {
+                durations_us: Buckets { counts: vec![answered, failed], sum: answered * 100 },
+                batch_sizes: Buckets::default(),
+            };
+            let clock_offset_us = Some(-1_500);
+            ServerState { server, is_breaker_open, answered, failed, calls, clock_offset_us }
         };
         let shown = || {
             let text = metrics.render();
@@ -110,7 +186,22 @@ mod tests {
         assert_eq!(shown(), [0, 7, 2]);
         store.update(vec![state(true, 1, 0)]);
         assert_eq!(shown(), [1, 8, 2]);
+        let has = |line: &str| metrics.render().lines().any(|it| it == line);
+        let offset = "tollgate_store_clock_offset_seconds{server=\"a:1\"} -0.0015";
+        assert!(has(offset), "{}", metrics.render());
         store.update(Vec::new());
         assert_eq!(shown(), [0, 8, 2]);
+        assert!(!has(offset));
+        let durations = "tollgate_store_call_duration_seconds";
+        assert!(has(&format!("{durations}_bucket{{server=\"a:1\",le=\"0.0001\"}} 8")));
+        assert!(has(&format!("{durations}_count{{server=\"a:1\"}} 10")));
+        assert!(has(&format!("{durations}_sum{{server=\"a:1\"}} 0.0008")));
+        for [hit, late] in [[3, 0], [5, 1]] {
+            store.count_lookups(Lookups { hit, late, ..Lookups::default() });
+        }
+        for (result, count) in [("hit", 5), ("late", 1), ("asked", 0)] {
+            let line = format!("tollgate_override_lookups_total{{result=\"{result}\"}} {count}");
+            assert!(has(&line), "{line}");
+        }
     }
 }

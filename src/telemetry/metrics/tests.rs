@@ -154,6 +154,42 @@ fn no_two_requests_with_different_labels_share_a_series() {
     assert!(counts.iter().all(|line| line.ends_with(" 1")));
 }
 
+/// A scrape of a gateway with 100 policies on each of 10 routes and four workers. The time is
+/// printed: docs/metrics.md names it.
+#[test]
+fn a_scrape_of_many_policies_is_fast() {
+    let metrics = Metrics::new(10_000);
+    for _ in 0..4 {
+        let worker = metrics.worker();
+        for policy in 0..100 {
+            let policy = format!("policy-{policy}");
+            for (plan, outcome) in
+                [("", "admitted"), ("", "refused"), ("pro", "admitted"), ("pro", "refused")]
+            {
+                worker.counter(&DECISIONS, &[&policy, plan, outcome]).increment();
+            }
+            worker.counter(&DECISIONS_BY_SOURCE, &[&policy, "store"]).increment();
+            worker.histogram(&families::UTILISATION, &[&policy]).observe(7);
+            worker.histogram(&families::WAIT_TOLD, &[&policy]).observe(7);
+        }
+        for route in 0..10 {
+            let route = format!("route-{route}");
+            for method in ["GET", "POST", "PUT"] {
+                for status in ["200", "404", "429", "502"] {
+                    let labels = [method, status, "/x/*", &route, ""];
+                    worker.histogram(&families::REQUEST_DURATION, &labels).observe(7);
+                }
+            }
+        }
+    }
+    let started = tollgate_limiter::time::monotonic();
+    let text = metrics.render();
+    let took = started.elapsed();
+    println!("a scrape of {} lines, {} KiB: {took:?}", text.lines().count(), text.len() / 1024);
+    assert!(text.lines().count() > 4_000);
+    assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
 #[test]
 fn names_and_labels_follow_the_rules_of_prometheus() {
     let mut names = BTreeSet::new();

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::cell::{Cells, Counter, Histogram};
 use super::family::{Bounds, Family, Kind};
+use super::latest::Latest;
 
 /// The value of all labels of the series that counts for those that have no room.
 pub(super) const OVERFLOW: &str = "_overflow";
@@ -105,12 +106,25 @@ impl WorkerSeries {
 pub(crate) struct WorkerMetrics {
     series: Arc<WorkerSeries>,
     known: Arc<KnownSeries>,
+    latest: Arc<Latest>,
     _of_one_thread: PhantomData<Cell<()>>,
 }
 
 impl WorkerMetrics {
-    pub(super) fn new(series: Arc<WorkerSeries>, known: Arc<KnownSeries>) -> Self {
-        Self { series, known, _of_one_thread: PhantomData }
+    pub(super) fn new(
+        series: Arc<WorkerSeries>,
+        known: Arc<KnownSeries>,
+        latest: Arc<Latest>,
+    ) -> Self {
+        Self { series, known, latest, _of_one_thread: PhantomData }
+    }
+
+    /// Sets a gauge whose last value holds, whichever worker sets it; None removes it.
+    pub(crate) fn set_latest(&self, family: &'static Family, label: &str, value: Option<f64>) {
+        match value {
+            Some(value) => self.latest.set(family, label, value),
+            None => self.latest.remove(family, label),
+        }
     }
 
     /// The series of a counter or a gauge with these values of its labels. This allocates:

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use super::{AdminClient, METRICS, OPERATE, READ, gateway, settles, statuses, yaml};
-use crate::support::{Gateway, Origin, eventually};
+use crate::support::{Client, Gateway, Origin, eventually};
 
 #[test]
 fn metrics_are_what_promtool_calls_good() {
@@ -212,4 +212,23 @@ fn every_command_of_the_documentation_works() {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{command}: {said}");
     }
+}
+
+/// The scrape runs beside the workers, and what a scraper does not read waits in its connection.
+#[test]
+fn scrapers_that_do_not_read_slow_no_request_down() {
+    let gateway = gateway("", "");
+    let admin = gateway.addresses()[1];
+    let stuck: Vec<Client> = (0..30)
+        .map(|_| {
+            let mut client = Client::connect(admin);
+            let head = format!("GET /metrics HTTP/1.1\r\nHost: {admin}\r\n");
+            client.send(format!("{head}Authorization: Bearer {METRICS}\r\n\r\n").as_bytes());
+            client
+        })
+        .collect();
+    assert_eq!(statuses(&gateway, "ann", 3), [200; 3]);
+    let other = AdminClient::new(&gateway, READ);
+    assert_eq!(other.get("/v1/policies").status, 200);
+    drop(stuck);
 }

@@ -54,6 +54,25 @@ async fn reserved_units_are_settled_by_the_cost_in_the_response() {
 }
 
 #[tokio::test]
+async fn the_units_of_a_lease_are_known_by_policy() {
+    let in_flight = Algorithm::Concurrency(Concurrency::new(9).unwrap());
+    let held = Policy::new("held", KeyExpr::Global, in_flight);
+    let gate = Gate::new([
+        Policy { cost: metered(20), ..policy("first", 100, DAY) },
+        held,
+        policy("plain", 9, DAY),
+        Policy { cost: metered(20), ..policy("last", 100, DAY) },
+    ]);
+    let lease = gate.decide(0).await.lease;
+    let held: Vec<_> = lease.in_flight().map(|(policy, units)| (&*policy.name, units)).collect();
+    assert_eq!(held, [("held", 1)]);
+    let ending = Ending { metered: &[Some(5), Some(30)], ..ended(200) };
+    let settled = lease.settlements(&ending).map(|(policy, units)| (&*policy.name, units));
+    assert_eq!(settled.collect::<Vec<_>>(), [("first", [20, 5]), ("last", [20, 30])]);
+    gate.end(lease, &ending);
+}
+
+#[tokio::test]
 async fn a_body_costs_its_received_bytes_even_without_a_response() {
     let cost = || Cost::Body { unit_bytes: NonZeroU64::new(1000).unwrap() };
     let left = async |status: Option<StatusCode>, request_bytes| {

@@ -1,6 +1,7 @@
 //! One step on one counter in its shard.
 
-use super::shard::{Place, Record, Shard, Slot};
+use super::place::Place;
+use super::shard::{Record, Shard, Slot};
 use super::weight::Weight;
 use crate::algorithm::{Op, Retry, State, Verdict};
 use crate::store::Charge;
@@ -22,6 +23,8 @@ pub(super) fn judge(
 ) -> (Option<State>, Verdict) {
     let state = shard.state(place, slot);
     let (next, verdict) = charge.algorithm.apply(state.as_deref(), op, now);
+    #[cfg(test)]
+    let verdict = super::promises::with_fault(verdict);
     if matches!(next, Some(State::InFlight { units: 1.. })) && !shard.can_hold(place) {
         // Units that cannot be stored cannot be limited.
         let retry = Retry::After(Span::SECOND);
@@ -41,6 +44,9 @@ pub(super) fn keep(
     now: Timestamp,
 ) {
     let Some(state) = next else { return };
+    if let Some(sample) = place.sample() {
+        shard.promises.changed(place, sample);
+    }
     let expires_at = charge.algorithm.expires_at(&state);
     let capacity = charge.algorithm.capacity();
     let used = capacity.saturating_sub(verdict.remaining);

@@ -8,7 +8,8 @@ use std::ops::DerefMut;
 use smallvec::SmallVec;
 
 use super::counter::{judge, keep, unspent};
-use super::shard::{Place, Shard, Slot};
+use super::place::Place;
+use super::shard::{Shard, Slot};
 use crate::algorithm::Op;
 use crate::store::{Charge, Verdicts};
 use crate::time::Timestamp;
@@ -53,6 +54,9 @@ impl<G: DerefMut<Target = Shard>> Locked<G> {
         for ((charge, place), slot) in placed().zip(&slots) {
             let op = Op::Take(charge.cost);
             let (next, verdict) = judge(self.shard(place), place, *slot, charge, op, now);
+            if let Some(sample) = place.sample() {
+                self.shard(place).promises.judged((place, sample), charge, &verdict, now);
+            }
             nexts.push(next);
             verdicts.push(verdict);
         }

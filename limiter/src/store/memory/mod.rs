@@ -14,6 +14,8 @@
 mod counter;
 mod locked;
 mod packed;
+mod place;
+mod promises;
 mod shard;
 mod slab;
 #[cfg(test)]
@@ -21,20 +23,23 @@ mod tests;
 mod weight;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 
+pub use self::promises::PromiseCounts;
 pub use self::shard::Forgiven;
 
 use self::counter::{judge, keep, unspent};
 use self::locked::Locked;
-use self::shard::{Place, Shard, WAYS};
+use self::place::Place;
+use self::shard::{Shard, WAYS};
 use super::{Charge, HoldingTimes, Verdicts};
 use crate::algorithm::{Algorithm, Op, State, Verdict};
 use crate::consistency::Consistency;
-use crate::digest::Key;
+use crate::digest::{Counter, Key};
 use crate::time::{SLOWEST, Span, Timestamp};
 
 /// The minimum number of shards, so that threads rarely wait for a lock.
@@ -73,7 +78,7 @@ impl MemoryStore {
     fn with_shards(max_keys: usize, shards: usize) -> Self {
         let groups = groups_per_shard(max_keys.clamp(1, MAX_KEYS), shards);
         Self {
-            shards: (0..shards).map(|_| Mutex::new(Shard::new(groups))).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(groups, shards))).collect(),
             groups,
             holding: HoldingTimes::default(),
             kept_us: AtomicU64::new(0),
@@ -100,6 +105,9 @@ impl MemoryStore {
         let mut shard = self.shards[place.shard].lock();
         let slot = shard.find(&place);
         let (next, verdict) = judge(&shard, &place, slot, charge, Op::Take(charge.cost), now);
+        if let Some(sample) = place.sample() {
+            shard.promises.judged((&place, sample), charge, &verdict, now);
+        }
         keep(&mut shard, &place, slot, charge, next, &verdict, now);
         smallvec![verdict]
     }
@@ -189,6 +197,14 @@ impl MemoryStore {
     /// each slot, so call it rarely.
     pub fn live_keys(&self, now: Timestamp) -> usize {
         self.shards.iter().map(|shard| shard.lock().live(now)).sum()
+    }
+
+    /// Whether clients of a sample were admitted when they came back after the wait that they
+    /// were told, by counter. See [`PromiseCounts`].
+    pub fn promises(&self) -> HashMap<Counter, PromiseCounts> {
+        let mut sums = HashMap::new();
+        self.shards.iter().for_each(|shard| shard.lock().promises.add_to(&mut sums));
+        sums
     }
 
     /// The states that were forgotten before they ended, because no slot was free. If this

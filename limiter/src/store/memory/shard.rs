@@ -19,6 +19,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::packed::Packed;
+use super::place::Place;
+use super::promises::Promises;
 use super::slab::Slab;
 use super::weight::{WHOLE, Weight};
 use crate::algorithm::State;
@@ -29,16 +31,6 @@ pub(super) const WAYS: usize = 16;
 /// The size of a key and state, a weight, a tag and an expiry.
 #[cfg(test)]
 pub(super) const SLOT_BYTES: usize = 32 + 1 + 1 + 4;
-
-/// The slots in which a key may be.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) shard: usize,
-    pub(super) groups: [usize; 2],
-    /// Eight bits of the key. A lookup skips most slots of other keys by them.
-    pub(super) tag: u8,
-    pub(super) key: u128,
-}
 
 /// A state to store in a slot.
 #[derive(Debug)]
@@ -69,6 +61,7 @@ type Group = ([u8; WAYS], [u8; WAYS], [u32; WAYS], [(u128, u128); WAYS]);
 pub(super) struct Shard {
     groups: Box<[Group]>,
     large: Slab,
+    pub(super) promises: Promises,
     /// Units in flight by key.
     held: HashMap<u128, u64>,
     forgiven_states: u64,
@@ -88,11 +81,13 @@ pub struct Forgiven {
 }
 
 impl Shard {
-    pub(super) fn new(groups: usize) -> Self {
+    /// `shards` is the number of shards of the store.
+    pub(super) fn new(groups: usize, shards: usize) -> Self {
         let empty = ([0; WAYS], [0; WAYS], [0; WAYS], [(0, 0); WAYS]);
         Self {
             groups: vec![empty; groups].into_boxed_slice(),
             large: Slab::default(),
+            promises: Promises::new(shards),
             held: HashMap::new(),
             forgiven_states: 0,
             forgiven_debt: 0,
@@ -175,6 +170,9 @@ impl Shard {
     /// Forgets the key whose slot is `slot`.
     pub(super) fn forget(&mut self, place: &Place, slot: Option<Slot>) {
         self.held.remove(&place.key);
+        if let Some(sample) = place.sample() {
+            self.promises.changed(place, sample);
+        }
         if let Some(slot) = slot {
             self.release(slot);
         }
@@ -184,6 +182,7 @@ impl Shard {
     pub(super) fn begin_anew(&mut self) {
         self.groups.iter_mut().for_each(|(_, _, expiries_s, _)| *expiries_s = [0; WAYS]);
         self.large = Slab::default();
+        self.promises.all_changed();
     }
 
     /// A free slot of the group with more free slots, or the slot with the least debt.

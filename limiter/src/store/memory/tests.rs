@@ -5,6 +5,7 @@ mod clocks;
 mod flood;
 mod held;
 mod mixed;
+mod promises;
 mod schedules;
 
 use std::collections::HashMap;

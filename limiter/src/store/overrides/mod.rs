@@ -10,7 +10,7 @@
 
 mod file;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::task::spawn_local;
 
 pub use file::{FileError, OverridesFile, ReadError};
 
-pub use super::override_limit::Override;
+pub use super::override_limit::{Lookups, Override};
 pub use super::shared::overrides::Unreadable;
 
 use self::file::Reader;
@@ -129,6 +129,7 @@ struct Inner {
     pending: RefCell<PendingLookups>,
     /// Notified when lookups have ended.
     updated: watch::Sender<()>,
+    lookups: Cell<Lookups>,
 }
 
 /// Keys whose lookup is pending.
@@ -151,6 +152,7 @@ impl Overrides {
             cache: RefCell::new(Cache::new(MAX_KNOWN)),
             pending: RefCell::default(),
             updated: watch::Sender::new(()),
+            lookups: Cell::default(),
         }))
     }
 
@@ -163,7 +165,8 @@ impl Overrides {
         deadline: Option<Instant>,
     ) -> SmallVec<[Option<Override>; 4]> {
         let inner = &self.0;
-        if !keys.iter().all(|key| inner.knows(key, now)) {
+        let known: SmallVec<[bool; 4]> = keys.iter().map(|key| inner.knows(key, now)).collect();
+        if known.contains(&false) {
             let mut updated = inner.updated.subscribe();
             if Inner::request(inner, keys, now) {
                 let all = async {
@@ -176,13 +179,35 @@ impl Overrides {
             }
         }
         let cache = inner.cache.borrow();
-        keys.iter().map(|key| cache.last_known(key)).collect()
+        let found: SmallVec<[Option<Override>; 4]> =
+            keys.iter().map(|key| cache.last_known(key)).collect();
+        inner.count(keys, &known, &found, now);
+        found
+    }
+
+    /// How keys were found, since the worker has started.
+    pub fn lookups(&self) -> Lookups {
+        self.0.lookups.get()
     }
 }
 
 impl Inner {
     fn knows(&self, key: &Key, now: Timestamp) -> bool {
         self.cache.borrow().is_fresh(key, &self.marks, now)
+    }
+
+    /// Counts a look at these keys. `known`: those that were known before it.
+    fn count(&self, keys: &[Key], known: &[bool], found: &[Option<Override>], now: Timestamp) {
+        let mut lookups = self.lookups.get();
+        for ((key, was_known), limit) in keys.iter().zip(known).zip(found) {
+            *match (was_known, limit) {
+                (true, Some(_)) => &mut lookups.hit,
+                (true, None) => &mut lookups.negative,
+                (false, _) if self.knows(key, now) => &mut lookups.asked,
+                (false, _) => &mut lookups.late,
+            } += 1;
+        }
+        self.lookups.set(lookups);
     }
 
     fn is_any_pending(&self, keys: &[Key]) -> bool {

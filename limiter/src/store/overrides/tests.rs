@@ -77,6 +77,11 @@ fn a_known_key_costs_no_call_whether_it_has_a_limit_or_not() {
             assert_eq!(found[..], [Some(limit(500)), None]);
         }
         assert_eq!(fake.calls(), 1);
+        let known = Lookups { hit: 99, negative: 99, asked: 2, late: 0 };
+        assert_eq!(overrides.lookups(), known);
+        fake.0.borrow_mut().is_away = true;
+        overrides.look_up(&[key(3)], at(10_000), None).await;
+        assert_eq!(overrides.lookups(), Lookups { late: 1, ..known });
     });
 }
 

@@ -187,7 +187,7 @@ impl RedisStore {
                 fallback.learn(debt.key, &debt.algorithm, 1, state.as_ref(), answered.at);
                 fallback.settled(debt);
             }
-            Err(error) if error.may_have_counted() => fallback.settled(debt),
+            Err(error) if error.may_have_counted() => fallback.unknown(debt),
             Err(_) => fallback.not_counted(debt, self.store_time(self.clock.now())),
         }
     }

@@ -194,6 +194,7 @@ impl RedisStore {
     ) -> Result<Answered, StoreError> {
         let answered = decode(&part.asked, answer)?;
         let clock = StoreClock::new(answered.at, now, self.clock.now());
+        self.servers.note_clock(part.destination, clock.offset_us());
         if self.last_clock.replace(Some(clock)).is_none() {
             self.node.local.set_clock(now, clock.bounds(now).0);
         }

@@ -13,8 +13,9 @@
 mod delivery;
 mod exchange;
 mod reconnect;
+mod statistics;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -27,6 +28,7 @@ use super::outage_log::OutageLog;
 use super::script::{Encoded, Script};
 use super::settings::RedisSettings;
 use super::wire::Wire;
+use crate::store::CallStatistics;
 use crate::store::breaker::{Breaker, Change, Position};
 use crate::store::in_time::{catch_up, in_time};
 use crate::time::monotonic;
@@ -55,6 +57,10 @@ pub struct Health {
     pub answered: u64,
     /// The number of batches that failed.
     pub failed: u64,
+    /// What was measured of batches.
+    pub calls: CallStatistics,
+    /// The clock of the server minus this node's, if it is known, in microseconds.
+    pub clock_offset_us: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -64,6 +70,7 @@ struct Shared {
     target: Target,
     outage_log: OutageLog,
     state: RefCell<State>,
+    clock_offset_us: Cell<Option<i64>>,
     /// Wakes the reconnect task when the connection is lost.
     lost: Notify,
     /// Wakes tasks that wait for a connection when there is one, or when none will come soon.
@@ -83,6 +90,7 @@ struct State {
     connections: u64,
     answered: u64,
     failed: u64,
+    calls: CallStatistics,
     /// The number of batches that wait for late replies.
     late: usize,
     /// Whether the outage log says that the server is away.
@@ -126,6 +134,7 @@ impl Link {
             connections: 0,
             answered: 0,
             failed: 0,
+            calls: CallStatistics::default(),
             late: 0,
             is_told: false,
         };
@@ -135,6 +144,7 @@ impl Link {
             target,
             outage_log,
             state: RefCell::new(state),
+            clock_offset_us: Cell::default(),
             lost: Notify::new(),
             changed: Notify::new(),
             settled: OnceEvent::default(),
@@ -217,7 +227,14 @@ impl Link {
             times_opened: state.breaker.times_opened(),
             answered: state.answered,
             failed: state.failed,
+            calls: state.calls.clone(),
+            clock_offset_us: self.shared.clock_offset_us.get(),
         }
+    }
+
+    /// The clock of the server differs by so much.
+    pub(super) fn note_clock(&self, offset_us: i64) {
+        self.shared.clock_offset_us.set(Some(offset_us));
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store of one worker, and what the workers of a node share of it.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use super::script::{SCRIPT, Script};
 use super::server::Servers;
 use super::settings::RedisSettings;
 use super::tasks::BackgroundTasks;
-use crate::digest::SharedSecret;
+use crate::digest::{Counter, SharedSecret};
 use crate::store::breaker::Position;
 use crate::store::shared::DenyCache;
 use crate::store::shared::fallback::Fallback;
@@ -28,7 +29,7 @@ use crate::store::shared::in_flight::InFlight;
 use crate::store::shared::invalidation::Invalidations;
 use crate::store::shared::local_plan::LocalLedgers;
 use crate::store::shared::store_clock::StoreClock;
-use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source};
+use crate::store::{Correction, HoldingTimes, Losses, MemoryStore, ServerState, Source, Units};
 use crate::time::{Clock, Timestamp};
 
 /// The maximum size of one worker's deny cache, in bytes.
@@ -102,6 +103,14 @@ impl NodeState {
     /// See [`SharedStore::nodes`](super::SharedStore::nodes).
     pub(in crate::store) fn nodes(&self) -> u64 {
         self.nodes_alive.get()
+    }
+
+    /// See [`SharedStore::units`](super::SharedStore::units).
+    pub(in crate::store) fn units(&self) -> HashMap<Counter, Units> {
+        let mut sums = HashMap::new();
+        self.local.add_units(&mut sums);
+        self.fallback.add_units(&mut sums);
+        sums
     }
 
     /// See [`SharedStore::losses`](super::SharedStore::losses).
@@ -244,15 +253,25 @@ impl RedisStore {
     pub(in crate::store) fn server_states(&self) -> Vec<ServerState> {
         let mut states: Vec<ServerState> = Vec::new();
         // There may be several connections to one server.
-        for Health { server, position, answered, failed, .. } in self.servers.health() {
+        for health in self.servers.health() {
+            let Health { server, position, answered, failed, calls, clock_offset_us, .. } = health;
             let is_breaker_open = position == Position::Open;
             match states.iter_mut().find(|state| state.server == server) {
                 Some(state) => {
                     state.is_breaker_open |= is_breaker_open;
                     state.answered += answered;
                     state.failed += failed;
+                    state.calls.merge(&calls);
+                    state.clock_offset_us = state.clock_offset_us.or(clock_offset_us);
                 }
-                None => states.push(ServerState { server, is_breaker_open, answered, failed }),
+                None => states.push(ServerState {
+                    server,
+                    is_breaker_open,
+                    answered,
+                    failed,
+                    calls,
+                    clock_offset_us,
+                }),
             }
         }
         states

@@ -20,6 +20,7 @@
 mod debts;
 mod filter;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ use super::ask::Ask;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::consistency::{Consistency, OnFailure};
 use crate::digest::{Counter, Key};
+use crate::store::Units;
 use crate::store::{Answer, Charge, Correction, MemoryStore, Source, fresh};
 use crate::time::{Span, Timestamp};
 
@@ -309,9 +311,21 @@ impl Fallback {
         self.debts.lock().overdue(debt);
     }
 
-    /// Records that the store has counted a debt, or that this will never be known.
+    /// Records that the store has counted a debt.
     pub(in crate::store) fn settled(&self, debt: Debt) {
         self.debts.lock().settled(debt);
+    }
+
+    /// Records that it will never be known whether the store has counted a debt.
+    pub(in crate::store) fn unknown(&self, debt: Debt) {
+        self.debts.lock().unknown(debt);
+    }
+
+    /// Adds the units of debts to `sums`.
+    pub(in crate::store) fn add_units(&self, sums: &mut HashMap<Counter, Units>) {
+        for (counter, units) in self.debts.lock().units() {
+            sums.entry(counter).or_default().debts = *units;
+        }
     }
 
     /// Records that the store has certainly not counted a debt. It is reported again.

@@ -8,6 +8,8 @@
 //! each. A lock is held for one step on one key, and never across an `await`. Each worker
 //! sends due reports over its own connections.
 
+mod units;
+
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;

@@ -35,6 +35,13 @@ impl StoreClock {
         self.asked
     }
 
+    /// The store's clock minus this node's, in microseconds. The error is at most half of the
+    /// time of the call.
+    pub(in crate::store) fn offset_us(self) -> i64 {
+        let us = |time: Timestamp| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+        us(self.store) - us(self.asked).midpoint(us(self.answered))
+    }
+
     /// The earliest and the latest possible time of the store when this node's time is `now`.
     pub(in crate::store) fn bounds(self, now: Timestamp) -> (Timestamp, Timestamp) {
         let then = |ours: Timestamp| self.store.plus(now.since(ours));
@@ -59,6 +66,8 @@ mod tests {
             let there = |us| here(us).plus(Span::from_micros(ahead_us));
             let clock = StoreClock::new(there(there_us), here(0), here(there_us + back_us));
             let now_us = there_us + back_us + later_us;
+            let error_us = clock.offset_us().abs_diff(i64::try_from(ahead_us).unwrap());
+            prop_assert!(error_us <= (there_us + back_us).div_ceil(2));
             let (earliest, latest) = clock.bounds(here(now_us));
             prop_assert!(earliest <= there(now_us) && there(now_us) <= latest);
         }

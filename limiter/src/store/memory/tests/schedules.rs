@@ -6,6 +6,7 @@ use std::panic::catch_unwind;
 use shuttle::sync::{Arc, Mutex, MutexGuard};
 use shuttle::{check_pct, check_random};
 
+use super::super::place::Place;
 use super::*;
 use crate::store::memory::locked::Locked;
 
@@ -25,7 +26,7 @@ struct Shards {
 impl Shards {
     fn new() -> Self {
         let places = MemoryStore::with_shards(1, SHARDS);
-        Self { places, shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(1))).collect() }
+        Self { places, shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(1, SHARDS))).collect() }
     }
 
     fn lock(&self, index: usize) -> MutexGuard<'_, Shard> {

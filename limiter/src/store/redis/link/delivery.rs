@@ -14,6 +14,7 @@ use super::super::failure::StoreError;
 use super::exchange::{self, BatchResult};
 use super::{Connection, Shared};
 use crate::store::in_time::in_time;
+use crate::time::monotonic;
 
 /// How long late replies are awaited. The connection stays open for this time, even if
 /// calls already use another one.
@@ -27,8 +28,11 @@ impl Shared {
         let Some((connection, batch)) = self.state.borrow_mut().next_batch() else { return };
         let Connection { mut wire, number } = connection;
         self.pump();
+        let (started, calls) = (monotonic(), batch.len());
         let mut exchange = pin!(exchange::run(&mut wire, self.script, batch));
-        match in_time(self.settings.timeout, exchange.as_mut()).await {
+        let finished = in_time(self.settings.timeout, exchange.as_mut()).await;
+        self.state.borrow_mut().calls.add(calls, monotonic().duration_since(started));
+        match finished {
             Some(finished) => self.finished(finished, number),
             None => {
                 let late = BatchResult { verdict: Err(StoreError::Timeout), again: Vec::new() };

@@ -120,6 +120,12 @@ impl Cluster {
         Some(self.shared.node_of(slot)?.link(slot).position())
     }
 
+    pub(super) fn note_clock(&self, slot: u16, offset_us: i64) {
+        if let Some(node) = self.shared.node_of(slot) {
+            node.link(slot).note_clock(offset_us);
+        }
+    }
+
     pub(super) async fn query(
         &self,
         slot: u16,

@@ -343,6 +343,16 @@ impl Servers {
         }
     }
 
+    /// The clock of the server of this destination differs by so much.
+    pub(super) fn note_clock(&self, destination: Destination, offset_us: i64) {
+        match &self.kind {
+            Kind::Apart(apart) => {
+                apart.link(destination).iter().for_each(|link| link.note_clock(offset_us));
+            }
+            Kind::Cluster(cluster) => cluster.note_clock(destination.0, offset_us),
+        }
+    }
+
     /// Whether all servers answer.
     pub fn is_up(&self) -> bool {
         let are_up =

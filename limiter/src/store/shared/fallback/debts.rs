@@ -13,7 +13,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
 use crate::algorithm::{Algorithm, Ban, Op, Quota, State, SubWindows};
-use crate::digest::Key;
+use crate::digest::{Counter, Key};
+use crate::store::DebtUnits;
+use crate::store::by_counter::ByCounter;
 use crate::time::Timestamp;
 
 /// The maximum number of counters with debts. Further debts are dropped, so that a flood of
@@ -69,6 +71,7 @@ pub(super) struct Debts {
     told: usize,
     /// How many of the reported debts have no reply in time.
     late: usize,
+    units: ByCounter<DebtUnits>,
 }
 
 impl Debts {
@@ -77,12 +80,25 @@ impl Debts {
         if units == 0 {
             return;
         }
-        let Some(record) = self.entry(key, algorithm) else { return };
+        let is_added = self.add_again(key, algorithm, units, now);
+        let sum = self.units.of(key.counter);
+        *(if is_added { &mut sum.owed } else { &mut sum.dropped }) += units;
+    }
+
+    /// The same, of units that were already added once. Returns whether there was room.
+    fn add_again(&mut self, key: Key, algorithm: &Algorithm, units: u64, now: Timestamp) -> bool {
+        let Some(record) = self.entry(key, algorithm) else { return false };
         let wide = widened(algorithm);
         let op = Op::Settle { reserved: 0, actual: units, taken: now };
         if let (Some(next), _) = wide.apply(record.state.as_ref(), op, now) {
             record.state = Some(next);
         }
+        true
+    }
+
+    /// The units of all debts since the node has started.
+    pub(super) fn units(&self) -> impl Iterator<Item = (Counter, &DebtUnits)> {
+        self.units.iter()
     }
 
     /// Removes units that were [added](Self::add) at `taken`, unless they were reported.
@@ -147,8 +163,15 @@ impl Debts {
         self.late = self.late.saturating_sub(usize::from(is_late));
     }
 
-    /// Records that the outcome of a debt is known, or will never be known.
+    /// Records that the store has counted a debt.
     pub(super) fn settled(&mut self, debt: Debt) {
+        self.units.of(debt.key.counter).reported += debt.units;
+        self.ended(debt.is_late);
+    }
+
+    /// Records that it will never be known whether the store has counted a debt.
+    pub(super) fn unknown(&mut self, debt: Debt) {
+        self.units.of(debt.key.counter).unknown += debt.units;
         self.ended(debt.is_late);
     }
 
@@ -160,7 +183,7 @@ impl Debts {
         if record.state.is_none() {
             record.state = old.state;
         } else {
-            self.add(key, &old.algorithm, counted(&old, now), now);
+            self.add_again(key, &old.algorithm, counted(&old, now), now);
         }
     }
 

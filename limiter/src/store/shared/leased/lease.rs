@@ -4,8 +4,8 @@ use std::mem;
 
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
 use crate::digest::Key;
-use crate::store::Charge;
 use crate::store::shared::ask::Ahead;
+use crate::store::{Charge, LeaseUnits};
 use crate::time::{Span, Timestamp};
 
 /// No units are taken ahead from the last fifth of the capacity.
@@ -38,6 +38,10 @@ pub(super) struct Lease {
     left: u64,
     taken: Timestamp,
     until: Timestamp,
+    /// The units of the present lease when it began.
+    granted: u64,
+    /// What became of units since the ledger has last looked.
+    pub(super) units: LeaseUnits,
     /// The store's state after the last call, and when that was.
     after: Option<State>,
     asked: Timestamp,
@@ -59,6 +63,8 @@ impl Lease {
             algorithm: algorithm.clone(),
             length,
             left: 0,
+            granted: 0,
+            units: LeaseUnits::default(),
             taken: Timestamp::default(),
             until: Timestamp::default(),
             after: None,
@@ -181,6 +187,8 @@ impl Lease {
         self.taken = at;
         self.until = self.algorithm.edge(at).map_or(end, |edge| end.min(edge));
         self.left = units;
+        self.granted = units;
+        self.units.taken += units;
     }
 
     /// Records a refusal. The same cost is not asked again for half a lease. Otherwise nodes
@@ -233,11 +241,14 @@ impl Lease {
     /// Ends the lease. Returns the unspent units if they are worth a call.
     pub(super) fn end(&mut self, key: Key, now: Timestamp) -> Option<Return> {
         let units = mem::take(&mut self.left);
+        self.units.spent += mem::take(&mut self.granted).saturating_sub(units);
         let (algorithm, taken) = (self.algorithm.clone(), self.taken);
         let back = Return { key, algorithm, units, taken };
         if !back.is_worth_a_call(now) {
+            self.units.expired += units;
             return None;
         }
+        self.units.returned += units;
         self.after = self.algorithm.apply(self.after.as_ref(), back.op(), now).0;
         Some(back)
     }

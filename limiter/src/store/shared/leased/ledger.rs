@@ -12,10 +12,11 @@ use std::mem;
 use super::lease::{Lease, Return, Spending};
 use super::length::LeaseLength;
 use crate::algorithm::{Algorithm, Op, State, Verdict};
-use crate::digest::Key;
-use crate::store::Charge;
+use crate::digest::{Counter, Key};
+use crate::store::by_counter::ByCounter;
 use crate::store::shared::ask::Ahead;
 use crate::store::shared::table::Table;
+use crate::store::{Charge, LeaseUnits};
 use crate::time::Timestamp;
 
 /// The leases of one node.
@@ -29,6 +30,7 @@ pub struct Ledger {
     /// Units that wait to be returned to the store.
     returns: Vec<Return>,
     max_keys: usize,
+    units: ByCounter<LeaseUnits>,
 }
 
 impl Ledger {
@@ -40,6 +42,7 @@ impl Ledger {
             ends: BTreeSet::new(),
             returns: Vec::new(),
             max_keys,
+            units: ByCounter::default(),
         }
     }
 
@@ -60,7 +63,9 @@ impl Ledger {
             return lease.spend(charge.cost, now);
         }
         let ended = lease.change(charge.key, charge.algorithm, now);
+        let units = mem::take(&mut lease.units);
         drop(lease);
+        self.units.of(charge.key.counter).add(&units);
         self.give_back(ended);
         Spending::Ask(Ahead::NOTHING)
     }
@@ -100,7 +105,9 @@ impl Ledger {
         let ended_at = lease.until();
         let (verdict, ended) = lease.answered(charge, ahead, before, at);
         let ends_at = lease.until();
+        let units = mem::take(&mut lease.units);
         drop(lease);
+        self.units.of(key.counter).add(&units);
         if ends_at != ended_at {
             self.ends.remove(&(ended_at, key));
             self.ends.insert((ends_at, key));
@@ -122,8 +129,7 @@ impl Ledger {
             && end <= now
         {
             self.ends.pop_first();
-            let ended = self.leases.peek_mut(&key).and_then(|mut lease| lease.end(key, now));
-            self.give_back(ended);
+            self.end(key, now);
         }
         mem::take(&mut self.returns)
     }
@@ -139,10 +145,24 @@ impl Ledger {
     /// Ends all leases when a node stops. Returns the unspent units.
     pub fn close(&mut self, now: Timestamp) -> Vec<Return> {
         for (_, key) in mem::take(&mut self.ends) {
-            let ended = self.leases.peek_mut(&key).and_then(|mut lease| lease.end(key, now));
-            self.give_back(ended);
+            self.end(key, now);
         }
         mem::take(&mut self.returns)
+    }
+
+    /// The units of all leases since the node has started.
+    pub fn units(&self) -> impl Iterator<Item = (Counter, &LeaseUnits)> {
+        self.units.iter()
+    }
+
+    /// Ends the lease of a key.
+    fn end(&mut self, key: Key, now: Timestamp) {
+        let Some(mut lease) = self.leases.peek_mut(&key) else { return };
+        let ended = lease.end(key, now);
+        let units = mem::take(&mut lease.units);
+        drop(lease);
+        self.units.of(key.counter).add(&units);
+        self.give_back(ended);
     }
 
     fn make_room_for(&mut self, charge: &Charge<'_>) {
@@ -151,6 +171,7 @@ impl Ledger {
         for (key, mut lease) in self.leases.insert(charge.key, lease) {
             self.ends.remove(&(lease.until(), key));
             let ended = lease.end(key, lease.until());
+            self.units.of(key.counter).add(&lease.units);
             self.give_back(ended);
         }
     }

@@ -2,6 +2,7 @@
 //! holds for any sequence of requests.
 
 mod bans;
+mod units;
 
 use std::collections::HashMap;
 

@@ -138,7 +138,7 @@ impl Account {
 
     /// The units that this node has counted and the store has not acknowledged, without
     /// those in doubt.
-    fn owed(&self) -> u64 {
+    pub(super) fn owed(&self) -> u64 {
         let under_way = self.under_way.map_or(0, |it| it.units);
         self.unsent.saturating_add(self.settled).saturating_add(under_way)
     }

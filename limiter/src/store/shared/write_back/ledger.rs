@@ -8,7 +8,7 @@ use super::account::{Account, TakeOutcome};
 use super::delta::Delta;
 use super::schedule::Schedule;
 use crate::algorithm::{Algorithm, Op, Retry, State, Verdict};
-use crate::digest::Key;
+use crate::digest::{Counter, Key};
 use crate::store::Charge;
 use crate::store::shared::table::Table;
 use crate::time::{Span, Timestamp};
@@ -250,6 +250,12 @@ impl Ledger {
             }
         }
         deltas
+    }
+
+    /// The units of each key that this node has counted and the store has not acknowledged.
+    pub fn unsent(&self) -> impl Iterator<Item = (Counter, u64)> {
+        let accounts = self.accounts.iter().map(|(key, account)| (key.counter, account.owed()));
+        accounts.chain(self.orphans.iter().map(|delta| (delta.key.counter, delta.units)))
     }
 
     /// Units that the store may or may not have counted.

@@ -36,6 +36,31 @@ fn a_debt_is_reported_up_to_twice_the_limit() {
 }
 
 #[test]
+fn what_becomes_of_owed_units_is_counted() {
+    let window = Algorithm::SlidingWindow(SlidingWindow::new(hourly(100)));
+    let mut debts = Debts::default();
+    let units = |debts: &Debts| debts.units().map(|(_, units)| *units).next().unwrap();
+    debts.add(KEY, &window, 5, NOW);
+    let told = |debts: &mut Debts| debts.take(1, NOW, |_| ServerStatus::Up).remove(0);
+    let debt = told(&mut debts);
+    debts.not_counted(debt, NOW);
+    debts.add(KEY, &window, 1, NOW);
+    let debt = told(&mut debts);
+    debts.settled(debt);
+    debts.add(KEY, &window, 2, NOW);
+    let debt = told(&mut debts);
+    debts.unknown(debt);
+    let expected = DebtUnits { owed: 8, reported: 6, unknown: 2, dropped: 0 };
+    assert_eq!(units(&debts), expected);
+    for principal in (1..=MAX_DEBTS as u128).map(Principal::from_bits) {
+        debts.add(Key { principal, ..KEY }, &window, 1, NOW);
+    }
+    let principal = Principal::from_bits(u128::MAX);
+    debts.add(Key { principal, ..KEY }, &window, 3, NOW);
+    assert_eq!(units(&debts), DebtUnits { owed: 8 + MAX_DEBTS as u64, dropped: 3, ..expected });
+}
+
+#[test]
 fn a_debt_of_a_queue_expires_at_the_pace_of_the_queue() {
     let queue = LeakyBucket::new(hourly(3600), Span::from_secs(100), None).unwrap();
     let mut debts = Debts::default();

@@ -58,6 +58,9 @@ proptest! {
         for delta in waiting.into_iter().chain(late.into_iter().map(|(delta, _)| delta)) {
             node.not_sent(delta, now);
         }
+        let unsent: u64 = node.unsent().map(|(_, units)| units).sum();
+        let known = store.units + node.lost_units() + node.forgotten_units();
+        prop_assert_eq!(known + unsent, admitted);
         // Units that do not fit into one window fit into later ones.
         for day in 0..1000 {
             let then = now.plus(Span::from_secs(86_400 * day));

@@ -1,0 +1,74 @@
+//! What a worker counts of units that are settled when requests end.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tollgate_limiter::decision::{Ending, Lease};
+use tollgate_limiter::policy::Policy;
+
+use super::cell::Counter;
+use super::families::{IN_FLIGHT_UNITS, SETTLED_UNITS};
+use super::worker::WorkerMetrics;
+
+/// The units of one worker's requests. Policies are known by their names, because requests
+/// outlive the configuration under which they began.
+#[derive(Debug)]
+pub(crate) struct UnitMetrics {
+    worker: Rc<WorkerMetrics>,
+    policies: RefCell<HashMap<Arc<str>, PolicyUnits>>,
+}
+
+#[derive(Debug, Default)]
+struct PolicyUnits {
+    in_flight: Option<Counter>,
+    charged: Option<Counter>,
+    given_back: Option<Counter>,
+}
+
+impl UnitMetrics {
+    /// Counts in the series of this worker.
+    pub(crate) fn new(worker: &Rc<WorkerMetrics>) -> Self {
+        Self { worker: Rc::clone(worker), policies: RefCell::default() }
+    }
+
+    /// A request with this lease begins.
+    pub(crate) fn begins(&self, lease: &Lease) {
+        for (policy, units) in lease.in_flight() {
+            self.of(policy, |it| self.in_flight(policy, it).add(units));
+        }
+    }
+
+    /// A request with this lease ends.
+    pub(crate) fn ends(&self, lease: &Lease, ending: &Ending<'_>) {
+        for (policy, units) in lease.in_flight() {
+            self.of(policy, |it| self.in_flight(policy, it).subtract(units));
+        }
+        for (policy, [charged, cost]) in lease.settlements(ending) {
+            let (direction, units) = match cost.checked_sub(charged) {
+                Some(0) => continue,
+                Some(more) => ("charged", more),
+                None => ("given_back", charged - cost),
+            };
+            self.of(policy, |it| {
+                let kind = if cost > charged { &mut it.charged } else { &mut it.given_back };
+                let make = || self.worker.counter(&SETTLED_UNITS, &[&policy.name, direction]);
+                kind.get_or_insert_with(make).add(units);
+            });
+        }
+    }
+
+    fn of(&self, policy: &Policy, count: impl FnOnce(&mut PolicyUnits)) {
+        let mut policies = self.policies.borrow_mut();
+        match policies.get_mut(&policy.name) {
+            Some(units) => count(units),
+            None => count(policies.entry(Arc::clone(&policy.name)).or_default()),
+        }
+    }
+
+    fn in_flight<'u>(&self, policy: &Policy, units: &'u mut PolicyUnits) -> &'u Counter {
+        let make = || self.worker.counter(&IN_FLIGHT_UNITS, &[&policy.name]);
+        units.in_flight.get_or_insert_with(make)
+    }
+}

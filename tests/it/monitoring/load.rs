@@ -1,0 +1,167 @@
+//! Two gateways, one with counters in memory and one with Redis, and requests that reach
+//! everything of which there are metrics.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::redis::{Fault, Options, Redis, Wire};
+use crate::support::{Certificates, Client, Gateway, Origin, now};
+
+/// Clients of the policy whose promises are checked, which is so for one of 16.
+const CLIENTS: usize = 256;
+/// When the store is away, after the start, and until when.
+const OUTAGE: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(7)];
+
+/// The gateways, and what they need.
+pub(super) struct Load {
+    memory: Gateway,
+    shared: Gateway,
+    yaml: String,
+    wire: Wire,
+    started: Instant,
+    is_reloaded: bool,
+    _redis: Redis,
+    _origin: Origin,
+    _certificates: Certificates,
+}
+
+impl Load {
+    pub(super) fn start() -> Self {
+        let origin = origin();
+        let certificates = Certificates::temporary("127.0.0.1");
+        let yaml = in_memory(&origin, &certificates);
+        let redis = Redis::start(Options::default());
+        let wire = Wire::to(redis.port());
+        Self {
+            memory: Gateway::start(&yaml),
+            shared: Gateway::start(&in_redis(&wire)),
+            yaml,
+            wire,
+            started: now(),
+            is_reloaded: false,
+            _redis: redis,
+            _origin: origin,
+            _certificates: certificates,
+        }
+    }
+
+    /// The listeners with metrics.
+    pub(super) fn scraped(&self) -> [SocketAddr; 2] {
+        let last = |gateway: &Gateway| *gateway.addresses().last().expect("it has listeners");
+        [last(&self.memory), last(&self.shared)]
+    }
+
+    /// Requests of all kinds.
+    pub(super) fn step(&mut self) {
+        let elapsed = now() - self.started;
+        let is_away = (OUTAGE[0]..OUTAGE[1]).contains(&elapsed);
+        self.wire.set(if is_away { Fault::Cut } else { Fault::None });
+        if elapsed > OUTAGE[0] && !self.is_reloaded {
+            self.is_reloaded = true;
+            self.memory.reload(&self.yaml);
+        }
+        self.ask_memory();
+        let mut client = self.shared.client();
+        for number in 0..10 {
+            let field = format!("X-Key: {number}");
+            for path in ["/exact", "/leased", "/counted", "/open"] {
+                client.get(path, &[&field]);
+            }
+        }
+    }
+
+    fn ask_memory(&self) {
+        let mut client = self.memory.client();
+        for number in 0..CLIENTS {
+            let field = format!("X-Key: {number}");
+            for _ in 0..2 {
+                client.get("/limited", &[&field, "X-Plan: pro"]);
+            }
+        }
+        for path in ["/queue", "/held", "/queue", "/away", "/flaky", "/flaky"] {
+            client.get(path, &[]);
+        }
+        let [_, encrypted, admin, ..] = self.memory.addresses()[..] else {
+            panic!("it has four listeners");
+        };
+        for (address, request) in [
+            (self.memory.address(), "get / HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (encrypted, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
+            (admin, "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+        ] {
+            let mut client = Client::connect(address);
+            client.send(request.as_bytes());
+            client.rest();
+        }
+    }
+}
+
+/// Answers every second request to `/flaky` with 503.
+fn origin() -> Origin {
+    let turns = AtomicUsize::new(0);
+    Origin::answering(move |request| {
+        let is_flaky = request.line().contains("/flaky");
+        let fails = is_flaky && turns.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        let status = if fails { "503 Service Unavailable" } else { "200 OK" };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nok")
+    })
+}
+
+fn in_memory(origin: &Origin, certificates: &Certificates) -> String {
+    format!(
+        "listeners:\n\
+         - {{ address: \"127.0.0.1:0\" }}\n\
+         - {{ address: \"127.0.0.1:0\", tls: {{ certificates: [{{ cert: {:?}, key: {:?} }}] }} }}\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
+             token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
+         upstreams:\n  \
+           app: {{ endpoints: [\"http://{}\"], max_in_flight: 100 }}\n  \
+           away: {{ endpoints: [\"http://127.0.0.1:1\"] }}\n\
+         policies:\n  \
+           limited: {{ key: \"header:x-key\", limit: 1/second, algorithm: token_bucket, \
+             plans: {{ from: \"header:x-plan\", limits: {{ pro: 1/s }} }} }}\n  \
+           candidate: {{ key: \"header:x-key\", limit: 1/day, mode: shadow }}\n  \
+           queue: {{ key: global, limit: 50/second, algorithm: leaky_bucket, max_delay: 2s }}\n  \
+           held: {{ key: global, algorithm: concurrency, limit: 9 }}\n  \
+           failed: {{ key: global, limit: 900k/day, count: {{ status: [401] }} }}\n\
+         routes:\n\
+         - {{ name: limited, path: /limited, policies: [limited, candidate], respond: {{ body: ok }} }}\n\
+         - {{ name: queue, path: /queue, policies: [queue], respond: {{ body: ok }} }}\n\
+         - {{ name: held, path: /held, policies: [held, failed], upstream: app }}\n\
+         - {{ name: flaky, path: /flaky, upstream: app, retries: {{ attempts: 1, on: [\"503\"], \
+             budget: 100% }} }}\n\
+         - {{ name: away, path: /away, upstream: away }}\n",
+        certificates.server(),
+        certificates.server_key(),
+        origin.address(),
+    )
+}
+
+fn in_redis(wire: &Wire) -> String {
+    let policy = |name: &str, fields: &str| {
+        format!("{name}: {{ key: \"header:x-key\", limit: 1M/minute, {fields} }}")
+    };
+    let policies = [
+        policy("exact", "overrides: true"),
+        policy("leased", "store_mode: leased"),
+        policy("counted", "store_mode: write_back"),
+        policy("open", "on_store_failure: allow"),
+    ];
+    let routes = ["exact", "leased", "counted", "open"].map(|name| {
+        format!(
+            "- {{ name: {name}, path: /{name}, policies: [{name}], respond: {{ body: ok }} }}\n"
+        )
+    });
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         admin: {{ address: \"127.0.0.1:0\", tokens: [{{ name: a, role: read, \
+             token: read-0123456789abcdef }}], probe: {{ address: \"127.0.0.1:0\", metrics: true }} }}\n\
+         store: {{ redis: {{ url: \"{}\" }} }}\n\
+         policies:\n  {}\nroutes:\n{}\
+         runtime: {{ workers: 1 }}\n",
+        wire.url(),
+        policies.join("\n  "),
+        routes.concat(),
+    )
+}
