@@ -44,6 +44,16 @@ impl From<Principal> for PrincipalId {
     }
 }
 
+impl PrincipalId {
+    /// A principal that stands for all with this id where their digests are not known, as
+    /// when a log is replayed.
+    pub fn stand_in(self) -> Principal {
+        let mut digest = Digest(SipHasher13::new());
+        digest.value(&self.0.to_le_bytes());
+        Principal(digest.finish())
+    }
+}
+
 impl fmt::Display for PrincipalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for digit in (0..ID_DIGITS).rev() {

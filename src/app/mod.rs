@@ -14,6 +14,8 @@ mod open_files;
 mod patches;
 mod process_state;
 mod reload;
+#[cfg(test)]
+mod replay_test;
 mod runtime;
 mod sockets;
 mod supervisor;
@@ -26,17 +28,19 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::spawn_local;
 use tollgate_limiter::drain::{self, Stop};
+use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::platform::ServiceState;
 use crate::server::{self, Capacity, ListenAddress, Listener, ListenerConfig, ListenerSettings};
-use crate::telemetry::{self, AccessLog, AccessLogSettings, Reopener};
+use crate::telemetry::{AccessLog, AccessLogSettings, ProcessLog, Reopener};
 use admin::{AdminListener, BoundAdmin};
 use supervisor::{Shutdown, Supervisor};
 use systemd::InheritedSockets;
@@ -44,6 +48,12 @@ use watch::FileWatch;
 
 pub(crate) use error::RunError;
 pub(crate) use runtime::local_runtime;
+
+/// The longest time for which outputs that accept nothing delay the end of the process.
+const LOGS_LIMIT: Duration = Duration::from_secs(1);
+/// The part of it that the access log may use. The rest is for the process log, which says
+/// that lines of the access log are lost.
+const ACCESS_LOG_LIMIT: Duration = Duration::from_millis(800);
 
 /// The files of a configuration.
 #[derive(Debug)]
@@ -63,17 +73,26 @@ pub(crate) struct ConfigFiles {
 /// # Errors
 /// If it cannot start. Later errors are logged, and the gateway continues.
 pub(crate) fn run(config: Config, source: Option<ConfigFiles>) -> Result<(), RunError> {
-    telemetry::init(config.telemetry.level, config.telemetry.format);
+    let process_log = ProcessLog::start(config.telemetry.level, config.telemetry.format)?;
+    let ended = run_logged(config, source);
+    // The caller prints an error to standard error, after these lines.
+    process_log.close_by(*ended.as_ref().unwrap_or(&(monotonic() + LOGS_LIMIT)));
+    ended.map(drop)
+}
+
+/// Runs a gateway whose process log is open. Returns when the logs must have been written.
+fn run_logged(config: Config, source: Option<ConfigFiles>) -> Result<Instant, RunError> {
     let log = config.telemetry.access_log.as_ref().map(open_log).transpose()?;
     let control = local_runtime()?;
-    let shutdown = control.block_on(supervise(config, source, log.as_ref()));
+    let ended = control.block_on(supervise(config, source, log.as_ref()));
     // The lookup of a name in progress could take long.
     control.shutdown_background();
-    let shutdown = shutdown?;
-    if let (Some(log), Shutdown::Complete) = (log, shutdown) {
-        log.close();
+    ended?;
+    let now = monotonic();
+    if let Some(log) = log {
+        log.close_by(now + ACCESS_LOG_LIMIT);
     }
-    Ok(())
+    Ok(now + LOGS_LIMIT)
 }
 
 fn open_log(settings: &AccessLogSettings) -> Result<AccessLog, RunError> {
@@ -87,7 +106,7 @@ async fn supervise(
     config: Config,
     source: Option<ConfigFiles>,
     log: Option<&AccessLog>,
-) -> Result<Shutdown, RunError> {
+) -> Result<(), RunError> {
     let (stop, drain) = drain::channel();
     let mut signals = Signals::new()?;
     let file = source.as_ref().map(|source| source.file.clone());
@@ -102,7 +121,7 @@ async fn supervise(
     let mut supervisor = tokio::select! {
         started = Supervisor::start(config, InheritedSockets::take(), echo, log, &drain) => started?,
         () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => {
-            return Ok(Shutdown::Complete);
+            return Ok(());
         }
     };
     drop(drain);
@@ -145,7 +164,7 @@ async fn supervise(
         );
     }
     drop((echo_stop, admin));
-    Ok(shutdown)
+    Ok(())
 }
 
 /// Begins to describe this node, and to serve the admin listener if there is one.

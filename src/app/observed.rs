@@ -16,7 +16,7 @@ use crate::platform::process_usage;
 use crate::proxy::{EndpointHealth, EndpointState, UpstreamShared};
 use crate::server::{ListenerSettings, OpenConnections};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{LostLines, Samples, Source, families};
+use crate::telemetry::{LostLines, Samples, Source, families, lost_process_lines};
 
 /// For how long the number of keys is remembered: counting them looks at the whole store.
 const KEYS_REMEMBERED: Duration = Duration::from_secs(10);
@@ -173,6 +173,8 @@ impl Source for Observed {
             samples.set_whole(&families::CONNECTIONS, &[&address], whole(open));
         }
         collect_certificates(&current.listeners, samples);
+        let lost = lost_process_lines().count();
+        samples.set_whole(&families::LOG_LINES_DROPPED, &["process"], lost);
         if let Some(log) = &self.log {
             samples.set_whole(&families::LOG_LINES_DROPPED, &["access"], log.count());
         }

@@ -9,7 +9,6 @@ pub(super) fn is_field(section: &str, field: &str) -> bool {
         "configuration" => &["check"],
         "admin" => &["reveal_keys", "write_config"],
         "telemetry" => &["traces"],
-        "access_log" => &["names"],
         _ => &[],
     };
     planned.contains(&field)

@@ -131,10 +131,10 @@ fn upstreams_and_the_process_are_as_they_were_written() {
     assert_eq!(config.headers.dialects, [Dialect::Ietf]);
     assert!(!config.headers.expose_cors && !config.problem_json);
     assert_eq!(config.telemetry.level, tracing::level_filters::LevelFilter::DEBUG);
-    assert_eq!(config.telemetry.format, Format::Json);
+    assert_eq!(config.telemetry.format, Some(Format::Json));
     let access_log = config.telemetry.access_log.unwrap();
     assert_eq!(access_log.output, Output::File("access.log".into()));
-    assert_eq!(access_log.format, LineFormat::Text);
+    assert_eq!(access_log.format, Some(LineFormat::Text));
     assert_eq!(config.runtime.workers, Some(3));
     assert_eq!(config.runtime.drain, Duration::from_secs(5));
 }

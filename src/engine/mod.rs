@@ -28,7 +28,7 @@ pub(crate) use explain::{
     Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
     Wait, explain, preset,
 };
-pub(crate) use settlement::Settlement;
+pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
 pub(crate) use view::{PeerView, failure_of, view};
 
@@ -60,6 +60,10 @@ pub(crate) struct Judgement<'r> {
     pub affinity: Option<u64>,
     /// The decision of its policies.
     pub(crate) decision: Decision<&'r Arc<Policy>>,
+    /// The time of the decision.
+    pub(crate) now: Timestamp,
+    /// How long the decision took, if a server was asked, in microseconds.
+    pub(crate) store_us: Option<u64>,
 }
 
 /// Why a request has no decision.
@@ -132,13 +136,14 @@ impl Engine {
         let (headroom, now) = (headroom(index), self.clock.now());
         let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
-        let decision = timer.measure(decision).await;
+        let (decision, store_us) = timer.measure(decision).await;
         top.observe(&decision, &subject, wall);
         if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
             refusal::keep(refusals, &decision, &subject, (route, request), wall);
         }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
-        Ok(Judgement { route: index, client_ip: subject.client_ip(), affinity, decision })
+        let client_ip = subject.client_ip();
+        Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })
     }
 
     /// A request with this lease begins, which [`end`](Self::end) settles.
@@ -146,10 +151,12 @@ impl Engine {
         self.deciding.units.begins(lease);
     }
 
-    /// Settles a request after it has ended.
-    fn end(&self, lease: &Lease, ending: &Ending<'_>) {
+    /// Settles a request after it has ended. Returns the time of the settlement.
+    fn end(&self, lease: &Lease, ending: &Ending<'_>) -> Timestamp {
+        let now = self.clock.now();
         self.deciding.units.ends(lease, ending);
-        self.deciding.limiter.end(lease, ending, self.clock.now());
+        self.deciding.limiter.end(lease, ending, now);
+        now
     }
 
     /// Does the periodic maintenance of the store, which does not depend on requests.

@@ -2,12 +2,15 @@
 //! states.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::header::ACCEPT_ENCODING;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 use tollgate_limiter::decision::{Ending, Lease};
 use tollgate_limiter::meter::{Meter, MeterSpec};
+use tollgate_limiter::policy::Policy;
+use tollgate_limiter::time::Timestamp;
 
 use super::Engine;
 
@@ -71,8 +74,22 @@ impl fmt::Debug for Settlement {
     }
 }
 
-impl Drop for Settlement {
-    fn drop(&mut self) {
+/// What a settlement has done.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// When it was.
+    pub(crate) at: Timestamp,
+    /// The units that each of its policies counts in the end.
+    pub(crate) units: SmallVec<[(Arc<Policy>, u64); 2]>,
+}
+
+impl Settlement {
+    /// Settles the request, and says what was settled.
+    pub(crate) fn settle(mut self: Box<Self>) -> Settled {
+        self.end()
+    }
+
+    fn end(&mut self) -> Settled {
         let lease = std::mem::take(&mut self.lease);
         let metered: SmallVec<[Option<u64>; 1]> =
             std::mem::take(&mut self.meters).into_iter().map(Meter::finish).collect();
@@ -81,6 +98,18 @@ impl Drop for Settlement {
             request_bytes: self.received.as_ref().map_or(0, |received| received()),
             metered: &metered,
         };
-        self.engine.end(&lease, &ending);
+        let at = self.engine.end(&lease, &ending);
+        Settled {
+            at,
+            units: lease.spent(&ending).map(|(it, units)| (Arc::clone(it), units)).collect(),
+        }
+    }
+}
+
+impl Drop for Settlement {
+    fn drop(&mut self) {
+        if !self.lease.is_empty() {
+            self.end();
+        }
     }
 }

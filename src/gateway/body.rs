@@ -9,10 +9,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::engine::Settlement;
+use super::closing::Closing;
 use crate::message::FieldFilter;
 use crate::proxy::{self, BrokenResponse};
-use crate::telemetry::{Measurement, Recording};
+use crate::telemetry::Measurement;
 
 /// The body of a response, made by the gateway or by an upstream. It wraps the body of
 /// the upstream because the request ends when the body does: dropping this value
@@ -24,8 +24,7 @@ pub(crate) struct ResponseBody {
     /// When the body must have ended.
     deadline: Option<Pin<Box<Sleep>>>,
     measurement: Option<Measurement>,
-    recording: Option<Box<Recording>>,
-    settlement: Option<Box<Settlement>>,
+    closing: Closing,
 }
 
 #[derive(Debug)]
@@ -38,7 +37,7 @@ enum Content {
 
 impl ResponseBody {
     const fn new(content: Content) -> Self {
-        Self { content, deadline: None, measurement: None, recording: None, settlement: None }
+        Self { content, deadline: None, measurement: None, closing: Closing::NOTHING }
     }
 
     pub(super) const fn local(bytes: Bytes) -> Self {
@@ -62,13 +61,8 @@ impl ResponseBody {
     }
 
     /// The same body, with what ends with it.
-    pub(super) fn followed_by(
-        self,
-        measurement: Measurement,
-        recording: Option<Box<Recording>>,
-        settlement: Option<Box<Settlement>>,
-    ) -> Self {
-        Self { measurement: Some(measurement), recording, settlement, ..self }
+    pub(super) fn followed_by(self, measurement: Measurement, closing: Closing) -> Self {
+        Self { measurement: Some(measurement), closing, ..self }
     }
 }
 
@@ -80,7 +74,8 @@ impl Body for ResponseBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenResponse>>> {
-        let Self { content, deadline, measurement, recording, settlement } = &mut *self;
+        let Self { content, deadline, measurement, closing } = &mut *self;
+        let Closing { recording, settlement } = closing;
         let is_overdue = deadline.as_mut().is_some_and(|end| end.as_mut().poll(cx).is_ready());
         let polled = match content {
             _ if is_overdue => Poll::Ready(Some(Err(BrokenResponse::Overdue))),

@@ -17,12 +17,15 @@ use tollgate_limiter::policy::Policy;
 use tollgate_limiter::time::Timestamp;
 
 use super::body::ResponseBody;
+use super::closing::Closing;
 use super::record::record_decision;
 use crate::engine::{Engine, Judgement, Settlement};
 use crate::message::{ErrorFormat, Failure, Refusal, X_REQUEST_ID, request_id};
 use crate::proxy::RequestBody;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Measurement, Record, Recording, RequestMetrics, Sinks, TunnelBytes};
+use crate::telemetry::{
+    Attempts, Measurement, Record, Recording, RequestMetrics, Sinks, TunnelBytes,
+};
 
 /// What is remembered of a request until it has a response.
 #[derive(Debug)]
@@ -37,10 +40,8 @@ pub(super) struct Exchange<'g> {
     route: Option<usize>,
     /// What is measured of it.
     measurement: Measurement,
-    /// Its record, if there are readers.
-    recording: Option<Box<Recording>>,
-    /// What must be settled when the response has ended, if anything.
-    settlement: Option<Box<Settlement>>,
+    /// Its record, and what must be settled when the response has ended.
+    closing: Closing,
 }
 
 impl<'g> Exchange<'g> {
@@ -68,8 +69,7 @@ impl<'g> Exchange<'g> {
             is_cross_origin: head.headers.contains_key(ORIGIN),
             route: None,
             measurement,
-            recording,
-            settlement: None,
+            closing: Closing { settlement: None, recording },
             request_id,
         }
     }
@@ -78,9 +78,9 @@ impl<'g> Exchange<'g> {
     pub(super) fn judged(&mut self, judgement: &mut Judgement<'_>) {
         self.route = Some(judgement.route);
         self.measurement.set_route(judgement.route);
-        self.settlement =
+        self.closing.settlement =
             Settlement::new(self.engine, std::mem::take(&mut judgement.decision.lease));
-        if let Some(recording) = &mut self.recording {
+        if let Some(recording) = &mut self.closing.recording {
             let route = self.snapshot.rules.route(judgement.route);
             record_decision(&mut recording.record, route, judgement);
         }
@@ -88,7 +88,7 @@ impl<'g> Exchange<'g> {
 
     /// Remembers that the request is forwarded to an upstream with this body.
     pub(super) fn forwarded(&mut self, headers: &mut HeaderMap, body: &RequestBody) {
-        if let Some(settlement) = &mut self.settlement {
+        if let Some(settlement) = &mut self.closing.settlement {
             let progress = body.progress();
             let received = progress.map(|it| Box::new(move || it.bytes()) as Box<dyn Fn() -> u64>);
             settlement.forwarded(headers, received);
@@ -100,9 +100,9 @@ impl<'g> Exchange<'g> {
         self.measurement.waited()
     }
 
-    /// The counter of attempts at endpoints, if it is recorded.
-    pub(super) fn attempts(&self) -> Option<&Cell<u32>> {
-        self.recording.as_ref().map(|recording| &recording.record.attempts)
+    /// The attempts at endpoints, if they are recorded.
+    pub(super) fn attempts(&self) -> Option<&Attempts> {
+        self.closing.recording.as_ref().map(|recording| &recording.record.attempts)
     }
 
     /// The response to a request that exceeds a limit.
@@ -147,10 +147,10 @@ impl<'g> Exchange<'g> {
             }
             other => self.measurement.answered(response.status(), other.map(Failure::reason)),
         }
-        if let Some(settlement) = &mut self.settlement {
+        if let Some(settlement) = &mut self.closing.settlement {
             settlement.answered(&response);
         }
-        if let Some(recording) = &mut self.recording {
+        if let Some(recording) = &mut self.closing.recording {
             record_response(&mut recording.record, failure, &mut response);
         }
         let is_local = response.body().is_local();
@@ -160,7 +160,7 @@ impl<'g> Exchange<'g> {
         if let Some(decision) = decision {
             self.snapshot.headers.write(decision, self.is_cross_origin, headers);
         }
-        response.map(|body| body.followed_by(self.measurement, self.recording, self.settlement))
+        response.map(|body| body.followed_by(self.measurement, self.closing))
     }
 }
 

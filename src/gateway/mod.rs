@@ -1,6 +1,7 @@
 //! The life of a request, on one screen: see `Gateway::handle`.
 
 mod body;
+mod closing;
 mod current;
 mod dispatch;
 mod exchange;
@@ -30,6 +31,8 @@ pub(crate) use current::CurrentGateway;
 use exchange::Exchange;
 use filters::Filters;
 use queue::Queue;
+#[cfg(test)]
+pub(crate) use record::{record_decision, record_settlement};
 
 /// One worker's gateway under one configuration. The snapshot is shared with the other
 /// workers. The connections to the store and the upstreams belong to this worker. A

@@ -3,22 +3,24 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use http::Method;
 use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
-use tollgate_limiter::decision::{Decision, Outcome, Report};
+use tollgate_limiter::decision::{Decision, Outcome, Report, Ruling};
 use tollgate_limiter::policy::Policy;
 
-use crate::engine::Judgement;
+use crate::engine::{Judgement, Settled};
 use crate::routes::Route;
-use crate::telemetry::{PolicyRecord, Record, source_word};
+use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
 /// Adds the route, the client and the decision to the record of a request.
-pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
+pub(crate) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
     let Judgement { client_ip, decision, .. } = judgement;
     if let Cow::Owned(masked) = route.path.masked(record.path()) {
         record.masked_path = Some(masked.into());
     }
     record.route = Some((&*route.name).into());
+    (record.decided, record.store_us) = (Some(judgement.now), judgement.store_us);
     record.client = *client_ip;
     record.outcome = outcome(decision);
     (record.is_refused, record.wait) = match decision.outcome {
@@ -26,7 +28,19 @@ pub(super) fn record_decision(record: &mut Record, route: &Route, judgement: &Ju
         Outcome::Refuse(Retry::After(wait)) => (true, Some(wait)),
         _ => (true, None),
     };
-    record.policies = policies(decision);
+    record.policies = policies(&record.method, route, decision);
+}
+
+/// Adds what was settled to the record of a request.
+pub(crate) fn record_settlement(record: &mut Record, settled: &Settled) {
+    record.settled = Some(settled.at);
+    for (policy, units) in &settled.units {
+        let name = &*policy.name;
+        let of_policy = record.policies.iter_mut().find(|it| it.name.as_str() == name);
+        if let Some(of_policy) = of_policy {
+            of_policy.settled = Some(*units);
+        }
+    }
 }
 
 /// One word for the decision of all policies.
@@ -46,11 +60,25 @@ fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     }
 }
 
-fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
+/// Whether the policy is one of the route's, and not the one that stands in for it.
+fn is_of(route: &Route, policy: &Arc<Policy>) -> bool {
+    route.policies.iter().any(|it| Arc::ptr_eq(it, policy))
+}
+
+fn policies(
+    method: &Method,
+    route: &Route,
+    decision: &Decision<&Arc<Policy>>,
+) -> SmallVec<[PolicyRecord; 2]> {
     let reports = decision.reports.iter().enumerate().map(|(index, report)| PolicyRecord {
         name: (&*report.policy.name).into(),
         client: Some(report.client),
         cost: Some(report.cost),
+        own_limit: report.overridden.then_some((report.verdict.limit, report.window)),
+        is_elastic: report.ruling == Ruling::Elastic,
+        is_preflight: method == Method::OPTIONS && !is_of(route, report.policy),
+        settled: None,
+        plan: Some(plan_name(report)).filter(|name| !name.is_empty()).map(Name::from),
         source: Some(source_word(report.source)),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
@@ -60,6 +88,11 @@ fn policies(decision: &Decision<&Arc<Policy>>) -> SmallVec<[PolicyRecord; 2]> {
         name: (&*policy.name).into(),
         client: None,
         cost: None,
+        own_limit: None,
+        is_elastic: false,
+        is_preflight: false,
+        settled: None,
+        plan: None,
         source: None,
         remaining: None,
         is_binding: false,

@@ -24,6 +24,8 @@ const LOCALHOST: HeaderValue = HeaderValue::from_static("localhost");
 pub(super) struct EndpointShared {
     pub(super) protocol: Protocol,
     pub(super) address: Address,
+    /// The address, as logs show it.
+    pub(super) shown: Box<str>,
     /// `host:port`, for requests that name no host.
     pub(super) authority: HeaderValue,
     pub(super) weight: u32,
@@ -90,6 +92,7 @@ impl EndpointShared {
             weight: endpoint.weight,
             identity: Counter::of(|digest| digest.value(shown.as_bytes())).bits(),
             address,
+            shown: shown.into(),
             errors: AtomicU32::new(0),
             in_service_from_us: AtomicU64::new(health.in_service_from_us()),
             health: Mutex::new(health),

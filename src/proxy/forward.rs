@@ -35,7 +35,7 @@ pub(super) async fn forward(
     loop {
         let in_flight = upstream.assign(permit, options.affinity, &retry_state.tried)?;
         if let Some(attempts) = options.attempts {
-            attempts.set(attempts.get() + 1);
+            attempts.add(&in_flight.endpoint().shared().shown);
         }
         let started = monotonic();
         let limit = options.timeouts.response;

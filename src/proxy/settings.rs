@@ -9,6 +9,7 @@ use http::{Method, StatusCode};
 use rustls::pki_types::ServerName;
 
 use super::tls::TlsSettings;
+use crate::telemetry::Attempts;
 
 /// A group of endpoints that provide the same service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -227,8 +228,8 @@ pub(crate) struct ForwardOptions<'a> {
     pub(crate) retries: Option<&'a RetrySettings>,
     /// The request's key for [`Balance::Hash`], if it has one.
     pub affinity: Option<u64>,
-    /// Counts the attempts, if they are recorded.
-    pub(crate) attempts: Option<&'a Cell<u32>>,
+    /// Records the attempts, if there is a record.
+    pub(crate) attempts: Option<&'a Attempts>,
     /// The time that attempts take is added here.
     pub(crate) waited: &'a Cell<Duration>,
 }

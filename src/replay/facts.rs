@@ -37,6 +37,14 @@ pub(super) struct Facts {
     pub(super) with_duration: u64,
     /// Requests with the size of their body.
     pub(super) with_body: u64,
+    /// Requests whose keys are known.
+    pub(super) with_keys: u64,
+    /// Of these, requests for which a server was asked.
+    pub(super) by_server: u64,
+    /// Requests of a log that is a sample.
+    pub(super) sampled: u64,
+    /// How many of 100 requests the sample has at least.
+    pub(super) least_sample: Option<u64>,
     /// Requests with a status.
     pub(super) with_status: u64,
     /// Header fields that rules read and at least one request has.
@@ -64,6 +72,12 @@ impl Facts {
         self.with_duration += count(line.duration_us.is_some());
         self.with_body += count(line.request_bytes.is_some());
         self.with_status += count(line.status != 0);
+        self.with_keys += count(line.known.is_some());
+        self.by_server += count(line.known.as_ref().is_some_and(|known| known.is_by_server));
+        if let Some(sample) = line.sample {
+            self.sampled += 1;
+            self.least_sample = Some(self.least_sample.map_or(sample, |least| least.min(sample)));
+        }
         for (name, _) in &line.headers {
             if let Some(name) = wanted.find(name)
                 && !self.headers.contains(name)
@@ -73,6 +87,11 @@ impl Facts {
         }
         self.first_us = Some(self.first_us.map_or(line.time.us, |first| first.min(line.time.us)));
         self.last_us = self.last_us.max(line.time.us);
+    }
+
+    /// Whether each request has the keys by which it was judged.
+    pub(super) const fn has_keys(&self) -> bool {
+        self.with_keys == self.requests
     }
 
     /// Whether any request has this field.

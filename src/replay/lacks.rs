@@ -14,6 +14,10 @@ use super::trial::Setup;
 /// One sentence for each thing that the log lacks.
 pub(super) fn notes(facts: &Facts, setup: &Setup) -> Vec<String> {
     let mut notes = of_log(facts);
+    notes.extend(of_keys(facts));
+    if facts.has_keys() {
+        return notes;
+    }
     notes.extend(of_routes(facts, setup));
     let used: HashSet<&str> = setup
         .routes
@@ -35,17 +39,17 @@ fn of_log(facts: &Facts) -> Vec<String> {
     if *dropped > 0 {
         notes.push(format!("the log says that {dropped} lines were dropped"));
     }
-    if *no_client > 0 {
+    if *no_client > 0 && !facts.has_keys() {
         notes.push(format!("{no_client} requests name no client address and count as one client"));
     }
-    if *masked > 0 {
+    if *masked > 0 && !facts.has_keys() {
         notes.push(format!(
             "{masked} requests have a masked address: all clients of a network count as one"
         ));
     }
     let forwarded = ["x-forwarded-for", "forwarded"];
     let has_forwarded = facts.headers.iter().any(|name| forwarded.contains(&name.as_str()));
-    if *trusted > 0 && !has_forwarded {
+    if *trusted > 0 && !has_forwarded && !facts.has_keys() {
         notes.push(format!(
             "{trusted} requests come from trusted proxies, and the log does not name the clients behind them"
         ));
@@ -53,6 +57,36 @@ fn of_log(facts: &Facts) -> Vec<String> {
     if *late > 0 {
         notes.push(format!(
             "{late} requests are out of order by more than 60 s; they were judged at a later time"
+        ));
+    }
+    notes
+}
+
+/// What keeps the decisions of our own log from being repeated exactly.
+fn of_keys(facts: &Facts) -> Vec<String> {
+    let Facts { requests, with_keys, by_server, sampled, .. } = facts;
+    let mut notes = Vec::new();
+    if *sampled > 0 {
+        let ordinary = match facts.least_sample {
+            Some(percent @ 0..100) => format!("{percent} %"),
+            _ => "none".to_owned(),
+        };
+        notes.push(format!(
+            "the log is a sample: of ordinary requests it has {ordinary}, so the replay is not exact and refuses too little"
+        ));
+    }
+    if *with_keys == 0 {
+        return notes;
+    }
+    let without = requests - with_keys;
+    if without > 0 {
+        notes.push(format!(
+            "{without} of {requests} requests have no keys (keys: true), so the replay is not exact"
+        ));
+    }
+    if *by_server > 0 {
+        notes.push(format!(
+            "for {by_server} requests Redis has decided by its own clock and the counts of all nodes, so the replay is not exact"
         ));
     }
     notes

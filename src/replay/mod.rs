@@ -13,6 +13,7 @@ mod entry;
 mod facts;
 mod html;
 mod keys;
+mod known_entry;
 mod lacks;
 mod line;
 mod pass;

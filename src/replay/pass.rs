@@ -1,6 +1,7 @@
 //! One reading of the logs, in which any number of trials judge every request.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use tollgate_limiter::time::Timestamp;
 
@@ -49,8 +50,9 @@ pub(super) fn pass(
     lanes: Vec<Lane>,
     progress: &mut Progress<'_>,
 ) -> Result<Found, SourceError> {
-    let names = lanes.iter().flat_map(|lane| &lane.trials).flat_map(Trial::header_names);
-    let wanted = Wanted::new(names);
+    let trials = || lanes.iter().flat_map(|lane| &lane.trials);
+    let policies = trials().flat_map(Trial::policies).map(|policy| Arc::clone(&policy.name));
+    let wanted = Wanted::new(trials().flat_map(Trial::header_names), policies);
     let placements: Vec<Placement> = lanes.iter().map(|lane| lane.placement).collect();
     let mut pass = Pass {
         reading,
@@ -127,14 +129,16 @@ impl Pass<'_> {
 
     fn judge(&mut self, lane: usize, at_us: u64, entry: &Entry) {
         let is_first = lane == 0;
-        let Some(request) = self.head.view(entry) else {
+        let now = Timestamp::from_micros(at_us);
+        let trials = self.lanes[lane].trials.iter_mut();
+        let fates: smallvec::SmallVec<[Fate; 2]> = if let Some(known) = &entry.known {
+            trials.map(|trial| trial.judge_known(entry, known, now)).collect()
+        } else if let Some(request) = self.head.view(entry) {
+            trials.map(|trial| trial.judge(&request, entry, now)).collect()
+        } else {
             self.facts.malformed += u64::from(is_first);
             return;
         };
-        let now = Timestamp::from_micros(at_us);
-        let trials = self.lanes[lane].trials.iter_mut();
-        let fates: smallvec::SmallVec<[Fate; 2]> =
-            trials.map(|trial| trial.judge(&request, entry, now)).collect();
         if let ([new, old], true) = (&*fates, is_first) {
             self.comparison.add(*new, *old, entry.client());
         }

@@ -56,6 +56,12 @@ pub(super) struct TotalsReport {
     pub(super) longest_hold_ms: u64,
     pub(super) no_route: u64,
     pub(super) malformed: u64,
+    /// Decisions that are those of the log, if it has keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) repeated: Option<u64>,
+    /// Decisions with another result or another remainder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) different: Option<u64>,
     pub(super) over_time: Series,
 }
 
@@ -126,8 +132,9 @@ impl LogReport {
 impl TotalsReport {
     /// The totals of a trial; of `other`, the trial with the other placement, the range.
     pub(super) fn of(facts: &Facts, trial: &Trial, other: Option<&Trial>) -> Self {
-        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, series } =
-            &trial.totals;
+        let Totals { judged, refused, held, longest_hold, no_route, ambiguous, .. } = &trial.totals;
+        let Totals { repeated, different, series, .. } = &trial.totals;
+        let of_known = |count: u64| (facts.with_keys > 0).then_some(count);
         Self {
             judged: *judged,
             refused: *refused,
@@ -136,6 +143,8 @@ impl TotalsReport {
             longest_hold_ms: longest_hold.as_millis_ceil(),
             no_route: *no_route,
             malformed: facts.malformed + ambiguous,
+            repeated: of_known(*repeated),
+            different: of_known(*different),
             over_time: series.clone(),
         }
     }

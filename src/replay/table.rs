@@ -41,6 +41,9 @@ fn write_head(out: &mut String, report: &Report) -> std::fmt::Result {
     writeln!(out, "{} lines of {}{times}", log.lines, log.format)?;
     let refused = share(totals.refused, totals.refused_range, totals.judged);
     writeln!(out, "{} requests judged, {refused} refused", totals.judged)?;
+    if let (Some(repeated), Some(different)) = (totals.repeated, totals.different) {
+        writeln!(out, "{repeated} decisions are those of the log, {different} are not")?;
+    }
     let others = [
         (log.no_request, "lines without a request"),
         (log.unread, "lines not read"),

@@ -46,12 +46,7 @@ pub(super) struct Minute {
 
 impl Tally {
     /// Counts what the policy says of a request. `key` is the digest of its key.
-    pub(super) fn add(
-        &mut self,
-        report: &Report<&Arc<Policy>>,
-        now: Timestamp,
-        key: impl FnOnce() -> Option<u64>,
-    ) {
+    pub(super) fn add(&mut self, report: &Report<&Arc<Policy>>, now: Timestamp, key: u64) {
         let is_refused = report.refuses() || report.is_shadow_refused();
         self.judged += 1;
         self.soft += u64::from(report.ruling == Ruling::Soft);
@@ -66,9 +61,7 @@ impl Tally {
             Retry::Never => self.never += 1,
             Retry::Now => {}
         }
-        if let Some(key) = key() {
-            self.keys_hit.add(key);
-        }
+        self.keys_hit.add(key);
         self.refused_at(now);
     }
 

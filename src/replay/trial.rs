@@ -3,22 +3,26 @@
 //! The decisions are those of the gateway: the same routes, the same policies, and a memory
 //! store. Time is what the caller says.
 
+mod known;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use http::StatusCode;
 use smallvec::SmallVec;
 use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, Outcome, RateLimiter};
-use tollgate_limiter::digest::{Secret, SharedSecret};
+use tollgate_limiter::digest::{Principal, Secret, SharedSecret};
 use tollgate_limiter::meter::MeterSpec;
-use tollgate_limiter::policy::{ClientSettings, KeyFor, Policy, Subject};
+use tollgate_limiter::policy::{ClientSettings, Policy};
 use tollgate_limiter::request::RequestView;
 use tollgate_limiter::store::{MemoryStore, Store};
 use tollgate_limiter::time::{Span, Timestamp};
 
 use super::entry::Entry;
+use super::known_entry::{KnownEntry, LoggedResult};
 use super::peaks::Peaks;
 use super::series::Series;
 use super::tally::Tally;
@@ -68,8 +72,36 @@ pub(super) struct Totals {
     pub(super) no_route: u64,
     /// Requests with more than one meaning.
     pub(super) ambiguous: u64,
+    /// Decisions that are those of the log, if it has keys.
+    pub(super) repeated: u64,
+    /// Decisions that are not: another result, or another remainder.
+    pub(super) different: u64,
     /// Counts over time.
     pub(super) series: Series,
+}
+
+impl Totals {
+    fn add(&mut self, now: Timestamp, is_refused: bool, delay: Span) {
+        self.judged += 1;
+        self.refused += u64::from(is_refused);
+        self.held += u64::from(!delay.is_zero());
+        self.longest_hold = self.longest_hold.max(delay);
+        self.series.add(now.as_secs(), is_refused);
+    }
+
+    /// Compares a decision with that of the log.
+    fn compare(&mut self, known: &KnownEntry, fate: Fate, remaining: Option<u64>) {
+        let is_same = match known.result {
+            LoggedResult::Unknown => return,
+            LoggedResult::Admitted => fate == Fate::Admitted,
+            LoggedResult::Refused | LoggedResult::Denied => fate == Fate::Refused,
+            LoggedResult::NotJudged => fate == Fate::NotJudged,
+        };
+        match is_same && known.remaining.is_none_or(|logged| Some(logged) == remaining) {
+            true => self.repeated += 1,
+            false => self.different += 1,
+        }
+    }
 }
 
 /// One set of rules with its counters, and what it has said.
@@ -96,6 +128,8 @@ struct Open {
     status: Option<StatusCode>,
     request_bytes: u64,
     bytes: Option<u64>,
+    /// The units that the policies of the lease have cost, if the log says it.
+    spent: Option<SmallVec<[u64; 2]>>,
 }
 
 impl PartialEq for Open {
@@ -184,26 +218,32 @@ impl Trial {
         let subject = self.rules.subject(request, index, now);
         let policies = &self.rules.route(index).policies;
         let decision = self.limiter.decide(policies, &subject, Headroom::default(), now);
-        let decision = decision.now_or_never().expect("a memory store answers at once");
+        let mut decision = decision.now_or_never().expect("a memory store answers at once");
         let counts = Counts {
             tallies: &mut self.tallies,
             totals: &mut self.totals,
             peaks: self.peaks.as_mut(),
             by_name: &self.by_name,
         };
-        let fate = counts.add(&decision, &subject, now);
-        let Decision { lease, delay, .. } = decision;
-        if !lease.is_empty() {
-            self.sequence += 1;
-            let open = Open::of(lease, entry, now.plus(delay), self.sequence);
-            self.open.push(Reverse(open));
+        let fate = counts.add(&decision, subject.client_ip(), now);
+        let (lease, delay) = (std::mem::take(&mut decision.lease), decision.delay);
+        drop(decision);
+        self.open(lease, |lease, sequence| Open::of(lease, entry, now.plus(delay), sequence));
+        fate
+    }
+
+    /// Remembers a request that owes something at its end.
+    fn open(&mut self, lease: Lease, open: impl FnOnce(Lease, u64) -> Open) {
+        if lease.is_empty() {
+            return;
         }
+        self.sequence += 1;
+        self.open.push(Reverse(open(lease, self.sequence)));
         if self.open.len() > self.max_open
             && let Some(Reverse(first)) = self.open.pop()
         {
             first.settle(&self.limiter);
         }
-        fate
     }
 
     fn end_until(&mut self, now: Timestamp) {
@@ -226,10 +266,14 @@ impl Open {
             // What is not known costs what a body of unknown length does.
             request_bytes: entry.request_bytes.unwrap_or(1),
             bytes: entry.bytes,
+            spent: None,
         }
     }
 
     fn settle(self, limiter: &RateLimiter) {
+        if let Some(spent) = &self.spent {
+            return limiter.end_known(&self.lease, spent, self.end);
+        }
         let metered: SmallVec<[Option<u64>; 1]> = self
             .lease
             .meters()
@@ -253,19 +297,12 @@ struct Counts<'t> {
 }
 
 impl Counts<'_> {
-    fn add(
-        mut self,
-        decision: &Decision<&Arc<Policy>>,
-        subject: &Subject<'_, '_>,
-        now: Timestamp,
-    ) -> Fate {
+    fn add(mut self, decision: &Decision<&Arc<Policy>>, client: IpAddr, now: Timestamp) -> Fate {
         for report in &decision.reports {
             let Some(&index) = self.by_name.get(&report.policy.name) else { continue };
-            let key = || principal(subject, report.policy);
-            if let Some(peaks) = &mut self.peaks
-                && let Some(key) = key()
-            {
-                peaks.add(index, key, report.cost, subject.client_ip(), now);
+            let key = low_half(report.client);
+            if let Some(peaks) = &mut self.peaks {
+                peaks.add(index, key, report.cost, client, now);
             }
             self.tallies[index].add(report, now, key);
         }
@@ -285,11 +322,7 @@ impl Counts<'_> {
             }
         }
         let is_refused = !matches!(decision.outcome, Outcome::Admit);
-        self.totals.judged += 1;
-        self.totals.refused += u64::from(is_refused);
-        self.totals.held += u64::from(!decision.delay.is_zero());
-        self.totals.longest_hold = self.totals.longest_hold.max(decision.delay);
-        self.totals.series.add(now.as_secs(), is_refused);
+        self.totals.add(now, is_refused, decision.delay);
         if is_refused { Fate::Refused } else { Fate::Admitted }
     }
 }
@@ -300,12 +333,9 @@ pub(super) fn is_short(policy: &Policy) -> bool {
     !window.is_zero() && window < Span::from_secs(10)
 }
 
-/// The digest of the key by which `policy` counts a request.
-fn principal(subject: &Subject<'_, '_>, policy: &Policy) -> Option<u64> {
-    match subject.key(policy) {
-        KeyFor::Key(key) => u64::try_from(key.principal.bits() & u128::from(u64::MAX)).ok(),
-        _ => None,
-    }
+/// Bits of a principal that are as good as random.
+fn low_half(client: Principal) -> u64 {
+    u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! What the gateway reports about itself: the process log, a record of every request for
 //! the access log, and metrics.
 //!
-//! Writing never blocks a worker: a full buffer drops lines and counts them.
+//! Writing never blocks a worker or the control thread: a full buffer drops lines and counts
+//! them.
 
 mod access_log;
+mod field;
 mod history;
 mod line_limit;
 mod log;
@@ -13,24 +15,27 @@ mod record;
 mod refusals;
 mod settings;
 mod sinks;
+mod template;
 mod top;
 mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
+pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
 pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
-pub(crate) use log::init;
+pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
     AdminMetrics, BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, ConnectionMetrics, Counter,
     Counts, DecisionTimer, Distribution, Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts,
     REFUSED, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics, Traffic,
-    UnitMetrics, UpstreamMetrics, WorkerMetrics, families,
+    UnitMetrics, UpstreamMetrics, WorkerMetrics, families, plan_name,
 };
-pub(crate) use record::{PolicyRecord, Record, TunnelBytes, source_word};
+pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };
 pub(crate) use sinks::{Recording, Sinks};
+pub(crate) use template::{Template, TemplateError};
 pub(crate) use top::{TopHistory, TopList, WorkerTop};
 pub(crate) use writer::Reopener;

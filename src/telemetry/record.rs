@@ -4,14 +4,16 @@
 //! record, and needs no memory for one. What a record shows to its readers contains no
 //! keys, no queries and no values of path parameters.
 
-use std::cell::Cell;
+use std::cell::{Cell, Ref, RefCell};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use http::header::HOST;
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, Uri, Version};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
 use tollgate_limiter::digest::Principal;
@@ -35,6 +37,10 @@ pub(crate) struct Record {
     pub(crate) method: Method,
     /// Its target, which contains the query; see [`Self::path`].
     target: Uri,
+    /// Its `Host`, if the target names none.
+    host: Option<HeaderValue>,
+    /// The trace that its `traceparent` names.
+    trace_id: Option<[u8; TRACE_ID_DIGITS]>,
     /// Its path, if values of path parameters were removed from it.
     pub(crate) masked_path: Option<Box<str>>,
     /// The name of its route, if one matched.
@@ -45,10 +51,16 @@ pub(crate) struct Record {
     pub(crate) outcome: &'static str,
     /// Whether the limiter refused it.
     pub(crate) is_refused: bool,
+    /// When it was decided, by the clock of decisions.
+    pub(crate) decided: Option<Timestamp>,
+    /// How long the decision took, if a server was asked, in microseconds.
+    pub(crate) store_us: Option<u64>,
+    /// When units in flight were released and costs were settled, by the clock of decisions.
+    pub(crate) settled: Option<Timestamp>,
     /// How long its client was told to wait.
     pub(crate) wait: Option<Span>,
     /// The attempts to reach an endpoint of the upstream.
-    pub(crate) attempts: Cell<u32>,
+    pub(crate) attempts: Attempts,
     /// From its head to the head of the upstream's response, in microseconds.
     pub(crate) upstream_us: Option<u64>,
     /// The status of the response; none if the client left before there was one.
@@ -70,6 +82,16 @@ pub(crate) struct PolicyRecord {
     pub(crate) client: Option<Principal>,
     /// The units that the request costs.
     pub(crate) cost: Option<u64>,
+    /// The units that it has cost in the end, if this depends on the response.
+    pub(crate) settled: Option<u64>,
+    /// The plan whose limit held; none for the policy's own.
+    pub(crate) plan: Option<Name>,
+    /// The limit of this client alone with its window, if it has one.
+    pub(crate) own_limit: Option<(u64, Span)>,
+    /// Whether it is beyond the limit, and admitted because the upstream has room.
+    pub(crate) is_elastic: bool,
+    /// Whether it counts as a preflight, under a limit of its own.
+    pub(crate) is_preflight: bool,
     /// Where the counter was.
     pub(crate) source: Option<&'static str>,
     /// The units that remain; none if the policy had no key to count under.
@@ -96,6 +118,45 @@ impl Name {
     pub(crate) fn as_str(&self) -> &str {
         str::from_utf8(&self.0).expect("it was made from a text")
     }
+}
+
+/// The attempts to reach an endpoint.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Attempts {
+    count: Cell<u32>,
+    endpoint: RefCell<Option<Name>>,
+}
+
+impl Attempts {
+    /// Counts an attempt at the endpoint with this address.
+    pub(crate) fn add(&self, endpoint: &str) {
+        self.count.set(self.count.get().saturating_add(1));
+        self.endpoint.replace(Some(endpoint.into()));
+    }
+
+    /// How many there were, if there was one.
+    pub(crate) fn count(&self) -> Option<u64> {
+        (self.count.get() > 0).then(|| self.count.get().into())
+    }
+
+    /// The address of the last one's endpoint.
+    pub(crate) fn endpoint(&self) -> Option<Ref<'_, Name>> {
+        Ref::filter_map(self.endpoint.borrow(), Option::as_ref).ok()
+    }
+}
+
+/// The digits of the id of a trace.
+const TRACE_ID_DIGITS: usize = 32;
+
+/// The id of the trace in `traceparent` (W3C Trace Context, section 3.2): digits of `0`
+/// alone are no id.
+fn trace_id(headers: &HeaderMap) -> Option<[u8; TRACE_ID_DIGITS]> {
+    let text = headers.get("traceparent")?.as_bytes();
+    let (version, rest) = text.split_first_chunk::<3>()?;
+    let (id, rest) = rest.split_first_chunk()?;
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_id = id.iter().all(is_hex) && id.iter().any(|digit| *digit != b'0');
+    (version[2] == b'-' && rest.starts_with(b"-") && is_id).then_some(*id)
 }
 
 /// Counts the bytes that a WebSocket sends to its client. It is an extension of the
@@ -131,13 +192,18 @@ impl Record {
             version: head.version,
             method: head.method.clone(),
             target: head.uri.clone(),
+            host: head.headers.get(HOST).filter(|_| head.uri.authority().is_none()).cloned(),
+            trace_id: trace_id(&head.headers),
             masked_path: None,
             route: None,
             policies: SmallVec::new(),
             outcome: "unknown",
             is_refused: false,
             wait: None,
-            attempts: Cell::new(0),
+            attempts: Attempts::default(),
+            decided: None,
+            store_us: None,
+            settled: None,
             upstream_us: None,
             status: None,
             bytes: 0,
@@ -149,6 +215,23 @@ impl Record {
     /// Its path, without the query and without the values of path parameters.
     pub(crate) fn path(&self) -> &str {
         self.masked_path.as_deref().unwrap_or(self.target.path())
+    }
+
+    /// Its host, with the port if the client has named one.
+    pub(crate) fn host(&self) -> Option<&str> {
+        let host = || self.host.as_ref()?.to_str().ok();
+        self.target.authority().map(Authority::as_str).or_else(host)
+    }
+
+    /// The id of the trace that its client has named, in hexadecimal digits.
+    pub(crate) fn trace_id(&self) -> Option<&str> {
+        str::from_utf8(self.trace_id.as_ref()?).ok()
+    }
+
+    /// When it was decided, by the clock of decisions. Without a decision: when its head had
+    /// arrived.
+    pub(crate) fn decided(&self) -> Timestamp {
+        self.decided.unwrap_or(self.time)
     }
 
     /// The time since its head had arrived, in microseconds.
@@ -196,6 +279,22 @@ mod tests {
         assert_eq!(record.path(), "/t/secret");
         record.masked_path = Some("/t/{tenant}".into());
         assert_eq!(record.path(), "/t/{tenant}");
+    }
+
+    #[test]
+    fn a_trace_is_named_by_a_valid_id() {
+        let id = |text: &str| {
+            let request = Request::builder().header("traceparent", text).body(());
+            let (head, ()) = request.expect("a request").into_parts();
+            trace_id(&head.headers).map(|id| String::from_utf8_lossy(&id).into_owned())
+        };
+        let digits = "4bf92f3577b34da6a3ce929d0e0e4736";
+        assert_eq!(id(&format!("00-{digits}-00f067aa0ba902b7-01")).as_deref(), Some(digits));
+        let zeros = "0".repeat(32);
+        for wrong in ["", "00-4bf9-", "00_", &format!("00-{zeros}-00f067aa0ba902b7-01")] {
+            assert_eq!(id(wrong), None, "{wrong}");
+        }
+        assert_eq!(id(&format!("00-{}-1-01", digits.to_uppercase())), None);
     }
 
     #[test]

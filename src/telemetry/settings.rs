@@ -2,14 +2,19 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::field::FieldNames;
+use super::template::Template;
 
 /// The settings of all logs and of the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TelemetrySettings {
     /// The least severe level of the gateway's own lines that is written.
     pub(crate) level: tracing::level_filters::LevelFilter,
-    /// The format of the process log, which goes to standard error.
-    pub(crate) format: Format,
+    /// The format of the process log, which goes to standard error. None: text on a terminal,
+    /// and JSON otherwise.
+    pub(crate) format: Option<Format>,
     /// The access log. None: there is none.
     pub(crate) access_log: Option<AccessLogSettings>,
     /// The most series of metrics with labels that workers begin.
@@ -20,7 +25,7 @@ impl Default for TelemetrySettings {
     fn default() -> Self {
         Self {
             level: tracing::level_filters::LevelFilter::INFO,
-            format: Format::Text,
+            format: None,
             access_log: Some(AccessLogSettings::default()),
             max_series: 10_000,
         }
@@ -32,8 +37,8 @@ impl Default for TelemetrySettings {
 pub(crate) struct AccessLogSettings {
     /// Where its lines go.
     pub(crate) output: Output,
-    /// The format of its lines.
-    pub(crate) format: LineFormat,
+    /// The format of its lines. None: text on a terminal, and JSON otherwise.
+    pub(crate) format: Option<LineFormat>,
     /// How many of 100 requests are written that are neither refused nor failed nor slow.
     pub(crate) sample_percent: u8,
     /// How much of a client's address is written.
@@ -46,7 +51,7 @@ impl Default for AccessLogSettings {
     fn default() -> Self {
         Self {
             output: Output::Stdout,
-            format: LineFormat::Json,
+            format: None,
             sample_percent: 100,
             client: ClientAddress::Masked,
             has_keys: false,
@@ -55,14 +60,16 @@ impl Default for AccessLogSettings {
 }
 
 /// The format of a line of the access log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LineFormat {
     /// Text that is easy to read.
     Text,
-    /// One JSON object in each line.
-    Json,
+    /// One JSON object in each line, with these names.
+    Json(FieldNames),
     /// The format of Apache and nginx, for programs that know no other.
     Combined,
+    /// The operator's own.
+    Template(Arc<Template>),
 }
 
 /// How much of a client's address is written.
@@ -98,11 +105,21 @@ impl fmt::Display for Output {
 }
 
 /// The format of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Text that is easy to read.
-    #[default]
     Text,
     /// One JSON object in each line.
     Json,
+}
+
+impl Format {
+    /// The format of this name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "text" => Some(Self::Text),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
 }

@@ -4,6 +4,8 @@ use serde_json::Value;
 
 use crate::support::{Gateway, Origin, Reserved, eventually};
 
+const TRACE: &str = "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 /// A route to an origin, a route to a closed port, and a limit of two on both.
 fn three_outcomes(origin: &Origin, closed: &Reserved) -> String {
     format!(
@@ -25,10 +27,13 @@ fn a_line_contains_all_fields_of_a_request() {
     let (origin, closed) = (Origin::hello(), Reserved::new());
     let gateway = Gateway::start(&three_outcomes(&origin, &closed));
     let mut client = gateway.client();
-    client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret"]);
+    client.get("/orders/7?token=secret", &["X-Request-Id: id-1", "X-Api-Key: secret", TRACE]);
     let line = &gateway.access_lines(1)[0];
     for (name, value) in [
         ("request_id", Value::from("id-1")),
+        ("trace_id", Value::from("4bf92f3577b34da6a3ce929d0e0e4736")),
+        ("endpoint", Value::from(origin.address().to_string())),
+        ("attempts", Value::from(1)),
         ("client", Value::from("127.0.0.0/24")),
         ("method", Value::from("GET")),
         ("path", Value::from("/orders/7")),
@@ -158,6 +163,22 @@ fn a_log_that_was_renamed_continues_in_a_new_file_after_sigusr1() {
     assert_eq!(gateway.access_lines(1)[0]["path"], "/orders/2");
     let rotated = std::fs::read_to_string(rotated).expect("it is there");
     assert!(rotated.contains("/orders/1") && !rotated.contains("/orders/2"), "{rotated}");
+}
+
+/// SIGUSR1 works with any form of lines.
+#[test]
+fn lines_have_the_form_of_a_template() {
+    let (origin, closed) = (Origin::hello(), Reserved::new());
+    let template = "\"{method} {path} {status} {{{policy}}} {plan}\"";
+    let gateway = Gateway::start_logging(&three_outcomes(&origin, &closed), template);
+    let mut client = gateway.client();
+    client.get("/orders/1", &[]);
+    assert_eq!(gateway.access_text(1), "GET /orders/1 200 {twice} -\n");
+    std::fs::remove_file(gateway.access_log()).expect("it is there");
+    gateway.signal("USR1");
+    eventually("the file is there again", || gateway.access_log().exists());
+    client.get("/down", &[]);
+    assert_eq!(gateway.access_text(1), "GET /down 502 {twice} -\n");
 }
 
 #[test]

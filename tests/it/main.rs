@@ -28,6 +28,7 @@ mod monitoring;
 mod ordinary;
 mod overrides;
 mod pools;
+mod process_log;
 mod program;
 mod redis;
 mod refusals;

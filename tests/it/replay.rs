@@ -1,6 +1,7 @@
 //! `tollgate replay` on small logs, with exact numbers.
 
 mod options;
+mod own_log;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -171,6 +171,12 @@ impl<'s> Judge<'s> {
         self.settle(lease, ending, now);
     }
 
+    /// The same with these units for the policies of the lease.
+    pub(super) fn end_known(self, lease: &Lease, spent: &[u64], now: Timestamp) {
+        lease.measure(self.store.holding(), now);
+        self.store.correct(&lease.due_for(spent), now);
+    }
+
     pub(super) fn settle(self, lease: &Lease, ending: &Ending<'_>, now: Timestamp) {
         self.store.correct(&lease.due(ending), now);
     }

@@ -132,6 +132,12 @@ impl Lease {
         })
     }
 
+    /// The units that each of its policies counts in the end, if the request ends so.
+    pub fn spent(&self, ending: &Ending<'_>) -> impl Iterator<Item = (&Arc<Policy>, u64)> {
+        let mut readings = ending.metered.iter().copied();
+        self.debts.iter().map(move |debt| (&debt.policy, debt.actual(ending, &mut readings)))
+    }
+
     /// Records the time for which its units were in flight.
     pub(super) fn measure(&self, holding: &HoldingTimes, now: Timestamp) {
         for debt in &self.debts {
@@ -141,14 +147,23 @@ impl Lease {
         }
     }
 
+    /// The policies that are open, in the order of their units in a settlement.
+    pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
+        self.debts.iter().map(|debt| &debt.policy)
+    }
+
     /// The corrections for this end.
     pub(super) fn due(&self, ending: &Ending<'_>) -> SmallVec<[Correction<'_>; 1]> {
-        let mut readings = ending.metered.iter().copied();
-        let due = self.debts.iter().filter_map(|debt| {
-            let actual = debt.actual(ending, &mut readings);
-            debt.correction(actual, self.taken)
-        });
-        due.collect()
+        let spent: SmallVec<[u64; 2]> = self.spent(ending).map(|(_, units)| units).collect();
+        self.due_for(&spent)
+    }
+
+    /// The corrections, if the policies have cost these units.
+    pub(super) fn due_for(&self, spent: &[u64]) -> SmallVec<[Correction<'_>; 1]> {
+        let spent = spent.iter().map(|units| Some(*units)).chain(std::iter::repeat(None));
+        let due = self.debts.iter().zip(spent);
+        due.filter_map(|(debt, units)| debt.correction(units.unwrap_or(debt.cost), self.taken))
+            .collect()
     }
 }
 

@@ -38,7 +38,7 @@ pub use rate::Rate;
 pub(super) use retry::RetryOn;
 pub(super) use size::Size;
 pub(super) use target::{ServerNameText, TargetText};
-pub(super) use telemetry::{Level, Off, OutputPath, Workers};
+pub(super) use telemetry::{Level, LineForm, Off, OutputPath, Workers};
 pub use text::ScalarError;
 
 #[cfg(test)]

@@ -52,6 +52,40 @@ impl FromStr for OutputPath {
     }
 }
 
+/// The format of the access log: a word, or a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::config) enum LineForm {
+    Json,
+    Text,
+    Combined,
+    Template(String),
+}
+
+written_as_text!(
+    LineForm,
+    "json (one object for each line), text (for people), combined (the format of Apache and nginx, without referrer and browser), or a template with the names of fields in braces",
+    "json",
+    "{time} {method} {path} {status}"
+);
+
+impl FromStr for LineForm {
+    type Err = ScalarError;
+
+    fn from_str(text: &str) -> Result<Self, ScalarError> {
+        match text {
+            "json" => Ok(Self::Json),
+            "text" => Ok(Self::Text),
+            "combined" => Ok(Self::Combined),
+            template if template.contains(['{', '}']) => Ok(Self::Template(template.to_owned())),
+            _ => {
+                let advice =
+                    "write json, text, combined, or a template such as \"{time} {status}\"";
+                Err(ScalarError::new(format!("\"{text}\" is not a format of lines"), advice))
+            }
+        }
+    }
+}
+
 /// The word `false` in place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::config) struct Off;

@@ -8,10 +8,12 @@ use serde::Deserialize;
 use super::context::Context;
 use crate::config::field::{Either, Field};
 use crate::config::node::TextSpan;
-use crate::config::scalar::{Level, Off, OutputPath, Percent};
+use crate::config::scalar::{Level, LineForm, Off, OutputPath, Percent};
+use crate::config::suggest;
 use crate::config::words::{Word, words};
 use crate::telemetry::{
-    AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
+    AccessLogSettings, ClientAddress, FieldNames, Format, LineFormat, Output, TelemetrySettings,
+    Template, TemplateError,
 };
 
 /// Room for a few series, and bounded memory: a series of a worker takes up to 600 bytes.
@@ -25,7 +27,7 @@ pub(super) struct RawTelemetry {
     /// The log of the process, on standard error.
     log: Field<RawLog>,
     /// A log with one line for each request, or false for no such log. Default: on standard
-    /// output, as JSON.
+    /// output.
     access_log: Field<Either<Off, RawAccessLog>>,
     /// The metrics of the gateway.
     metrics: Field<RawMetrics>,
@@ -51,7 +53,8 @@ struct RawLog {
     /// The environment variable TOLLGATE_LOG has precedence. Default: info.
     #[schemars(example = &"debug")]
     level: Field<Level>,
-    /// The format of the lines. Default: text.
+    /// The format of the lines. The environment variable TOLLGATE_LOG_FORMAT has precedence.
+    /// Default: text if standard error is a terminal, otherwise json.
     format: Field<Word<Format>>,
 }
 
@@ -63,9 +66,11 @@ struct RawAccessLog {
     /// stdout, stderr, or the path of a file. Default: stdout.
     #[schemars(example = &"access.log")]
     path: Field<OutputPath>,
-    /// The format of the lines. Default: json.
+    /// The format of the lines. Default: text if the output is a terminal, otherwise json.
     #[schemars(example = &"json")]
-    format: Field<Word<LineFormat>>,
+    format: Field<LineForm>,
+    /// The names of the fields in JSON. Default: own.
+    names: Field<Word<FieldNames>>,
     /// The share of requests that are written, of those that are neither refused nor failed
     /// (5xx) nor slow (1 s). All others are always written. Default: 100%.
     #[schemars(example = &"10%")]
@@ -88,14 +93,14 @@ words! {
 }
 
 words! {
-    /// The format of the access log.
-    LineFormat as "line_format" {
-        /// One JSON object for each line.
-        "json" => LineFormat::Json,
-        /// For people.
-        "text" => LineFormat::Text,
-        /// The format of Apache and nginx, without referrer and browser.
-        "combined" => LineFormat::Combined,
+    /// The names of the fields in JSON.
+    FieldNames as "field_names" {
+        /// Short names.
+        "own" => FieldNames::Own,
+        /// The attributes of OpenTelemetry's semantic conventions.
+        "otel" => FieldNames::Otel,
+        /// The fields of the Elastic Common Schema.
+        "ecs" => FieldNames::Ecs,
     }
 }
 
@@ -116,7 +121,7 @@ impl RawTelemetry {
         let mut telemetry = TelemetrySettings::default();
         if let Some(log) = self.log.value() {
             telemetry.level = log.level.value().map_or(telemetry.level, |Level(level)| *level);
-            telemetry.format = log.format.word().unwrap_or(telemetry.format);
+            telemetry.format = log.format.word();
         }
         telemetry.access_log = match self.access_log.value() {
             None => telemetry.access_log,
@@ -138,20 +143,57 @@ impl RawAccessLog {
             Some(OutputPath(Output::File(path))) => Output::File(cx.around.directory.join(path)),
             Some(OutputPath(output)) => output.clone(),
         };
-        let defaults = AccessLogSettings::default();
-        if let (Some(true), Some(LineFormat::Text | LineFormat::Combined)) =
-            (self.keys.value(), self.format.word())
-        {
-            let span = self.keys.span().unwrap_or(TextSpan::FILE);
-            let message = "lines of text have no ids of clients";
-            cx.error(span, message, "write \"format: json\", or remove \"keys\"");
+        let format = self.line_format(cx);
+        if !matches!(format, None | Some(LineFormat::Json(_))) {
+            let needing = [
+                (self.keys.span().filter(|_| self.keys.value() == Some(&true)), "keys"),
+                (self.names.span(), "names"),
+            ];
+            for (span, name) in needing.into_iter().filter_map(|(span, it)| Some((span?, it))) {
+                let message = format!("\"{name}\" is for JSON only");
+                let advice = format!("write \"format: json\", or remove \"{name}\"");
+                cx.error(span, &message, &advice);
+            }
         }
         AccessLogSettings {
             output,
-            format: self.format.word().unwrap_or(defaults.format),
+            format,
             sample_percent: self.sample.value().map_or(100, |Percent(percent)| *percent),
-            client: self.client.word().unwrap_or(defaults.client),
+            client: self.client.word().unwrap_or(ClientAddress::Masked),
             has_keys: self.keys.value().copied().unwrap_or(false),
         }
+    }
+
+    /// The format with its names; none if neither is given.
+    fn line_format(&self, cx: &Context<'_>) -> Option<LineFormat> {
+        let json = LineFormat::Json(self.names.word().unwrap_or(FieldNames::Own));
+        Some(match self.format.value() {
+            // Our own names are the default, also of text.
+            None => return Some(json).filter(|it| *it != LineFormat::Json(FieldNames::Own)),
+            Some(LineForm::Json) => json,
+            Some(LineForm::Text) => LineFormat::Text,
+            Some(LineForm::Combined) => LineFormat::Combined,
+            Some(LineForm::Template(text)) => LineFormat::Template(self.template(text, cx)?.into()),
+        })
+    }
+
+    fn template(&self, text: &str, cx: &Context<'_>) -> Option<Template> {
+        let error = match Template::parse(text) {
+            Ok(template) => return Some(template),
+            Err(error) => error,
+        };
+        let advice = match &error {
+            TemplateError::Unknown(name) => {
+                let known = Template::names().map(|(name, _)| name);
+                suggest::advice(name, known, "the fields are", cx.problems)
+            }
+            TemplateError::Open | TemplateError::Closed => {
+                "write a field as \"{status}\", and braces as \"{{\" and \"}}\"".to_owned()
+            }
+            TemplateError::Control => "write it in one line, without tabs".to_owned(),
+        };
+        let message = error.to_string().replace('`', "\"");
+        cx.error(self.format.span().unwrap_or(TextSpan::FILE), &message, &advice);
+        None
     }
 }

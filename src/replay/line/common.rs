@@ -5,11 +5,14 @@
 //! as in the `main` format of nginx packages, and `$request_time`, also as `rt=0.125`.
 
 use super::fields::{Line, Mark, Parsed};
-use super::text::{Cursor, client, number, request_line, scaled, unescaped};
+use super::text::{Cursor, client, dropped, number, request_line, scaled, unescaped};
 use super::time;
 
 /// Reads a line. None: it has another form.
 pub(super) fn parse(text: &[u8]) -> Option<Parsed<'_>> {
+    if let Some(lines) = dropped(text) {
+        return Some(Parsed::Dropped(lines));
+    }
     let mut cursor = Cursor::new(text);
     let address = cursor.word()?;
     let (_ident, _user) = (cursor.word()?, cursor.word()?);

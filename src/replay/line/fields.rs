@@ -43,6 +43,47 @@ pub(crate) struct Line<'l> {
     pub(crate) request_bytes: Option<u64>,
     /// Fields of the request's header.
     pub(crate) headers: Headers<'l>,
+    /// How many of 100 such requests the log has, if it is a sample.
+    pub(crate) sample: Option<u64>,
+    /// What our own log says of the decision, if it has keys.
+    pub(crate) known: Option<Box<Known<'l>>>,
+}
+
+/// What our own log says of a decision: all that it depends on, and its result.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known<'l> {
+    /// Whose counters were charged how much, in the order of the policies.
+    pub(crate) keys: SmallVec<[KnownKey<'l>; 2]>,
+    /// When the cost was settled, in microseconds since the epoch.
+    pub(crate) settled_us: Option<u64>,
+    /// The word for the decision, or for the failure that followed it.
+    pub(crate) outcome: Cow<'l, [u8]>,
+    /// What remained to the policy whose numbers the client was told.
+    pub(crate) remaining: Option<u64>,
+    /// Whether a server was asked.
+    pub(crate) is_by_server: bool,
+}
+
+/// What one policy has charged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KnownKey<'l> {
+    /// The name of the policy.
+    pub(crate) policy: Cow<'l, [u8]>,
+    /// The id of the client.
+    pub(crate) id: &'l [u8],
+    /// The units that the request costs.
+    pub(crate) cost: u64,
+    /// The plan whose limit held.
+    pub(crate) plan: Option<Cow<'l, [u8]>>,
+    /// The limit of this client alone, and its window in microseconds.
+    pub(crate) limit: Option<u64>,
+    pub(crate) window_us: Option<u64>,
+    /// The units that it has cost in the end.
+    pub(crate) settled: Option<u64>,
+    /// Whether the request was admitted beyond the limit, because the upstream had room.
+    pub(crate) is_elastic: bool,
+    /// Whether it counted as a preflight.
+    pub(crate) is_preflight: bool,
 }
 
 /// Names and values of header fields.
@@ -90,6 +131,8 @@ impl<'l> Line<'l> {
             bytes: None,
             request_bytes: None,
             headers: Headers::new(),
+            sample: None,
+            known: None,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::fields::{Line, Parsed};
 use super::names::Names;
-use super::{alb, cloudfront, common, envoy};
+use super::{alb, cloudfront, common, envoy, own_text};
+use crate::telemetry::FieldNames;
 
 /// A format of access logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub(crate) enum Format {
     Common,
     /// JSON with these names; the word is the writer's.
     Json(&'static str, Names),
+    /// The text of our own access log.
+    OwnText,
     /// Envoy's default text.
     Envoy,
     /// Load balancers of AWS.
@@ -25,7 +28,10 @@ impl Format {
     pub(crate) fn all() -> Vec<Self> {
         vec![
             Self::Common,
-            Self::Json("tollgate", Names::own()),
+            Self::Json("tollgate", Names::own(FieldNames::Own)),
+            Self::Json("tollgate-otel", Names::own(FieldNames::Otel)),
+            Self::Json("tollgate-ecs", Names::own(FieldNames::Ecs)),
+            Self::OwnText,
             Self::Json("caddy", Names::caddy()),
             Self::Json("traefik", Names::traefik()),
             Self::Json("envoy-json", Names::envoy()),
@@ -40,6 +46,7 @@ impl Format {
         match self {
             Self::Common => "combined",
             Self::Json(name, _) => name,
+            Self::OwnText => "tollgate-text",
             Self::Envoy => "envoy",
             Self::Alb => "alb",
             Self::CloudFront => "cloudfront",
@@ -57,6 +64,7 @@ impl Format {
         match self {
             Self::Common => common::parse(line),
             Self::Json(_, names) => names.parse(line),
+            Self::OwnText => own_text::parse(line),
             Self::Envoy => envoy::parse(line),
             Self::Alb => alb::parse(line),
             Self::CloudFront => cloudfront::parse(line),

@@ -126,7 +126,7 @@ impl<'l> Scanner<'l, '_> {
 }
 
 /// A text without its escapes. Lone surrogates become U+FFFD.
-fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn unescaped(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'\\') {
         return Cow::Borrowed(text);
     }

@@ -8,11 +8,13 @@ mod envoy;
 mod fields;
 mod format;
 mod json;
+mod known;
 mod names;
+mod own_text;
 mod text;
 mod time;
 
-pub(crate) use fields::{Line, Mark, Parsed};
+pub(crate) use fields::{Known, KnownKey, Line, Mark, Parsed};
 pub(crate) use format::Format;
 pub(crate) use names::{MapError, Names};
 

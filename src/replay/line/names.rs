@@ -4,8 +4,10 @@ use std::borrow::Cow;
 
 use super::fields::{Line, Mark, Moment, Parsed};
 use super::json::{self, Value};
+use super::known::{KEY_PARTS, KnownReading, Part};
 use super::text::{client, last_forwarded, number, scaled};
 use super::time;
+use crate::telemetry::{DROPPED_LINES, FIELDS, Field, FieldNames};
 
 /// What a value of a JSON log says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +27,8 @@ enum Meaning {
     /// A duration, in units of this many nanoseconds.
     Duration(u64),
     Header(Box<str>),
+    /// What only our own log has.
+    Known(Part),
     /// A number of lines that the writer dropped.
     Dropped,
 }
@@ -63,19 +67,38 @@ pub(crate) enum MapError {
 }
 
 impl Names {
-    /// The access log of this gateway. Its time is the arrival.
-    pub(crate) fn own() -> Self {
-        Self::of(&[
-            ("time", Meaning::Start),
-            ("client", Meaning::Client),
-            ("method", Meaning::Method),
-            ("path", Meaning::Target),
-            ("host", Meaning::Host),
-            ("status", Meaning::Status),
-            ("bytes", Meaning::Bytes),
-            ("duration_us", Meaning::Duration(MICROSECOND)),
-            ("dropped_lines", Meaning::Dropped),
-        ])
+    /// The access log of this gateway, in one of its vocabularies. Its time is the arrival.
+    pub(crate) fn own(vocabulary: FieldNames) -> Self {
+        let mut names = Vec::new();
+        for named in &FIELDS {
+            let name = named.name(vocabulary);
+            let meaning = match named.field {
+                Field::Time => Meaning::Start,
+                Field::Client => Meaning::Client,
+                Field::Method => Meaning::Method,
+                Field::Path => Meaning::Target,
+                Field::Host => Meaning::Host,
+                Field::Status => Meaning::Status,
+                Field::Bytes => Meaning::Bytes,
+                Field::Duration if vocabulary == FieldNames::Ecs => Meaning::Duration(NANOSECOND),
+                Field::Duration => Meaning::Duration(MICROSECOND),
+                Field::Keys => {
+                    let part = |(part, it)| {
+                        (format!("{name}.{part}").into(), Meaning::Known(Part::Key(it)))
+                    };
+                    names.extend(KEY_PARTS.map(part));
+                    continue;
+                }
+                other => match Part::of(other) {
+                    Some(part) => Meaning::Known(part),
+                    None => continue,
+                },
+            };
+            names.push((name.into(), meaning));
+        }
+        let namespace = if vocabulary == FieldNames::Own { "" } else { "tollgate." };
+        names.push((format!("{namespace}{DROPPED_LINES}").into(), Meaning::Dropped));
+        Self { names, headers: None, header_prefix: None }
     }
 
     /// Caddy's access log.
@@ -191,7 +214,7 @@ impl Names {
         if let Some(lines) = reading.dropped {
             return Some(Parsed::Dropped(lines));
         }
-        let Reading { mut line, start, end, query, .. } = reading;
+        let Reading { mut line, start, end, query, known, .. } = reading;
         if line.target.is_empty() && line.client.is_none() {
             return Some(Parsed::NoRequest);
         }
@@ -199,6 +222,7 @@ impl Names {
             (Some(start), _) => (start, Mark::Start),
             (None, end) => (end?, Mark::End),
         };
+        known.complete(&mut line);
         if line.method.is_empty() && !self.names.iter().any(|(_, it)| *it == Meaning::Method) {
             line.method = Cow::Borrowed(b"GET");
         }
@@ -258,12 +282,14 @@ struct Reading<'l> {
     end: Option<Moment>,
     query: Option<Cow<'l, [u8]>>,
     dropped: Option<u64>,
+    known: KnownReading<'l>,
 }
 
 impl Default for Reading<'_> {
     fn default() -> Self {
         let line = Line::at(Moment { us: 0, is_whole_second: true }, Mark::End);
-        Self { line, start: None, end: None, query: None, dropped: None }
+        let known = KnownReading::default();
+        Self { line, start: None, end: None, query: None, dropped: None, known }
     }
 }
 
@@ -296,6 +322,7 @@ impl<'l> Reading<'l> {
                     line.headers.push((Cow::Owned(name.as_bytes().to_vec()), value));
                 }
             }
+            Meaning::Known(part) => self.known.see(*part, value),
             Meaning::Dropped => self.dropped = number(value.raw()),
         }
     }

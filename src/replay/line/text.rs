@@ -48,6 +48,16 @@ impl<'l> Cursor<'l> {
         Some(&inner[..end])
     }
 
+    /// The next `NAME=VALUE`; the value may be in double quotes, and then has its escapes.
+    pub(super) fn named(&mut self) -> Option<(&'l [u8], &'l [u8])> {
+        self.skip_blanks();
+        let equals = memchr(b'=', self.rest)?;
+        let (name, value) = (&self.rest[..equals], &self.rest[equals + 1..]);
+        self.rest = value;
+        let value = if value.first() == Some(&b'"') { self.quoted() } else { self.word() };
+        Some((name, value?))
+    }
+
     /// The next text in square brackets.
     pub(super) fn bracketed(&mut self) -> Option<&'l [u8]> {
         self.skip_blanks();
@@ -68,6 +78,11 @@ pub(super) fn end_of_quoted(inner: &[u8]) -> Option<usize> {
         }
         at = found + 2;
     }
+}
+
+/// The number in `12 lines dropped`, which our own access log writes.
+pub(super) fn dropped(text: &[u8]) -> Option<u64> {
+    number(text.strip_suffix(b" lines dropped")?)
 }
 
 /// A quoted text without its escapes: `\xHH` (nginx), `\"` and `\\` (Apache).

@@ -18,7 +18,7 @@ fn push(timeline: &mut Timeline, path: &str, second: &str, took_s: u64) {
          \"uri\":\"{path}\"}}}}"
     );
     let Some(Parsed::Request(line)) = format.parse(text.as_bytes()) else { panic!("{text}") };
-    let entry = Entry::of(&line, &Wanted::new([]), None).expect("a request");
+    let entry = Entry::of(&line, &Wanted::new([], []), None).expect("a request");
     timeline.push(&line, entry);
 }
 

@@ -1,18 +1,20 @@
 //! One line of the access log, in each format.
 
 use std::fmt::{self, Write as _};
-use std::net::IpAddr;
 
 use http::Version;
-use tollgate_limiter::digest::PrincipalId;
-use tollgate_limiter::policy::MaskedAddress;
 
+use super::value::{Client, Value, write_escaped, write_json_text};
+use crate::telemetry::field::{DROPPED_LINES, ECS_VERSION, FIELDS, Field, FieldNames};
 use crate::telemetry::record::{Name, PolicyRecord, Record};
-use crate::telemetry::settings::{AccessLogSettings, ClientAddress};
+use crate::telemetry::settings::{AccessLogSettings, LineFormat};
+use crate::telemetry::template::{Part, Template};
 
 /// The fields of a record that a line contains, beside those that every line has.
 pub(super) struct Line<'a> {
     record: &'a Record,
+    format: &'a LineFormat,
+    names: FieldNames,
     client: Client,
     /// Whether the ids of clients are written.
     has_keys: bool,
@@ -23,182 +25,165 @@ pub(super) struct Line<'a> {
     binding: Option<&'a PolicyRecord>,
     /// The first policy in shadow mode that would have refused.
     shadow: Option<&'a str>,
+    /// How many of 100 such requests are written, if the log is a sample.
+    sample: Option<u8>,
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(record: &'a Record, settings: &AccessLogSettings) -> Self {
+    pub(super) fn of(
+        record: &'a Record,
+        settings: &AccessLogSettings,
+        format: &'a LineFormat,
+        sample: Option<u8>,
+    ) -> Self {
         let mut policies = record.policies.iter();
         Self {
             record,
+            format,
+            names: match format {
+                LineFormat::Json(names) => *names,
+                _ => FieldNames::Own,
+            },
             client: Client { address: record.client, shown: settings.client },
             has_keys: settings.has_keys,
             status: record.status.map_or(0, |status| status.as_u16()),
             route: record.route.as_ref().map(Name::as_str),
             binding: policies.clone().find(|policy| policy.is_binding),
             shadow: policies.find(|policy| policy.is_shadow_refused).map(|it| it.name.as_str()),
+            sample,
         }
     }
 
-    pub(super) fn write_json(&self, line: &mut String) -> fmt::Result {
-        let Self { record, client, status, .. } = self;
-        let Record { time, bytes, duration_us, outcome, .. } = record;
-        write!(line, "{{\"time\":\"{time}\",\"request_id\":")?;
-        write_json_text(line, request_id(record))?;
-        write!(line, ",\"client\":\"{}\",\"method\":", client)?;
-        write_json_text(line, record.method.as_str())?;
-        line.write_str(",\"path\":")?;
-        write_json_text(line, record.path())?;
-        write!(line, ",\"status\":{status},\"bytes\":{bytes},\"duration_us\":{duration_us}")?;
-        if let Some(upstream_us) = record.upstream_us {
-            write!(line, ",\"upstream_us\":{upstream_us}")?;
+    /// The value of a field, if the request has one.
+    fn value(&self, field: Field) -> Option<Value<'_>> {
+        let (record, binding) = (self.record, self.binding);
+        let optional = |name: Option<&'a str>| name.map(Value::Text);
+        Some(match field {
+            Field::Time => Value::Time(record.time),
+            Field::RequestId => Value::Text(record.request_id.to_str().unwrap_or_default()),
+            Field::TraceId => return record.trace_id().map(Value::Text),
+            Field::Client => Value::Client(self.client),
+            Field::Method => Value::Text(record.method.as_str()),
+            Field::Path => Value::Text(record.path()),
+            Field::Host => return record.host().map(Value::Text),
+            Field::Protocol if self.names == FieldNames::Own => {
+                Value::Text(protocol(record.version))
+            }
+            Field::Protocol => Value::Text(version(record.version)),
+            Field::Status => Value::Number(self.status.into()),
+            Field::Bytes => Value::Number(record.bytes),
+            // The Elastic Common Schema counts nanoseconds.
+            Field::Duration if self.names == FieldNames::Ecs => {
+                Value::Number(record.duration_us.saturating_mul(1000))
+            }
+            Field::Duration => Value::Number(record.duration_us),
+            Field::Upstream => Value::Number(record.upstream_us?),
+            Field::Endpoint => return record.attempts.endpoint().map(Value::Shared),
+            Field::Attempts => Value::Number(record.attempts.count()?),
+            Field::Route => return optional(self.route),
+            Field::Outcome => Value::Text(record.outcome),
+            Field::Policy => Value::Text(binding?.name.as_str()),
+            Field::Plan => return optional(binding?.plan.as_ref().map(Name::as_str)),
+            Field::Remaining => Value::Number(binding?.remaining?),
+            Field::Cost => Value::Number(binding?.cost?),
+            Field::Source => return optional(binding?.source),
+            Field::StoreTime => Value::Number(record.store_us?),
+            Field::Wait => Value::Number(record.wait?.as_millis_ceil()),
+            Field::ShadowRefusedBy => return optional(self.shadow),
+            Field::Sample => Value::Number(self.sample?.into()),
+            Field::TimeUs if self.has_keys => Value::Number(record.decided().as_micros()),
+            Field::SettledUs if self.has_keys => Value::Number(record.settled?.as_micros()),
+            Field::Keys if self.has_keys => Value::Keys(record),
+            Field::TimeUs | Field::SettledUs | Field::Keys => return None,
+        })
+    }
+
+    pub(super) fn write(&self, line: &mut String) -> fmt::Result {
+        match self.format {
+            LineFormat::Json(_) => self.write_json(line),
+            LineFormat::Text => self.write_text(line),
+            LineFormat::Combined => self.write_combined(line),
+            LineFormat::Template(template) => self.write_by(template, line),
         }
-        if let Some(route) = self.route {
-            line.write_str(",\"route\":")?;
-            write_json_text(line, route)?;
+    }
+
+    fn write_json(&self, line: &mut String) -> fmt::Result {
+        let mut separator = '{';
+        for named in &FIELDS {
+            let Some(value) = self.value(named.field) else { continue };
+            line.push(separator);
+            separator = ',';
+            line.push('"');
+            line.push_str(named.name(self.names));
+            line.push_str("\":");
+            value.write_json(line)?;
         }
-        write!(line, ",\"outcome\":\"{outcome}\"")?;
-        if let Some(policy) = self.binding {
-            line.write_str(",\"policy\":")?;
-            write_json_text(line, policy.name.as_str())?;
+        if self.names == FieldNames::Ecs {
+            let (name, version) = ECS_VERSION;
+            write!(line, ",\"{name}\":\"{version}\"")?;
         }
-        if let Some(remaining) = self.binding.and_then(|policy| policy.remaining) {
-            write!(line, ",\"remaining\":{remaining}")?;
-        }
-        if let Some(policy) = self.shadow {
-            line.write_str(",\"shadow_refused_by\":")?;
-            write_json_text(line, policy)?;
-        }
-        self.write_json_details(line)?;
         line.write_str("}\n")
     }
 
-    /// The fields that only some requests have.
-    fn write_json_details(&self, line: &mut String) -> fmt::Result {
-        let record = self.record;
-        write!(line, ",\"protocol\":\"{}\"", protocol(record.version))?;
-        let attempts = record.attempts.get();
-        if attempts > 0 {
-            write!(line, ",\"attempts\":{attempts}")?;
-        }
-        if let Some(wait) = record.wait {
-            write!(line, ",\"wait_ms\":{}", wait.as_micros().div_ceil(1000))?;
-        }
-        if let Some(policy) = self.binding {
-            if let Some(cost) = policy.cost {
-                write!(line, ",\"cost\":{cost}")?;
-            }
-            if let Some(source) = policy.source {
-                write!(line, ",\"source\":\"{source}\"")?;
+    fn write_by(&self, template: &Template, line: &mut String) -> fmt::Result {
+        for part in template.parts() {
+            match part {
+                Part::Text(text) => line.push_str(text),
+                Part::Field(field) => match self.value(*field) {
+                    Some(value) => value.write_plain(line)?,
+                    None => line.push('-'),
+                },
             }
         }
-        if self.has_keys {
-            self.write_json_keys(line)?;
-        }
-        Ok(())
-    }
-
-    /// The exact time, and whose counters were charged how much.
-    fn write_json_keys(&self, line: &mut String) -> fmt::Result {
-        write!(line, ",\"time_us\":{},\"keys\":[", self.record.time.as_micros())?;
-        let known = self.record.policies.iter().filter_map(|it| Some((it, it.client?)));
-        for (index, (policy, client)) in known.enumerate() {
-            line.write_str(if index > 0 { ",{\"policy\":" } else { "{\"policy\":" })?;
-            write_json_text(line, policy.name.as_str())?;
-            let (id, cost) = (PrincipalId::from(client), policy.cost.unwrap_or(0));
-            write!(line, ",\"id\":\"{id}\",\"cost\":{cost}}}")?;
-        }
-        line.write_char(']')
+        line.write_char('\n')
     }
 
     /// The format that Apache and nginx call combined, so that other programs read it.
     /// `Referer` and `User-Agent` are not recorded.
-    pub(super) fn write_combined(&self, line: &mut String) -> fmt::Result {
+    fn write_combined(&self, line: &mut String) -> fmt::Result {
         let Self { record, client, status, .. } = self;
         let time = record.time.to_string();
         write!(line, "{client:#} - - [{}] \"", CombinedTime(&time))?;
-        write_combined_text(line, record.method.as_str())?;
+        write_escaped(line, record.method.as_str())?;
         line.write_char(' ')?;
-        write_combined_text(line, record.path())?;
+        write_escaped(line, record.path())?;
         writeln!(line, " {}\" {status} {} \"-\" \"-\"", protocol(record.version), record.bytes)
     }
 
-    pub(super) fn write_text(&self, line: &mut String) -> fmt::Result {
+    fn write_text(&self, line: &mut String) -> fmt::Result {
         let Self { record, client, status, .. } = self;
         let Record { time, method, bytes, duration_us, outcome, .. } = record;
-        write!(line, "{time} {} {method} ", client)?;
+        write!(line, "{time} {client} {method} ")?;
         write_json_text(line, record.path())?;
         write!(line, " {status} {bytes}B {duration_us}us {outcome}")?;
-        if let Some(route) = self.route {
-            line.write_str(" route=")?;
-            write_json_text(line, route)?;
-        }
-        if let Some(policy) = self.binding {
-            line.write_str(" policy=")?;
-            write_json_text(line, policy.name.as_str())?;
-        }
-        if let Some(remaining) = self.binding.and_then(|policy| policy.remaining) {
-            write!(line, " remaining={remaining}")?;
-        }
-        if let Some(policy) = self.shadow {
-            line.write_str(" shadow_refused_by=")?;
-            write_json_text(line, policy)?;
-        }
-        writeln!(line, " id={}", request_id(record))
-    }
-}
-
-fn request_id(record: &Record) -> &str {
-    record.request_id.to_str().unwrap_or_default()
-}
-
-/// Writes a JSON string (RFC 8259, section 7), so that no client can break the line or
-/// end the string.
-fn write_json_text(line: &mut String, text: &str) -> fmt::Result {
-    line.push('"');
-    let mut rest = text;
-    while let Some(at) = rest.find(|c: char| c == '"' || c == '\\' || c.is_control()) {
-        line.push_str(&rest[..at]);
-        let special = rest[at..].chars().next().unwrap_or_default();
-        match special {
-            '"' | '\\' => line.extend(['\\', special]),
-            _ => write!(line, "\\u{:04x}", u32::from(special))?,
-        }
-        rest = &rest[at + special.len_utf8()..];
-    }
-    line.push_str(rest);
-    line.push('"');
-    Ok(())
-}
-
-/// Writes a text as nginx does: `"`, `\` and what is not printable ASCII as `\xHH`.
-fn write_combined_text(line: &mut String, text: &str) -> fmt::Result {
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => write!(line, "\\x{byte:02X}")?,
-            b' '..=b'~' => line.write_char(char::from(byte))?,
-            _ => write!(line, "\\x{byte:02X}")?,
-        }
-    }
-    Ok(())
-}
-
-/// The client's address, as far as it is shown. The alternate form is one address without
-/// a length of a network, for formats that know nothing else.
-struct Client {
-    address: IpAddr,
-    shown: ClientAddress,
-}
-
-impl fmt::Display for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.shown {
-            ClientAddress::Full => self.address.to_canonical().fmt(f),
-            ClientAddress::Hidden => f.write_str("-"),
-            ClientAddress::Masked if f.alternate() => {
-                let masked = MaskedAddress(self.address).to_string();
-                f.write_str(masked.split('/').next().unwrap_or_default())
+        for (name, field) in [
+            ("host", Field::Host),
+            ("route", Field::Route),
+            ("policy", Field::Policy),
+            ("plan", Field::Plan),
+            ("remaining", Field::Remaining),
+            ("wait_ms", Field::Wait),
+            ("shadow_refused_by", Field::ShadowRefusedBy),
+            ("endpoint", Field::Endpoint),
+            ("attempts", Field::Attempts),
+            ("sample", Field::Sample),
+        ] {
+            if let Some(value) = self.value(field) {
+                write!(line, " {name}=")?;
+                value.write_json(line)?;
             }
-            ClientAddress::Masked => MaskedAddress(self.address).fmt(f),
+        }
+        writeln!(line, " id={}", record.request_id.to_str().unwrap_or_default())
+    }
+}
+
+/// The line, with its end, that says how many lines are missing.
+pub(super) const fn dropped(format: &LineFormat) -> fn(u64) -> String {
+    match format {
+        LineFormat::Json(FieldNames::Own) => |lines| format!("{{\"{DROPPED_LINES}\":{lines}}}\n"),
+        LineFormat::Json(_) => |lines| format!("{{\"tollgate.{DROPPED_LINES}\":{lines}}}\n"),
+        LineFormat::Text | LineFormat::Combined | LineFormat::Template(_) => {
+            |lines| format!("{lines} lines dropped\n")
         }
     }
 }
@@ -224,5 +209,15 @@ const fn protocol(version: Version) -> &'static str {
         Version::HTTP_11 => "HTTP/1.1",
         Version::HTTP_2 => "HTTP/2.0",
         _ => "HTTP",
+    }
+}
+
+/// The number of a version of HTTP, as the vocabularies of others write it.
+const fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_11 => "1.1",
+        Version::HTTP_2 => "2",
+        _ => "",
     }
 }

@@ -2,23 +2,27 @@
 //!
 //! Each worker collects its lines and passes them in batches to one writing thread, so
 //! that a slow disk does not slow the workers. If the queue is full, the batch is dropped,
-//! and the next batch says how many lines are missing. Keys, queries and values of path
+//! and a later line says how many lines are missing. Keys, queries and values of path
 //! parameters are never written, and whole addresses only if the owner chose so.
 
 mod line;
+mod value;
 
 use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
-use std::io;
+use std::io::{self, IsTerminal as _};
+use std::time::Instant;
 
+use super::field::FieldNames;
 use super::lost_lines::LostLines;
 use super::record::Record;
-use super::settings::{AccessLogSettings, LineFormat};
-use super::writer::{LogQueue, LogWriter, Reopener};
-use line::Line;
+use super::settings::{AccessLogSettings, LineFormat, Output};
+use super::writer::{LogKind, LogQueue, LogWriter, Reopener};
+use line::{Line, dropped};
 
 /// Bytes after which a worker passes its batch on at once.
 const BATCH_BYTES: usize = 32 * 1024;
+/// The most batches that wait for the writing thread.
+const QUEUE_BATCHES: usize = 64;
 /// A request that takes longer is always written, in microseconds.
 const SLOW_US: u64 = 1_000_000;
 
@@ -27,6 +31,7 @@ const SLOW_US: u64 = 1_000_000;
 pub(crate) struct AccessLog {
     writer: LogWriter,
     settings: AccessLogSettings,
+    format: LineFormat,
     lost: LostLines,
 }
 
@@ -36,13 +41,15 @@ impl AccessLog {
     /// # Errors
     /// If the file cannot be opened for appending, or the thread cannot be started.
     pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Self> {
-        let writer = LogWriter::start("access-log", &settings.output)?;
-        Ok(Self { writer, settings: settings.clone(), lost: LostLines::default() })
+        let format = settings.format.clone().unwrap_or_else(|| by_output(settings));
+        let lost = LostLines::default();
+        let writer = LogWriter::start(kind(&format, lost.clone()), &settings.output)?;
+        Ok(Self { writer, settings: settings.clone(), format, lost })
     }
 
     /// The part of one worker.
     pub(crate) fn worker(&self) -> WorkerLog {
-        WorkerLog::new(self.writer.queue(), self.settings.clone(), self.lost.clone())
+        WorkerLog::new(self.writer.queue(), self.settings.clone(), self.format.clone())
     }
 
     /// Counts the lines that are dropped because the queue is full.
@@ -55,10 +62,10 @@ impl AccessLog {
         self.writer.reopener()
     }
 
-    /// Writes the remaining batches, for a second at most. All [`WorkerLog`]s must have been
-    /// dropped.
-    pub(crate) fn close(self) {
-        if !self.writer.close() {
+    /// Writes the remaining batches. What is not written at `end` is lost, and so are lines
+    /// of workers that still run.
+    pub(crate) fn close_by(self, end: Instant) {
+        if !self.writer.close_by(end) {
             tracing::warn!(
                 output = %self.settings.output,
                 "the output of the access log accepts nothing: its last lines are lost"
@@ -67,40 +74,51 @@ impl AccessLog {
     }
 }
 
+/// Text for people on a terminal. Ids of clients need JSON.
+fn by_output(settings: &AccessLogSettings) -> LineFormat {
+    let is_terminal = match settings.output {
+        Output::Stdout => io::stdout().is_terminal(),
+        Output::Stderr => io::stderr().is_terminal(),
+        Output::File(_) => false,
+    };
+    if is_terminal && !settings.has_keys {
+        LineFormat::Text
+    } else {
+        LineFormat::Json(FieldNames::Own)
+    }
+}
+
+fn kind(format: &LineFormat, lost: LostLines) -> LogKind {
+    LogKind { name: "access-log", batches: QUEUE_BATCHES, dropped: dropped(format), lost }
+}
+
 /// The part of the access log that belongs to one worker.
 #[derive(Debug)]
 pub(crate) struct WorkerLog {
     queue: LogQueue,
     settings: AccessLogSettings,
+    format: LineFormat,
     batch: RefCell<String>,
     /// Lines in the batch.
     lines: Cell<u64>,
-    /// Lines that were lost since the last batch that was passed on.
-    dropped: Cell<u64>,
-    /// The same of all workers since the start.
-    lost: LostLines,
 }
 
 impl WorkerLog {
-    fn new(queue: LogQueue, settings: AccessLogSettings, lost: LostLines) -> Self {
-        let (batch, lines, dropped) = (RefCell::default(), Cell::new(0), Cell::new(0));
-        Self { queue, settings, batch, lines, dropped, lost }
+    fn new(queue: LogQueue, settings: AccessLogSettings, format: LineFormat) -> Self {
+        Self { queue, settings, format, batch: RefCell::default(), lines: Cell::new(0) }
     }
 
     /// Adds the line of a request, if it is one of those that are written.
     pub(super) fn write(&self, record: &Record) {
-        if !self.is_written(record) {
+        let sample = self.sample(record);
+        if !is_drawn(sample) {
             return;
         }
         let full = {
             let mut batch = self.batch.borrow_mut();
-            let line = Line::of(record, &self.settings);
+            let shown = (self.settings.sample_percent < 100).then_some(sample);
             // Writing to a String cannot fail.
-            let _ = match self.settings.format {
-                LineFormat::Json => line.write_json(&mut batch),
-                LineFormat::Text => line.write_text(&mut batch),
-                LineFormat::Combined => line.write_combined(&mut batch),
-            };
+            let _ = Line::of(record, &self.settings, &self.format, shown).write(&mut batch);
             batch.len() >= BATCH_BYTES
         };
         self.lines.set(self.lines.get() + 1);
@@ -109,12 +127,11 @@ impl WorkerLog {
         }
     }
 
-    /// Requests that operators look for are always written: refused ones, also those that a
-    /// policy in shadow mode would have refused, failures and slow ones. Of the others, a
-    /// sample is written.
-    fn is_written(&self, record: &Record) -> bool {
-        let percent = self.settings.sample_percent;
-        percent >= 100 || is_notable(record) || fastrand::u8(0..100) < percent
+    /// How many of 100 requests like this one are written. Requests that operators look for
+    /// are always written: refused ones, also those that a policy in shadow mode would have
+    /// refused, failures and slow ones.
+    fn sample(&self, record: &Record) -> u8 {
+        if is_notable(record) { 100 } else { self.settings.sample_percent }
     }
 
     /// Passes the batch on to the writing thread.
@@ -122,21 +139,7 @@ impl WorkerLog {
         if self.lines.get() == 0 {
             return;
         }
-        let mut batch = self.batch.take();
-        let lines = self.lines.take();
-        let dropped = self.dropped.take();
-        if dropped > 0 {
-            let _ = match self.settings.format {
-                LineFormat::Json => writeln!(batch, "{{\"dropped_lines\":{dropped}}}"),
-                LineFormat::Text | LineFormat::Combined => {
-                    writeln!(batch, "{dropped} lines dropped")
-                }
-            };
-        }
-        if !self.queue.send(batch.into_bytes()) {
-            self.dropped.set(dropped + lines);
-            self.lost.add(lines);
-        }
+        self.queue.send(self.batch.take().into_bytes(), self.lines.take());
     }
 }
 
@@ -144,6 +147,10 @@ impl Drop for WorkerLog {
     fn drop(&mut self) {
         self.flush();
     }
+}
+
+fn is_drawn(percent: u8) -> bool {
+    percent >= 100 || fastrand::u8(0..100) < percent
 }
 
 fn is_notable(record: &Record) -> bool {

@@ -1,24 +1,32 @@
 //! The lines of the access log, and which requests have one.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, StatusCode};
 use tollgate_limiter::digest::Principal;
-use tollgate_limiter::time::{Span, Timestamp};
+use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
-use super::super::record::PolicyRecord;
+use super::super::record::{Name, PolicyRecord};
 use super::super::settings::{ClientAddress, Output};
+use super::super::template::Template;
 use super::*;
 
 fn record() -> Record {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::GET;
+    head.headers.insert("host", HeaderValue::from_static("api.test:8080"));
     let client = IpAddr::from([203, 0, 113, 9]);
     let time = Timestamp::from_micros(1_795_246_126_123_456);
-    let policy = |name: &str, is_binding| PolicyRecord {
+    let policy = |name: &str, is_binding: bool| PolicyRecord {
         name: name.into(),
         client: Some(Principal::from_bits(7)),
         cost: Some(2),
+        settled: None,
+        own_limit: None,
+        is_elastic: false,
+        is_preflight: false,
+        plan: Some("pro").filter(|_| is_binding).map(Name::from),
         source: Some("store"),
         remaining: Some(0),
         is_binding,
@@ -36,7 +44,7 @@ fn record() -> Record {
 }
 
 fn in_format(format: LineFormat) -> AccessLogSettings {
-    AccessLogSettings { format, ..AccessLogSettings::default() }
+    AccessLogSettings { format: Some(format), ..AccessLogSettings::default() }
 }
 
 fn logged(settings: AccessLogSettings, records: &[Record]) -> String {
@@ -49,20 +57,20 @@ fn logged(settings: AccessLogSettings, records: &[Record]) -> String {
         worker.write(record);
     }
     drop(worker);
-    log.close();
+    log.close_by(monotonic() + Duration::from_secs(10));
     std::fs::read_to_string(path).expect("the file")
 }
 
 #[test]
 fn a_line_is_valid_json_whatever_the_client_sent() {
-    let text = logged(in_format(LineFormat::Json), &[record()]);
+    let text = logged(in_format(LineFormat::Json(FieldNames::Own)), &[record()]);
     assert_eq!(
         text,
         "{\"time\":\"2026-11-21T07:28:46.123Z\",\"request_id\":\"id-1\",\"client\":\"203.0.113.0/24\",\
-         \"method\":\"GET\",\"path\":\"/a\\\"b\\\\c\\u000a\",\"status\":429,\"bytes\":12,\"duration_us\":34,\
-         \"route\":\"orders\",\"outcome\":\"refused\",\"policy\":\"per-client\",\"remaining\":0,\
-         \"shadow_refused_by\":\"candidate\",\"protocol\":\"HTTP/1.1\",\"wait_ms\":1501,\"cost\":2,\
-         \"source\":\"store\"}\n"
+         \"method\":\"GET\",\"path\":\"/a\\\"b\\\\c\\u000a\",\"host\":\"api.test:8080\",\"protocol\":\"HTTP/1.1\",\
+         \"status\":429,\"bytes\":12,\"duration_us\":34,\"route\":\"orders\",\"outcome\":\"refused\",\
+         \"policy\":\"per-client\",\"plan\":\"pro\",\"remaining\":0,\"cost\":2,\"source\":\"store\",\
+         \"wait_ms\":1501,\"shadow_refused_by\":\"candidate\"}\n"
     );
     let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(line["path"], "/a\"b\\c\n");
@@ -74,14 +82,22 @@ fn a_line_of_text_is_one_line() {
     assert_eq!(
         text,
         "2026-11-21T07:28:46.123Z 203.0.113.0/24 GET \"/a\\\"b\\\\c\\u000a\" 429 12B 34us refused \
-         route=\"orders\" policy=\"per-client\" remaining=0 shadow_refused_by=\"candidate\" id=id-1\n"
+         host=\"api.test:8080\" route=\"orders\" policy=\"per-client\" plan=\"pro\" remaining=0 wait_ms=1501 \
+         shadow_refused_by=\"candidate\" id=id-1\n"
     );
 }
 
 #[test]
 fn a_full_queue_drops_lines_and_says_how_many() {
-    let (queue, batches) = LogQueue::unread(1);
-    let worker = WorkerLog::new(queue, in_format(LineFormat::Json), LostLines::default());
+    let (queue, batches) = LogQueue::unread(LogKind {
+        batches: 1,
+        ..kind(&LineFormat::Json(FieldNames::Own), LostLines::default())
+    });
+    let worker = WorkerLog::new(
+        queue,
+        in_format(LineFormat::Json(FieldNames::Own)),
+        LineFormat::Json(FieldNames::Own),
+    );
     for _ in 0..3 {
         worker.write(&record());
         worker.flush();
@@ -91,17 +107,51 @@ fn a_full_queue_drops_lines_and_says_how_many() {
     worker.write(&record());
     worker.flush();
     let second = String::from_utf8(batches.recv().expect("a batch")).expect("UTF-8");
-    assert!(second.ends_with("{\"dropped_lines\":2}\n"), "{second}");
+    assert!(second.starts_with("{\"dropped_lines\":2}\n{\"time\""), "{second}");
 }
 
 #[test]
 fn a_line_with_ids_says_whose_counters_were_charged_and_when() {
-    let settings = AccessLogSettings { has_keys: true, ..in_format(LineFormat::Json) };
+    let settings =
+        AccessLogSettings { has_keys: true, ..in_format(LineFormat::Json(FieldNames::Own)) };
     let text = logged(settings, &[record()]);
     let line: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(line["time_us"], 1_795_246_126_123_456_u64);
     let id = tollgate_limiter::digest::PrincipalId::from(Principal::from_bits(7)).to_string();
-    assert_eq!(line["keys"][1], serde_json::json!({"policy": "per-client", "id": id, "cost": 2}));
+    assert_eq!(
+        line["keys"][1],
+        serde_json::json!({"policy": "per-client", "id": id, "cost": 2, "plan": "pro"})
+    );
+}
+
+#[test]
+fn a_line_has_the_names_of_others() {
+    let json = |names| {
+        let mut forwarded = record();
+        forwarded.attempts.add("192.0.2.1:80");
+        forwarded.attempts.add("192.0.2.2:80");
+        forwarded.store_us = Some(5);
+        let text = logged(in_format(LineFormat::Json(names)), &[forwarded]);
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
+    };
+    let otel = json(FieldNames::Otel);
+    assert_eq!(otel["timestamp"], "2026-11-21T07:28:46.123Z");
+    assert_eq!(otel["network.protocol.version"], "1.1");
+    assert_eq!((&otel["tollgate.attempts"], &otel["tollgate.store_us"]), (&2.into(), &5.into()));
+    assert_eq!(otel["tollgate.endpoint"], "192.0.2.2:80");
+    let ecs = json(FieldNames::Ecs);
+    assert_eq!((&ecs["event.duration"], &ecs["http.version"]), (&34_000.into(), &"1.1".into()));
+    assert_eq!((&ecs["ecs.version"], &ecs["tollgate.plan"]), (&"8.11.0".into(), &"pro".into()));
+    assert_eq!(otel.as_object().map(serde_json::Map::len), Some(22));
+    assert_eq!(ecs.as_object().map(serde_json::Map::len), Some(23));
+}
+
+#[test]
+fn a_line_by_a_template_has_one_value_for_each_name() {
+    let template = "{method} \"{path}\" {status} {{{wait_ms}ms}} {endpoint} {client}";
+    let template = LineFormat::Template(Template::parse(template).expect("a template").into());
+    let text = logged(in_format(template), &[record()]);
+    assert_eq!(text, "GET \"/a\\x22b\\x5Cc\\x0A\" 429 {1501ms} - 203.0.113.0/24\n");
 }
 
 #[test]
@@ -117,7 +167,8 @@ fn a_combined_line_has_the_fields_that_other_programs_read() {
 
 #[test]
 fn a_sample_leaves_out_only_ordinary_requests() {
-    let settings = AccessLogSettings { sample_percent: 0, ..in_format(LineFormat::Json) };
+    let settings =
+        AccessLogSettings { sample_percent: 0, ..in_format(LineFormat::Json(FieldNames::Own)) };
     let admitted = || {
         let mut record = record();
         (record.is_refused, record.status) = (false, Some(StatusCode::OK));
@@ -125,6 +176,13 @@ fn a_sample_leaves_out_only_ordinary_requests() {
         record
     };
     assert_eq!(logged(settings.clone(), &[admitted()]), "");
+    let shown = |settings: &AccessLogSettings, record| {
+        let text = logged(settings.clone(), &[record]);
+        serde_json::from_str::<serde_json::Value>(&text).ok().map(|it| it["sample"].clone())
+    };
+    assert_eq!(shown(&settings, record()), Some(100.into()), "these are always written");
+    let most = AccessLogSettings { sample_percent: 99, ..settings.clone() };
+    assert!((0..100).any(|_| shown(&most, admitted()) == Some(99.into())));
     let mut shadow = admitted();
     shadow.policies = record().policies;
     let mut failed = admitted();

@@ -205,7 +205,7 @@ impl DecisionMetrics {
 }
 
 /// The plan whose limit was applied: empty for the policy's own.
-fn plan_name<'p>(report: &Report<&'p Arc<Policy>>) -> &'p str {
+pub(crate) fn plan_name<'p>(report: &Report<&'p Arc<Policy>>) -> &'p str {
     match (report.choice, &report.policy.plans) {
         _ if report.overridden => "_override",
         (LimitChoice::Plan(index), Some(plans)) => {
@@ -253,15 +253,17 @@ impl DecisionTimer {
     }
 
     /// Measures how long `decision` takes, if it is its turn.
-    pub(crate) async fn measure<T>(&self, decision: impl Future<Output = T>) -> T {
+    /// Returns the time too, in microseconds, if each decision is measured.
+    pub(crate) async fn measure<T>(&self, decision: impl Future<Output = T>) -> (T, Option<u64>) {
         if !self.measures_all && !self.turn.is_next() {
-            return decision.await;
+            return (decision.await, None);
         }
         let started = monotonic();
         let decided = decision.await;
         let nanos = monotonic().duration_since(started).as_nanos();
-        self.histogram.observe(u64::try_from(nanos).unwrap_or(u64::MAX));
-        decided
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        self.histogram.observe(nanos);
+        (decided, self.measures_all.then_some(nanos / 1000))
     }
 }
 

@@ -291,7 +291,7 @@ families! {
     ).on_event();
     LOG_LINES_DROPPED = Family::counter(
         "tollgate_log_lines_dropped_total", &["log"], "lines",
-        "Lines of a log that were dropped, because its output was too slow.",
+        "Lines of a log that were dropped, because its output was too slow or failed.",
     ).on_event();
     WORKER_BUSY = Family::seconds(
         "tollgate_worker_busy_seconds_total", &["worker"], "Processor time of a worker.",

@@ -34,7 +34,7 @@ use prometheus::{Registry, TextEncoder, proto};
 pub(crate) use admin::AdminMetrics;
 pub(crate) use cell::{Counter, Histogram};
 pub(crate) use connections::{ConnectionMetrics, Traffic};
-pub(crate) use decisions::DecisionTimer;
+pub(crate) use decisions::{DecisionTimer, plan_name};
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;

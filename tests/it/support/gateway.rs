@@ -22,7 +22,7 @@ pub(crate) struct Output {
 impl Program {
     pub(crate) fn command() -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.env_remove("TOLLGATE_LOG").env("NO_COLOR", "1");
+        command.env_remove("TOLLGATE_LOG").env("TOLLGATE_LOG_FORMAT", "text").env("NO_COLOR", "1");
         command
     }
 

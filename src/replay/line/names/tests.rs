@@ -40,13 +40,16 @@ fn the_own_log_is_read() {
          \"method\":\"GET\",\"path\":\"/a\\\"b\",\"status\":429,\"bytes\":12,\"duration_us\":34,\
          \"route\":\"orders\",\"outcome\":\"refused\",\"policy\":\"per-client\",\"remaining\":0}";
     assert_eq!(
-        shown(&Names::own(), text),
+        shown(&Names::own(FieldNames::Own), text),
         "Start 1795246126123000 203.0.113.0 GET /a\"b  429 Some(12) None Some(34) "
     );
-    assert_eq!(shown(&Names::own(), "{\"dropped_lines\":2}"), "2 dropped");
-    assert_eq!(shown(&Names::own(), "{\"other\":2}"), "no request");
-    assert_eq!(shown(&Names::own(), "{\"client\":\"192.0.2.7\",\"path\":\"/\"}"), "unread");
-    assert_eq!(shown(&Names::own(), "text"), "unread");
+    assert_eq!(shown(&Names::own(FieldNames::Own), "{\"dropped_lines\":2}"), "2 dropped");
+    assert_eq!(shown(&Names::own(FieldNames::Own), "{\"other\":2}"), "no request");
+    assert_eq!(
+        shown(&Names::own(FieldNames::Own), "{\"client\":\"192.0.2.7\",\"path\":\"/\"}"),
+        "unread"
+    );
+    assert_eq!(shown(&Names::own(FieldNames::Own), "text"), "unread");
 }
 
 #[test]
@@ -130,7 +133,7 @@ proptest! {
              \"request\":{{\"uri\":\"{text}\",\"headers\":{{\"a\":[\"{text}\"]}}}}}}"
         );
         let end = cut.min(line.len());
-        for names in [Names::own(), Names::caddy(), Names::traefik(), Names::envoy()] {
+        for names in [Names::own(FieldNames::Own), Names::caddy(), Names::traefik(), Names::envoy()] {
             let _ = names.parse(line.as_bytes());
             let _ = names.parse(&line.as_bytes()[..end]);
         }

@@ -1,0 +1,51 @@
+//! Decisions on requests whose keys and costs are known without the requests, as from a log.
+
+use std::sync::Arc;
+
+use super::claim::{Claim, ClaimList};
+use super::{Claims, Decision, Headroom, Lacking, Lease, MAX_POLICIES, RateLimiter};
+use crate::digest::{Key, Principal};
+use crate::policy::{LimitChoice, OverrideLimit, Policy};
+use crate::time::Timestamp;
+
+/// What one policy charges for a request that is not known itself.
+#[derive(Clone, Debug)]
+pub struct KnownClaim<'r> {
+    /// The policy.
+    pub policy: &'r Arc<Policy>,
+    /// The client whose counter is charged.
+    pub client: Principal,
+    /// The limit of the policy that holds for the client.
+    pub limit: LimitChoice,
+    /// The limit of this client alone, if it has one.
+    pub instead: Option<OverrideLimit>,
+    /// The units that the request costs.
+    pub cost: u64,
+}
+
+impl RateLimiter {
+    /// Judges a request by these claims, of which the first [`MAX_POLICIES`] count. Otherwise
+    /// this is [`decide`](Self::decide).
+    pub async fn decide_known<'r>(
+        &self,
+        claims: impl IntoIterator<Item = KnownClaim<'r>>,
+        headroom: Headroom,
+        now: Timestamp,
+    ) -> Decision<&'r Arc<Policy>> {
+        let claim = |it: KnownClaim<'r>| Claim {
+            policy: it.policy,
+            key: Key { principal: it.client, counter: it.policy.counter },
+            limit: it.limit,
+            instead: it.instead.map(Box::new),
+            cost: it.cost,
+        };
+        let list: ClaimList<_> = claims.into_iter().take(MAX_POLICIES).map(claim).collect();
+        self.judge().judge(Claims { list, lacking: Lacking::new() }, headroom, now).await
+    }
+
+    /// Settles a request, as [`end`](Self::end) does. The policies of the lease have cost
+    /// these units, in their order; the rest have cost what was charged.
+    pub fn end_known(&self, lease: &Lease, spent: &[u64], now: Timestamp) {
+        self.judge().end_known(lease, spent, now);
+    }
+}

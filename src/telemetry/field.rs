@@ -1,0 +1,148 @@
+//! The fields of a line, and their names: one table for JSON in all vocabularies and for
+//! templates. docs/logs.md shows it, and a test compares both.
+
+/// A field of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Time,
+    RequestId,
+    TraceId,
+    Client,
+    Method,
+    Path,
+    Host,
+    Protocol,
+    Status,
+    Bytes,
+    Duration,
+    Upstream,
+    Endpoint,
+    Attempts,
+    Route,
+    Outcome,
+    Policy,
+    Plan,
+    Remaining,
+    Cost,
+    Source,
+    StoreTime,
+    Wait,
+    ShadowRefusedBy,
+    Sample,
+    TimeUs,
+    SettledUs,
+    Keys,
+}
+
+/// The vocabulary of the names in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldNames {
+    /// Short names of our own.
+    Own,
+    /// OpenTelemetry's semantic conventions.
+    Otel,
+    /// The Elastic Common Schema.
+    Ecs,
+}
+
+/// A field and its names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    pub(crate) field: Field,
+    /// Our own name.
+    pub(crate) own: &'static str,
+    /// The attribute of OpenTelemetry's semantic conventions, version 1.37, or one of our
+    /// own namespace.
+    pub(crate) otel: &'static str,
+    /// The field of the Elastic Common Schema, version 8.11, or one of our own namespace.
+    pub(crate) ecs: &'static str,
+}
+
+impl Named {
+    /// The name in this vocabulary.
+    pub(crate) const fn name(&self, names: FieldNames) -> &'static str {
+        match names {
+            FieldNames::Own => self.own,
+            FieldNames::Otel => self.otel,
+            FieldNames::Ecs => self.ecs,
+        }
+    }
+}
+
+/// What a JSON line of the Elastic Common Schema says of itself.
+pub(super) const ECS_VERSION: (&str, &str) = ("ecs.version", "8.11.0");
+/// The field of a line that says how many lines are missing, in our own namespace unless
+/// names are our own.
+pub(crate) const DROPPED_LINES: &str = "dropped_lines";
+
+const fn named(field: Field, own: &'static str, otel: &'static str, ecs: &'static str) -> Named {
+    Named { field, own, otel, ecs }
+}
+
+/// All fields, in the order in which JSON has them.
+#[rustfmt::skip]
+pub(crate) const FIELDS: [Named; 28] = [
+    named(Field::Time, "time", "timestamp", "@timestamp"),
+    named(Field::RequestId, "request_id", "tollgate.request_id", "http.request.id"),
+    named(Field::TraceId, "trace_id", "trace_id", "trace.id"),
+    named(Field::Client, "client", "client.address", "client.address"),
+    named(Field::Method, "method", "http.request.method", "http.request.method"),
+    named(Field::Path, "path", "url.path", "url.path"),
+    named(Field::Host, "host", "server.address", "url.domain"),
+    named(Field::Protocol, "protocol", "network.protocol.version", "http.version"),
+    named(Field::Status, "status", "http.response.status_code", "http.response.status_code"),
+    named(Field::Bytes, "bytes", "http.response.body.size", "http.response.body.bytes"),
+    named(Field::Duration, "duration_us", "tollgate.duration_us", "event.duration"),
+    named(Field::Upstream, "upstream_us", "tollgate.upstream_us", "tollgate.upstream_us"),
+    named(Field::Endpoint, "endpoint", "tollgate.endpoint", "tollgate.endpoint"),
+    named(Field::Attempts, "attempts", "tollgate.attempts", "tollgate.attempts"),
+    named(Field::Route, "route", "tollgate.route", "tollgate.route"),
+    named(Field::Outcome, "outcome", "tollgate.outcome", "tollgate.outcome"),
+    named(Field::Policy, "policy", "tollgate.policy", "tollgate.policy"),
+    named(Field::Plan, "plan", "tollgate.plan", "tollgate.plan"),
+    named(Field::Remaining, "remaining", "tollgate.remaining", "tollgate.remaining"),
+    named(Field::Cost, "cost", "tollgate.cost", "tollgate.cost"),
+    named(Field::Source, "source", "tollgate.source", "tollgate.source"),
+    named(Field::StoreTime, "store_us", "tollgate.store_us", "tollgate.store_us"),
+    named(Field::Wait, "wait_ms", "tollgate.wait_ms", "tollgate.wait_ms"),
+    named(Field::ShadowRefusedBy, "shadow_refused_by", "tollgate.shadow_refused_by", "tollgate.shadow_refused_by"),
+    named(Field::Sample, "sample", "tollgate.sample", "tollgate.sample"),
+    named(Field::TimeUs, "time_us", "tollgate.time_us", "tollgate.time_us"),
+    named(Field::SettledUs, "settled_us", "tollgate.settled_us", "tollgate.settled_us"),
+    named(Field::Keys, "keys", "tollgate.keys", "tollgate.keys"),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const ALL: [FieldNames; 3] = [FieldNames::Own, FieldNames::Otel, FieldNames::Ecs];
+
+    #[test]
+    fn a_name_means_one_field() {
+        for names in ALL {
+            let distinct: HashSet<&str> = FIELDS.iter().map(|it| it.name(names)).collect();
+            assert_eq!(distinct.len(), FIELDS.len(), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_the_same_table() {
+        let page = include_str!("../../docs/logs.md");
+        let documented: Vec<&str> = page
+            .lines()
+            .skip_while(|line| *line != "| `own` | `otel` | `ecs` |")
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .collect();
+        let expected: Vec<String> = FIELDS
+            .iter()
+            .map(|it| {
+                format!("| {} |", ALL.map(|names| format!("`{}`", it.name(names))).join(" | "))
+            })
+            .collect();
+        assert_eq!(documented, expected, "copy these rows:\n{}", expected.join("\n"));
+    }
+}

@@ -1,0 +1,165 @@
+//! The thread of a log: rotation, outputs that accept nothing, and lost lines.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::mpsc;
+
+use super::*;
+
+fn kind(batches: usize) -> LogKind {
+    let dropped = |lines| format!("{lines} lost\n");
+    LogKind { name: "test", batches, dropped, lost: LostLines::default() }
+}
+
+fn soon() -> Instant {
+    monotonic() + Duration::from_secs(10)
+}
+
+#[test]
+fn a_file_is_opened_again_after_it_was_renamed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (path, old) = (directory.path().join("log"), directory.path().join("log.1"));
+    let writer = LogWriter::start(kind(64), &Output::File(path.clone())).expect("a file");
+    let queue = writer.queue();
+    queue.send(b"one\n".to_vec(), 1);
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let wait_for = |path: &Path, text: &str| {
+        while read(path) != text {
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_for(&path, "one\n");
+    fs::rename(&path, &old).expect("it is there");
+    queue.send(b"two\n".to_vec(), 1);
+    wait_for(&old, "one\ntwo\n");
+    writer.reopener().reopen();
+    queue.send(b"three\n".to_vec(), 1);
+    assert!(writer.close_by(soon()), "although a queue is left");
+    assert_eq!((read(&old), read(&path)), ("one\ntwo\n".into(), "three\n".into()));
+}
+
+#[test]
+fn a_file_is_opened_again_while_no_lines_come() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let writer = LogWriter::start(kind(64), &Output::File(path.clone())).expect("a file");
+    fs::remove_file(&path).expect("it is there");
+    writer.reopener().reopen();
+    while !path.exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(writer.close_by(soon()));
+}
+
+/// Accepts nothing until it is told to, and then passes on what it accepts.
+struct Stuck {
+    go: mpsc::Receiver<()>,
+    accepted: mpsc::Sender<Vec<u8>>,
+}
+
+impl Write for Stuck {
+    fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
+        let _ = self.go.recv();
+        let _ = self.accepted.send(batch.to_vec());
+        Ok(batch.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_an_output_does_not_accept_are_counted_and_reported_when_it_does() {
+    let (go, accepted_by) = (mpsc::channel(), mpsc::channel());
+    let kind = kind(4);
+    let lost = kind.lost.clone();
+    let target = Target::of(Stuck { go: go.1, accepted: accepted_by.0 });
+    let writer = LogWriter::with(kind, target).expect("a thread");
+    let queue = writer.queue();
+    for _ in 0..100 {
+        queue.send(b"line\n".to_vec(), 1);
+    }
+    // Four lines are queued, and the thread may have taken another one.
+    let missing = lost.count();
+    assert!((95..=96).contains(&missing), "{missing}");
+    // No further line comes: the report needs none.
+    drop(go.0);
+    let mut text = Vec::new();
+    while !text.ends_with(b"lost\n") {
+        text.extend(accepted_by.1.recv().expect("a batch"));
+    }
+    let whole = usize::try_from(100 - missing).expect("a few");
+    let expected = "line\n".repeat(whole) + &format!("{missing} lost\n");
+    assert_eq!(String::from_utf8(text).expect("UTF-8"), expected);
+    queue.send(b"line\n".to_vec(), 1);
+    assert_eq!(accepted_by.1.recv().expect("a batch"), b"line\n", "it is reported once");
+    assert!(writer.close_by(soon()));
+    queue.send(b"late\n".to_vec(), 1);
+    assert_eq!(lost.count(), missing + 1, "after the end, lines are lost");
+}
+
+#[test]
+fn an_output_that_accepts_nothing_delays_the_end_until_the_limit() {
+    let (go, accepted_by) = (mpsc::channel(), mpsc::channel());
+    let target = Target::of(Stuck { go: go.1, accepted: accepted_by.0 });
+    let writer = LogWriter::with(kind(4), target).expect("a thread");
+    (0..100).for_each(|_| writer.queue().send(b"line\n".to_vec(), 1));
+    let end = monotonic() + Duration::from_millis(50);
+    assert!(!writer.close_by(end), "the lines are lost");
+    assert!(monotonic() >= end);
+    drop((go.0, accepted_by.1));
+}
+
+/// Fails the first time.
+struct Failing(bool);
+
+impl Write for Failing {
+    fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
+        if std::mem::replace(&mut self.0, false) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(batch.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_of_a_full_disk_are_counted() {
+    let kind = kind(4);
+    let lost = kind.lost.clone();
+    let writer = LogWriter::with(kind, Target::of(Failing(true))).expect("a thread");
+    let queue = writer.queue();
+    queue.send(b"one\ntwo\n".to_vec(), 2);
+    queue.send(b"three\n".to_vec(), 1);
+    assert!(writer.close_by(soon()));
+    assert_eq!(lost.count(), 2);
+}
+
+/// Another process may make the file description of a terminal or a pipe non-blocking.
+struct NonBlocking(u32);
+
+impl Write for NonBlocking {
+    fn write(&mut self, batch: &[u8]) -> io::Result<usize> {
+        self.0 += 1;
+        if self.0 % 2 == 1 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(batch.len().min(3)) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_output_that_does_not_block_is_tried_again() {
+    let kind = kind(4);
+    let lost = kind.lost.clone();
+    let writer = LogWriter::with(kind, Target::of(NonBlocking(0))).expect("a thread");
+    writer.queue().send(b"one\ntwo\n".to_vec(), 2);
+    assert!(writer.close_by(soon()));
+    assert_eq!(lost.count(), 0);
+}
