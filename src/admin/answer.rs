@@ -1,17 +1,21 @@
 //! Answers to calls.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+
 use bytes::Bytes;
+use futures_util::Stream;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
     RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::{Either, Full};
+use http_body::Frame;
+use http_body_util::{Either, Full, StreamBody};
 use serde_json::{Value, json};
 
 use super::audit::Change;
 use super::call::Call;
-use super::events::EventBody;
 use super::page::PageFile;
 use super::problem::Problem;
 
@@ -48,6 +52,10 @@ const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
      require-trusted-types-for 'script'; trusted-types 'none'",
 );
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The body of a response that is a stream of events.
+pub(super) type EventBody =
+    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>>>>>;
 
 /// The body of a response.
 pub(super) type AdminBody = Either<Full<Bytes>, EventBody>;

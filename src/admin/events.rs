@@ -4,13 +4,10 @@
 //! figures. Nothing is queued for a client that reads slowly: it loses figures and refusals, and
 //! is told how many. A stream ends when its credential is no longer valid, and when the node drains.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::Stream;
 use futures_util::stream::unfold;
 use http_body::Frame;
 use http_body_util::StreamBody;
@@ -18,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Interval, interval};
 
+use super::answer::EventBody;
 use super::call::Call;
 use super::node::Phase;
 use super::problem::Problem;
@@ -32,10 +30,6 @@ const MAX_REFUSALS: usize = 100;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A comment, which clients ignore.
 const HEARTBEAT_TEXT: &str = ": still here\n\n";
-
-/// The body of a response that is a stream of events.
-pub(super) type EventBody =
-    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>>>>>;
 
 /// What all streams send.
 #[derive(Debug)]

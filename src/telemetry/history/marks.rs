@@ -1,10 +1,9 @@
 //! What policies have counted in the last five minutes, in steps of five seconds.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_limiter::time::Span;
 
-use super::ByPolicy;
 use crate::telemetry::metrics::PolicyCounts;
 
 /// The length of a step.
@@ -25,7 +24,8 @@ pub(super) struct Marks {
 #[derive(Debug, Default)]
 struct Step {
     took: Span,
-    policies: ByPolicy,
+    /// By the names of the policies.
+    policies: BTreeMap<Box<str>, PolicyCounts>,
 }
 
 impl Marks {

@@ -7,7 +7,7 @@
 
 mod marks;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use parking_lot::Mutex;
 use tollgate_limiter::time::{Span, Timestamp};
@@ -144,9 +144,6 @@ impl Period {
         Self { took, busy_us, counts: self.counts, ..next.clone() }
     }
 }
-
-/// The growth of some policies, by their names.
-type ByPolicy = BTreeMap<Box<str>, PolicyCounts>;
 
 #[cfg(test)]
 mod tests;
