@@ -1,13 +1,22 @@
 //! Answers to calls.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER, WWW_AUTHENTICATE};
+use futures_util::Stream;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
+    RETRY_AFTER, WWW_AUTHENTICATE,
+};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::Full;
+use http_body::Frame;
+use http_body_util::{Either, Full, StreamBody};
 use serde_json::{Value, json};
 
 use super::audit::Change;
 use super::call::Call;
+use super::page::PageFile;
 use super::problem::Problem;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -17,18 +26,39 @@ const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4
 const BEARER: HeaderValue = HeaderValue::from_static("Bearer realm=\"tollgate admin\"");
 /// Fields of every response: nothing is stored, and a browser does not guess its type, or let
 /// other sites or frames use it.
-const ALWAYS: [(HeaderName, HeaderValue); 4] = [
+const ALWAYS: [(HeaderName, HeaderValue); 6] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff")),
     (
-        HeaderName::from_static("content-security-policy"),
+        CONTENT_SECURITY_POLICY,
         HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"),
     ),
     (
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
 ];
+
+/// The policy of the page: it runs its own script, and calls its own origin. No markup is made
+/// from text (trusted types).
+const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+     require-trusted-types-for 'script'; trusted-types 'none'",
+);
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The body of a response that is a stream of events.
+pub(super) type EventBody =
+    StreamBody<Pin<Box<dyn Stream<Item = Result<Frame<Bytes>, Infallible>>>>>;
+
+/// The body of a response.
+pub(super) type AdminBody = Either<Full<Bytes>, EventBody>;
 
 /// The items of one page at most, and if nothing is said.
 const MAX_ITEMS: usize = 1000;
@@ -42,6 +72,7 @@ pub(super) struct Answer {
     body: Bytes,
     /// What was changed, for the audit log.
     pub(super) change: Option<Change>,
+    is_page: bool,
     /// The contents of the entity tag.
     pub(super) etag: Option<String>,
 }
@@ -66,12 +97,27 @@ impl Answer {
     /// The metrics.
     pub(super) fn metrics(text: String) -> Self {
         let (status, body) = (StatusCode::OK, text.into());
-        Self { status, content_type: METRICS, body, change: None, etag: None }
+        Self { status, content_type: METRICS, body, change: None, is_page: false, etag: None }
+    }
+
+    /// A file of the page.
+    pub(super) fn page_file(file: PageFile) -> Self {
+        let content_type = HeaderValue::from_static(file.content_type);
+        let body = Bytes::from_static(file.text.as_bytes());
+        Self { status: StatusCode::OK, content_type, body, change: None, is_page: true, etag: None }
+    }
+
+    /// A stream of events.
+    pub(super) fn events(body: EventBody) -> Response<AdminBody> {
+        let mut response = Response::new(Either::Right(body));
+        response.headers_mut().extend(ALWAYS);
+        response.headers_mut().insert(CONTENT_TYPE, EVENTS);
+        response
     }
 
     fn document(status: StatusCode, content_type: HeaderValue, body: &Value) -> Self {
         let body = format!("{body:#}\n").into();
-        Self { status, content_type, body, change: None, etag: None }
+        Self { status, content_type, body, change: None, is_page: false, etag: None }
     }
 
     /// A page of a list. Each item has a name, by which the next page is found.
@@ -102,11 +148,14 @@ impl Answer {
     }
 
     /// The response.
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(self.body));
+    pub(super) fn into_response(self) -> Response<AdminBody> {
+        let mut response = Response::new(Either::Left(Full::new(self.body)));
         *response.status_mut() = self.status;
         response.headers_mut().extend(ALWAYS);
         response.headers_mut().insert(CONTENT_TYPE, self.content_type);
+        if self.is_page {
+            response.headers_mut().insert(CONTENT_SECURITY_POLICY, PAGE_POLICY);
+        }
         let tag = self.etag.and_then(|tag| HeaderValue::try_from(format!("\"{tag}\"")).ok());
         response.headers_mut().extend(tag.map(|tag| (ETAG, tag)));
         response
@@ -115,7 +164,7 @@ impl Answer {
 
 impl Problem {
     /// The response.
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+    pub(super) fn into_response(self) -> Response<AdminBody> {
         let answer = Answer::document(self.status, PROBLEM_JSON, &self.body());
         let mut response = answer.into_response();
         let headers = response.headers_mut();

@@ -38,12 +38,15 @@ pub(super) struct Own<'s> {
 }
 
 impl Own<'_> {
+    /// Refuses a Host that is not allowed, and returns one that is.
+    pub(super) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<Authority, Foreign> {
+        let host = authority(uri, headers).ok_or(Foreign::NoHost)?;
+        if self.allows(host.host()) { Ok(host) } else { Err(Foreign::Host) }
+    }
+
     /// Refuses what a foreign web page could have sent.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Foreign> {
-        let host = authority(uri, headers).ok_or(Foreign::NoHost)?;
-        if !self.allows(host.host()) {
-            return Err(Foreign::Host);
-        }
+        let host = self.check_host(uri, headers)?;
         for origin in headers.get_all(ORIGIN) {
             let scheme = if self.is_encrypted { "https://" } else { "http://" };
             let origin = origin.to_str().ok().and_then(|it| it.strip_prefix(scheme));

@@ -34,6 +34,10 @@ pub(super) enum Action {
     Refusals,
     Refusal,
     Audit,
+    History,
+    Events,
+    Page,
+    PageFile,
 }
 
 /// One call.
@@ -56,7 +60,7 @@ const JSON_OR_YAML: &[&str] = &["application/json", "application/yaml"];
 const PAGE: &[&str] = &["after", "limit"];
 
 /// All calls.
-pub(super) const CALLS: [CallSpec; 24] = [
+pub(super) const CALLS: [CallSpec; 28] = [
     call(Action::Alive, "GET", "/healthz", None),
     call(Action::Ready, "GET", "/readyz", None),
     call(Action::Metrics, "GET", "/metrics", Some(Role::Metrics)),
@@ -114,6 +118,13 @@ pub(super) const CALLS: [CallSpec; 24] = [
     },
     call(Action::Refusal, "GET", "/v1/refusals/{request-id}", Some(Role::Read)),
     CallSpec { query: PAGE, ..call(Action::Audit, "GET", "/v1/audit", Some(Role::Read)) },
+    CallSpec {
+        query: &["seconds", "step"],
+        ..call(Action::History, "GET", "/v1/history", Some(Role::Read))
+    },
+    CallSpec { query: &["topics"], ..call(Action::Events, "GET", "/v1/events", Some(Role::Read)) },
+    call(Action::Page, "GET", "/", None),
+    call(Action::PageFile, "GET", "/page/{file}", None),
 ];
 
 const fn call(
@@ -207,6 +218,27 @@ impl Call {
         self.query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
+    /// A number of the query between two bounds, or `default`.
+    ///
+    /// # Errors
+    /// 400, if it is out of range.
+    pub(super) fn number(
+        &self,
+        name: &str,
+        default: usize,
+        (least, most): (usize, usize),
+    ) -> Result<usize, Problem> {
+        let Some(text) = self.parameter(name) else { return Ok(default) };
+        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        let detail = || format!("{name} is a number from {least} to {most}");
+        number.ok_or_else(|| Problem::bad_request(detail()))
+    }
+
+    /// Whether it is a part of the page, which contains nothing of this gateway.
+    pub(super) const fn is_page(&self) -> bool {
+        matches!(self.spec.action, Action::Page | Action::PageFile)
+    }
+
     /// Whether it changes anything.
     pub(super) fn is_change(&self) -> bool {
         self.spec.role == Some(Role::Operate) && self.spec.action != Action::CheckConfig
@@ -258,6 +290,7 @@ mod tests {
     fn each_call_is_found_by_its_method_and_path() {
         for spec in &CALLS {
             let path = spec.path.replace("{policy}", "per%20client").replace("{key}", "a%2Fb");
+            let path = path.replace("{file}", "style.css");
             let call = parse(spec.method, &path).unwrap();
             assert_eq!(call.spec.action, spec.action);
             if spec.path.contains("{key}") {
@@ -279,7 +312,7 @@ mod tests {
     #[test]
     fn other_paths_methods_and_parameters_are_refused() {
         for (method, target, status) in [
-            ("GET", "/", 404),
+            ("GET", "/page/", 404),
             ("GET", "/v1", 404),
             ("GET", "/v1/policies/", 404),
             ("GET", "/v1/policies/a/keys/b/c", 404),

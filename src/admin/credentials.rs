@@ -3,6 +3,8 @@
 //! All tokens are compared, as digests and in constant time: the time of an answer tells nothing
 //! about a token, and not even which one was meant.
 
+use std::sync::Arc;
+
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
@@ -85,7 +87,9 @@ pub(super) fn authenticate(
         return if may { Ok(actor) } else { Err(Denied::User(uid)) };
     }
     match shown.token {
-        Token::Bearer(token) => by_token(settings, token, wall).ok_or(Denied::Wrong),
+        Token::Bearer(token) => {
+            by_token(settings, &TokenDigest::of(token), wall).ok_or(Denied::Wrong)
+        }
         Token::Unreadable => Err(Denied::Unreadable),
         Token::Absent => {
             let known = settings.clients.iter().find(|it| Some(&*it.subject) == shown.subject);
@@ -95,8 +99,41 @@ pub(super) fn authenticate(
     }
 }
 
-fn by_token(settings: &AdminSettings, token: &[u8], wall: Timestamp) -> Option<Actor> {
-    let digest = TokenDigest::of(token);
+/// The credential of a caller that stays, without its token.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    uid: Option<u32>,
+    subject: Option<Arc<str>>,
+    token: Option<TokenDigest>,
+}
+
+impl Session {
+    /// Of a caller that has been authenticated by what it has `shown`.
+    pub(super) fn of(shown: Shown<'_>) -> Self {
+        let token = match shown.token {
+            Token::Bearer(token) => Some(TokenDigest::of(token)),
+            Token::Absent | Token::Unreadable => None,
+        };
+        Self { uid: shown.uid, subject: shown.subject.map(Arc::from), token }
+    }
+
+    /// Its role at `wall`, the time of the wall clock. None: it is no longer known.
+    pub(super) fn role(
+        &self,
+        settings: &AdminSettings,
+        own_uid: u32,
+        wall: Timestamp,
+    ) -> Option<Role> {
+        if let (Some(digest), None) = (&self.token, self.uid) {
+            return by_token(settings, digest, wall).map(|actor| actor.role);
+        }
+        let (uid, subject) = (self.uid, self.subject.as_deref());
+        let shown = Shown { uid, subject, token: Token::Absent };
+        authenticate(settings, own_uid, shown, wall).ok().map(|actor| actor.role)
+    }
+}
+
+fn by_token(settings: &AdminSettings, digest: &TokenDigest, wall: Timestamp) -> Option<Actor> {
     let mut found = None;
     for known in &settings.tokens {
         let is_same = verify_slices_are_equal(known.digest.bytes(), digest.bytes()).is_ok();
@@ -173,7 +210,20 @@ mod tests {
             (Shown { uid: Some(1001), ..token("operate") }, Err(Denied::User(1001))),
         ] {
             assert_eq!(role(shown), expected, "{shown:?}");
+            let now = Timestamp::default().plus(Span::from_secs(100));
+            let later = Session::of(shown).role(&settings(), OWN_UID, now);
+            assert_eq!(later, expected.ok(), "{shown:?}");
         }
+    }
+
+    #[test]
+    fn a_caller_that_stays_loses_its_role_with_its_token() {
+        let at = |s| Timestamp::default().plus(Span::from_secs(s));
+        let session = Session::of(token("read"));
+        assert_eq!(session.role(&settings(), OWN_UID, at(199)), Some(Role::Read));
+        assert_eq!(session.role(&settings(), OWN_UID, at(200)), None);
+        let removed = AdminSettings { tokens: Vec::new(), ..settings() };
+        assert_eq!(session.role(&removed, OWN_UID, at(199)), None);
     }
 
     #[test]
@@ -182,7 +232,7 @@ mod tests {
             CALLS.iter().filter(|call| call.role.is_none() || call.role <= role).count()
         };
         let all = [None, Some(Role::Metrics), Some(Role::Read), Some(Role::Operate)];
-        assert_eq!(all.map(calls), [2, 3, 16, CALLS.len()]);
+        assert_eq!(all.map(calls), [4, 5, 20, CALLS.len()]);
     }
 
     #[test]

@@ -7,16 +7,20 @@
 
 mod answer;
 mod audit;
+mod body;
 mod bounds;
 mod browser;
 mod call;
 mod candidates;
 mod configuration;
 mod credentials;
+mod events;
 mod explain;
+mod figures;
 mod keys;
 mod node;
 mod nodes;
+mod page;
 mod patches;
 mod policies;
 mod problem;

@@ -16,7 +16,7 @@ use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::patches::PatchCall;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Metrics, RefusalRings, TopHistory};
+use crate::telemetry::{History, Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub(crate) struct Node {
     pub(crate) metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.
     pub(crate) top: Arc<TopHistory>,
+    /// The figures of the last minutes.
+    pub(crate) history: History,
     /// The last refusals of all workers.
     pub(crate) refusals: Arc<RefusalRings>,
     /// Reads configurations.

@@ -10,6 +10,7 @@ use super::answer::Answer;
 use super::audit::Change;
 use super::call::Call;
 use super::candidates::CandidateCounts;
+use super::figures;
 use super::node::{Node, Phase, View};
 use super::policies::{definition, limit_of, policy};
 use super::problem::Problem;
@@ -107,7 +108,7 @@ fn with_changes(
     let ignored = snapshot.patches.ignored.iter().filter(|it| it.policy == name);
     body["ignored"] = ignored.map(|it| it.because.as_str()).collect();
     body["changes_scope"] = json!(if node.control.is_some() { "cluster" } else { "node" });
-    body
+    figures::with_outcomes(body, &node.history)
 }
 
 /// The candidate beside a policy, and what it has judged on this node.

@@ -6,31 +6,32 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tollgate_limiter::request::Malformed;
 use tollgate_limiter::time::{Clock, Timestamp};
 use tower::Service;
 
-use super::answer::Answer;
+use super::answer::{AdminBody, Answer};
 use super::audit::{AuditLog, Change, Entry};
+use super::body::{check_content_type, read};
 use super::bounds::Bounds;
-use super::browser::Own;
+use super::browser::{Foreign, Own};
 use super::call::{Action, Call};
 use super::candidates::CandidateCounts;
 use super::configuration;
-use super::credentials::{Actor, Denied, Shown, Token, authenticate};
+use super::credentials::{Actor, Denied, Session, Shown, Token, authenticate};
+use super::events::{Events, MayRead};
 use super::explain;
+use super::figures;
 use super::keys;
 use super::node::{Node, Phase, View};
 use super::nodes;
+use super::page;
 use super::patches;
 use super::problem::Problem;
 use super::refusals;
@@ -43,8 +44,6 @@ use crate::telemetry::AdminMetrics;
 
 /// The longest time of a call.
 const CALL: Duration = Duration::from_secs(5);
-/// The largest body.
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The interval at which the status is updated.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -58,6 +57,7 @@ pub(crate) struct Admin {
     bounds: Bounds,
     audit: AuditLog,
     status: Status,
+    events: Events,
     candidates: CandidateCounts,
     /// Checks of configurations that run, of which there is one at a time.
     checks: Arc<Semaphore>,
@@ -75,6 +75,12 @@ struct Client {
     access: Access,
 }
 
+impl Client {
+    fn shown<'c>(&'c self, headers: &'c HeaderMap) -> Shown<'c> {
+        Shown { uid: self.uid, subject: self.subject.as_deref(), token: Token::of(headers) }
+    }
+}
+
 /// Which calls a listener serves to which clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -88,6 +94,7 @@ impl Admin {
     /// Serves what `node` tells. `own_uid` is the user of this process.
     pub(crate) fn new(node: Node, clock: Clock, own_uid: u32) -> Self {
         Self {
+            events: Events::new(),
             metrics: AdminMetrics::new(&node.metrics),
             node,
             clock,
@@ -105,7 +112,7 @@ impl Admin {
         self: &Rc<Self>,
         peer: Peer,
         access: Access,
-    ) -> impl Service<Request<ClientBody>, Response = Response<Full<Bytes>>, Error = Infallible>
+    ) -> impl Service<Request<ClientBody>, Response = Response<AdminBody>, Error = Infallible>
     + Clone
     + use<> {
         let admin = Rc::clone(self);
@@ -139,18 +146,38 @@ impl Admin {
         }
     }
 
+    /// Reads the counters once a second for ever, and tells the streams of events.
+    pub(crate) async fn observe(self: Rc<Self>) {
+        let mut seconds = interval(STATUS_INTERVAL);
+        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        seconds.tick().await;
+        loop {
+            seconds.tick().await;
+            self.node.history.add(self.node.metrics.totals(), self.clock.now(), self.clock.wall());
+            let Some(second) = self.node.history.latest() else { continue };
+            let view = self.node.view();
+            let (summary, state) = (figures::period(&second), self.status.answer(&view));
+            self.events.publish(&summary, &state, view.phase);
+        }
+    }
+
     /// The life of a call: find it, admit its caller, perform it, and record what it changes.
     async fn handle(
         self: &Rc<Self>,
         client: &Rc<Client>,
         request: Request<ClientBody>,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<AdminBody> {
         let (head, body) = request.into_parts();
         let view = self.node.view();
         let (call, actor) = match self.admit(client, &view, &head) {
             Ok(admitted) => admitted,
             Err(problem) => return problem.into_response(),
         };
+        if call.spec.action == Action::Events {
+            let stream =
+                self.events.stream(&call, &self.node.refusals, self.may_read(client, &head));
+            return stream.map_or_else(Problem::into_response, Answer::events);
+        }
         let answered = match call.is_change() {
             false => self.answer(&view, &call, body).await,
             true => {
@@ -185,22 +212,25 @@ impl Admin {
             return Err(Problem::bad_request(malformed.to_string()));
         }
         let call = Call::parse(&head.method, head.uri.path(), head.uri.query());
-        let needs = call.as_ref().map_or(Some(super::Role::Metrics), |call| call.spec.role);
-        match (client.access, needs) {
-            (_, None) => return Ok((call?, None)),
-            (Access::Probe(true), Some(super::Role::Metrics)) => return Ok((call?, None)),
-            (Access::Probe(_), Some(_)) => {
-                return Err(Problem::not_found("this listener serves /healthz and /readyz"));
-            }
-            (Access::Full, Some(_)) => {}
-        }
         let own = Own {
             hosts: &view.settings.hosts,
             local: client.local.ip(),
             is_encrypted: client.is_encrypted,
         };
-        own.check(&head.uri, &head.headers)
-            .map_err(|foreign| Problem::new(StatusCode::FORBIDDEN, foreign.to_string()))?;
+        let foreign = |foreign: Foreign| Problem::new(StatusCode::FORBIDDEN, foreign.to_string());
+        if client.access == Access::Full && call.as_ref().is_ok_and(Call::is_page) {
+            own.check_host(&head.uri, &head.headers).map_err(foreign)?;
+            return Ok((call?, None));
+        }
+        let needs = call.as_ref().map_or(Some(super::Role::Metrics), |call| call.spec.role);
+        match (client.access, needs) {
+            (_, None) if !call.as_ref().is_ok_and(Call::is_page) => return Ok((call?, None)),
+            (Access::Probe(true), Some(super::Role::Metrics)) => return Ok((call?, None)),
+            (Access::Probe(_), _) => {
+                return Err(Problem::not_found("this listener serves /healthz and /readyz"));
+            }
+            (Access::Full, _) => own.check(&head.uri, &head.headers).map_err(foreign)?,
+        }
         let actor = self.login(client, view, head)?;
         let call = call?.by(&actor.name, &head.headers);
         self.bounds.count_call(&actor.name, self.clock.now()).map_err(|wait| {
@@ -215,13 +245,19 @@ impl Admin {
         Ok((call, Some(actor)))
     }
 
+    /// Whether a client of a stream may still read.
+    fn may_read(&self, client: &Client, head: &Parts) -> MayRead {
+        let session = Session::of(client.shown(&head.headers));
+        let (view, own_uid, clock) = (self.node.view.clone(), self.own_uid, self.clock.clone());
+        Box::new(move || {
+            let role = session.role(&view.borrow().settings, own_uid, clock.wall());
+            role.is_some_and(|role| role >= super::Role::Read)
+        })
+    }
+
     /// Identifies the caller.
     fn login(&self, client: &Client, view: &View, head: &Parts) -> Result<Actor, Problem> {
-        let shown = Shown {
-            uid: client.uid,
-            subject: client.subject.as_deref(),
-            token: Token::of(&head.headers),
-        };
+        let shown = client.shown(&head.headers);
         let now = self.clock.now();
         let is_login = client.uid.is_none() && shown.token != Token::Absent;
         if is_login && let Err(wait) = self.bounds.may_try(client.address.ip(), now) {
@@ -250,7 +286,11 @@ impl Admin {
                 Phase::Draining => Answer::health(false, "draining"),
             }),
             Action::Metrics => Ok(Answer::metrics(node.metrics.render())),
-            Action::Status => Ok(Answer::json(&self.status.answer(view))),
+            Action::Status => {
+                let mut status = self.status.answer(view);
+                status["rates"] = figures::rates(&node.history);
+                Ok(Answer::json(&status))
+            }
             Action::Config => configuration::show(view, call),
             Action::CheckConfig => {
                 configuration::check(node, &self.checks, read(body).await?).await
@@ -283,6 +323,10 @@ impl Admin {
                 let named = entries.map(|entry| (entry.number.to_string(), json!(entry)));
                 Answer::page(named.collect(), call)
             }
+            Action::History => figures::history(&self.node.history, call),
+            Action::Page => page::file("index.html").map(Answer::page_file),
+            Action::PageFile => page::file(call.value(0)).map(Answer::page_file),
+            Action::Events => Err(Problem::bad_request("a stream of events is no single answer")),
         }
     }
 
@@ -326,30 +370,5 @@ impl Admin {
             status,
             ..Entry::default()
         }
-    }
-}
-
-/// Bodies have a type that no HTML form can send.
-fn check_content_type(call: &Call, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(allowed) = call.spec.body else { return Ok(()) };
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let given = types.next().and_then(|it| it.to_str().ok()).unwrap_or_default();
-    let essence = given.split(';').next().unwrap_or_default().trim();
-    let is_allowed = allowed.iter().any(|it| it.eq_ignore_ascii_case(essence));
-    if is_allowed && types.next().is_none() {
-        return Ok(());
-    }
-    let detail = format!("send the body with Content-Type: {}", allowed.join(" or "));
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
-}
-
-/// The whole body.
-async fn read(body: ClientBody) -> Result<Bytes, Problem> {
-    match Limited::new(body, MAX_BODY_BYTES).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => {
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "a body has at most 4 MiB"))
-        }
-        Err(_) => Err(Problem::bad_request("the body is not complete")),
     }
 }

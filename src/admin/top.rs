@@ -25,8 +25,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(250);
 /// # Errors
 /// 400, if a number is out of range.
 pub(super) async fn show(top: &TopHistory, now: Timestamp, call: &Call) -> Result<Answer, Problem> {
-    let minutes = number(call, "minutes", 0, (0, MAX_MINUTES))?;
-    let most = number(call, "limit", CLIENTS, (1, MAX_CLIENTS))?;
+    let minutes = call.number("minutes", 0, (0, MAX_MINUTES))?;
+    let most = call.number("limit", CLIENTS, (1, MAX_CLIENTS))?;
     if minutes == 0 && !top.read(now) {
         sleep(FIRST_LOOK).await;
     }
@@ -55,17 +55,4 @@ fn list(name: &str, list: &TopList) -> Value {
         "refused": list.refused,
         "clients": clients.collect::<Vec<_>>(),
     })
-}
-
-fn number(
-    call: &Call,
-    name: &str,
-    default: usize,
-    (least, most): (usize, usize),
-) -> Result<usize, Problem> {
-    let Some(text) = call.parameter(name) else { return Ok(default) };
-    text.parse()
-        .ok()
-        .filter(|number| (least..=most).contains(number))
-        .ok_or_else(|| Problem::bad_request(format!("{name} is a number from {least} to {most}")))
 }

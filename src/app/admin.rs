@@ -29,6 +29,7 @@ use crate::server::{
     ListenerSettings,
 };
 use crate::snapshot::Snapshot;
+use crate::telemetry::History;
 
 /// Questions to the store that wait for the task that passes them on.
 const MAX_STORE_CALLS: usize = 64;
@@ -106,11 +107,13 @@ impl BoundAdmin {
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
+            history: History::new(Clock::System.now(), supervisor.metrics().totals()),
             refusals: supervisor.refusals(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));
         spawn_local(Rc::clone(&admin).watch());
+        spawn_local(Rc::clone(&admin).observe());
         let (listener, handle) = self.listener;
         let address = listener.address().clone();
         info!(%address, "listening for the admin API");
@@ -196,22 +199,26 @@ impl AdminListener {
         self.view.send_modify(|view| view.phase = Phase::Draining);
     }
 
-    /// The address, and a command to try.
+    /// The address of the page, and a command to try.
     pub(super) fn how_to_ask(&self) -> String {
-        let command = match &self.address {
+        match &self.address {
             ListenAddress::Unix(path) => {
-                format!("curl --unix-socket {} http://localhost/v1/status", path.display())
+                let path = path.display();
+                format!(
+                    "{0}, try: curl --unix-socket {path} http://localhost/v1/status",
+                    self.address
+                )
             }
             ListenAddress::Tcp(address) => {
                 let scheme = if self.handle.settings().tls.is_some() { "https" } else { "http" };
-                let address = reachable(*address);
+                let page = format!("{scheme}://{}/", reachable(*address));
                 format!(
-                    "curl -H \"Authorization: Bearer $TOLLGATE_ADMIN_TOKEN\" \
-                     {scheme}://{address}/v1/status"
+                    "{}, page {page}, try: curl -H \"Authorization: Bearer \
+                     $TOLLGATE_ADMIN_TOKEN\" {page}v1/status",
+                    self.address
                 )
             }
-        };
-        format!("{}, try: {command}", self.address)
+        }
     }
 }
 

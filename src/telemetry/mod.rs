@@ -6,6 +6,7 @@
 
 mod access_log;
 mod field;
+mod history;
 mod line_limit;
 mod log;
 mod lost_lines;
@@ -22,12 +23,14 @@ mod writer;
 
 pub(crate) use access_log::{AccessLog, WorkerLog};
 pub(crate) use field::{DROPPED_LINES, FIELDS, Field, FieldNames};
+pub(crate) use history::{History, Period, SECONDS as HISTORY_SECONDS};
 pub(crate) use log::{ProcessLog, lost_process_lines};
 pub(crate) use lost_lines::LostLines;
 pub(crate) use metrics::{
-    AdminMetrics, ConnectionMetrics, Counter, DecisionTimer, Histogram, Measurement, Metrics,
-    RequestMetrics, RouteLabels, Samples, Source, StoreMetrics, Traffic, UnitMetrics,
-    UpstreamMetrics, WorkerMetrics, families, plan_name,
+    AdminMetrics, BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, ConnectionMetrics, Counter,
+    Counts, DecisionTimer, Distribution, Histogram, Measurement, Metrics, OUTCOMES, PolicyCounts,
+    REFUSED, RequestMetrics, RouteLabels, SOURCES, Samples, Source, StoreMetrics, Traffic,
+    UnitMetrics, UpstreamMetrics, WorkerMetrics, families, plan_name,
 };
 pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
 pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};

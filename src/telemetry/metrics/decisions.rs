@@ -13,8 +13,8 @@ use tollgate_limiter::time::monotonic;
 use super::cache::Cache;
 use super::cell::{Counter, Histogram};
 use super::families::{
-    DECISION_DURATION, DECISIONS, DECISIONS_BY_SOURCE, HELD, SHADOW_DISAGREEMENTS, UTILISATION,
-    WAIT_TOLD,
+    DECISION_DURATION, DECISIONS, DECISIONS_BY_SOURCE, HELD, REFUSED_REQUESTS,
+    SHADOW_DISAGREEMENTS, UTILISATION, WAIT_TOLD,
 };
 use super::worker::WorkerMetrics;
 
@@ -30,6 +30,7 @@ pub(super) struct DecisionMetrics {
     sources: RefCell<Cache<Counter>>,
     utilisation: RefCell<Cache<Histogram>>,
     waits: RefCell<Cache<Histogram>>,
+    refused: Counter,
     turn: Turn,
 }
 
@@ -61,12 +62,16 @@ impl DecisionMetrics {
             sources: RefCell::new(Cache::new(policies)),
             utilisation: RefCell::new(Cache::new(policies)),
             waits: RefCell::new(Cache::new(policies)),
+            refused: worker.counter(&REFUSED_REQUESTS, &[]),
             turn: Turn::default(),
         }
     }
 
     /// Counts the decision of `policies`.
     pub(super) fn count(&self, policies: &[Arc<Policy>], decision: &Decision<&Arc<Policy>>) {
+        if !matches!(decision.outcome, Outcome::Admit) {
+            self.refused.increment();
+        }
         let is_sampled = self.turn.is_next();
         for report in &decision.reports {
             self.count_report(report);

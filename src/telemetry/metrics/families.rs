@@ -95,6 +95,11 @@ families! {
         &["upstream", "http_response_status_code", "error_type"], "seconds",
         "Time of one attempt at an endpoint, until the head of its response.",
     );
+    REFUSED_REQUESTS = Family::counter(
+        "tollgate_refused_requests_total", &[], "requests",
+        "Requests that policies did not admit, for any reason. A request that several policies \
+         refuse counts once.",
+    );
     // Decisions
     DECISION_DURATION = Family::histogram(
         "tollgate_decision_duration_seconds", DECISION, &["store"], "seconds",

@@ -18,6 +18,7 @@ mod latest;
 mod requests;
 mod sample;
 mod store;
+mod totals;
 mod units;
 mod upstream;
 mod worker;
@@ -37,6 +38,10 @@ pub(crate) use decisions::{DecisionTimer, plan_name};
 pub(crate) use requests::{Measurement, RequestMetrics, RouteLabels};
 pub(crate) use sample::Samples;
 pub(crate) use store::StoreMetrics;
+pub(crate) use totals::{
+    BY_CLASS, BY_OUTCOME, BY_SOURCE, Bucket, CLASSES, Counts, Distribution, NodeCounts, OUTCOMES,
+    PolicyCounts, REFUSED, SOURCES, Totals,
+};
 pub(crate) use units::UnitMetrics;
 pub(crate) use upstream::UpstreamMetrics;
 pub(crate) use worker::WorkerMetrics;

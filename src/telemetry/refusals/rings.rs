@@ -23,7 +23,6 @@ pub(crate) struct RefusalRings {
 
 impl RefusalRings {
     /// The sequence of the next refusal.
-    #[allow(dead_code, reason = "the stream of events begins with it")]
     pub(crate) fn next_sequence(&self) -> u64 {
         self.next.load(Ordering::Acquire)
     }
@@ -31,7 +30,6 @@ impl RefusalRings {
     /// Up to `limit` refusals with this sequence and later ones, the oldest first; the
     /// sequence with which to go on; and how many refusals between were lost, because their
     /// rings have kept later ones.
-    #[allow(dead_code, reason = "the stream of events reads it")]
     pub(crate) fn since(&self, sequence: u64, limit: usize) -> (Vec<Refusal>, u64, u64) {
         // A refusal gets its sequence while its ring is locked, so all before this one are seen.
         let end = self.next_sequence();

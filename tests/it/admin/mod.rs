@@ -4,6 +4,7 @@ mod access;
 mod calls;
 mod explain;
 mod node;
+mod page;
 mod patches;
 mod shared_patches;
 mod store;
@@ -107,7 +108,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 24] = [
+const CALLS: [(&str, &str, &str, &str); 27] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -142,12 +143,17 @@ const CALLS: [(&str, &str, &str, &str); 24] = [
     ("GET", "/v1/refusals", "", ""),
     ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
+    ("GET", "/v1/history", "", ""),
+    ("GET", "/", "", ""),
+    ("GET", "/page/style.css", "", ""),
 ];
 
 /// The calls that must be refused without a credential.
 fn guarded() -> impl Iterator<Item = (&'static str, &'static str, Vec<&'static str>, &'static str)>
 {
-    let calls = CALLS.into_iter().filter(|(_, path, ..)| !path.ends_with('z'));
+    let calls = CALLS
+        .into_iter()
+        .filter(|(_, path, ..)| !path.ends_with(['z', '/']) && !path.starts_with("/page"));
     calls.map(|(method, path, field, body)| {
         (method, path, Some(field).filter(|it| !it.is_empty()).into_iter().collect(), body)
     })

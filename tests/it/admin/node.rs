@@ -132,7 +132,7 @@ fn the_first_lines_say_what_listens_where_and_what_to_try() {
     let line = log.lines().find(|line| line.contains(" serves ")).expect("there is such a line");
     assert!(line.contains(&gateway.address().to_string()), "{line}");
     let command = format!(
-        "try: curl -H \"Authorization: Bearer $TOLLGATE_ADMIN_TOKEN\" http://{address}/v1/status"
+        "page http://{address}/, try: curl -H \"Authorization: Bearer $TOLLGATE_ADMIN_TOKEN\" http://{address}/v1/status"
     );
     assert!(line.contains(&command), "{line}");
 }

@@ -1,0 +1,224 @@
+//! The stream of events: figures and refusals once a second, and the state when it changes.
+//!
+//! Guarantees: what a stream sends is made when the client has room for it, from the newest
+//! figures. Nothing is queued for a client that reads slowly: it loses figures and refusals, and
+//! is told how many. A stream ends when its credential is no longer valid, and when the node drains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Interval, interval};
+
+use super::answer::EventBody;
+use super::call::Call;
+use super::node::Phase;
+use super::problem::Problem;
+use super::refusals;
+use crate::telemetry::RefusalRings;
+
+/// The most streams at a time.
+const MAX_STREAMS: usize = 16;
+/// The most refusals that a stream sends in a second.
+const MAX_REFUSALS: usize = 100;
+/// The longest time in which a stream sends nothing.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// A comment, which clients ignore.
+const HEARTBEAT_TEXT: &str = ": still here\n\n";
+
+/// What all streams send.
+#[derive(Debug)]
+pub(super) struct Events {
+    ticks: watch::Sender<Tick>,
+    streams: Arc<Semaphore>,
+}
+
+/// The figures and the state at one second.
+#[derive(Clone, Debug, Default)]
+struct Tick {
+    number: u64,
+    summary: Arc<str>,
+    state: Arc<str>,
+    is_draining: bool,
+}
+
+/// What a client wants to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Topics {
+    summary: bool,
+    state: bool,
+    refusals: bool,
+}
+
+/// One stream.
+struct Subscription {
+    topics: Topics,
+    ticks: watch::Receiver<Tick>,
+    /// The number of the last tick that was sent or passed over. None: there was none.
+    seen: Option<u64>,
+    /// The state that was sent last.
+    state: Arc<str>,
+    refusals: Arc<RefusalRings>,
+    /// The sequence of the next refusal to send.
+    next_refusal: u64,
+    has_ended: bool,
+    heartbeat: Interval,
+    may_read: MayRead,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Tells whether the credential of a client is still valid. It is asked once a second.
+pub(super) type MayRead = Box<dyn Fn() -> bool>;
+
+impl Events {
+    pub(super) fn new() -> Self {
+        let (ticks, streams) = (watch::channel(Tick::default()).0, Semaphore::new(MAX_STREAMS));
+        Self { ticks, streams: Arc::new(streams) }
+    }
+
+    /// Sends the figures and the state of this second. To be called once a second.
+    pub(super) fn publish(&self, summary: &Value, state: &Value, phase: Phase) {
+        let (summary, state) = (event("summary", summary), event("state", state));
+        self.ticks.send_modify(|tick| {
+            let number = tick.number + 1;
+            *tick = Tick { number, summary, state, is_draining: phase == Phase::Draining };
+        });
+    }
+
+    /// A stream for this client.
+    ///
+    /// # Errors
+    /// 400 if the topics cannot be read, and 503 if there are too many streams.
+    pub(super) fn stream(
+        &self,
+        call: &Call,
+        refusals: &Arc<RefusalRings>,
+        may_read: MayRead,
+    ) -> Result<EventBody, Problem> {
+        let topics = Topics::read(call.parameter("topics").unwrap_or("summary,state"))?;
+        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            Problem::unavailable(format!("there are {MAX_STREAMS} streams of events; close one"))
+        })?;
+        let mut subscription = Subscription {
+            topics,
+            ticks: self.ticks.subscribe(),
+            seen: None,
+            state: Arc::default(),
+            refusals: Arc::clone(refusals),
+            next_refusal: refusals.next_sequence(),
+            has_ended: false,
+            heartbeat: interval(HEARTBEAT),
+            may_read,
+            _permit: permit,
+        };
+        subscription.heartbeat.reset();
+        // The last figures are sent at once, if there are any.
+        if subscription.ticks.borrow().number > 0 {
+            subscription.ticks.mark_changed();
+        }
+        let frames = unfold(subscription, |mut subscription| async {
+            let text = subscription.next().await?;
+            Some((Ok(Frame::data(Bytes::from(text))), subscription))
+        });
+        Ok(StreamBody::new(Box::pin(frames)))
+    }
+}
+
+impl Topics {
+    fn read(text: &str) -> Result<Self, Problem> {
+        let mut topics = Self { summary: false, state: false, refusals: false };
+        for name in text.split(',') {
+            match name {
+                "summary" => topics.summary = true,
+                "state" => topics.state = true,
+                "refusals" => topics.refusals = true,
+                _ => {
+                    let detail = "topics is a list of summary, refusals and state";
+                    return Err(Problem::bad_request(detail));
+                }
+            }
+        }
+        Ok(topics)
+    }
+}
+
+impl Subscription {
+    /// The next events. None: the stream has ended.
+    async fn next(&mut self) -> Option<String> {
+        while !self.has_ended {
+            let text = tokio::select! {
+                biased;
+                changed = self.ticks.changed() => {
+                    changed.ok()?;
+                    self.events()
+                }
+                _ = self.heartbeat.tick() => HEARTBEAT_TEXT.to_owned(),
+            };
+            if !text.is_empty() {
+                self.heartbeat.reset();
+                return Some(text);
+            }
+        }
+        None
+    }
+
+    /// What there is to send of the newest tick.
+    fn events(&mut self) -> String {
+        let tick = self.ticks.borrow_and_update().clone();
+        let passed = self.seen.map_or(0, |seen| tick.number.saturating_sub(seen + 1));
+        self.seen = Some(tick.number);
+        let mut text = String::new();
+        if !(self.may_read)() {
+            return self.end("the credential is no longer valid", text);
+        }
+        let passed = if self.topics.summary { passed } else { 0 };
+        let (refusals, lost) = self.new_refusals();
+        if passed > 0 || lost > 0 {
+            text += &event("lost", &json!({ "summaries": passed, "refusals": lost }));
+        }
+        if self.topics.state && self.state != tick.state {
+            text += &tick.state;
+            self.state = Arc::clone(&tick.state);
+        }
+        if self.topics.summary {
+            text += &tick.summary;
+        }
+        if !refusals.is_empty() {
+            text += &event("refusals", &json!({ "items": refusals }));
+        }
+        if tick.is_draining {
+            return self.end("this node finishes its last requests", text);
+        }
+        text
+    }
+
+    /// The refusals since the last look, and how many were lost.
+    fn new_refusals(&mut self) -> (Vec<Value>, u64) {
+        if !self.topics.refusals {
+            return (Vec::new(), 0);
+        }
+        let (refusals, next, lost) = self.refusals.since(self.next_refusal, MAX_REFUSALS);
+        // What does not fit into this second is not sent later: a flood would never end.
+        let end = self.refusals.next_sequence().max(next);
+        self.next_refusal = end;
+        (refusals.iter().map(refusals::item).collect(), lost + (end - next))
+    }
+
+    fn end(&mut self, because: &str, text: String) -> String {
+        self.has_ended = true;
+        text + &event("end", &json!({ "because": because }))
+    }
+}
+
+/// An event, as `text/event-stream` writes it.
+fn event(name: &str, data: &Value) -> Arc<str> {
+    format!("event: {name}\ndata: {data}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+// Calls of the admin API, and the token.
+
+const KEPT = "tollgate-token";
+let token = sessionStorage.getItem(KEPT);
+
+export const hasToken = () => token !== null;
+
+export function setToken(value, keep) {
+ token = value;
+ if (value !== null && keep) sessionStorage.setItem(KEPT, value);
+ else sessionStorage.removeItem(KEPT);
+}
+
+async function ask(path, options = {}) {
+ const headers = { ...options.headers, Authorization: `Bearer ${token}` };
+ const response = await fetch(path, { ...options, headers, credentials: "omit", redirect: "error" });
+ if (response.ok) return response;
+ const problem = await response.json().catch(() => ({}));
+ const mistakes = (problem.errors ?? []).map((it) => it.message);
+ let text = [problem.detail ?? `the node answers ${response.status}`, ...mistakes].join("; ");
+ if (response.status === 403) text = `This token may not do that: ${text}`;
+ if (response.status === 412) text = "It was changed in the meantime: look again, then repeat.";
+ throw Object.assign(new Error(text), { status: response.status });
+}
+
+export const get = async (path) => (await ask(path)).json();
+
+export async function getTagged(path) {
+ const response = await ask(path);
+ return { body: await response.json(), tag: response.headers.get("ETag") };
+}
+
+export async function send(method, path, body, tag) {
+ const headers = body === undefined ? {} : { "Content-Type": "application/json" };
+ if (tag) headers["If-Match"] = tag;
+ const response = await ask(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+ return response.json();
+}
+
+const absent = new Set();
+
+/** The answer, or null if this node has no such call. */
+export async function getIfThere(path) {
+ const call = path.split("?")[0];
+ if (absent.has(call)) return null;
+ try {
+  return await get(path);
+ } catch (fault) {
+  if (fault.status !== 404) throw fault;
+  absent.add(call);
+  return null;
+ }
+}
+
+/** Reads events until the stream ends. `on(name, data)` is called for each. */
+export async function events(topics, signal, on) {
+ const response = await ask(`/v1/events?topics=${topics}`, { signal });
+ const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+ let text = "";
+ for (;;) {
+  const { value, done } = await reader.read();
+  if (done) return;
+  text += value;
+  const parts = text.split("\n\n");
+  text = parts.pop();
+  for (const part of parts) {
+   const lines = part.split("\n");
+   const field = (name) => lines.find((it) => it.startsWith(`${name}: `))?.slice(name.length + 2);
+   if (field("event")) on(field("event"), JSON.parse(field("data")));
+  }
+ }
+}

@@ -1,0 +1,100 @@
+// What is wrong, the figures of this second, and what changed.
+
+import { byId, el, show } from "./elements.js";
+import { ago, atMost, count, deed, long, percent, rate, time } from "./words.js";
+
+const WORDS = { ok: "✓ Working", degraded: "▲ Degraded", draining: "■ Finishing" };
+const TITLES = {
+ store_away: "The store does not answer",
+ reload_failed: "The new configuration cannot be used",
+ upstream_down: "An upstream is down",
+};
+
+function say(state, text) {
+ const place = byId("state");
+ place.dataset.state = state;
+ if (place.textContent !== text) place.textContent = text;
+ document.title = `${text.slice(0, 1)} Tollgate`;
+}
+
+/** The state: the only part that is read aloud when it changes. */
+export function showState(status) {
+ say(status.state, WORDS[status.state] ?? status.state);
+ byId("node").textContent = `${status.version} at ${location.host}`;
+ show("reasons", [status.state, status.reasons, Math.floor(Date.now() / 60000)], () => reasons(status));
+ byId("store").textContent = status.nodes > 1
+  ? `${status.nodes} nodes share the store.`
+  : "No other node shares the store, or it is in memory.";
+}
+
+function reasons(status) {
+ const all = status.reasons.map((it) => el("li", { class: "bad" },
+  el("strong", {}, `▲ ${TITLES[it.code] ?? it.code}, since ${time(it.since)} (${ago(it.since)})`), it.text));
+ if (status.state === "draining") all.unshift(el("li", { class: "warn" }, el("strong", {}, "■ This node finishes its last requests"), "Ask another node."));
+ if (!all.length) all.push(el("li", { class: "good" }, el("strong", {}, "✓ This node knows of nothing that is wrong"), "Its store answers, its upstreams are up, and its last reload worked."));
+ return all;
+}
+
+/** There is no contact: what is shown is old. */
+export function showAway(since, why) {
+ say("away", `■ No contact since ${time(since)}`);
+ byId("contact").textContent = `What you see is from then. ${why}`;
+ document.body.classList.add("stale");
+}
+
+/** The figures of the last second. `minute`: those of the last minute; `trouble`: what is old. */
+export function showFigures(second, minute, trouble) {
+ document.body.classList.remove("stale");
+ byId("contact").textContent = `Live, ${time(second.time)}${trouble}`;
+ const of = minute ?? second;
+ const wide = minute ? `over ${long(minute.seconds)}` : "now";
+ const judged = Object.values(of.sources).reduce((a, b) => a + b, 0) - (of.sources.unasked ?? 0);
+ const store = of.sources.store ?? 0;
+ const items = [
+  ["Requests", rate(second.per_second.requests), "a second", `${count(second.active)} in progress`],
+  ["Refused", rate(second.per_second.refused), "a second", `${percent(of.refused, of.requests)} ${wide}`],
+  ["Answered with 5xx", rate(second.per_second.errors), "a second", `${percent(of.by_class["5xx"] ?? 0, of.requests)} ${wide}`],
+  ["Slowest 1 %", atMost(of.duration_us.p99), "", `half ${atMost(of.duration_us.p50)}, ${wide}`],
+  ["Of this, own time", atMost(of.own_us.p99), "", `p99, without upstream, ${wide}`],
+  ["A decision", atMost(of.decision_ns.p99, 1000), "", `p99, ${wide}`],
+  ["Judged by the store", judged ? percent(store, judged) : "–", "", judged > store ? "the rest by this node alone, or not at all" : wide],
+  ["Busiest worker", second.busy.busiest === null ? "–" : percent(second.busy.busiest, 1), "", `of ${second.busy.workers}, in this second`],
+ ];
+ const list = byId("figures");
+ if (!list.children.length) {
+  list.append(...items.map(([name]) => el("div", {}, el("dt", {}, name),
+   el("dd", {}, el("span", { class: "value" }), " ", el("span", { class: "unit" })), el("dd", { class: "note" }))));
+ }
+ items.forEach(([, value, unit, note], index) => {
+  const [valuePart, unitPart] = list.children[index].querySelectorAll("span");
+  valuePart.textContent = value;
+  unitPart.textContent = unit;
+  list.children[index].querySelector(".note").textContent = note;
+ });
+}
+
+const ABOUT = ["actor", "since", "reason", "ends"];
+const said = (it) => (it instanceof Object ? Object.entries(it).filter(([name]) => !ABOUT.includes(name)).map((pair) => pair.join(" ")).join(", ") : it);
+
+/** The last changes, the newest first. Returns their times. */
+export function showChanges(status, entries) {
+ const load = {
+  time: status.loaded,
+  text: status.generation === 1 ? "The node began with its configuration" : `Configuration ${status.generation} came into use`,
+ };
+ const all = entries.map((it) => {
+  const change = [it.before, it.after].filter((value) => value !== undefined).map(said).join(" → ");
+  return { time: it.time, text: deed(it), by: `${it.actor || "unknown"} from ${it.peer}`, change, reason: it.after?.reason };
+ });
+ const items = [...all, load].sort((a, b) => new Date(b.time) - new Date(a.time));
+ const item = (it) => el("li", {}, el("time", { datetime: it.time }, `${time(it.time)}, ${ago(it.time)}`),
+  el("span", {}, it.text, it.change && ": ", it.change && el("code", {}, it.change), it.reason && ` “${it.reason}”`,
+   it.by && el("span", { class: "quiet" }, ` by ${it.by}`)));
+ show("audit", [items, Math.floor(Date.now() / 60000)], () => {
+  const rest = items.slice(5);
+  const more = el("li", {}, el("details", {}, el("summary", {}, `${rest.length} more`),
+   el("ol", { class: "changes" }, ...rest.slice(0, 60).map(item))));
+  return [...items.slice(0, 5).map(item), ...(rest.length ? [more] : [])];
+ });
+ return items.map((it) => +new Date(it.time));
+}

@@ -1,0 +1,115 @@
+// Policies, clients, refusals, upstreams and nodes.
+
+import { bar, byId, el, show, table } from "./elements.js";
+import { explainKey, explainRefusal } from "./explained.js";
+import { chooseLimit, removeRule } from "./forms.js";
+import { ago, count, limit, long, percent, rate, span, summed, time } from "./words.js";
+
+const tag = (kind, text) => el("span", { class: `tag ${kind}` }, text);
+const small = (text) => el("small", {}, text);
+const none = (text) => el("p", { class: "quiet" }, text);
+const fill = (id, data, rows, empty, make) => show(id, data, () => (rows.length ? make() : none(empty)));
+
+function inForce(policy) {
+ const parts = [];
+ for (const [kind, name] of [["patch", "Changed"], ["candidate", "In shadow"]]) {
+  const rule = policy[kind];
+  if (!rule) continue;
+  const values = kind === "patch"
+   ? ["limit", "burst", "soft", "mode"].filter((it) => it in rule).map((it) => (it === "limit" ? rule[it] : `${it} ${rule[it]}`)).join(", ")
+   : limit(rule.limit);
+  parts.push(tag("warn", name), ` ${values}${rule.ends ? ` until ${time(rule.ends)}` : ""}`, small(`${rule.actor}: “${rule.reason}”`));
+  if (kind === "candidate") {
+   const { shadow, all } = summed(rule.outcomes);
+   const warms = new Date(rule.warming_until) > Date.now() ? `, not yet for a whole window (${time(rule.warming_until)})` : "";
+   parts.push(small(`would refuse ${percent(shadow, all)} of ${count(all)} here${warms}`));
+  }
+  parts.push(el("button", { class: "small", "data-key": `${kind} ${policy.name}`,
+   "aria-label": `Remove what is ${name.toLowerCase()} of ${policy.name}`, click: () => removeRule(policy.name, kind) }, "Remove"), " ");
+ }
+ parts.push(...(policy.ignored ?? []).map((it) => small(`Not in force here: ${it}`)));
+ return parts.length ? parts : "–";
+}
+
+export function showPolicies(policies, mayChange) {
+ const rows = policies.map((it) => ({ ...it, last: summed(it.outcomes["5m"]), seconds: it.outcomes["5m"].seconds }));
+ const share = (it) => (it.last.all ? it.last.refused / it.last.all : 0);
+ rows.sort((a, b) => share(b) - share(a) || b.last.all - a.last.all);
+ const columns = [
+  ["Policy", (it) => [it.name, " ", it.mode === "shadow" ? tag("warn", "shadow") : "", small(`by ${it.key}`)]],
+  ["Limit", (it) => [limit(it.limit), small([it.algorithm.replaceAll("_", " "), it.plans && `${Object.keys(it.plans.limits).length} plan(s)`].filter(Boolean).join(", "))]],
+  ["Decisions", (it) => [count(it.last.all), small(`${rate(it.last.all / (it.seconds || 1))} a second`)]],
+  ["Refused", (it) => [el("div", { class: "share" }, bar(share(it)), percent(it.last.refused, it.last.all)),
+   it.last.shadow ? small(`${percent(it.last.shadow, it.last.all)} would be, in shadow`) : "",
+   it.last.open ? tag("bad", `${count(it.last.open)} not judged`) : ""]],
+  ["Near limit", (it) => (it.use?.measured ? [percent(it.use.near * it.use.measured, it.use.measured), small(`of ${count(it.use.measured)} measured used over 80 %`)] : "–")],
+  ["In force", inForce],
+ ];
+ if (mayChange) {
+  columns.push(["Act", (it) => el("button", { class: "small", "data-key": `change ${it.name}`,
+   "aria-label": `Change the limit of ${it.name}`, click: () => chooseLimit(it.name) }, "Change")]);
+ }
+ fill("policy-table", rows, rows, "No policy has an effect here.", () => table("Policies", columns, rows));
+}
+
+export function showTop(top, mayExplain) {
+ const clients = top.policies.filter((it) => !it.policy.endsWith("~candidate")).flatMap((policy) => policy.clients.map((it) => ({ ...it, policy: policy.policy, all: policy.requests })));
+ clients.sort((a, b) => b.refused - a.refused || b.requests - a.requests);
+ const rows = clients.slice(0, 10);
+ const columns = [
+  ["Key", (it) => [el("code", {}, it.text), small(`id ${it.id}`)]],
+  ["Policy", (it) => it.policy],
+  ["Requests", (it) => [count(it.requests), small(`${percent(Math.min(it.requests, it.all), it.all)} of the policy's${it.error ? `; up to ${count(it.error)} too many` : ""}`)]],
+  ["Refused", (it) => el("div", { class: "share" }, bar(it.refused / it.requests), percent(it.refused, it.requests))],
+ ];
+ if (mayExplain) columns.push(["Act", (it) => explains(`key ${it.id} ${it.policy}`, `key ${it.text}`, () => explainKey(it))]);
+ fill("top-table", [rows, mayExplain], rows, "No client has been counted in this time.", () => table("Heaviest keys", columns, rows));
+}
+
+const explains = (key, what, click) =>
+ el("button", { class: "small", "data-key": `explain ${key}`, "aria-label": `Explain ${what}`, click }, "Explain");
+
+export function showRefusals(answer) {
+ byId("refusals-part").hidden = !answer;
+ if (!answer) return;
+ const rows = answer.items.slice(0, 12);
+ const columns = [
+  ["When", (it) => el("time", { datetime: it.time }, time(it.time))],
+  ["Key", (it) => [el("code", {}, it.key?.text ?? "–"), small(it.policy)]],
+  ["Used", (it) => [`${count(it.used)} of ${count(it.limit)}`, small(typeof it.wait_ms === "number" ? `told to wait ${span(it.wait_ms * 1000)}` : "will never fit")]],
+  ["Request", (it) => [el("code", {}, `${it.method} ${it.path}`), small([it.route, it.source !== "store" && it.source].filter(Boolean).join(", "))]],
+  ["Act", (it) => explains(`refusal ${it.request_id}`, `the refusal of ${it.method} ${it.path} at ${time(it.time)}`, () => explainRefusal(it))],
+ ];
+ fill("refusal-table", rows, rows, "No refusal is remembered.", () => table("Last refusals", columns, rows));
+}
+
+const STATES = { up: ["good", "✓ up"], starting: ["warn", "▲ starting"], down: ["bad", "■ down"], ejected: ["bad", "■ ejected"] };
+
+export function showUpstreams(upstreams) {
+ const rows = upstreams.flatMap((it) => it.endpoints.map((endpoint) => ({ ...endpoint, upstream: it })));
+ const columns = [
+  ["Endpoint", (it) => [el("code", {}, it.address), small(it.upstream.name)]],
+  ["State", (it) => [tag(...(STATES[it.state] ?? ["warn", it.state])), it.for_ms ? small(`for another ${long(it.for_ms / 1000)}`) : ""]],
+  ["In flight", (it) => (it.upstream.max_in_flight ? `${count(it.upstream.in_flight)} of ${count(it.upstream.max_in_flight)}` : "not bounded")],
+ ];
+ // The rest of an ejection counts down; that alone is no reason to draw anew.
+ const data = rows.map((it) => ({ ...it, for_ms: it.for_ms && Math.round(it.for_ms / 5000) }));
+ fill("upstream-table", data, rows, "This node answers itself: it has no upstreams.", () => table("Upstreams", columns, rows));
+}
+
+export function showNodes(nodes) {
+ if (!nodes) return;
+ const rows = nodes.items;
+ const own = rows.find((it) => it.this)?.config;
+ const columns = [
+  ["Node", (it) => [el("code", {}, it.id), small([it.this && "this node", it.version, it.admin].filter(Boolean).join(", "))]],
+  ["Seen", (it) => (it.this ? "now" : it.seen ? ago(it.seen) : "alive")],
+  ["A second", (it) => [`${rate(it.requests_per_s)} requests`, small(`${rate(it.refusals_per_s)} refused`)]],
+  ["State", (it) => [
+   it.config === own ? tag("good", "✓ same configuration") : tag("bad", "■ other configuration"), " ",
+   it.breakers_open ? tag("bad", "■ store away") : "", small(it.memory_bytes ? `${count(Math.round(it.memory_bytes / 1048576))} MiB` : ""),
+   ...(it.ignored_patches ?? []).map((one) => small(`Not in force: ${one.policy}: ${one.because}`)),
+  ]],
+ ];
+ fill("node-table", rows, rows, "No node is known.", () => table("Nodes", columns, rows));
+}

@@ -1,0 +1,84 @@
+// Numbers, times and outcomes in words.
+
+const whole = new Intl.NumberFormat("en");
+const short = [0, 1, 2].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const day = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+
+export const count = (number) => whole.format(number ?? 0);
+
+export function rate(number) {
+ if (number === null || number === undefined) return "–";
+ return short[number >= 100 ? 0 : number >= 1 ? 1 : 2].format(number);
+}
+
+/** A share of a whole; a small share is never shown as none, and a large one never as all. */
+export function percent(part, all) {
+ if (!all) return "–";
+ const share = (part / all) * 100;
+ if (part > 0 && share < 0.1) return "< 0.1 %";
+ if (part < all && share > 99.9) return "> 99.9 %";
+ return `${short[share < 10 ? 1 : 0].format(share)} %`;
+}
+
+export function span(us) {
+ if (us < 1000) return `${us} µs`;
+ if (us < 1e6) return `${trim(us / 1000)} ms`;
+ return long(us / 1e6);
+}
+
+const trim = (number) => String(Math.round(number * 10) / 10);
+
+export function long(seconds) {
+ if (seconds < 120) return `${seconds < 10 ? trim(seconds) : Math.round(seconds)} s`;
+ if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+ if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
+ return `${Math.floor(seconds / 86400)} days`;
+}
+
+/** A quantile, of which the step of a histogram is known. `unit`: its units in a microsecond. */
+export function atMost(bucket, unit = 1) {
+ if (!bucket) return "–";
+ return bucket.to === null ? `> ${span(bucket.over / unit)}` : `≤ ${span(bucket.to / unit)}`;
+}
+
+export function time(text) {
+ const date = new Date(text);
+ const today = date.toDateString() === new Date().toDateString();
+ return today ? clock.format(date) : `${day.format(date)} ${clock.format(date)}`;
+}
+
+export const ago = (text) => {
+ const seconds = Math.round((Date.now() - new Date(text)) / 1000);
+ return seconds < 5 ? "just now" : `${long(seconds)} ago`;
+};
+
+export function limit(it) {
+ if (!it) return "–";
+ if (typeof it === "string") return it;
+ const { units, window_ms: ms, burst } = it;
+ const of = ms ? `${count(units)} in ${long(ms / 1000).replace(/^60 s$/, "1 min")}` : `${count(units)} at once`;
+ return burst !== undefined && burst !== units ? `${of}, ${count(burst)} at once` : of;
+}
+
+const REFUSED = ["refused", "banned", "failed_closed", "lacking_key", "unverifiable", "ambiguous"];
+
+export function summed(outcomes = {}) {
+ const names = Object.keys(outcomes).filter((it) => it !== "seconds" && !it.startsWith("while_"));
+ const of = (wanted) => wanted.reduce((sum, it) => sum + (outcomes[it] ?? 0), 0);
+ return { all: of(names), refused: of(REFUSED), shadow: outcomes.shadow_refused ?? 0, open: outcomes.failed_open ?? 0 };
+}
+
+const DEEDS = [
+ ["/keys", "Counters reset", "Counters reset"],
+ ["/overrides", "Own limit set", "Own limit removed"],
+ ["/candidate", "Limit tried in shadow", "Limit in shadow removed"],
+ ["/policies", "Limit changed", "Limit put back"],
+];
+
+export function deed({ call, status, policy, key_id: key }) {
+ if (status === 401) return "A login failed: the token is not valid";
+ const known = DEEDS.find(([part]) => call.includes(part));
+ const what = known ? known[call.startsWith("DELETE") ? 2 : 1] : call;
+ return [what, policy && `of ${policy}`, key && `(key ${key})`, status >= 300 && `– failed with ${status}`].filter(Boolean).join(" ");
+}

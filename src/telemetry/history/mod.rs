@@ -1,0 +1,149 @@
+//! The figures of the last ten minutes: what the counters have grown by in each second.
+//!
+//! Once a second the control thread reads the sums of all workers ([`Totals`]) and keeps the
+//! growth. The time of a growth is measured, so a rate is right also if the control thread
+//! was late. Memory is bounded: 600 seconds of the node, and of each of at most
+//! [`MAX_POLICIES`] policies the last five minutes in steps of five seconds.
+
+mod marks;
+
+use std::collections::VecDeque;
+
+use parking_lot::Mutex;
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::metrics::{NodeCounts, PolicyCounts, Totals};
+use marks::Marks;
+
+/// The seconds that are kept.
+pub(crate) const SECONDS: usize = 600;
+/// The policies whose last minutes are kept: the first ones by name.
+const MAX_POLICIES: usize = 1000;
+
+/// The figures of some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Period {
+    /// When it ended, by the wall clock.
+    pub(crate) ended: Timestamp,
+    /// How long it was.
+    pub(crate) took: Span,
+    /// What was counted in it.
+    pub(crate) counts: NodeCounts,
+    /// Requests in progress at its end.
+    pub(crate) active: u64,
+    /// The number of workers.
+    pub(crate) workers: u64,
+    /// The processor time of all workers in microseconds, and that of the busiest one.
+    pub(crate) busy_us: (u64, u64),
+}
+
+/// The figures of the last minutes of one node.
+#[derive(Debug)]
+pub(crate) struct History(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    /// The sums at the last reading, and its time by a clock that never goes back.
+    read: Totals,
+    read_at: Timestamp,
+    seconds: VecDeque<Period>,
+    marks: Marks,
+}
+
+impl History {
+    /// Begins at `now`, the time of a clock that never goes back, when the counters are these.
+    pub(crate) fn new(now: Timestamp, totals: Totals) -> Self {
+        let (seconds, marks) = (VecDeque::with_capacity(SECONDS), Marks::default());
+        Self(Mutex::new(State { read: totals, read_at: now, seconds, marks }))
+    }
+
+    /// Keeps what has been counted since the last reading. `wall`: the same time as `now`
+    /// by the wall clock.
+    pub(crate) fn add(&self, totals: Totals, now: Timestamp, wall: Timestamp) {
+        let mut state = self.0.lock();
+        let took = now.since(state.read_at);
+        if took.is_zero() {
+            return;
+        }
+        let busy = totals.busy_us.iter().map(|(worker, us)| {
+            us.saturating_sub(state.read.busy_us.get(worker).copied().unwrap_or(*us))
+        });
+        let busy: Vec<u64> = busy.collect();
+        let period = Period {
+            ended: wall,
+            took,
+            counts: totals.node.growth(&state.read.node),
+            active: totals.active,
+            workers: u64::try_from(busy.len()).unwrap_or(u64::MAX),
+            busy_us: (busy.iter().sum(), busy.iter().max().copied().unwrap_or(0)),
+        };
+        let none = PolicyCounts::default();
+        let grown = totals.policies.iter().take(MAX_POLICIES).map(|(name, counts)| {
+            (&**name, counts.growth(state.read.policies.get(name).unwrap_or(&none)))
+        });
+        let grown: Vec<_> = grown.filter(|(_, growth)| !growth.is_zero()).collect();
+        state.marks.add(took, grown);
+        if state.seconds.len() == SECONDS {
+            state.seconds.pop_front();
+        }
+        state.seconds.push_back(period);
+        (state.read, state.read_at) = (totals, now);
+    }
+
+    /// The last second. None: there was none yet.
+    pub(crate) fn latest(&self) -> Option<Period> {
+        self.0.lock().seconds.back().cloned()
+    }
+
+    /// The last `seconds` seconds as one period. None: there was none yet.
+    pub(crate) fn last(&self, seconds: usize) -> Option<Period> {
+        let state = self.0.lock();
+        let first = state.seconds.len().saturating_sub(seconds);
+        let mut rest = state.seconds.range(first..).cloned();
+        let first = rest.next()?;
+        Some(rest.fold(first, |sum, next| sum.followed_by(&next)))
+    }
+
+    /// The last `seconds` seconds in steps of `step_s`, the oldest first. Steps begin at
+    /// multiples of their length, so the first and the last one may be shorter.
+    pub(crate) fn steps(&self, seconds: usize, step_s: u64) -> Vec<Period> {
+        let state = self.0.lock();
+        let first = state.seconds.len().saturating_sub(seconds);
+        let mut steps: Vec<Period> = Vec::new();
+        let number = |period: &Period| {
+            period.ended.as_micros().saturating_sub(1) / step_s.max(1).saturating_mul(1_000_000)
+        };
+        for second in state.seconds.range(first..) {
+            match steps.last_mut() {
+                Some(step) if number(step) == number(second) => {
+                    *step = step.clone().followed_by(second);
+                }
+                _ => steps.push(second.clone()),
+            }
+        }
+        steps
+    }
+
+    /// What a policy has counted in the last `span` or a little more, and in which time.
+    pub(crate) fn policy(&self, name: &str, span: Span) -> (Span, PolicyCounts) {
+        self.0.lock().marks.last(name, span)
+    }
+
+    /// What a policy has counted since the process began.
+    pub(crate) fn policy_total(&self, name: &str) -> PolicyCounts {
+        self.0.lock().read.policies.get(name).cloned().unwrap_or_default()
+    }
+}
+
+impl Period {
+    /// This one and the one after it as one.
+    fn followed_by(mut self, next: &Self) -> Self {
+        self.counts.add(&next.counts);
+        let busy_us = (self.busy_us.0 + next.busy_us.0, self.busy_us.1 + next.busy_us.1);
+        let took = Span::from_micros(self.took.as_micros() + next.took.as_micros());
+        Self { took, busy_us, counts: self.counts, ..next.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

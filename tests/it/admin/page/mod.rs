@@ -1,0 +1,262 @@
+//! The page, in a real browser. The browser is started once for all that is looked at.
+
+mod browser;
+
+use serde_json::{Value, json};
+
+use super::{AdminClient, OPERATE, READ, section, statuses};
+use crate::support::{Gateway, eventually};
+use browser::Browser;
+
+/// A gateway whose policy can be looked at, explained and changed.
+fn gateway() -> Gateway {
+    Gateway::start(&yaml())
+}
+
+fn yaml() -> String {
+    format!(
+        "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
+         policies:\n  \
+           each: {{ key: \"header:x-who\", limit: 3/day }}\n  \
+           open: {{ key: ip, limit: 1M/day, mode: shadow }}\n\
+         routes: [{{ path: \"/*\", policies: [each, open], respond: {{ body: ok }} }}]\n{}",
+        section("")
+    )
+}
+
+#[test]
+fn the_page_is_static_and_keeps_foreign_hosts_out() {
+    let gateway = gateway();
+    let client = AdminClient::without_token(&gateway);
+    for (path, content_type) in [
+        ("/", "text/html; charset=utf-8"),
+        ("/page/main.js", "text/javascript; charset=utf-8"),
+        ("/page/style.css", "text/css; charset=utf-8"),
+    ] {
+        let response = client.get(path);
+        assert_eq!((response.status, response.field("Content-Type")), (200, Some(content_type)));
+        let policy = response.field("Content-Security-Policy").expect("it has one");
+        for part in [
+            "default-src 'none'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "script-src 'self'",
+            "style-src 'self'",
+            "connect-src 'self'",
+            "img-src 'self'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.split("; ").any(|it| it == part), "{part}: {policy}");
+        }
+        for (name, value) in [
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+            ("Cache-Control", "no-store"),
+        ] {
+            assert_eq!(response.field(name), Some(value), "{path} {name}");
+        }
+        let foreign = client.send_to("Host: evil.example", "GET", path, &[], "");
+        assert_eq!(foreign.status, 403, "{path}");
+    }
+    assert_eq!(client.get("/page/none.js").status, 404);
+}
+
+/// A reader of events that reads nothing, and one too many.
+#[test]
+fn streams_of_events_are_bounded_and_slow_no_request_down() {
+    let gateway = gateway();
+    let viewer = AdminClient::new(&gateway, READ);
+    let open = || {
+        let mut client = crate::support::Client::connect(viewer.address);
+        let head = format!(
+            "GET /v1/events?topics=summary,state HTTP/1.1\r\nHost: localhost\r\n\
+             Authorization: Bearer {READ}\r\n\r\n"
+        );
+        client.send(head.as_bytes());
+        client
+    };
+    let mut streams: Vec<_> = (0..16).map(|_| open()).collect();
+    let head = streams[0].head();
+    assert_eq!((head.status, head.field("Content-Type")), (200, Some("text/event-stream")));
+    let mut told = String::new();
+    while !(told.contains("event: summary\n") && told.contains("event: state\n")) {
+        let chunk = streams[0].chunk().expect("it goes on").expect("it goes on");
+        told += &String::from_utf8(chunk).expect("UTF-8");
+    }
+    let refused = viewer.get("/v1/events?topics=state");
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert_eq!(statuses(&gateway, "ann", 4), [200, 200, 200, 429]);
+    assert_eq!(viewer.get("/v1/events?topics=other").status, 400);
+    super::settles("the figures are those of the requests", || {
+        let history = viewer.get("/v1/history?step=60").json();
+        let items = history["items"].as_array().expect("a list");
+        let sum = |name: &str| items.iter().filter_map(|it| it[name].as_u64()).sum::<u64>();
+        (sum("requests"), sum("refused")) == (4, 1)
+    });
+    let rates = &viewer.get("/v1/status").json()["rates"];
+    assert_eq!((&rates["requests"], &rates["refused"]), (&json!(4), &json!(1)), "{rates}");
+    let outcomes = &viewer.get("/v1/policies/each").json()["outcomes"]["5m"];
+    assert_eq!((&outcomes["admitted"], &outcomes["refused"]), (&json!(3), &json!(1)));
+    // A stream ends when its token is removed by a reload.
+    gateway.reload(&yaml().replace(READ, "another-token-0123456789"));
+    let rest = String::from_utf8_lossy(&streams[0].rest()).into_owned();
+    assert!(rest.contains("event: end\n") && rest.contains("no longer valid"), "{rest}");
+}
+
+/// Everything is done with the keyboard.
+#[test]
+fn the_page_shows_explains_and_changes_a_gateway() {
+    let gateway = gateway();
+    let admin = gateway.addresses()[1];
+    let mut browser = Browser::start();
+    browser.resize(1280, "light");
+    browser.call("Page.navigate", json!({ "url": format!("http://{admin}/") }));
+    browser.until("document.activeElement?.id === 'token'");
+    check_look(&mut browser, "login");
+    browser.write(OPERATE);
+    browser.press("Enter");
+    browser.until_text("#state", "Working");
+    // It follows what happens.
+    browser.until_text("#contact", "Live");
+    assert_eq!(statuses(&gateway, "ann-secret", 5), [200, 200, 200, 429, 429]);
+    browser.until("[...document.querySelectorAll('#figures .value')][1].textContent !== '0'");
+    browser.until_text("#policy-table tbody tr", "40 %");
+    eventually("the client is listed, also if another minute has begun", || {
+        statuses(&gateway, "ann-secret", 1);
+        browser.value("document.querySelector('#top-table').textContent.includes('header x-who')")
+            == true
+    });
+    browser.until("document.querySelectorAll('#charts figure path').length > 3");
+    explain(&mut browser);
+    change(&mut browser, &gateway);
+    check_look(&mut browser, "page");
+    check_names(&mut browser);
+    check_tabulator(&mut browser);
+    check_requests(&browser, &format!("http://{admin}/"));
+}
+
+/// A refusal is explained, and then asked for again.
+fn explain(browser: &mut Browser) {
+    browser.until_text("#refusal-table", "header x-who an…");
+    browser.tab_to("#refusal-table button");
+    browser.press("Enter");
+    browser.until_text("#explained h4", "Refused by each: 3 of 3 used");
+    assert_eq!(browser.value("document.activeElement.id"), "explained");
+    browser.tab_to("#x-headers");
+    assert_eq!(browser.value("document.activeElement.value"), "x-who: ");
+    browser.press("End");
+    browser.write("ann-secret");
+    browser.tab_to("#explain [type=submit]");
+    browser.press("Enter");
+    browser.until_text("#explained h4", "Refused by each: 3 of 3 used, fits in");
+    browser.until_text("#explained", "each: refused");
+}
+
+/// A limit is tried in shadow, and then applied.
+fn change(browser: &mut Browser, gateway: &Gateway) {
+    browser.tab_to("[data-key=\"change each\"]");
+    browser.press("Enter");
+    assert_eq!(browser.value("document.activeElement.id"), "l-limit");
+    browser.write("1/day");
+    browser.tab_to("#l-reason");
+    browser.write("a try");
+    browser.tab_to("#l-send");
+    browser.press("Enter");
+    browser.until_text("#limited h4", "each is tried with 1/day in shadow");
+    browser.until_text("#policy-table tbody tr", "In shadow");
+    assert_eq!(statuses(gateway, "bob-secret", 2), [200, 200]);
+    browser.until_text("#policy-table tbody tr", "would refuse 50 % of 2 here");
+    browser.tab_to("[data-key=\"change each\"]");
+    browser.press("Enter");
+    browser.value("document.activeElement.select()");
+    browser.write("9/day");
+    browser.tab_to("[name=how]");
+    browser.press("ArrowDown");
+    browser.tab_to("#l-send");
+    assert_eq!(browser.value("document.activeElement.textContent"), "Apply now");
+    browser.press("Enter");
+    browser.until_text("#limited h4", "each now has 9/day");
+    browser.until_text("#policy-table tbody tr", "Changed");
+    browser.until_text("#audit", "Limit changed of each");
+    assert_eq!(statuses(gateway, "bob-secret", 8), [200, 200, 200, 200, 200, 200, 200, 429]);
+    browser.tab_to("[data-key=\"patch each\"]");
+    browser.press("Enter");
+    browser.until_text("#limited h4", "each has the limit of the file again");
+    browser.until("!document.querySelector('#policy-table').textContent.includes('Changed')");
+}
+
+/// Both themes and narrow windows: nothing is cut off, and every text can be read.
+fn check_look(browser: &mut Browser, name: &str) {
+    for (width, theme) in [(1280, "light"), (1280, "dark"), (360, "light"), (320, "dark")] {
+        browser.resize(width, theme);
+        browser.picture(&format!("{name}-{width}-{theme}"));
+        let wide = "document.documentElement.scrollWidth - innerWidth";
+        assert_eq!(browser.value(wide), 0, "{name} scrolls sideways at {width}");
+        let faint = browser.value(include_str!("contrast.js"));
+        assert_eq!(faint, json!([]), "{name} in {theme} has faint texts");
+    }
+    browser.resize(1280, "light");
+}
+
+/// Every control has a name that is read aloud, and every part of the page, too.
+fn check_names(browser: &mut Browser) {
+    let tree = browser.call("Accessibility.getFullAXTree", json!({}));
+    let nodes = tree["nodes"].as_array().expect("a list");
+    let named = |role: &str| {
+        let of_role =
+            nodes.iter().filter(|it| it["ignored"] == false && it["role"]["value"] == role);
+        let names = of_role.map(|it| it["name"]["value"].as_str().unwrap_or_default().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for (role, least) in [
+        ("button", 2),
+        ("link", 7),
+        ("textbox", 4),
+        ("combobox", 2),
+        ("slider", 1),
+        ("table", 4),
+        ("region", 7),
+        ("figure", 3),
+    ] {
+        let names = named(role);
+        assert!(names.len() >= least, "{role}: {names:?}");
+        assert!(names.iter().all(|name| !name.trim().is_empty()), "{role}: {names:?}");
+    }
+    for landmark in ["banner", "main", "navigation", "contentinfo", "status"] {
+        assert_eq!(named(landmark).len(), 1, "{landmark}");
+    }
+}
+
+/// The tabulator reaches every control, and the focus can be seen wherever it is.
+fn check_tabulator(browser: &mut Browser) {
+    browser.value("document.activeElement.blur(), scrollTo(0, 0)");
+    browser.value("globalThis.reached = new Set(), globalThis.unseen = []");
+    for _ in 0..120 {
+        browser.press("Tab");
+        browser.value(
+            "{ const it = document.activeElement; if (it !== document.body) { reached.add(it); \
+             if (getComputedStyle(it).outlineStyle === 'none') unseen.push(it.outerHTML); } }",
+        );
+    }
+    let missed = browser.value(
+        "[...document.querySelectorAll('a, button, input, select, textarea, summary')]\
+         .filter((it) => it.checkVisibility() && !reached.has(it) && it.isConnected \
+         && !(it.type === 'radio' && !it.checked)).map((it) => it.outerHTML)",
+    );
+    assert_eq!((missed, browser.value("unseen")), (json!([]), json!([])));
+}
+
+/// The console has no error, and the page asks its own origin alone.
+fn check_requests(browser: &Browser, origin: &str) {
+    let of = |method: &'static str| browser.events.iter().filter(move |it| it["method"] == method);
+    let urls = of("Network.requestWillBeSent").map(|it| &it["params"]["request"]["url"]);
+    let foreign: Vec<&Value> =
+        urls.filter(|url| !url.as_str().is_some_and(|it| it.starts_with(origin))).collect();
+    assert_eq!(foreign, [&Value::Null; 0], "requests to other origins");
+    let said = of("Runtime.exceptionThrown").chain(of("Log.entryAdded"));
+    let said: Vec<&Value> = said.chain(of("Runtime.consoleAPICalled")).collect();
+    assert!(said.is_empty(), "the console is not empty: {said:?}");
+}
