@@ -23,7 +23,7 @@ mod app;
 pub mod cli;
 pub mod config;
 mod engine;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod gateway;
 mod gradient;

@@ -182,7 +182,7 @@ mod tests {
             CALLS.iter().filter(|call| call.role.is_none() || call.role <= role).count()
         };
         let all = [None, Some(Role::Metrics), Some(Role::Read), Some(Role::Operate)];
-        assert_eq!(all.map(calls), [2, 3, 12, CALLS.len()]);
+        assert_eq!(all.map(calls), [2, 3, 15, CALLS.len()]);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::AdminSettings;
 use super::problem::{ConfigProblem, Problem};
 use crate::engine::StoreCall;
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Metrics, TopHistory};
+use crate::telemetry::{Metrics, RefusalRings, TopHistory};
 
 /// What the gateway does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,8 @@ pub(crate) struct Node {
     pub(crate) metrics: Arc<Metrics>,
     /// The heaviest clients of each policy.
     pub(crate) top: Arc<TopHistory>,
+    /// The last refusals of all workers.
+    pub(crate) refusals: Arc<RefusalRings>,
     /// Reads configurations.
     pub(crate) readers: Readers,
 }

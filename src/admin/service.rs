@@ -25,10 +25,12 @@ use super::bounds::Bounds;
 use super::browser::Own;
 use super::call::{Action, Call};
 use super::credentials::{Actor, Denied, Shown, Token, authenticate};
+use super::explain;
 use super::keys;
 use super::node::{Checked, Node, Phase, View};
 use super::policies;
 use super::problem::Problem;
+use super::refusals;
 use super::status::{self, Status};
 use super::top;
 use crate::engine::StoreCall;
@@ -246,6 +248,9 @@ impl Admin {
             Action::SetOverride => keys::set_override(node, view, call, &read(body).await?).await,
             Action::UnsetOverride => keys::unset_override(node, view, call).await,
             Action::Top => top::show(&node.top, self.clock.wall(), call).await,
+            Action::Explain => explain::explain(node, view, &read(body).await?).await,
+            Action::Refusals => refusals::list(&node.refusals, call),
+            Action::Refusal => refusals::of_request(&node.refusals, call),
             Action::Upstreams => Answer::page(status::upstreams(view), call),
             Action::Audit => {
                 let entries = self.audit.entries().into_iter();

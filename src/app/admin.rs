@@ -93,6 +93,7 @@ impl BoundAdmin {
             overrides: supervisor.overrides_file(),
             metrics: supervisor.metrics(),
             top: supervisor.top(),
+            refusals: supervisor.refusals(),
             readers: readers(file.unwrap_or(Path::new("gateway.yaml"))),
         };
         let admin = Rc::new(Admin::new(node, Clock::System, geteuid().as_raw()));

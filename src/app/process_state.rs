@@ -13,7 +13,7 @@ use crate::config::{Config, StoreSettings};
 use crate::proxy::{UpstreamSettings, UpstreamShared};
 use crate::routes::Rules;
 use crate::snapshot::{Handling, Snapshot};
-use crate::telemetry::{TelemetrySettings, TopHistory};
+use crate::telemetry::{RefusalRings, TelemetrySettings, TopHistory};
 
 use super::error::RunError;
 
@@ -26,6 +26,8 @@ pub(super) struct ProcessState {
     pub(super) overrides_file: Option<OverridesFile>,
     /// The heaviest clients of the last minutes.
     pub(super) top: Arc<TopHistory>,
+    /// The last refusals of all workers.
+    pub(super) refusals: Arc<RefusalRings>,
     secret: Arc<SharedSecret>,
     /// The address of `builtin:echo`.
     echo: SocketAddr,
@@ -54,8 +56,8 @@ impl ProcessState {
             telemetry: config.telemetry.clone(),
         };
         let store = shared_store(&config.store, &secret);
-        let top = Arc::default();
-        Ok(Self { store, overrides, overrides_file, top, secret, echo, settings })
+        let (top, refusals) = (Arc::default(), Arc::default());
+        Ok(Self { store, overrides, overrides_file, top, refusals, secret, echo, settings })
     }
 
     /// The snapshot of a configuration, which all workers share. An upstream that is in

@@ -23,7 +23,7 @@ use crate::replay::{Input, Job, Setup, replay};
 use crate::routes::Rules;
 use crate::telemetry::{
     AccessLog, AccessLogSettings, FieldNames, LineFormat, Metrics, Output, Record, Recording,
-    Sinks, TopHistory, WorkerTop,
+    RefusalRings, Sinks, TopHistory, WorkerRefusals, WorkerTop,
 };
 
 const LIMITS: &str = "\
@@ -104,10 +104,11 @@ impl Worker {
         let store = Store::Memory(Arc::new(MemoryStore::new(setup.max_keys)));
         let metrics = Rc::new(Metrics::new(1000).worker());
         let top = WorkerTop::new(&Arc::new(TopHistory::default()));
+        let refusals = WorkerRefusals::new(&Arc::<RefusalRings>::default());
         let clock = Clock::manual(Timestamp::from_micros(1_795_246_126_000_000));
         Self {
             rules: Rules::new(setup.routes.clone(), setup.client.clone(), secret),
-            engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, top),
+            engine: Engine::new(RateLimiter::new(store), clock.clone(), &metrics, top, refusals),
             clock,
             sinks: Rc::new(Sinks { access_log: Some(log.worker()) }),
             open: Vec::new(),

@@ -27,7 +27,7 @@ use crate::server::{
     BindError, Capacity, ListenAddress, Listener, ListenerConfig, ListenerHandle, ListenerSettings,
 };
 use crate::snapshot::Snapshot;
-use crate::telemetry::{AccessLog, Metrics, TopHistory};
+use crate::telemetry::{AccessLog, Metrics, RefusalRings, TopHistory};
 
 /// How much longer than the drain the workers may take to end.
 const DRAIN_GRACE: Duration = Duration::from_secs(1);
@@ -126,12 +126,12 @@ impl Supervisor {
                 index,
                 metrics: supervisor.metrics.worker(),
                 top: Arc::clone(&supervisor.state.top),
+                refusals: Arc::clone(&supervisor.state.refusals),
                 drain: drain.clone(),
                 drain_limit: supervisor.drain_limit,
             };
-            let name = format!("worker-{index}");
-            let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-            supervisor.workers.push((sender, thread));
+            let thread = thread::Builder::new().name(format!("worker-{index}"));
+            supervisor.workers.push((sender, thread.spawn(move || worker.run())?));
         }
         Ok(supervisor)
     }
@@ -164,6 +164,8 @@ impl Supervisor {
         }
         self.drain_limit = drain_limit;
         self.snapshot = Arc::new(snapshot);
+        let policies = &self.snapshot.policies;
+        self.state.refusals.retain(|name| policies.iter().any(|it| *it.name == *name));
         self.observed.renew(Arc::clone(&self.snapshot));
         self.observe_listeners();
         (self.geo_files, self.keys) = (geo_files, keys);
@@ -312,6 +314,11 @@ impl Supervisor {
     /// The heaviest clients of the last minutes.
     pub(super) fn top(&self) -> Arc<TopHistory> {
         Arc::clone(&self.state.top)
+    }
+
+    /// The last refusals of all workers.
+    pub(super) fn refusals(&self) -> Arc<RefusalRings> {
+        Arc::clone(&self.state.refusals)
     }
 
     /// The metrics of the process.

@@ -21,7 +21,9 @@ use crate::gateway::{CurrentGateway, Gateway};
 use crate::proxy::Proxy;
 use crate::server::{self, Listener};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Sinks, TopHistory, WorkerLog, WorkerMetrics, WorkerTop};
+use crate::telemetry::{
+    RefusalRings, Sinks, TopHistory, WorkerLog, WorkerMetrics, WorkerRefusals, WorkerTop,
+};
 
 use super::worker_load::WorkerLoad;
 
@@ -46,6 +48,7 @@ pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) metrics: WorkerMetrics,
     pub(super) top: Arc<TopHistory>,
+    pub(super) refusals: Arc<RefusalRings>,
     pub(super) drain: Drain,
     pub(super) drain_limit: Duration,
 }
@@ -84,7 +87,8 @@ impl Worker {
         let overrides = self.overrides.as_ref().and_then(|overrides| overrides.open(&store));
         let limiter = RateLimiter::new(store).with_overrides(overrides);
         let sinks = Sinks { access_log: self.log };
-        let engine = Engine::new(limiter, Clock::System, &metrics, WorkerTop::new(&self.top));
+        let (top, refusals) = (WorkerTop::new(&self.top), WorkerRefusals::new(&self.refusals));
+        let engine = Engine::new(limiter, Clock::System, &metrics, top, refusals);
         let gateway = Gateway::new(self.snapshot, engine, proxy, sinks, &metrics);
         let gateway = Rc::new(CurrentGateway::new(gateway));
         let mut listeners = Listeners::new(&gateway);

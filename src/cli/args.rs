@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
+use super::explain::{EXAMPLES as EXPLAIN_EXAMPLES, ExplainArgs};
 use crate::config::{Config, Endpoint, KeyLimit, KeyWord, ListenAddress, Rate};
 use crate::proxy::TlsError;
 
@@ -34,6 +35,9 @@ pub(super) enum Command {
     /// Show, set or remove the limit of one key, in place of the limit of its policy
     #[command(after_help = OVERRIDE_EXAMPLES)]
     Override(OverrideArgs),
+    /// Say what a request would get, and why: by a configuration, or by a running gateway
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(ExplainArgs),
     /// Read access logs, and say what the limits of a configuration would have done
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),

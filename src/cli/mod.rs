@@ -1,8 +1,11 @@
 //! The command line: arguments, output and exit codes.
 //!
-//! Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration.
+//! Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 the request
+//! that was explained is refused.
 
+mod admin_client;
 mod args;
+mod explain;
 mod overrides;
 mod rate;
 mod replay;
@@ -18,6 +21,10 @@ use crate::app::{self, ConfigFiles, RunError};
 use crate::config::{self, Compiled, Config, LoadError, Report};
 use crate::proxy::TlsError;
 use args::{Args, Command, OverrideArgs, ReplayArgs, RunArgs};
+use explain::ExplainArgs;
+
+/// The exit code if the request that was explained is refused.
+const REFUSED: u8 = 3;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +44,9 @@ enum Failure {
     /// A log cannot be replayed.
     #[error(transparent)]
     Replay(#[from] replay::Problem),
+    /// A request cannot be explained.
+    #[error(transparent)]
+    Explain(#[from] explain::Problem),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -48,9 +58,12 @@ impl Failure {
             Self::Config(_) | Self::Tls(_) => ExitCode::from(2),
             Self::Override(problem) if problem.is_usage() => ExitCode::from(2),
             Self::Replay(problem) if problem.is_usage() => ExitCode::from(2),
-            Self::Run(_) | Self::Override(_) | Self::Replay(_) | Self::Output(_) => {
-                ExitCode::from(1)
-            }
+            Self::Explain(problem) if problem.is_usage() => ExitCode::from(2),
+            Self::Run(_)
+            | Self::Override(_)
+            | Self::Replay(_)
+            | Self::Explain(_)
+            | Self::Output(_) => ExitCode::from(1),
         }
     }
 }
@@ -61,6 +74,11 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run(args),
         Command::Check { config, routes } => check(&config, routes),
         Command::Override(args) => override_limit(&args),
+        Command::Explain(args) => match explain(&args) {
+            Ok(true) => Ok(()),
+            Ok(false) => return ExitCode::from(REFUSED),
+            Err(failure) => Err(failure),
+        },
         Command::Replay(args) => replay(args),
         Command::Schema => schema(),
         Command::Completions { shell } => {
@@ -84,7 +102,10 @@ pub fn main() -> ExitCode {
 /// The text of a failure. In a report each line has its own prefix.
 fn prefixed(failure: &Failure) -> String {
     match failure {
-        Failure::Config(LoadError::Mistakes { report, .. }) => report.to_string(),
+        Failure::Config(LoadError::Mistakes { report, .. })
+        | Failure::Explain(explain::Problem::Config(LoadError::Mistakes { report, .. })) => {
+            report.to_string()
+        }
         other => format!("error: {other}"),
     }
 }
@@ -106,6 +127,13 @@ fn override_limit(args: &OverrideArgs) -> Result<(), Failure> {
     let output = overrides::run(&args.command, &config)?;
     writeln!(io::stdout().lock(), "{output}")?;
     Ok(())
+}
+
+/// Returns whether the request is admitted.
+fn explain(args: &ExplainArgs) -> Result<bool, Failure> {
+    let explained = explain::run(args, load)?;
+    write!(io::stdout().lock(), "{}", explained.text)?;
+    Ok(explained.is_admitted)
 }
 
 fn replay(args: ReplayArgs) -> Result<(), Failure> {

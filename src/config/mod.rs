@@ -9,7 +9,7 @@
 mod de;
 mod expand;
 mod field;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod geo_file;
 mod model;

@@ -4,23 +4,31 @@
 //! A front door describes a request as a [`RequestView`] and carries out the
 //! decision. It decides nothing itself.
 
+mod explain;
+mod refusal;
 mod settlement;
 mod store_call;
+mod view;
 
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, RateLimiter};
-use tollgate_limiter::policy::Policy;
+use tollgate_limiter::decision::{Decision, Ending, Headroom, Lease, Outcome, RateLimiter};
+use tollgate_limiter::policy::{Policy, Subject};
 use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::{Clock, Timestamp};
 
 use crate::routes::{Rules, Unmatched};
-use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerTop};
+use crate::telemetry::{DecisionTimer, StoreMetrics, WorkerMetrics, WorkerRefusals, WorkerTop};
 
+pub(crate) use explain::{
+    Asked, Description, DescriptionError, Explaining, Explanation, Fields, PolicyVerdict, Reason,
+    Wait, explain, preset,
+};
 pub(crate) use settlement::{Settled, Settlement};
 pub(crate) use store_call::StoreCall;
+pub(crate) use view::{PeerView, failure_of, view};
 
 /// One worker's limiter and its clock.
 #[derive(Clone, Debug)]
@@ -35,6 +43,7 @@ struct Deciding {
     timer: DecisionTimer,
     metrics: StoreMetrics,
     top: WorkerTop,
+    refusals: WorkerRefusals,
 }
 
 /// The decision on a request, and further results from its view.
@@ -68,18 +77,36 @@ pub(crate) enum Undecidable {
     Malformed(#[from] Malformed),
 }
 
+/// The route of a request under `rules`, and its client.
+#[inline]
+fn place<'r, 'q>(
+    rules: &'r Rules,
+    request: &'q RequestView<'q>,
+    wall: Timestamp,
+) -> Result<(usize, Subject<'r, 'q>), Undecidable> {
+    if rules.has_disguised_name(request.headers()) {
+        return Err(Malformed::DisguisedName.into());
+    }
+    let index = rules.select(request).map_err(|unmatched| match unmatched {
+        Unmatched::NoRoute => Undecidable::NoRoute,
+        Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
+    })?;
+    Ok((index, rules.subject(request, index, wall)))
+}
+
 impl Engine {
-    /// Decides by this limiter, measures how long decisions take, and counts the requests of
-    /// clients for `top`.
+    /// Decides by this limiter, measures how long decisions take, counts the requests of
+    /// clients for `top`, and keeps what was refused.
     pub(crate) fn new(
         limiter: RateLimiter,
         clock: Clock,
         metrics: &Rc<WorkerMetrics>,
         top: WorkerTop,
+        refusals: WorkerRefusals,
     ) -> Self {
         let timer = DecisionTimer::new(metrics, limiter.store());
         let metrics = StoreMetrics::new(metrics);
-        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top }), clock }
+        Self { deciding: Rc::new(Deciding { limiter, timer, metrics, top, refusals }), clock }
     }
 
     /// The clock of decisions.
@@ -100,20 +127,16 @@ impl Engine {
         wall: Timestamp,
         headroom: impl FnOnce(usize) -> Headroom,
     ) -> Result<Judgement<'r>, Undecidable> {
-        if rules.has_disguised_name(request.headers()) {
-            return Err(Malformed::DisguisedName.into());
-        }
-        let index = rules.select(request).map_err(|unmatched| match unmatched {
-            Unmatched::NoRoute => Undecidable::NoRoute,
-            Unmatched::Ambiguous => Ambiguity::TwoRoutes.into(),
-        })?;
+        let (index, subject) = place(rules, request, wall)?;
         let route = rules.route(index);
-        let subject = rules.subject(request, index, wall);
         let (headroom, now) = (headroom(index), self.clock.now());
-        let Deciding { limiter, timer, top, .. } = &*self.deciding;
+        let Deciding { limiter, timer, top, refusals, .. } = &*self.deciding;
         let decision = limiter.decide(&route.policies, &subject, headroom, now);
         let (decision, store_us) = timer.measure(decision).await;
         top.observe(&decision, &subject, wall);
+        if let Outcome::Refuse(_) | Outcome::Unavailable(_) = decision.outcome {
+            refusal::keep(refusals, &decision, &subject, (route, request), wall);
+        }
         let affinity = route.affinity.as_ref().and_then(|key| subject.affinity(key));
         let client_ip = subject.client_ip();
         Ok(Judgement { route: index, client_ip, affinity, decision, now, store_us })

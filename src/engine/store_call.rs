@@ -5,7 +5,7 @@ use tollgate_limiter::digest::Key;
 use tollgate_limiter::store::overrides::Override;
 use tollgate_limiter::store::{Inspected, Inspection, Standing, Store, StoreUnavailable};
 
-use super::Engine;
+use super::{Asked, Engine, Explaining, Explanation};
 
 /// A question to the store, and where the answer goes.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(crate) enum StoreCall {
     GetOverride(Key, oneshot::Sender<Result<Option<Override>, String>>),
     /// Set or remove the override in Redis of a key.
     PutOverride(Key, Option<Override>, oneshot::Sender<Result<(), String>>),
+    /// What a request would get now.
+    Explain(Box<Asked>, oneshot::Sender<Explanation>),
     /// Whether the store can be used. See [`Store::standing`].
     Standing(oneshot::Sender<Option<Standing>>),
 }
@@ -27,7 +29,8 @@ const NOT_HERE: &str = "the overrides are not in Redis";
 
 impl Engine {
     /// Answers a question to the store. A reply that is not waited for any more is lost.
-    pub(crate) async fn answer(&self, call: StoreCall) {
+    /// Requests are explained with `explaining`.
+    pub(crate) async fn answer(&self, call: StoreCall, explaining: &Explaining<'_>) {
         let (store, now) = (self.deciding.limiter.store(), self.clock.now());
         match call {
             StoreCall::Inspect(counters, reply) => {
@@ -51,6 +54,9 @@ impl Engine {
                         redis.overrides().put(key, limit).await.map_err(|error| error.to_string())
                     }
                 });
+            }
+            StoreCall::Explain(asked, reply) => {
+                let _ = reply.send(self.explain(explaining, &asked).await);
             }
             StoreCall::Standing(reply) => {
                 let _ = reply.send(store.standing());

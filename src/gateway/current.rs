@@ -70,7 +70,7 @@ impl CurrentGateway {
 
     /// Answers a question to the store.
     pub(crate) async fn answer(&self, call: StoreCall) {
-        self.get().engine.answer(call).await;
+        self.get().answer(call).await;
     }
 
     /// Closes the store when this worker's last request has ended.

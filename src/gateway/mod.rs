@@ -14,14 +14,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use hyper::body::Body as _;
 use tollgate_limiter::decision::{Headroom, Outcome};
-use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
 use tollgate_limiter::time::Timestamp;
 
-use crate::engine::{Engine, Judgement, Undecidable};
-use crate::message::{Failure, Forwarding, has_unknown_expectation};
+use crate::engine::{self, Engine, Explaining, Judgement, PeerView, StoreCall};
+use crate::message::{Failure, Forwarding};
 use crate::proxy::{Pressure, Proxy};
 use crate::server::{ClientBody, Demand, InterimQueue};
 use crate::snapshot::{Action, Snapshot};
@@ -55,7 +54,7 @@ pub(crate) struct Gateway {
 struct Client {
     peer: IpAddr,
     /// Whether the peer may name the addresses of its own clients, see
-    /// [`RequestView::may_forward`].
+    /// [`PeerView`].
     may_forward: bool,
     /// The subject of its certificate.
     identity: Option<Arc<str>>,
@@ -110,6 +109,13 @@ impl Gateway {
         self.engine.housekeep();
     }
 
+    /// See [`CurrentGateway::answer`].
+    async fn answer(&self, call: StoreCall) {
+        let headroom = |route| Some(self.headroom(route));
+        let Snapshot { rules, headers, .. } = &*self.snapshot;
+        self.engine.answer(call, &Explaining { rules, headers, headroom: &headroom }).await;
+    }
+
     /// See [`CurrentGateway::close`].
     async fn close(&self) {
         self.engine.close().await;
@@ -135,17 +141,14 @@ impl Gateway {
         let policies = &self.snapshot.rules.route(judgement.route).policies;
         self.metrics.decided(policies, &judgement.decision);
         exchange.judged(&mut judgement);
-        let result = match judgement.decision.outcome {
-            Outcome::Admit => {
+        let outcome = &judgement.decision.outcome;
+        let result = match (engine::failure_of(outcome), outcome) {
+            (Some(failure), _) => Err(failure),
+            (None, Outcome::Refuse(retry)) => Ok(exchange.refusal(&judgement.decision, *retry)),
+            (None, _) => {
                 let request = Request::from_parts(head, body);
                 self.dispatch(client, &judgement, request, &mut exchange).await
             }
-            Outcome::Refuse(retry) => Ok(exchange.refusal(&judgement.decision, retry)),
-            Outcome::Unavailable(_) => Err(Failure::StoreAway),
-            Outcome::Unverifiable(..) => Err(Failure::KeysAway),
-            Outcome::Deny(_) => Err(Failure::KeyMissing),
-            Outcome::Ambiguous(_) => Err(Ambiguity::ManyKeys.into()),
-            Outcome::Unauthorized(_, fault) => Err(fault.into()),
         };
         exchange.end(result, Some(&judgement.decision))
     }
@@ -159,29 +162,15 @@ impl Gateway {
         has_content: bool,
         wall: Timestamp,
     ) -> Result<Judgement<'_>, Failure> {
-        if let Some(malformed) = head.extensions.get::<Malformed>() {
-            return Err((*malformed).into());
-        }
-        match head.method {
-            Method::CONNECT => return Err(Failure::Tunnel),
-            Method::TRACE => return Err(Failure::Trace),
-            _ => {}
-        }
-        if has_unknown_expectation(head.version, &head.headers) {
-            return Err(Failure::Expectation);
-        }
-        let view = RequestView::of(head, client.peer)?
-            .with_content(has_content)
-            .with_forwarding(client.may_forward)
-            .with_tls_subject(client.identity.as_deref());
+        let peer = PeerView {
+            address: client.peer,
+            may_forward: client.may_forward,
+            identity: client.identity.as_deref(),
+        };
+        let view = engine::view(head, peer, has_content)?;
         let headroom = |route| self.headroom(route);
-        self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await.map_err(
-            |undecidable| match undecidable {
-                Undecidable::NoRoute => Failure::NoRoute,
-                Undecidable::Ambiguous(ambiguity) => ambiguity.into(),
-                Undecidable::Malformed(malformed) => malformed.into(),
-            },
-        )
+        let judged = self.engine.judge(&self.snapshot.rules, &view, wall, headroom).await;
+        judged.map_err(Failure::from)
     }
 
     /// The headroom of the upstream of a route, for elastic limits.

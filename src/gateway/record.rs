@@ -8,11 +8,10 @@ use smallvec::SmallVec;
 use tollgate_limiter::algorithm::Retry;
 use tollgate_limiter::decision::{Decision, Outcome, Report, Ruling};
 use tollgate_limiter::policy::Policy;
-use tollgate_limiter::store::Source;
 
 use crate::engine::{Judgement, Settled};
 use crate::routes::Route;
-use crate::telemetry::{Name, PolicyRecord, Record, plan_name};
+use crate::telemetry::{Name, PolicyRecord, Record, plan_name, source_word};
 
 /// Adds the route, the client and the decision to the record of a request.
 pub(crate) fn record_decision(record: &mut Record, route: &Route, judgement: &Judgement<'_>) {
@@ -61,16 +60,6 @@ fn outcome(decision: &Decision<&Arc<Policy>>) -> &'static str {
     }
 }
 
-/// One word for the place of a counter.
-const fn source(source: Source) -> &'static str {
-    match source {
-        Source::Store => "store",
-        Source::Local => "local",
-        Source::Policy => "policy",
-        Source::Unasked => "unasked",
-    }
-}
-
 /// Whether the policy is one of the route's, and not the one that stands in for it.
 fn is_of(route: &Route, policy: &Arc<Policy>) -> bool {
     route.policies.iter().any(|it| Arc::ptr_eq(it, policy))
@@ -90,7 +79,7 @@ fn policies(
         is_preflight: method == Method::OPTIONS && !is_of(route, report.policy),
         settled: None,
         plan: Some(plan_name(report)).filter(|name| !name.is_empty()).map(Name::from),
-        source: Some(source(report.source)),
+        source: Some(source_word(report.source)),
         remaining: Some(report.verdict.remaining),
         is_binding: decision.binding == Some(index),
         is_shadow_refused: report.is_shadow_refused(),

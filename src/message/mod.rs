@@ -6,7 +6,7 @@ mod failure;
 mod fields;
 mod filter;
 mod forwarded;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
 mod redirect;

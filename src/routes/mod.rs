@@ -1,10 +1,11 @@
 //! Selects the route of a request, and the policies that judge it. Pure: this module does
 //! no I/O and reads no clock.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 mod guarded;
 mod host;
+mod passed_over;
 mod reading;
 mod route;
 mod router;
@@ -22,6 +23,7 @@ use self::reading::Reading;
 use self::router::Router;
 
 pub use host::{HostPattern, HostPatternError};
+pub(crate) use passed_over::{Mismatch, PassedOver};
 pub use route::Route;
 
 /// The routes, and the settings that identify clients. A snapshot contains them.

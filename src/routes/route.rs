@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Method};
 use tollgate_limiter::policy::{KeyExpr, Policy, RouteView};
-use tollgate_limiter::request::{PathMatch, PathPattern};
+use tollgate_limiter::request::{PathMatch, PathPattern, RequestView};
 
 use super::HostPattern;
 use super::reading::Reading;
@@ -66,11 +66,15 @@ impl Route {
     pub(super) fn admits(&self, reading: &Reading<'_>) -> bool {
         let Reading { request, path, method } = reading;
         let method = self.methods.is_empty() || self.methods.contains(method);
-        method
-            && self.path_match.admits(&self.path, path)
-            && self.headers.iter().all(|(name, wanted)| {
-                request.headers().get_all(name).iter().any(|value| value == wanted)
-            })
+        method && self.path_match.admits(&self.path, path) && self.lacking_header(request).is_none()
+    }
+
+    /// The first of its header fields that the request does not have.
+    pub(super) fn lacking_header(&self, request: &RequestView<'_>) -> Option<&HeaderName> {
+        let has = |name: &HeaderName, wanted: &HeaderValue| {
+            request.headers().get_all(name).iter().any(|value| value == wanted)
+        };
+        self.headers.iter().find(|(name, wanted)| !has(name, wanted)).map(|(name, _)| name)
     }
 }
 

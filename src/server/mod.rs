@@ -9,7 +9,7 @@
 mod accept;
 mod connection;
 mod drive;
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod http1;
 mod http2;

@@ -179,7 +179,7 @@ pub(crate) struct Demand {
 
 impl Demand {
     /// No minimum.
-    #[cfg(any(test, fuzzing))]
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(super) const NONE: Self = Self { patience: Duration::from_secs(3600), min_rate: 0 };
 
     /// Bytes in the time over which the rate is averaged.

@@ -11,6 +11,7 @@ mod log;
 mod lost_lines;
 mod metrics;
 mod record;
+mod refusals;
 mod settings;
 mod sinks;
 mod template;
@@ -25,7 +26,8 @@ pub(crate) use metrics::{
     Counter, DecisionTimer, Histogram, Measurement, Metrics, RequestMetrics, RouteLabels, Samples,
     Source, StoreMetrics, UpstreamMetrics, WorkerMetrics, families, plan_name,
 };
-pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes};
+pub(crate) use record::{Attempts, Name, PolicyRecord, Record, TunnelBytes, source_word};
+pub(crate) use refusals::{Refusal, RefusalRings, Refused, WorkerRefusals};
 pub(crate) use settings::{
     AccessLogSettings, ClientAddress, Format, LineFormat, Output, TelemetrySettings,
 };

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version};
 use smallvec::SmallVec;
 
 use tollgate_limiter::digest::Principal;
+use tollgate_limiter::store::Source;
 use tollgate_limiter::time::{Span, Timestamp, monotonic};
 
 /// What is known of one request.
@@ -246,6 +247,16 @@ impl Record {
             // No decision has reached the client.
             self.outcome = "client_closed";
         }
+    }
+}
+
+/// One word for the place of a counter.
+pub(crate) const fn source_word(source: Source) -> &'static str {
+    match source {
+        Source::Store => "store",
+        Source::Local => "local",
+        Source::Policy => "policy",
+        Source::Unasked => "unasked",
     }
 }
 

@@ -118,6 +118,13 @@ impl<P: Borrow<Arc<Policy>>> Claim<P> {
         charges.extend(self.ban());
     }
 
+    /// Appends a charge for each counter that a decision may read or change.
+    pub(super) fn counters<'c>(&'c self, charges: &mut Charges<'c>) {
+        self.charge(charges);
+        charges.extend(self.beyond());
+        charges.extend(self.refusal());
+    }
+
     /// The report of the policy. Takes the answers to its [charges](Self::charge), which
     /// are the next ones.
     pub(super) fn read(

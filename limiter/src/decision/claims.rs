@@ -8,7 +8,7 @@ use super::outcome::{RETRY_KEYS, RETRY_STORE};
 use super::{Decision, Lacking, Lease, Outcome};
 use crate::algorithm::{Retry, Verdict};
 use crate::consistency::OnFailure;
-use crate::policy::{KeyFor, Mode, Policy, Subject};
+use crate::policy::{Exemption, KeyFor, Mode, Policy, Subject};
 use crate::store::{Answer, Source, fresh};
 use crate::time::Timestamp;
 
@@ -23,6 +23,17 @@ pub struct Claims<P> {
     pub(super) list: ClaimList<P>,
     /// Policies in shadow mode whose key the request lacks.
     pub(super) lacking: Lacking<P>,
+}
+
+/// Why a policy does not judge a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The policy exempts the request.
+    Exempt(Exemption),
+    /// The plan of the client, or the policy itself, has no limit.
+    Unlimited,
+    /// The key has an override without a limit.
+    Overridden,
 }
 
 impl<P> Claims<P> {
@@ -58,15 +69,30 @@ impl<'r> Claims<&'r Arc<Policy>> {
         policies: &'r [Arc<Policy>],
         subject: &Subject<'_, '_>,
     ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
+        Self::noting(policies, subject, |_, _| {})
+    }
+
+    /// The same. `skip` is called for each policy that does not judge the request.
+    pub(super) fn noting(
+        policies: &'r [Arc<Policy>],
+        subject: &Subject<'_, '_>,
+        mut skip: impl FnMut(&'r Arc<Policy>, Skip),
+    ) -> Result<Self, Outcome<&'r Arc<Policy>>> {
         let (mut list, mut lacking) = (ClaimList::new(), Lacking::new());
         for policy in policies {
             let policy = subject.judging(policy);
             let outcome = match subject.key(policy) {
                 KeyFor::Key(key) => {
-                    list.extend(Claim::new(subject, policy, key));
+                    match Claim::new(subject, policy, key) {
+                        Some(claim) => list.push(claim),
+                        None => skip(policy, Skip::Unlimited),
+                    }
                     continue;
                 }
-                KeyFor::Exempt => continue,
+                KeyFor::Exempt(exemption) => {
+                    skip(policy, Skip::Exempt(exemption));
+                    continue;
+                }
                 KeyFor::Denied => Outcome::Deny(policy),
                 KeyFor::Unverifiable => Outcome::Unverifiable(policy, RETRY_KEYS),
                 KeyFor::Ambiguous => Outcome::Ambiguous(policy),

@@ -20,8 +20,8 @@ use crate::time::Timestamp;
 /// Judges claims by the counters of one store.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'s> {
-    store: StoreRef<'s>,
-    overrides: Option<(&'s Overrides, &'s Misfits)>,
+    pub(super) store: StoreRef<'s>,
+    pub(super) overrides: Option<(&'s Overrides, &'s Misfits)>,
 }
 
 impl<'s> Judge<'s> {

@@ -25,12 +25,13 @@ mod limiter;
 mod moment;
 mod outcome;
 mod overrides;
+mod peek;
 mod report;
 mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use claims::{Claims, MAX_POLICIES};
+pub use claims::{Claims, MAX_POLICIES, Skip};
 pub use headers::{HeaderWriter, X_RATELIMIT_SOFT};
 pub use headroom::Headroom;
 pub use judge::Judge;
@@ -38,5 +39,6 @@ pub use known::KnownClaim;
 pub use lease::{Ending, Lease};
 pub use limiter::RateLimiter;
 pub use outcome::{Decision, Lacking, Outcome, OwnedDecision};
+pub use peek::Peeked;
 pub use report::{Report, Reports, Ruling};
 pub use settings::{Dialect, HeaderSettings};

@@ -21,15 +21,34 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// that is read counts as the client.
 const MAX_HOPS: usize = 32;
 
-/// The client's address. An IPv4-mapped address is converted to IPv4.
+/// How the address of a client is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressOrigin {
+    /// The peer is no trusted proxy, so its forwarding field is not read.
+    UntrustedPeer,
+    /// A load balancer forwarded the connection without its source, so the peer may not name
+    /// a client.
+    HiddenPeer,
+    /// The peer is a trusted proxy, and names no client.
+    Unnamed,
+    /// Trusted proxies name the client.
+    Named,
+    /// Trusted proxies name the client, and before it stands what is not an address.
+    Malformed,
+}
+
+/// The client's address, and how it is known. An IPv4-mapped address is converted to IPv4.
 pub(super) fn client_ip(
     request: &RequestView<'_>,
     trusted: &CidrSet,
     header: &ForwardedHeader,
-) -> IpAddr {
+) -> (IpAddr, AddressOrigin) {
     let peer = request.peer();
-    if !request.may_forward() || !trusted.contains(peer) {
-        return peer;
+    if !request.may_forward() {
+        return (peer, AddressOrigin::HiddenPeer);
+    }
+    if !trusted.contains(peer) {
+        return (peer, AddressOrigin::UntrustedPeer);
     }
     let lines = |name| request.headers().get_all(name).iter().rev().map(|line| line.as_bytes());
     match header {
@@ -43,7 +62,11 @@ pub(super) fn client_ip(
         }
         // The field has one address, and no chain. A proxy that adds a line instead of
         // replacing the client's line adds it at the end.
-        ForwardedHeader::Single(name) => lines(name).next().and_then(address).unwrap_or(peer),
+        ForwardedHeader::Single(name) => match lines(name).next().map(address) {
+            Some(Some(client)) => (client, AddressOrigin::Named),
+            Some(None) => (peer, AddressOrigin::Malformed),
+            None => (peer, AddressOrigin::Unnamed),
+        },
     }
 }
 
@@ -54,18 +77,18 @@ fn rightmost_untrusted<'r>(
     trusted: &CidrSet,
     hops: impl Iterator<Item = &'r [u8]>,
     read: fn(&[u8]) -> Option<IpAddr>,
-) -> IpAddr {
-    let mut client = peer;
+) -> (IpAddr, AddressOrigin) {
+    let (mut client, mut origin) = (peer, AddressOrigin::Unnamed);
     // Empty elements have no meaning (RFC 9110, section 5.6.1.2), but they count towards
     // the limit.
     for hop in hops.take(MAX_HOPS).filter(|hop| !hop.trim_ascii().is_empty()) {
-        let Some(next) = read(hop) else { break };
-        client = next;
+        let Some(next) = read(hop) else { return (client, AddressOrigin::Malformed) };
+        (client, origin) = (next, AddressOrigin::Named);
         if !trusted.contains(client) {
             break;
         }
     }
-    client
+    (client, origin)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ mod counter;
 mod definition;
 mod fields;
 mod forwarded;
-#[cfg(all(feature = "jwt", any(test, fuzzing, feature = "testing")))]
+#[cfg(all(feature = "jwt", any(test, feature = "testing")))]
 pub mod fuzzing;
 mod geo;
 #[cfg(feature = "jwt")]
@@ -40,6 +40,7 @@ mod token_fault;
 mod value;
 
 pub use client::{ApiKeySettings, ClientSettings, ForwardedHeader, UserSource};
+pub use client_ip::AddressOrigin;
 pub use counter::Beside;
 pub use definition::{
     Cost, Count, Elastic, Exempt, MissingKey, Mode, Overridable, Penalty, Plan, Plans, Policy,
@@ -54,7 +55,7 @@ pub use jwt::{KeyError, KeySet, PublishedKeys, RefreshRequest, VerifyingKey};
 pub use key::{KeyExpr, KeyExprError};
 pub use key_text::{KeyTextError, KeyTexts};
 pub use override_limit::OverrideLimit;
-pub use partition::KeyFor;
+pub use partition::{Exemption, KeyFor};
 pub use plan::{Limit, LimitChoice};
 pub use shown_key::MaskedAddress;
 pub use subject::{Clients, RouteView, Subject};

@@ -22,8 +22,8 @@ use crate::policy::TokenFault;
 pub enum KeyFor {
     /// The key of the counter.
     Key(Key),
-    /// The policy exempts the request, or it skips requests without the key.
-    Exempt,
+    /// The policy does not judge the request.
+    Exempt(Exemption),
     /// The request lacks the key, and the policy refuses such requests.
     Denied,
     /// Backends may read different keys in the request.
@@ -36,12 +36,32 @@ pub enum KeyFor {
     Unauthorized(TokenFault),
 }
 
+/// Why a policy does not judge a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exemption {
+    /// The request is a preflight.
+    Preflight,
+    /// The policy exempts its method.
+    Method,
+    /// The policy exempts requests with this field, by its index in the policy.
+    Header(usize),
+    /// The policy exempts the place of the client's address.
+    Place,
+    /// The policy exempts the client's address.
+    Address,
+    /// The request lacks the key, and the policy skips such requests.
+    NoKey,
+}
+
 impl Subject<'_, '_> {
     /// The key under which `policy` counts this request, if it counts it.
     pub fn key(&self, policy: &Policy) -> KeyFor {
         let spares_preflights = !matches!(policy.preflights, Preflights::Counted);
-        if spares_preflights && self.is_preflight() || self.is_exempt(&policy.exempt) {
-            return KeyFor::Exempt;
+        if spares_preflights && self.is_preflight() {
+            return KeyFor::Exempt(Exemption::Preflight);
+        }
+        if let Some(exemption) = self.exemption(&policy.exempt) {
+            return KeyFor::Exempt(exemption);
         }
         let empty = self.secret.digest();
         let key = |digest: Digest| Key {
@@ -59,7 +79,7 @@ impl Subject<'_, '_> {
             }
             (Err(_), MissingKey::Deny) => KeyFor::Denied,
             (Err(_), MissingKey::Unauthorized) => KeyFor::Unauthorized(self.token_fault()),
-            (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt,
+            (Err(Lack::Absent), MissingKey::Skip) => KeyFor::Exempt(Exemption::NoKey),
             // A backend with another clock may accept a token that is not valid here, and a
             // token that cannot be verified yet may be valid. If the policy skipped such a
             // request, its client would evade the limit.
@@ -92,15 +112,28 @@ impl Subject<'_, '_> {
         with_network(digest, tag, self.client_ip(), &self.clients.settings)
     }
 
-    fn is_exempt(&self, exempt: &Exempt) -> bool {
+    /// Whether the request has the key of `policy`. If it has none, the client's address can
+    /// take its place.
+    pub fn has_key(&self, policy: &Policy) -> bool {
+        self.with(&policy.key, self.secret.digest()).is_ok()
+    }
+
+    fn exemption(&self, exempt: &Exempt) -> Option<Exemption> {
         let has = |(name, wanted): &(HeaderName, HeaderValue)| {
             let mut lines = self.request.headers().get_all(name).iter();
             lines.any(|line| are_equal(&self.secret, line.as_bytes(), wanted.as_bytes()))
         };
-        self.method().is_ok_and(|method| exempt.methods.contains(method))
-            || exempt.headers.iter().any(has)
-            || !exempt.places.is_empty() && self.place().is_one_of(&exempt.places)
-            || !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip())
+        if self.method().is_ok_and(|method| exempt.methods.contains(method)) {
+            return Some(Exemption::Method);
+        }
+        if let Some(index) = exempt.headers.iter().position(has) {
+            return Some(Exemption::Header(index));
+        }
+        if !exempt.places.is_empty() && self.place().is_one_of(&exempt.places) {
+            return Some(Exemption::Place);
+        }
+        let is_exempt = !exempt.ips.is_empty() && cidr::any_contains(&exempt.ips, self.client_ip());
+        is_exempt.then_some(Exemption::Address)
     }
 }
 

@@ -55,6 +55,13 @@ impl Subject<'_, '_> {
         }
     }
 
+    /// The name of the client's plan, if `policy` has a limit for it, or none by it.
+    pub fn plan_in<'p>(&self, policy: &'p Policy) -> Option<&'p str> {
+        let plans = policy.plans.as_ref()?;
+        let (index, _) = self.plan(plans)?;
+        plans.limits.get(index).map(|(name, _)| &**name)
+    }
+
     fn plan<'p>(&self, plans: &'p Plans) -> Option<(usize, &'p Plan)> {
         let named = self.plan_name(&plans.from).ok()?;
         let mut limits = plans.limits.iter().enumerate();

@@ -64,8 +64,8 @@ impl Subject<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::KeyFor;
     use crate::policy::tests::{Case, policy, with};
+    use crate::policy::{Exemption, KeyFor};
 
     const ASKS: [(&str, &str); 2] =
         [("origin", "https://a.test"), ("access-control-request-method", "PUT")];
@@ -120,6 +120,6 @@ mod tests {
         let counting = Policy { preflights: Preflights::Counted, ..policy("ip") };
         assert_eq!(judging(&preflight(), counting).0, 100);
         let unlimited = Policy::unlimited("p", KeyExpr::Ip).sparing_preflights();
-        assert_eq!(judging(&preflight(), unlimited).1, KeyFor::Exempt);
+        assert_eq!(judging(&preflight(), unlimited).1, KeyFor::Exempt(Exemption::Preflight));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::cidr::CidrSet;
-use super::client_ip::client_ip;
+use super::client_ip::{AddressOrigin, client_ip};
 use super::fields::{self, Lack};
 use super::geo::{self, Place};
 use super::jwt::{Claims, Fault, TokenVerifier};
@@ -150,9 +150,17 @@ impl<'r, 'q> Subject<'r, 'q> {
 
     /// The client's address: the peer's, or the one that trusted proxies name.
     pub fn client_ip(&self) -> IpAddr {
-        *self.client_ip.get_or_init(|| {
-            client_ip(self.request, &self.clients.trusted, &self.clients.settings.forwarded_header)
-        })
+        *self.client_ip.get_or_init(|| self.find_client().0)
+    }
+
+    /// How the client's address is known.
+    pub fn address_origin(&self) -> AddressOrigin {
+        self.find_client().1
+    }
+
+    fn find_client(&self) -> (IpAddr, AddressOrigin) {
+        let Clients { trusted, settings, .. } = self.clients;
+        client_ip(self.request, trusted, &settings.forwarded_header)
     }
 
     /// The place of the client's address.

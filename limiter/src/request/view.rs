@@ -1,6 +1,6 @@
 //! The view of a request.
 
-#[cfg(any(test, fuzzing, feature = "testing"))]
+#[cfg(any(test, feature = "testing"))]
 mod sample;
 #[cfg(test)]
 mod tests;

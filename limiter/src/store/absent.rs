@@ -10,7 +10,7 @@ pub mod redis {
 
     use crate::store::inspect::{Inspected, Inspection, Standing, StoreUnavailable};
     use crate::store::{
-        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState,
+        Charge, Correction, Decided, HoldingTimes, Losses, MemoryStore, ServerState, Trial,
     };
     use crate::time::{Clock, Timestamp};
 
@@ -84,6 +84,10 @@ pub mod redis {
             _: &[Inspected],
             _now: Timestamp,
         ) -> Inspection {
+            match *self {}
+        }
+
+        pub(in crate::store) async fn trial(&self, _: &[Charge<'_>], _: Timestamp) -> Trial<'_> {
             match *self {}
         }
 

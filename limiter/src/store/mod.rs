@@ -22,6 +22,7 @@ pub mod redis;
 mod server_state;
 #[cfg(feature = "redis")]
 pub mod shared;
+mod trial;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use self::losses::Losses;
 pub use self::memory::{Forgiven, MemoryStore};
 use self::redis::RedisStore;
 pub use self::server_state::ServerState;
+pub use self::trial::Trial;
 
 use crate::time::{Clock, Timestamp};
 
@@ -199,9 +201,23 @@ pub enum StoreRef<'s> {
     Memory(&'s MemoryStore),
     /// Counters in Redis.
     Redis(&'s Rc<RedisStore>),
+    /// Copies of the counters of one request.
+    Trial(&'s Trial<'s>),
 }
 
 impl<'s> StoreRef<'s> {
+    /// Copies the counters of these charges, which have different keys. Nothing is counted.
+    pub async fn trial(self, charges: &[Charge<'_>], now: Timestamp) -> Trial<'s> {
+        match self {
+            Self::Memory(memory) => {
+                let found = charges.iter().map(|charge| (charge, memory.state(charge.key)));
+                Trial::new(found, now, memory.holding())
+            }
+            Self::Redis(redis) => redis.trial(charges, now).await,
+            Self::Trial(trial) => Trial::new([], trial.at(), trial.holding()),
+        }
+    }
+
     /// Judges all charges in one atomic step. If all binding charges are admitted, all admitted
     /// charges are counted. Otherwise none is counted, and the verdicts of the admitted ones say
     /// what remains without them.
@@ -216,7 +232,7 @@ impl<'s> StoreRef<'s> {
     /// same deadline. None: the store makes no calls.
     pub fn deadline(self) -> Option<Instant> {
         match self {
-            Self::Memory(_) => None,
+            Self::Memory(_) | Self::Trial(_) => None,
             Self::Redis(redis) => Some(redis.deadline()),
         }
     }
@@ -237,6 +253,7 @@ impl<'s> StoreRef<'s> {
                 let deadline = deadline.unwrap_or_else(|| redis.deadline());
                 redis.apply(charges, now, deadline).await
             }
+            Self::Trial(trial) => trial.apply(charges),
         }
     }
 
@@ -250,6 +267,7 @@ impl<'s> StoreRef<'s> {
                 }
             }
             Self::Redis(redis) => redis.correct(corrections, now),
+            Self::Trial(trial) => corrections.iter().for_each(|it| trial.correct(it)),
         }
     }
 
@@ -258,6 +276,7 @@ impl<'s> StoreRef<'s> {
         match self {
             Self::Memory(memory) => memory.holding(),
             Self::Redis(redis) => redis.holding(),
+            Self::Trial(trial) => trial.holding(),
         }
     }
 }

@@ -9,7 +9,7 @@
 //! several requests that arrive together, one passes at a time, and the task yields to
 //! other connections between two of them.
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod guarded;
 mod held;
 #[cfg(test)]

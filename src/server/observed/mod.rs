@@ -16,7 +16,7 @@ use tollgate_limiter::time::monotonic;
 
 use crate::server::state::activity::Activity;
 
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(super) use frames::Fault;
 pub(super) use frames::{Frames, PREFACE};
 

@@ -182,10 +182,14 @@ fn every_command_of_the_documentation_works() {
     let gateway = Gateway::start(&format!(
         "listeners: [{{ address: \"127.0.0.1:0\" }}]\n\
          store: {{ overrides: {{ path: {file:?} }} }}\n\
-         policies: {{ per-client: {{ key: ip, limit: 100/minute, overrides: true }} }}\n\
+         policies: {{ per-client: {{ key: ip, limit: 2/day, overrides: true }} }}\n\
          routes: [{{ path: \"/*\", policies: [per-client], respond: {{ body: ok }} }}]\n{}",
         super::section("")
     ));
+    let mut client = gateway.client();
+    for status in [200, 200, 429] {
+        assert_eq!(client.get("/", &["X-Request-Id: 7f9c1d2e"]).status, status);
+    }
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/admin.md");
     let page = std::fs::read_to_string(page).expect("the page is part of the project");
     let commands: Vec<&str> =

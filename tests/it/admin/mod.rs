@@ -2,6 +2,7 @@
 
 mod access;
 mod calls;
+mod explain;
 mod node;
 mod store;
 
@@ -104,7 +105,7 @@ fn settles(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Every call, as a request: method, path, fields and body.
-const CALLS: [(&str, &str, &str, &str); 16] = [
+const CALLS: [(&str, &str, &str, &str); 19] = [
     ("GET", "/healthz", "", ""),
     ("GET", "/readyz", "", ""),
     ("GET", "/metrics", "", ""),
@@ -125,6 +126,9 @@ const CALLS: [(&str, &str, &str, &str); 16] = [
     ("DELETE", "/v1/policies/each/overrides/ann", "", ""),
     ("GET", "/v1/upstreams", "", ""),
     ("GET", "/v1/top", "", ""),
+    ("POST", "/v1/explain", "Content-Type: application/json", "{\"url\":\"http://a.test/\"}"),
+    ("GET", "/v1/refusals", "", ""),
+    ("GET", "/v1/refusals/none", "", ""),
     ("GET", "/v1/audit", "", ""),
 ];
 

@@ -17,6 +17,7 @@ mod leaving;
 mod one_ledger;
 mod outages;
 mod overrides;
+mod peeks;
 mod refunds;
 mod sharing;
 mod topologies;

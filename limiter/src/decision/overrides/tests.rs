@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderValue};
 
-use super::super::{Headroom, Outcome, RateLimiter};
+use super::super::{Headroom, Outcome, RateLimiter, Skip};
 use super::*;
 use crate::algorithm::{Algorithm, Quota, SlidingWindow};
 use crate::digest::SharedSecret;
@@ -146,5 +146,34 @@ fn an_override_that_the_policy_cannot_count_is_ignored() {
         gate.put("bob", limit(7, None));
         until(&gate, "bob", "", |it| it.contains("of 7 (override)")).await;
         assert!(gate.decide("ann", "", 0).await.1.contains("used of 3, costs 1"));
+    });
+}
+
+#[test]
+fn a_peek_tells_which_limit_holds_and_why_there_is_none() {
+    run(async |directory| {
+        let gate = Gate::new(directory, policy(3));
+        gate.put("ann", limit(7, None));
+        gate.put("bob", Some(Override::Unlimited));
+        until(&gate, "ann", "free", |it| it.contains("of 7 (override)")).await;
+        until(&gate, "bob", "", str::is_empty).await;
+        gate.decide("eve", "", 0).await;
+        let peek = async |client: &'static str, plan: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-client", HeaderValue::from_static(client));
+            headers.insert("x-plan", HeaderValue::from_static(plan));
+            let request = RequestView::sample("a.test", "/", &headers);
+            let now = Clock::System.now();
+            let subject = gate.clients.subject(&request, None, now);
+            let policies = std::slice::from_ref(&gate.policy);
+            let peeked = gate.limiter.peek(policies, &subject, Headroom::default(), now).await;
+            let reports = peeked.decision.reports.iter();
+            let limits = reports.map(|it| (it.verdict.limit, it.overridden)).collect::<Vec<_>>();
+            (limits, peeked.skipped.into_iter().map(|(_, why)| why).collect::<Vec<_>>())
+        };
+        assert_eq!(peek("ann", "free").await, (vec![(7, true)], vec![]));
+        assert_eq!(peek("bob", "").await, (vec![], vec![Skip::Overridden]));
+        assert_eq!(peek("eve", "").await, (vec![(3, false)], vec![]));
+        assert_eq!(peek("eve", "free").await, (vec![], vec![Skip::Unlimited]));
     });
 }

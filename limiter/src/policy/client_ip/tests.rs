@@ -18,7 +18,42 @@ fn seen(peer: &str, header: &ForwardedHeader, lines: &[(&'static str, &[u8])]) -
     }
     let request = RequestView::sample("", "/", &headers).with_peer(ip(peer));
     let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
-    client_ip(&request, &trusted, header)
+    client_ip(&request, &trusted, header).0
+}
+
+/// How the address is known, by `X-Forwarded-For` or by `X-Real-IP`.
+fn origin(peer: &str, field: Option<(&'static str, &str)>) -> AddressOrigin {
+    let lines = field.into_iter().map(|(name, value)| (HeaderName::from_static(name), value));
+    let line = |(name, value)| (name, HeaderValue::from_str(value).unwrap());
+    let headers: HeaderMap = lines.map(line).collect();
+    let request = RequestView::sample("", "/", &headers).with_peer(ip(peer));
+    let trusted = CidrSet::new(&PROXIES.map(|net| net.parse().unwrap()));
+    let single = ForwardedHeader::Single(HeaderName::from_static("x-real-ip"));
+    let is_single = field.is_some_and(|(name, _)| name == "x-real-ip");
+    let header = if is_single { single } else { ForwardedHeader::XForwardedFor };
+    let (client, origin) = client_ip(&request, &trusted, &header);
+    let hidden = request.clone().with_forwarding(false);
+    assert_eq!(client_ip(&hidden, &trusted, &header), (ip(peer), AddressOrigin::HiddenPeer));
+    assert_eq!(client != ip(peer), origin == AddressOrigin::Named, "{client}");
+    origin
+}
+
+#[test]
+fn it_is_told_how_an_address_is_known() {
+    let (field, single) = ("x-forwarded-for", "x-real-ip");
+    let cases = [
+        ("192.0.2.1", Some((field, "198.51.100.1")), AddressOrigin::UntrustedPeer),
+        ("10.0.0.1", None, AddressOrigin::Unnamed),
+        ("10.0.0.1", Some((field, " , ")), AddressOrigin::Unnamed),
+        ("10.0.0.1", Some((field, "198.51.100.1")), AddressOrigin::Named),
+        ("10.0.0.1", Some((field, "10.3.3.3")), AddressOrigin::Named),
+        ("10.0.0.1", Some((field, "unknown")), AddressOrigin::Malformed),
+        ("10.0.0.1", Some((single, "198.51.100.1")), AddressOrigin::Named),
+        ("10.0.0.1", Some((single, "me")), AddressOrigin::Malformed),
+    ];
+    for (peer, field, expected) in cases {
+        assert_eq!(origin(peer, field), expected, "{peer} {field:?}");
+    }
 }
 
 fn by_x_forwarded_for(peer: &str, lines: &[&str]) -> IpAddr {

@@ -131,7 +131,7 @@ fn the_address_in_place_of_a_missing_key_is_not_the_key_ip() {
 #[test]
 fn a_request_without_the_key_is_skipped_or_denied_as_the_policy_says() {
     let of = |missing_key| Policy { missing_key, ..policy("header:x") };
-    assert_eq!(with(&[]).key(&of(MissingKey::Skip)), KeyFor::Exempt);
+    assert_eq!(with(&[]).key(&of(MissingKey::Skip)), KeyFor::Exempt(Exemption::NoKey));
     assert_eq!(with(&[]).key(&of(MissingKey::Deny)), KeyFor::Denied);
 }
 
@@ -189,7 +189,7 @@ fn an_invalid_token_is_not_skipped() {
     }
     assert_eq!(key(&forged, user(), MissingKey::Deny), KeyFor::Denied);
     // The token may be an API key. Then the request names no user.
-    assert_eq!(key("Bearer opaque", user(), MissingKey::Skip), KeyFor::Exempt);
+    assert_eq!(key("Bearer opaque", user(), MissingKey::Skip), KeyFor::Exempt(Exemption::NoKey));
     assert!(is_key(key("Bearer opaque", first(), MissingKey::Deny)));
     assert_ne!(key("Bearer opaque", first(), MissingKey::Ip), stands_in);
 }
@@ -302,8 +302,17 @@ fn one_condition_suffices_to_be_exempt() {
         with(&[("x-internal", "s3cret")]),
         with(&[("x-internal", "wrong"), ("x-internal", "s3cret")]),
     ];
-    for case in exempted {
-        assert_eq!(case.key(&policy), KeyFor::Exempt, "{} {:?}", case.peer, case.headers);
+    let why = [
+        Exemption::Address,
+        Exemption::Address,
+        Exemption::Address,
+        Exemption::Method,
+        Exemption::Header(0),
+        Exemption::Header(0),
+    ];
+    for (case, why) in exempted.into_iter().zip(why) {
+        let key = case.key(&policy);
+        assert_eq!(key, KeyFor::Exempt(why), "{} {:?}", case.peer, case.headers);
     }
     let judged = [
         with(&[]),
@@ -322,7 +331,7 @@ fn preflights_are_exempt_and_other_options_are_not() {
     let options = |headers: &[_]| Case { method: Method::OPTIONS, ..with(headers) };
     let asks = ("access-control-request-method", "PUT");
     let origin = ("origin", "https://a.test");
-    assert_eq!(options(&[asks, origin]).key(&policy("ip")), KeyFor::Exempt);
+    assert_eq!(options(&[asks, origin]).key(&policy("ip")), KeyFor::Exempt(Exemption::Preflight));
     assert!(is_key(options(&[asks]).key(&policy("ip"))));
     assert!(is_key(options(&[origin]).key(&policy("ip"))));
     assert!(is_key(with(&[asks, origin]).key(&policy("ip"))));

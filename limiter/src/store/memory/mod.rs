@@ -20,6 +20,7 @@ mod slab;
 mod tests;
 mod weight;
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -61,6 +62,11 @@ impl MemoryStore {
     pub fn new(max_keys: usize) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self::with_shards(max_keys, (SHARDS_PER_CORE * cores).next_power_of_two().max(MIN_SHARDS))
+    }
+
+    /// A store for the counters of one decision: at most four for each of 16 policies.
+    pub(crate) fn of_one_decision() -> Self {
+        Self::with_shards(256, 1)
     }
 
     /// `shards` is a power of two.
@@ -125,6 +131,13 @@ impl MemoryStore {
             verdict if verdict.admitted => unspent(ask(Op::Peek)),
             verdict => verdict,
         }
+    }
+
+    /// The state of a counter. It may have expired.
+    pub(super) fn state(&self, key: Key) -> Option<State> {
+        let place = self.place(key);
+        let shard = self.shards[place.shard].lock();
+        shard.state(&place, shard.find(&place)).map(Cow::into_owned)
     }
 
     /// Forgets a counter. Returns the units that it counted.

@@ -35,7 +35,7 @@ mod decide;
 mod event;
 mod failure;
 mod fan_out;
-#[cfg(any(test, fuzzing, feature = "testing"))]
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod inspect;
 mod invalidation;
@@ -55,6 +55,7 @@ mod stream;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod trial;
 mod url;
 mod wire;
 

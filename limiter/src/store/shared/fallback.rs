@@ -61,6 +61,28 @@ impl Fallback {
         Self { memory, filter: PrincipalFilter::default(), debts: Mutex::default() }
     }
 
+    /// A copy with all that this node, one of `nodes`, knows of these charges.
+    pub(in crate::store) fn copied_for(
+        &self,
+        charges: &[Charge<'_>],
+        nodes: u64,
+        now: Timestamp,
+    ) -> Self {
+        let copy = Self::new(Arc::new(MemoryStore::of_one_decision()));
+        for Charge { key, algorithm, .. } in charges {
+            if let Some(state) = self.memory.state(*key) {
+                copy.memory.put(*key, &share(algorithm, nodes), state, now);
+            }
+            if self.knows(*key, algorithm, now)
+                && let Some(state) = self.memory.state(last_known(*key))
+            {
+                copy.filter.insert(key, algorithm, now);
+                copy.memory.put(last_known(*key), algorithm, state, now);
+            }
+        }
+        copy
+    }
+
     /// Decides charges without a reply of the store, on one of `nodes` nodes. If another
     /// charge refuses the request (`refused`), nothing is counted.
     pub(in crate::store) fn judge(

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::policy::tests::{Case, from, policy, policy_of, with};
-use crate::policy::{Exempt, KeyFor, KeyTextError, KeyTexts, MissingKey, Plan, Plans, Policy};
+use crate::policy::{
+    Exempt, Exemption, KeyFor, KeyTextError, KeyTexts, MissingKey, Plan, Plans, Policy,
+};
 
 /// A request from this address to a gateway with databases.
 fn located(case: Case) -> Case {
@@ -51,7 +53,7 @@ fn an_address_that_is_not_in_the_file_has_no_such_key() {
     for word in ["country", "region", "asn"] {
         let by = |missing_key| stranger().key(&Policy { missing_key, ..policy(word) });
         assert_eq!(by(MissingKey::Deny), KeyFor::Denied, "{word}");
-        assert_eq!(by(MissingKey::Skip), KeyFor::Exempt, "{word}");
+        assert_eq!(by(MissingKey::Skip), KeyFor::Exempt(Exemption::NoKey), "{word}");
         let KeyFor::Key(key) = by(MissingKey::Ip) else { panic!("the address is the key") };
         let other = located(from("203.0.113.6"))
             .key(&Policy { missing_key: MissingKey::Ip, ..policy(word) });
@@ -100,7 +102,8 @@ fn clients_of_a_place_may_be_exempt() {
     for place in ["DE", "DE-BE", "AS64500"] {
         let places = vec![place.parse().unwrap()];
         let policy = Policy { exempt: Exempt { places, ..Exempt::default() }, ..policy("ip") };
-        let is_exempt = |address| located(from(address)).key(&policy) == KeyFor::Exempt;
+        let is_exempt =
+            |address| located(from(address)).key(&policy) == KeyFor::Exempt(Exemption::Place);
         assert!(is_exempt("192.0.2.1"), "{place}");
         assert_eq!(is_exempt("192.0.2.200"), place == "AS64500", "{place}");
         assert!(!is_exempt("203.0.113.5"), "{place}");

@@ -1,0 +1,296 @@
+//! A client of the admin listeners of running gateways: over TCP, TLS or a Unix socket.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::uri::Authority;
+use http::{HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// The longest time of a call. A gateway answers within 5 s.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The largest answer.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// The variable that contains the token.
+const TOKEN: &str = "TOLLGATE_ADMIN_TOKEN";
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AdminError {
+    /// The text is not the URL of an admin listener.
+    #[error("write the URL as http://HOST:PORT, https://HOST:PORT or unix:/PATH")]
+    Url,
+    /// A file of the arguments cannot be read or used.
+    #[error("cannot use {}: {why}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// The token cannot be sent.
+    #[error("the token contains characters that no token has")]
+    Token,
+    /// The listener cannot be reached.
+    #[error("cannot connect: {0}")]
+    Connect(io::Error),
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Broken(String),
+    /// There was no answer in time.
+    #[error("no answer within {} s", PATIENCE.as_secs())]
+    Late,
+    /// The gateway answers with an error.
+    #[error("{status}: {detail}")]
+    Answer {
+        /// The status.
+        status: StatusCode,
+        /// What the gateway says.
+        detail: String,
+    },
+}
+
+impl AdminError {
+    /// Whether the fault is in the arguments.
+    pub(super) const fn is_usage(&self) -> bool {
+        matches!(self, Self::Url | Self::File { .. } | Self::Token)
+    }
+
+    /// Whether there is nothing of this name.
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Answer { status, .. } if *status == StatusCode::NOT_FOUND)
+    }
+}
+
+/// A client of one admin listener. Each call has a connection of its own.
+pub(super) struct AdminClient {
+    target: Target,
+    token: Option<HeaderValue>,
+}
+
+enum Target {
+    Tcp(Authority),
+    Tls(Authority, ServerName<'static>, TlsConnector),
+    Unix(PathBuf),
+}
+
+impl fmt::Debug for AdminClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AdminClient(..)")
+    }
+}
+
+impl AdminClient {
+    /// A client of the listener at `url`. The token is in `token_file`, or in the variable
+    /// `TOLLGATE_ADMIN_TOKEN`; over a Unix socket it is not needed. `ca` has the authorities
+    /// that are trusted, in PEM; without it those of the system are.
+    ///
+    /// # Errors
+    /// If the URL or a file cannot be used.
+    pub(super) fn new(
+        url: &str,
+        token_file: Option<&Path>,
+        ca: Option<&Path>,
+    ) -> Result<Self, AdminError> {
+        let target = match url.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Target::Unix(path.into()),
+            Some(_) => return Err(AdminError::Url),
+            None => Target::of(url, ca)?,
+        };
+        let token = match token_file {
+            Some(path) => Some(String::from_utf8_lossy(&read(path)?).into_owned()),
+            None => std::env::var(TOKEN).ok(),
+        };
+        let token = token.filter(|it| !it.trim().is_empty()).map(|it| {
+            let value = HeaderValue::try_from(format!("Bearer {}", it.trim()));
+            value.map_err(|_| AdminError::Token)
+        });
+        Ok(Self { target, token: token.transpose()? })
+    }
+
+    /// The answer to a GET.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, AdminError> {
+        self.call(Method::GET, path, None).await
+    }
+
+    /// The answer to a POST of a JSON document.
+    ///
+    /// # Errors
+    /// If there is no answer, or it is an error.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, AdminError> {
+        self.call(Method::POST, path, Some(body)).await
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, AdminError> {
+        let request = self.request(method, path, body)?;
+        timeout(PATIENCE, self.send(request)).await.map_err(|_| AdminError::Late)?
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Request<Full<Bytes>>, AdminError> {
+        let host = match &self.target {
+            Target::Tcp(authority) | Target::Tls(authority, ..) => authority.as_str(),
+            Target::Unix(_) => "localhost",
+        };
+        let mut request = Request::builder().method(method).uri(path).header(HOST, host);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let bytes = body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+        request.body(Full::new(bytes)).map_err(|error| AdminError::Broken(error.to_string()))
+    }
+
+    async fn send(&self, request: Request<Full<Bytes>>) -> Result<Value, AdminError> {
+        match &self.target {
+            Target::Unix(path) => {
+                let stream = UnixStream::connect(path).await.map_err(AdminError::Connect)?;
+                exchange(stream, request).await
+            }
+            Target::Tcp(authority) => exchange(connect(authority, 80).await?, request).await,
+            Target::Tls(authority, name, tls) => {
+                let stream = connect(authority, 443).await?;
+                let stream =
+                    tls.connect(name.clone(), stream).await.map_err(AdminError::Connect)?;
+                exchange(stream, request).await
+            }
+        }
+    }
+}
+
+impl Target {
+    fn of(url: &str, ca: Option<&Path>) -> Result<Self, AdminError> {
+        let uri: Uri = url.parse().map_err(|_| AdminError::Url)?;
+        let authority = uri.authority().ok_or(AdminError::Url)?.clone();
+        if !matches!(uri.path(), "" | "/") || authority.as_str().contains('@') {
+            return Err(AdminError::Url);
+        }
+        match uri.scheme_str() {
+            Some("http") => Ok(Self::Tcp(authority)),
+            Some("https") => {
+                let host = authority.host().trim_matches(['[', ']']).to_owned();
+                let name = ServerName::try_from(host).map_err(|_| AdminError::Url)?;
+                Ok(Self::Tls(authority, name, connector(ca)?))
+            }
+            _ => Err(AdminError::Url),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, AdminError> {
+    let unusable = |why: io::Error| AdminError::File { path: path.into(), why: why.to_string() };
+    std::fs::read(path).map_err(unusable)
+}
+
+fn connector(ca: Option<&Path>) -> Result<TlsConnector, AdminError> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(path) => {
+            let pem = read(path)?;
+            let certificates = CertificateDer::pem_slice_iter(&pem).filter_map(Result::ok);
+            if roots.add_parsable_certificates(certificates).0 == 0 {
+                let why = "there is no certificate of an authority in it".to_owned();
+                return Err(AdminError::File { path: path.into(), why });
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider supports the protocol versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+async fn connect(authority: &Authority, port: u16) -> Result<TcpStream, AdminError> {
+    let host = authority.host().trim_matches(['[', ']']);
+    let address = (host, authority.port_u16().unwrap_or(port));
+    TcpStream::connect(address).await.map_err(AdminError::Connect)
+}
+
+/// Sends a request over a new connection, and reads the answer.
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+) -> Result<Value, AdminError> {
+    let broken = |error: hyper::Error| AdminError::Broken(error.to_string());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    spawn_local(connection);
+    let response = sender.send_request(request).await.map_err(broken)?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+    let body = body.map_err(|error| AdminError::Broken(error.to_string()))?.to_bytes();
+    let answer: Option<Value> = serde_json::from_slice(&body).ok();
+    if !status.is_success() {
+        let detail = answer.as_ref().and_then(|it| it["detail"].as_str());
+        let detail = detail.unwrap_or("no admin listener answers there").to_owned();
+        return Err(AdminError::Answer { status, detail });
+    }
+    answer.ok_or_else(|| AdminError::Broken("the answer is not JSON".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_urls_of_listeners_are_taken() {
+        for url in ["http://127.0.0.1:9901", "http://[::1]:9901/", "https://gw.test", "unix:/run/s"]
+        {
+            assert!(AdminClient::new(url, None, None).is_ok(), "{url}");
+        }
+        let wrong =
+            ["", "127.0.0.1:9901", "ftp://a", "http://", "http://a/v1", "unix:s", "http://u@a"];
+        for url in wrong {
+            let error = AdminClient::new(url, None, None).expect_err(url);
+            assert!(matches!(error, AdminError::Url) && error.is_usage(), "{url}: {error}");
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_used_are_named() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        std::fs::write(&file, "a\u{1}b").expect("it is written");
+        let token = AdminClient::new("http://a", Some(&file), None);
+        assert!(matches!(token, Err(AdminError::Token)));
+        let missing = AdminClient::new("http://a", Some(Path::new("/does/not/exist")), None);
+        assert!(matches!(missing, Err(AdminError::File { .. })));
+        let ca = AdminClient::new("https://a", None, Some(&file));
+        assert!(matches!(ca, Err(AdminError::File { .. })));
+    }
+}

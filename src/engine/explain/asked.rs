@@ -1,0 +1,192 @@
+//! The request that is to be explained.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+
+use http::header::HOST;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use serde::{Deserialize, Serialize};
+
+/// The most header fields.
+const MAX_FIELDS: usize = 128;
+/// The most bytes of the target, and of the names and values of all fields together.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// The description of a request: the body of `POST /v1/explain`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// The method. GET if it is absent.
+    #[serde(default = "get")]
+    pub(crate) method: String,
+    /// The URL, with its host.
+    pub(crate) url: String,
+    /// The header fields.
+    #[serde(default)]
+    pub(crate) headers: Fields,
+    /// The address of the peer on the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) peer: Option<IpAddr>,
+    /// The subject of the peer's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tls_subject: Option<String>,
+}
+
+/// Header fields, as pairs or as an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Fields {
+    List(Vec<(String, String)>),
+    Map(BTreeMap<String, String>),
+}
+
+fn get() -> String {
+    Method::GET.to_string()
+}
+
+impl Default for Fields {
+    fn default() -> Self {
+        Self::List(Vec::new())
+    }
+}
+
+/// A request that is to be explained.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(super) head: Parts,
+    pub(super) peer: IpAddr,
+    /// Whether the peer was not given.
+    pub(super) is_peer_assumed: bool,
+    pub(super) identity: Option<String>,
+}
+
+/// Why a description is no request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum DescriptionError {
+    /// The method has a character that no method has.
+    #[error("{0:?} is not a method")]
+    Method(String),
+    /// The text is not a URL.
+    #[error("{0:?} is not a URL such as https://api.example.com/v1/orders")]
+    Url(String),
+    /// The name or the value of a field is not valid.
+    #[error("{0:?} is not a header field")]
+    Field(String),
+    /// There are too many fields, or too long ones.
+    #[error("a request to explain has at most {MAX_FIELDS} fields, and {MAX_BYTES} bytes in all")]
+    TooLarge,
+}
+
+impl Description {
+    /// The request. It came over HTTP/1.1, with the host of the URL if it has no other.
+    ///
+    /// # Errors
+    /// If it is not a request, or too large.
+    pub(crate) fn into_asked(self) -> Result<Asked, DescriptionError> {
+        let fields: Vec<(String, String)> = match self.headers {
+            Fields::List(list) => list,
+            Fields::Map(map) => map.into_iter().collect(),
+        };
+        let bytes = fields.iter().map(|(name, value)| name.len() + value.len());
+        if fields.len() > MAX_FIELDS || bytes.sum::<usize>() + self.url.len() > MAX_BYTES {
+            return Err(DescriptionError::TooLarge);
+        }
+        let wrong_method = |_| DescriptionError::Method(self.method.clone());
+        let method = Method::from_bytes(self.method.as_bytes()).map_err(wrong_method)?;
+        let wrong_url = || DescriptionError::Url(self.url.clone());
+        // A fragment is never sent.
+        let url = self.url.split('#').next().unwrap_or_default();
+        let uri: Uri = url.parse().map_err(|_| wrong_url())?;
+        let is_whole = matches!(uri.scheme_str(), Some("http" | "https"));
+        let is_path = uri.authority().is_none() && (url.starts_with('/') || url == "*");
+        if !is_whole && !is_path {
+            return Err(wrong_url());
+        }
+        let mut headers = HeaderMap::with_capacity(fields.len() + 1);
+        for (name, value) in fields {
+            let wrong = || DescriptionError::Field(format!("{name}: {value}"));
+            let field = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            let value = HeaderValue::from_str(value.trim_ascii()).map_err(|_| wrong())?;
+            headers.append(field, value);
+        }
+        if let Some(authority) = uri.authority()
+            && !headers.contains_key(HOST)
+        {
+            let host = HeaderValue::from_str(authority.as_str()).map_err(|_| wrong_url())?;
+            headers.insert(HOST, host);
+        }
+        let (mut head, ()) = Request::new(()).into_parts();
+        let target = uri.path_and_query().map_or("/", |it| it.as_str());
+        head.uri = target.parse().map_err(|_| wrong_url())?;
+        (head.method, head.headers, head.version) = (method, headers, Version::HTTP_11);
+        Ok(Asked {
+            head,
+            peer: self.peer.unwrap_or(Ipv4Addr::LOCALHOST.into()),
+            is_peer_assumed: self.peer.is_none(),
+            identity: self.tls_subject,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(body: serde_json::Value) -> Result<Asked, String> {
+        let description: Description =
+            serde_json::from_value(body).map_err(|error| error.to_string())?;
+        description.into_asked().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_description_becomes_the_request_that_a_client_would_send() {
+        let asked = asked(json!({
+            "url": "https://api.test:8443/v1/a?b=c#d",
+            "headers": [["X-A", "1"], ["x-a", "2"]],
+            "peer": "203.0.113.7",
+        }))
+        .unwrap();
+        assert_eq!(asked.head.uri, "/v1/a?b=c");
+        assert_eq!(
+            (&asked.head.method, &asked.head.headers[HOST]),
+            (&Method::GET, &"api.test:8443".parse().unwrap())
+        );
+        assert_eq!(asked.head.headers.get_all("x-a").iter().count(), 2);
+        assert!(!asked.is_peer_assumed);
+    }
+
+    #[test]
+    fn a_host_among_the_fields_replaces_that_of_the_url() {
+        let body = json!({ "method": "POST", "url": "http://127.0.0.1", "headers": { "Host": "a.test", "Content-Length": "3" } });
+        let asked = asked(body).unwrap();
+        assert_eq!(
+            (asked.head.uri.path(), &asked.head.headers[HOST]),
+            ("/", &"a.test".parse().unwrap())
+        );
+        assert!(asked.is_peer_assumed);
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused() {
+        let many: Vec<_> = (0..=MAX_FIELDS).map(|it| (format!("x-{it}"), "1")).collect();
+        for body in [
+            json!({}),
+            json!({ "url": "ftp://a/" }),
+            json!({ "url": "a.test/path" }),
+            json!({ "url": "http://a b/" }),
+            json!({ "url": "/", "method": "G T" }),
+            json!({ "url": "/", "headers": { "a b": "c" } }),
+            json!({ "url": "/", "headers": { "a": "c\r\nd: e" } }),
+            json!({ "url": "/", "headers": [["a"]] }),
+            json!({ "url": "/", "peer": "nobody" }),
+            json!({ "url": "/", "unknown": 1 }),
+            json!({ "url": "/", "headers": many }),
+            json!({ "url": format!("/{}", "x".repeat(MAX_BYTES)) }),
+        ] {
+            assert!(asked(body.clone()).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Explains what a request would get now, and why. Nothing is counted: the decision is made on
+//! copies of the counters, by the code that makes true decisions.
+
+mod asked;
+mod document;
+mod preset;
+mod texts;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::header::ORIGIN;
+use http::{HeaderMap, StatusCode};
+use tollgate_limiter::decision::{
+    Decision, HeaderWriter, Headroom, Outcome, Peeked, RateLimiter, Report,
+};
+use tollgate_limiter::digest::PrincipalId;
+use tollgate_limiter::policy::{MaskedAddress, Policy, Subject};
+use tollgate_limiter::request::RequestView;
+use tollgate_limiter::time::{Clock, Timestamp};
+
+use self::document::{ClientAddress, KeyText, RouteChoice, earliest};
+use super::view::{PeerView, failure_of, view};
+use super::{Engine, Undecidable, place};
+use crate::message::Failure;
+use crate::routes::{Mismatch, PassedOver, Route, Rules};
+use crate::telemetry::source_word;
+
+pub(crate) use self::asked::{Asked, Description, DescriptionError, Fields};
+pub(crate) use self::document::{Explanation, PolicyVerdict, Reason, Wait};
+pub(crate) use self::preset::preset;
+
+/// The configuration by which a request is explained.
+pub(crate) struct Explaining<'g> {
+    /// The routes and policies.
+    pub(crate) rules: &'g Rules,
+    /// Writes the fields about limits.
+    pub(crate) headers: &'g HeaderWriter,
+    /// The headroom of a route's upstream. None: it is not known.
+    pub(crate) headroom: &'g dyn Fn(usize) -> Option<Headroom>,
+}
+
+impl Engine {
+    /// What a request would get now.
+    pub(super) async fn explain(&self, with: &Explaining<'_>, asked: &Asked) -> Explanation {
+        explain(&self.deciding.limiter, &self.clock, with, asked).await
+    }
+}
+
+/// What a request would get now from `limiter`.
+pub(crate) async fn explain(
+    limiter: &RateLimiter,
+    clock: &Clock,
+    with: &Explaining<'_>,
+    asked: &Asked,
+) -> Explanation {
+    let wall = clock.wall();
+    let peer =
+        PeerView { address: asked.peer, may_forward: true, identity: asked.identity.as_deref() };
+    let mut explanation = Explanation { at: wall.to_string(), ..Explanation::default() };
+    if asked.is_peer_assumed {
+        explanation.warnings.push(format!("no peer was given: {} is assumed", asked.peer));
+    }
+    let request = match view(&asked.head, peer, false) {
+        Ok(request) => request,
+        Err(failure) => {
+            explanation.client.ip = MaskedAddress(asked.peer).to_string();
+            return explanation.failed(failure);
+        }
+    };
+    match place(with.rules, &request, wall) {
+        Ok((index, subject)) => {
+            let headroom = (with.headroom)(index);
+            let route = with.rules.route(index);
+            let peeked = {
+                let headroom = headroom.unwrap_or_default();
+                limiter.peek(&route.policies, &subject, headroom, clock.now()).await
+            };
+            let found = Found { with, request: &request, subject: &subject, route, wall };
+            explanation.route = found.route(index);
+            found.describe(&peeked, &mut explanation);
+            explanation.warnings.extend(found.warnings(&peeked, headroom.is_some()));
+            explanation
+        }
+        Err(undecidable) => {
+            let subject = with.rules.clients().subject(&request, None, wall);
+            explanation.client = client(with.rules, &request, &subject);
+            if undecidable == Undecidable::NoRoute {
+                explanation.route = passed_over(with.rules.passed_over(&request, None));
+            } else if let Undecidable::Ambiguous(_) = undecidable {
+                explanation.warnings.extend(texts::readings(&request));
+            }
+            explanation.failed(undecidable.into())
+        }
+    }
+}
+
+impl Explanation {
+    /// The explanation of a request that is refused for another reason than a limit.
+    fn failed(self, failure: Failure) -> Self {
+        Self {
+            decision: "refused".to_owned(),
+            reason: failure.reason().to_owned(),
+            detail: Some(failure.to_string()),
+            status: Some(failure.status().as_u16()),
+            ..self
+        }
+    }
+}
+
+/// A request with its route.
+struct Found<'a, 'r, 'q> {
+    with: &'a Explaining<'r>,
+    request: &'a RequestView<'q>,
+    subject: &'a Subject<'r, 'q>,
+    route: &'a Route,
+    wall: Timestamp,
+}
+
+impl Found<'_, '_, '_> {
+    fn route(&self, index: usize) -> RouteChoice {
+        let passed = self.with.rules.passed_over(self.request, Some(index));
+        RouteChoice {
+            name: Some(self.route.name.to_string()),
+            path: Some(self.route.path.to_string()),
+            ..passed_over(passed)
+        }
+    }
+
+    /// Fills in all that follows from the decision.
+    fn describe(&self, peeked: &Peeked<'_>, explanation: &mut Explanation) {
+        let decision = &peeked.decision;
+        explanation.client = client(self.with.rules, self.request, self.subject);
+        explanation.policies = decision.reports.iter().map(|it| self.verdict(it)).collect();
+        explanation.skipped = self.skipped(peeked);
+        explanation.headers = self.headers(decision);
+        explanation.delay_ms = decision.delay.as_millis_ceil();
+        let binding = decision.binding().map(|report| &*report.policy.name);
+        explanation.binding = binding.or_else(|| demanding(&decision.outcome)).map(str::to_owned);
+        explanation.source = self.source(decision).map(str::to_owned);
+        match &decision.outcome {
+            Outcome::Admit => {
+                explanation.decision = "admitted".to_owned();
+                explanation.reason = admitted_because(decision).to_owned();
+            }
+            Outcome::Refuse(retry) => {
+                explanation.decision = "refused".to_owned();
+                explanation.reason =
+                    decision.binding().map_or("refused", Report::outcome).to_owned();
+                explanation.retry_after_ms = Wait::of(*retry);
+                let template = decision.binding().and_then(|it| it.policy.response.as_ref());
+                let status = template.map_or(StatusCode::TOO_MANY_REQUESTS, |it| it.status);
+                explanation.status = Some(status.as_u16());
+            }
+            Outcome::Unavailable(wait) | Outcome::Unverifiable(_, wait) => {
+                explanation.retry_after_ms = Some(Wait::Ms(wait.as_millis_ceil()));
+            }
+            Outcome::Deny(_) | Outcome::Ambiguous(_) | Outcome::Unauthorized(..) => {}
+        }
+        if let Some(failure) = failure_of(&decision.outcome) {
+            *explanation = std::mem::take(explanation).failed(failure);
+        }
+    }
+
+    fn verdict(&self, report: &Report<&Arc<Policy>>) -> PolicyVerdict {
+        let Report { policy, verdict, .. } = report;
+        PolicyVerdict {
+            name: policy.name.to_string(),
+            verdict: report.outcome().to_owned(),
+            mode: texts::mode(policy.mode).to_owned(),
+            limit: verdict.limit,
+            window_s: texts::seconds(report.window),
+            limit_from: texts::limit_from(self.subject, self.route, report),
+            key: KeyText {
+                from: texts::key_from(self.subject, policy),
+                text: self.subject.shown_key(policy),
+                id: PrincipalId::from(report.client).to_string(),
+            },
+            cost: report.cost,
+            used: report.used,
+            remaining: verdict.remaining,
+            earliest: earliest(verdict.retry, self.wall),
+            source: source_word(report.source).to_owned(),
+        }
+    }
+
+    fn skipped(&self, peeked: &Peeked<'_>) -> Vec<Reason> {
+        let skipped = peeked.skipped.iter().map(|(policy, why)| Reason {
+            name: policy.name.to_string(),
+            because: texts::skipped(self.request, self.subject, policy, *why),
+        });
+        let lacking = peeked.decision.lacking.iter().map(|policy| Reason {
+            name: policy.name.to_string(),
+            because: "shadow mode: it would refuse the request, which has no usable key".to_owned(),
+        });
+        skipped.chain(lacking).collect()
+    }
+
+    /// The fields about limits.
+    fn headers(&self, decision: &Decision<&Arc<Policy>>) -> BTreeMap<String, String> {
+        let mut fields = HeaderMap::new();
+        let is_cross_origin = self.request.headers().contains_key(ORIGIN);
+        self.with.headers.write(decision, is_cross_origin, &mut fields);
+        let value = |name| {
+            let lines = fields.get_all(name).iter();
+            lines.filter_map(|it| it.to_str().ok()).collect::<Vec<_>>().join(", ")
+        };
+        fields.keys().map(|name| (name.to_string(), value(name))).collect()
+    }
+
+    /// Where the counters of the decision were read.
+    fn source(&self, decision: &Decision<&Arc<Policy>>) -> Option<&'static str> {
+        let sources = || decision.reports.iter().map(|report| source_word(report.source));
+        let binding = decision.binding().map(|report| source_word(report.source));
+        // One counter that the store did not answer for is worth more attention.
+        sources().find(|it| *it == "local" || *it == "policy").or(binding).or(sources().next())
+    }
+
+    fn warnings(&self, peeked: &Peeked<'_>, is_headroom_known: bool) -> Vec<String> {
+        texts::warnings(&self.route.policies, self.request, &peeked.decision, is_headroom_known)
+    }
+}
+
+/// The policy that demands what the request lacks.
+fn demanding<'p>(outcome: &Outcome<&'p Arc<Policy>>) -> Option<&'p str> {
+    match outcome {
+        Outcome::Deny(policy)
+        | Outcome::Unverifiable(policy, _)
+        | Outcome::Ambiguous(policy)
+        | Outcome::Unauthorized(policy, _) => Some(&policy.name),
+        Outcome::Admit | Outcome::Refuse(_) | Outcome::Unavailable(_) => None,
+    }
+}
+
+/// The word of the access log for an admitted request.
+fn admitted_because(decision: &Decision<&Arc<Policy>>) -> &'static str {
+    if !decision.delay.is_zero() {
+        return "delayed";
+    }
+    let outcomes = decision.enforced().map(Report::outcome);
+    outcomes.max_by_key(|outcome| *outcome != "admitted").unwrap_or("admitted")
+}
+
+fn client(rules: &Rules, request: &RequestView<'_>, subject: &Subject<'_, '_>) -> ClientAddress {
+    ClientAddress {
+        ip: MaskedAddress(subject.client_ip()).to_string(),
+        because: texts::address(rules, request, subject.address_origin()),
+    }
+}
+
+fn passed_over(passed: PassedOver) -> RouteChoice {
+    let reason = |(name, mismatch): (String, Mismatch)| Reason { name, because: mismatch.text() };
+    RouteChoice {
+        passed_over: passed.named.into_iter().map(reason).collect(),
+        others_passed_over: passed.others,
+        ..RouteChoice::default()
+    }
+}

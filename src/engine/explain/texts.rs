@@ -1,0 +1,184 @@
+//! The texts of an explanation.
+
+use std::sync::Arc;
+
+use http::HeaderName;
+use http::header::{CONTENT_LENGTH, FORWARDED};
+use serde_json::Number;
+use tollgate_limiter::algorithm::Algorithm;
+use tollgate_limiter::consistency::StoreMode;
+use tollgate_limiter::decision::{Decision, Report, Skip};
+use tollgate_limiter::policy::{
+    AddressOrigin, Cost, Exemption, ForwardedHeader, LimitChoice, Mode, Policy, Subject,
+};
+use tollgate_limiter::request::{RequestView, slashed_path};
+use tollgate_limiter::store::Source;
+use tollgate_limiter::time::Span;
+
+use crate::routes::{Route, Rules};
+
+pub(super) const fn mode(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+    }
+}
+
+/// A window in seconds. None if there is none.
+pub(super) fn seconds(window: Span) -> Option<Number> {
+    let us = window.as_micros();
+    match us {
+        0 => None,
+        _ if us.is_multiple_of(1_000_000) => Some(Number::from(us / 1_000_000)),
+        _ => {
+            let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+            text.parse().ok().and_then(Number::from_f64)
+        }
+    }
+}
+
+/// Where the limit comes from that holds for the client.
+pub(super) fn limit_from(
+    subject: &Subject<'_, '_>,
+    route: &Route,
+    report: &Report<&Arc<Policy>>,
+) -> String {
+    if report.overridden {
+        return "override".to_owned();
+    }
+    match (report.choice, subject.plan_in(report.policy)) {
+        (LimitChoice::Plan(_), Some(plan)) => format!("plan {plan}"),
+        _ if !route.policies.iter().any(|it| Arc::ptr_eq(it, report.policy)) => {
+            "policy, for preflights".to_owned()
+        }
+        _ => "policy".to_owned(),
+    }
+}
+
+/// The parts of the request that a key consists of.
+pub(super) fn key_from(subject: &Subject<'_, '_>, policy: &Policy) -> String {
+    let form = policy.key.form();
+    let form = if form.is_empty() { "global".to_owned() } else { form };
+    if subject.has_key(policy) { form } else { format!("ip, because there is no usable {form}") }
+}
+
+/// Why a policy does not judge the request.
+pub(super) fn skipped(
+    request: &RequestView<'_>,
+    subject: &Subject<'_, '_>,
+    policy: &Policy,
+    why: Skip,
+) -> String {
+    match why {
+        Skip::Exempt(Exemption::Preflight) => "exempt: a preflight".to_owned(),
+        Skip::Exempt(Exemption::Method) => format!("exempt: method {}", request.method()),
+        Skip::Exempt(Exemption::Header(index)) => match policy.exempt.headers.get(index) {
+            Some((name, _)) => format!("exempt: header {name}"),
+            None => "exempt: a header".to_owned(),
+        },
+        Skip::Exempt(Exemption::Place) => "exempt: the place of the client's address".to_owned(),
+        Skip::Exempt(Exemption::Address) => "exempt: the client's address".to_owned(),
+        Skip::Exempt(Exemption::NoKey) => {
+            format!("missing_key: skip, and the request has no {}", policy.key.form())
+        }
+        Skip::Unlimited => match subject.plan_in(policy) {
+            Some(plan) => format!("unlimited: plan {plan}"),
+            None => "unlimited: the policy limits only clients with a plan".to_owned(),
+        },
+        Skip::Overridden => "unlimited: override".to_owned(),
+    }
+}
+
+/// How the address of the client is known.
+pub(super) fn address(rules: &Rules, request: &RequestView<'_>, origin: AddressOrigin) -> String {
+    let (field, shown) = match &rules.clients().settings().forwarded_header {
+        ForwardedHeader::XForwardedFor => {
+            (HeaderName::from_static("x-forwarded-for"), "X-Forwarded-For".to_owned())
+        }
+        ForwardedHeader::Forwarded => (FORWARDED, "Forwarded".to_owned()),
+        ForwardedHeader::Single(name) => (name.clone(), name.to_string()),
+    };
+    let is_named = request.headers().contains_key(&field);
+    match origin {
+        AddressOrigin::UntrustedPeer if is_named => {
+            format!("{shown} not believed: peer is no trusted proxy")
+        }
+        AddressOrigin::UntrustedPeer => "address of the peer".to_owned(),
+        AddressOrigin::HiddenPeer => {
+            "address of the peer: a load balancer hides the source of the connection".to_owned()
+        }
+        AddressOrigin::Unnamed => {
+            format!("address of the peer: it is a trusted proxy and names no client in {shown}")
+        }
+        AddressOrigin::Named => format!("{shown} believed: peer is a trusted proxy"),
+        AddressOrigin::Malformed => {
+            format!("{shown} believed up to an element that is no address")
+        }
+    }
+}
+
+/// The ways in which backends may read an ambiguous request.
+pub(super) fn readings(request: &RequestView<'_>) -> Vec<String> {
+    let mut readings = Vec::new();
+    if let Some(path) = slashed_path(request.path()) {
+        let written = request.path();
+        readings.push(format!("some backends read the path {written} as {path}"));
+    }
+    match request.overriding_method() {
+        Ok(None) => {}
+        Ok(Some(other)) => {
+            let method = request.method();
+            readings.push(format!("some backends read the method {method} as {other}"));
+        }
+        Err(_) => readings.push("fields name different methods, or no method".to_owned()),
+    }
+    readings
+}
+
+/// What the numbers do not say.
+pub(super) fn warnings(
+    policies: &[Arc<Policy>],
+    request: &RequestView<'_>,
+    decision: &Decision<&Arc<Policy>>,
+    is_headroom_known: bool,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let is_away = |it: &Report<_>| matches!(it.source, Source::Local | Source::Policy);
+    if decision.reports.iter().any(is_away) {
+        let text = "not all of the store answers: this is what this node would decide alone";
+        warnings.push(text.to_owned());
+    }
+    for report in &decision.reports {
+        let (policy, name) = (report.policy, &report.policy.name);
+        match policy.consistency.mode {
+            StoreMode::Exact => {}
+            StoreMode::Leased => warnings.push(format!(
+                "{name}: units that nodes have leased count as used, and their node still admits \
+                 requests by them"
+            )),
+            StoreMode::WriteBack => warnings
+                .push(format!("{name}: units that nodes have not yet reported are not included")),
+        }
+        if report.is_shadow_refused() {
+            warnings.push(format!("{name}: refuses nothing, because it is in shadow mode"));
+        }
+        if matches!(policy.algorithm, Algorithm::Concurrency(_)) && report.refuses() {
+            warnings.push(format!("{name}: when a unit in flight ends is an estimate"));
+        }
+        match &policy.cost {
+            Cost::Metered { .. } => {
+                warnings.push(format!("{name}: the response settles the cost"));
+            }
+            Cost::Body { .. } if !request.headers().contains_key(CONTENT_LENGTH) => {
+                warnings.push(format!("{name}: the received length of the body settles the cost"));
+            }
+            _ => {}
+        }
+    }
+    let elastic = policies.iter().filter(|policy| policy.elastic.is_some());
+    for policy in elastic.filter(|_| !is_headroom_known) {
+        let name = &policy.name;
+        warnings.push(format!("{name}: whether the upstream has room is not known here"));
+    }
+    warnings
+}

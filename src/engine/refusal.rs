@@ -1,0 +1,42 @@
+//! What is kept of a request that a limit refuses.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use tollgate_limiter::decision::Decision;
+use tollgate_limiter::policy::{Policy, Subject};
+use tollgate_limiter::request::RequestView;
+use tollgate_limiter::time::Timestamp;
+
+use crate::message::X_REQUEST_ID;
+use crate::routes::Route;
+use crate::telemetry::{Refused, WorkerRefusals, source_word};
+
+/// Keeps the refusal under the policy whose wait the client is told, or under the first one
+/// that refuses.
+#[cold]
+pub(super) fn keep(
+    refusals: &WorkerRefusals,
+    decision: &Decision<&Arc<Policy>>,
+    subject: &Subject<'_, '_>,
+    (route, request): (&Route, &RequestView<'_>),
+    time: Timestamp,
+) {
+    let first = || decision.reports.iter().find(|report| report.refuses());
+    let Some(report) = decision.binding().or_else(first) else { return };
+    let id = request.headers().get(X_REQUEST_ID).map(HeaderValue::to_str);
+    refusals.keep(&Refused {
+        time,
+        request_id: id.and_then(Result::ok).unwrap_or_default(),
+        policy: &report.policy.name,
+        client: report.client,
+        text: &subject.shown_key(report.policy),
+        limit: report.verdict.limit,
+        used: report.used,
+        retry: report.verdict.retry,
+        route: &route.name,
+        source: source_word(report.source),
+        method: request.method().as_str(),
+        path: &route.path.masked(request.path()),
+    });
+}

@@ -1,0 +1,72 @@
+//! What the gateway refuses before any rule, and the failures of requests without a decision.
+
+use std::net::IpAddr;
+
+use http::Method;
+use http::request::Parts;
+use tollgate_limiter::decision::Outcome;
+use tollgate_limiter::request::{Ambiguity, Malformed, RequestView};
+
+use super::Undecidable;
+use crate::message::{Failure, has_unknown_expectation};
+
+/// What is known of the peer of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerView<'a> {
+    /// Its address.
+    pub(crate) address: IpAddr,
+    /// Whether it may name the addresses of its own clients, see
+    /// [`RequestView::with_forwarding`].
+    pub(crate) may_forward: bool,
+    /// The subject of its certificate.
+    pub(crate) identity: Option<&'a str>,
+}
+
+/// The view of a request by which rules are chosen.
+///
+/// # Errors
+/// If the gateway serves no such requests.
+pub(crate) fn view<'a>(
+    head: &'a Parts,
+    peer: PeerView<'a>,
+    has_content: bool,
+) -> Result<RequestView<'a>, Failure> {
+    if let Some(malformed) = head.extensions.get::<Malformed>() {
+        return Err((*malformed).into());
+    }
+    match head.method {
+        Method::CONNECT => return Err(Failure::Tunnel),
+        Method::TRACE => return Err(Failure::Trace),
+        _ => {}
+    }
+    if has_unknown_expectation(head.version, &head.headers) {
+        return Err(Failure::Expectation);
+    }
+    let view = RequestView::of(head, peer.address)?;
+    Ok(view
+        .with_content(has_content)
+        .with_forwarding(peer.may_forward)
+        .with_tls_subject(peer.identity))
+}
+
+impl From<Undecidable> for Failure {
+    fn from(undecidable: Undecidable) -> Self {
+        match undecidable {
+            Undecidable::NoRoute => Self::NoRoute,
+            Undecidable::Ambiguous(ambiguity) => ambiguity.into(),
+            Undecidable::Malformed(malformed) => malformed.into(),
+        }
+    }
+}
+
+/// The failure of a request that is neither admitted nor refused by a limit.
+pub(crate) fn failure_of<P>(outcome: &Outcome<P>) -> Option<Failure> {
+    match outcome {
+        Outcome::Admit | Outcome::Refuse(_) => None,
+        Outcome::Unavailable(_) => Some(Failure::StoreAway),
+        Outcome::Unverifiable(..) => Some(Failure::KeysAway),
+        Outcome::Deny(_) => Some(Failure::KeyMissing),
+        Outcome::Ambiguous(_) => Some(Ambiguity::ManyKeys.into()),
+        Outcome::Unauthorized(_, fault) => Some((*fault).into()),
+    }
+}

@@ -1,0 +1,157 @@
+//! One refusal.
+
+use std::sync::Arc;
+
+use tollgate_limiter::algorithm::Retry;
+use tollgate_limiter::digest::{Principal, PrincipalId};
+use tollgate_limiter::time::Timestamp;
+
+/// The most bytes of a path that are kept.
+const MAX_PATH_BYTES: usize = 256;
+/// The most bytes of the text of a key that are kept.
+const MAX_TEXT_BYTES: usize = 512;
+/// The most bytes of a method that are kept. Clients can invent methods.
+const MAX_METHOD_BYTES: usize = 32;
+
+/// What a refusal was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// Its number among all refusals of this process, from 0.
+    pub(crate) sequence: u64,
+    /// When it was, by the wall clock.
+    pub(crate) time: Timestamp,
+    /// The id of the request. Clients may choose it, so several requests may have it.
+    pub(crate) request_id: String,
+    /// The policy whose wait the client was told.
+    pub(crate) policy: Arc<str>,
+    /// The client that is counted.
+    pub(super) client: Principal,
+    /// The masked text of its key.
+    pub(crate) text: String,
+    /// The limit in units.
+    pub(crate) limit: u64,
+    /// The units that counted against it.
+    pub(crate) used: u64,
+    /// When the request would have fit.
+    pub(crate) retry: Retry,
+    /// The route.
+    pub(crate) route: String,
+    /// Where the counter was.
+    pub(crate) source: &'static str,
+    /// The method.
+    pub(crate) method: String,
+    /// The path, without the query and without the values of path parameters.
+    pub(crate) path: String,
+}
+
+impl Refusal {
+    /// The id of the client's key.
+    pub(crate) fn key_id(&self) -> PrincipalId {
+        self.client.into()
+    }
+}
+
+/// A refusal, as a worker describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refused<'a> {
+    /// See [`Refusal`].
+    pub(crate) time: Timestamp,
+    pub(crate) request_id: &'a str,
+    pub(crate) policy: &'a Arc<str>,
+    pub(crate) client: Principal,
+    pub(crate) text: &'a str,
+    pub(crate) limit: u64,
+    pub(crate) used: u64,
+    pub(crate) retry: Retry,
+    pub(crate) route: &'a str,
+    pub(crate) source: &'static str,
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+}
+
+impl Refused<'_> {
+    /// The refusal with this sequence.
+    pub(super) fn numbered(&self, sequence: u64) -> Refusal {
+        let &Self { time, client, limit, used, retry, source, .. } = self;
+        Refusal {
+            sequence,
+            time,
+            request_id: self.request_id.to_owned(),
+            policy: Arc::clone(self.policy),
+            client,
+            text: cut(self.text, MAX_TEXT_BYTES).to_owned(),
+            limit,
+            used,
+            retry,
+            route: self.route.to_owned(),
+            source,
+            method: cut(self.method, MAX_METHOD_BYTES).to_owned(),
+            path: cut(self.path, MAX_PATH_BYTES).to_owned(),
+        }
+    }
+
+    /// Writes the refusal with this sequence in place of another one, whose memory is used
+    /// again.
+    pub(super) fn replace(&self, sequence: u64, old: &mut Refusal) {
+        let &Self { time, client, limit, used, retry, source, .. } = self;
+        let texts = [
+            (&mut old.request_id, self.request_id),
+            (&mut old.text, cut(self.text, MAX_TEXT_BYTES)),
+            (&mut old.route, self.route),
+            (&mut old.method, cut(self.method, MAX_METHOD_BYTES)),
+            (&mut old.path, cut(self.path, MAX_PATH_BYTES)),
+        ];
+        for (old, new) in texts {
+            old.clear();
+            old.push_str(new);
+        }
+        (old.sequence, old.time, old.client) = (sequence, time, client);
+        (old.limit, old.used, old.retry, old.source) = (limit, used, retry, source);
+    }
+}
+
+/// The beginning of a text that a client may have chosen.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let path = "/é".repeat(1000);
+        let short = cut(&path, MAX_PATH_BYTES);
+        assert!(short.len() <= MAX_PATH_BYTES && path.starts_with(short));
+        assert_eq!(cut("/short", MAX_PATH_BYTES), "/short");
+    }
+
+    #[test]
+    fn a_refusal_in_the_memory_of_another_is_the_same() {
+        let (policy, method) = (Arc::from("a"), "X".repeat(1000));
+        let refused = |text, path| Refused {
+            time: Timestamp::from_micros(7),
+            request_id: "id",
+            policy: &policy,
+            client: Principal::from_bits(text_bits(text)),
+            text,
+            limit: 3,
+            used: 3,
+            retry: Retry::Never,
+            route: "r",
+            source: "store",
+            method: &method,
+            path,
+        };
+        let (first, second) = (refused("ip a", "/long/path"), refused("header x", "/"));
+        let mut replaced = first.numbered(1);
+        second.replace(2, &mut replaced);
+        assert_eq!(replaced, second.numbered(2));
+        assert_eq!(replaced.method.len(), MAX_METHOD_BYTES);
+    }
+
+    fn text_bits(text: &str) -> u128 {
+        text.bytes().map(u128::from).sum()
+    }
+}

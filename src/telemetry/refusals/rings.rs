@@ -1,0 +1,117 @@
+//! The refusals of all workers, and how they are read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use tollgate_limiter::time::Timestamp;
+
+use super::refusal::Refusal;
+use super::ring::Ring;
+
+/// The ring of one policy and worker. Its worker writes, and the control thread reads.
+pub(super) type SharedRing = Arc<Mutex<Ring>>;
+
+/// The refusals of all workers.
+#[derive(Debug, Default)]
+pub(crate) struct RefusalRings {
+    /// The sequence of the next refusal.
+    next: AtomicU64,
+    /// The rings of all policies and workers, with the names of the policies.
+    rings: Mutex<Vec<(Arc<str>, SharedRing)>>,
+}
+
+impl RefusalRings {
+    /// The sequence of the next refusal.
+    #[allow(dead_code, reason = "the stream of events begins with it")]
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// Up to `limit` refusals with this sequence and later ones, the oldest first; the
+    /// sequence with which to go on; and how many refusals between were lost, because their
+    /// rings have kept later ones.
+    #[allow(dead_code, reason = "the stream of events reads it")]
+    pub(crate) fn since(&self, sequence: u64, limit: usize) -> (Vec<Refusal>, u64, u64) {
+        // A refusal gets its sequence while its ring is locked, so all before this one are seen.
+        let end = self.next_sequence();
+        let mut found = self.select(None, |at| (sequence..end).contains(&at));
+        found.truncate(limit);
+        let is_all = found.len() < limit;
+        let next = match found.last() {
+            Some(last) if !is_all => last.sequence + 1,
+            _ => end.max(sequence),
+        };
+        let count = u64::try_from(found.len()).unwrap_or(u64::MAX);
+        let lost = next.saturating_sub(sequence).saturating_sub(count);
+        (found.into_iter().map(Arc::unwrap_or_clone).collect(), next, lost)
+    }
+
+    /// Up to `limit` refusals before this sequence, of one policy or of all, the last one
+    /// first; and whether there are more.
+    pub(crate) fn newest(
+        &self,
+        policy: Option<&str>,
+        before: Option<u64>,
+        limit: usize,
+    ) -> (Vec<Refusal>, bool) {
+        let found = self.select(policy, |at| before.is_none_or(|before| at < before));
+        let has_more = found.len() > limit;
+        let newest = found.into_iter().rev().take(limit);
+        (newest.map(Arc::unwrap_or_clone).collect(), has_more)
+    }
+
+    /// The refusals of requests with this id, the last one first.
+    pub(crate) fn of_request(&self, id: &str) -> Vec<Refusal> {
+        let found = self.select(None, |_| true).into_iter().rev();
+        found.filter(|it| it.request_id == id).map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// The time of the oldest refusal that is kept.
+    pub(crate) fn oldest(&self) -> Option<Timestamp> {
+        self.select(None, |_| true).into_iter().map(|it| it.time).min()
+    }
+
+    /// Forgets the refusals of all policies for which `is_kept` is false.
+    pub(crate) fn retain(&self, is_kept: impl Fn(&str) -> bool) {
+        self.rings.lock().retain(|(policy, ring)| {
+            let is_kept = is_kept(policy);
+            if !is_kept {
+                ring.lock().close();
+            }
+            is_kept
+        });
+    }
+
+    /// The refusals with these sequences in their order. Each ring is locked on its own, and
+    /// only for a copy of references.
+    fn select(&self, policy: Option<&str>, is_meant: impl Fn(u64) -> bool) -> Vec<Arc<Refusal>> {
+        let rings: Vec<SharedRing> = {
+            let rings = self.rings.lock();
+            let meant = rings.iter().filter(|(name, _)| policy.is_none_or(|it| *it == **name));
+            meant.map(|(_, ring)| Arc::clone(ring)).collect()
+        };
+        let mut found = Vec::new();
+        for ring in rings {
+            ring.lock().select(&is_meant, &mut found);
+        }
+        found.sort_unstable_by_key(|refusal| refusal.sequence);
+        found
+    }
+    /// The sequence of a refusal that is added now. Its ring must be locked.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Adds a ring.
+    pub(super) fn add(&self, policy: &Arc<str>) -> SharedRing {
+        let ring = SharedRing::default();
+        self.rings.lock().push((Arc::clone(policy), Arc::clone(&ring)));
+        ring
+    }
+
+    /// Removes the rings for which `is_meant` is true.
+    pub(super) fn remove(&self, is_meant: impl Fn(&SharedRing) -> bool) {
+        self.rings.lock().retain(|(_, ring)| !is_meant(ring));
+    }
+}

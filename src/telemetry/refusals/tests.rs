@@ -1,0 +1,147 @@
+//! Refusals in order, under a flood, and read while they are written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tollgate_limiter::algorithm::Retry;
+use tollgate_limiter::digest::Principal;
+use tollgate_limiter::time::{Span, Timestamp};
+
+use super::ring::{MAX_KEPT, MAX_OF_KEY};
+use super::*;
+
+/// A refusal of this client under this policy.
+fn keep(worker: &WorkerRefusals, policy: &Arc<str>, client: u128, id: &str) {
+    worker.keep(&Refused {
+        time: Timestamp::from_micros(1_795_246_126_000_000),
+        request_id: id,
+        policy,
+        client: Principal::from_bits(client),
+        text: "ip 192.0.2.0/24",
+        limit: 3,
+        used: 3,
+        retry: Retry::After(Span::SECOND),
+        route: "all",
+        source: "store",
+        method: "GET",
+        path: "/",
+    });
+}
+
+fn ids(refusals: &[Refusal]) -> Vec<&str> {
+    refusals.iter().map(|it| &*it.request_id).collect()
+}
+
+#[test]
+fn refusals_of_all_workers_and_policies_are_listed_in_order() {
+    let rings = Arc::<RefusalRings>::default();
+    let workers = [WorkerRefusals::new(&rings), WorkerRefusals::new(&rings)];
+    let policies: [Arc<str>; 2] = ["a".into(), "b".into()];
+    for (index, id) in ["0", "1", "2", "3", "4"].iter().enumerate() {
+        keep(&workers[index % 2], &policies[index / 3], 1, id);
+    }
+    let (newest, has_more) = rings.newest(None, None, 3);
+    assert_eq!((ids(&newest), has_more), (vec!["4", "3", "2"], true));
+    let (older, has_more) = rings.newest(None, Some(newest[2].sequence), 3);
+    assert_eq!((ids(&older), has_more), (vec!["1", "0"], false));
+    assert_eq!(ids(&rings.newest(Some("b"), None, 9).0), ["4", "3"]);
+    assert_eq!(ids(&rings.newest(Some("c"), None, 9).0), [""; 0]);
+    let (first, next, lost) = rings.since(0, 2);
+    assert_eq!((ids(&first), next, lost), (vec!["0", "1"], 2, 0));
+    let (rest, next, lost) = rings.since(next, 9);
+    assert_eq!((ids(&rest), next, lost), (vec!["2", "3", "4"], 5, 0));
+    assert_eq!(rings.since(next, 9), (vec![], 5, 0));
+    assert_eq!(ids(&rings.of_request("3")), ["3"]);
+    keep(&workers[0], &policies[0], 2, "3");
+    assert_eq!(rings.of_request("3").len(), 2, "clients choose ids");
+    assert!(rings.of_request("none").is_empty() && rings.oldest().is_some());
+    drop(workers);
+    assert!(rings.newest(None, None, 9).0.is_empty());
+}
+
+#[test]
+fn a_flood_of_one_client_leaves_the_refusals_of_others() {
+    let rings = Arc::<RefusalRings>::default();
+    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    for client in 0..30 {
+        keep(&worker, &policy, client, "quiet");
+    }
+    for number in 0..20_000 {
+        keep(&worker, &policy, 99, &number.to_string());
+    }
+    let (kept, next, lost) = rings.since(0, 1000);
+    assert_eq!((kept.len(), next), (30 + MAX_OF_KEY, 20_030));
+    assert_eq!(lost, 20_030 - 38);
+    let last: Vec<String> = (20_000 - MAX_OF_KEY..20_000).map(|it| it.to_string()).collect();
+    assert_eq!(ids(&kept[30..]), last, "the last ones of the client are kept");
+}
+
+#[test]
+fn a_flood_of_clients_keeps_the_last_refusals() {
+    let rings = Arc::<RefusalRings>::default();
+    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+    for client in 0..5_000 {
+        keep(&worker, &policy, client, "x");
+    }
+    let (kept, _, lost) = rings.since(0, 10_000);
+    assert_eq!(kept.len(), MAX_KEPT);
+    assert_eq!(kept[0].sequence, 5_000 - 256);
+    assert_eq!(lost, 5_000 - 256);
+}
+
+#[test]
+fn the_refusals_of_a_removed_policy_are_forgotten_until_it_is_there_again() {
+    let rings = Arc::<RefusalRings>::default();
+    let worker = WorkerRefusals::new(&rings);
+    let policies: [Arc<str>; 2] = ["a".into(), "b".into()];
+    policies.iter().for_each(|policy| keep(&worker, policy, 1, policy));
+    rings.retain(|name| name == "b");
+    assert_eq!(ids(&rings.newest(None, None, 9).0), ["b"]);
+    keep(&worker, &policies[0], 1, "again");
+    assert_eq!(ids(&rings.newest(None, None, 9).0), ["again", "b"]);
+    assert_eq!(worker.own.borrow().len(), 2);
+}
+
+/// Each refusal is told once or counted as lost, also while other threads add refusals.
+#[test]
+fn a_reader_misses_no_refusal_without_knowing() {
+    const EACH: u64 = 4_000;
+    let rings = Arc::<RefusalRings>::default();
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u128)
+            .map(|number| {
+                let rings = Arc::clone(&rings);
+                scope.spawn(move || {
+                    let (worker, policy) = (WorkerRefusals::new(&rings), Arc::from("a"));
+                    (0..EACH)
+                        .for_each(|it| keep(&worker, &policy, number << 64 | u128::from(it), "x"));
+                    worker
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let (mut next, mut told, mut lost) = (0, 0, 0);
+            loop {
+                let is_last = is_done.load(Ordering::Acquire);
+                let (found, after, missed) = rings.since(next, 100);
+                assert!(found.is_sorted_by_key(|it| it.sequence));
+                assert!(found.iter().all(|it| (next..after).contains(&it.sequence)));
+                let count = u64::try_from(found.len()).expect("at most 100");
+                (next, told, lost) = (after, told + count, lost + missed);
+                if is_last && count == 0 {
+                    return (next, told, lost);
+                }
+            }
+        });
+        // The rings of a worker that has ended are gone.
+        let workers: Vec<WorkerRefusals> =
+            writers.into_iter().map(|it| it.join().expect("no panic")).collect();
+        is_done.store(true, Ordering::Release);
+        let (next, told, lost) = reader.join().expect("no panic");
+        assert_eq!((next, told + lost), (2 * EACH, 2 * EACH));
+        assert!(told >= 2 * 256, "{told}");
+        drop(workers);
+    });
+}

@@ -1,0 +1,56 @@
+//! What one worker keeps.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::refusal::Refused;
+use super::rings::{RefusalRings, SharedRing};
+
+/// One worker's refusals.
+#[derive(Debug)]
+pub(crate) struct WorkerRefusals {
+    rings: Arc<RefusalRings>,
+    /// Its rings, by the names of the policies.
+    pub(super) own: RefCell<HashMap<Arc<str>, SharedRing>>,
+}
+
+impl WorkerRefusals {
+    /// A worker whose refusals are read from `rings`.
+    pub(crate) fn new(rings: &Arc<RefusalRings>) -> Self {
+        Self { rings: Arc::clone(rings), own: RefCell::default() }
+    }
+
+    /// Keeps a refusal.
+    pub(crate) fn keep(&self, refused: &Refused<'_>) {
+        let mut own = self.own.borrow_mut();
+        let ring = match own.get(refused.policy) {
+            Some(ring) => Arc::clone(ring),
+            None => self.begin(refused.policy, &mut own),
+        };
+        let mut open = ring.lock();
+        if open.is_closed() {
+            drop(open);
+            // The policy was removed, and is there again.
+            let ring = self.begin(refused.policy, &mut own);
+            let mut open = ring.lock();
+            open.keep(refused, self.rings.number());
+        } else {
+            open.keep(refused, self.rings.number());
+        }
+    }
+
+    fn begin(&self, policy: &Arc<str>, own: &mut HashMap<Arc<str>, SharedRing>) -> SharedRing {
+        let ring = self.rings.add(policy);
+        own.retain(|_, ring| !ring.lock().is_closed());
+        own.insert(Arc::clone(policy), Arc::clone(&ring));
+        ring
+    }
+}
+
+impl Drop for WorkerRefusals {
+    fn drop(&mut self) {
+        let own = self.own.take();
+        self.rings.remove(|ring| own.values().any(|it| Arc::ptr_eq(it, ring)));
+    }
+}

@@ -1,0 +1,131 @@
+//! What requests would get, and what past refusals were.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{AdminClient, READ, gateway, section};
+use crate::support::{Certificates, Gateway, Program};
+
+const JSON: [&str; 1] = ["Content-Type: application/json"];
+
+fn explain(admin: &AdminClient, who: &str) -> Value {
+    let body = json!({
+        "url": "http://a.test/orders/7",
+        "headers": [["X-Who", who]],
+        "peer": "127.0.0.1",
+    });
+    let response = admin.send("POST", "/v1/explain", &JSON, &body.to_string());
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.json()
+}
+
+fn run(gateway: &Gateway, arguments: &[&str]) -> (Option<i32>, String) {
+    let admin = format!("http://{}", gateway.addresses()[1]);
+    let mut all = vec!["explain", "--admin", &admin];
+    all.extend(arguments);
+    said(Program::command().args(all).env("TOLLGATE_ADMIN_TOKEN", READ))
+}
+
+/// The exit code of a command, and all its output.
+fn said(command: &mut Command) -> (Option<i32>, String) {
+    let output = command.output().expect("the program runs");
+    let text = [&output.stdout[..], &output.stderr[..]].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn a_request_gets_what_was_told_and_its_refusal_is_kept() {
+    let gateway = gateway("runtime: { workers: 1 }", "");
+    let admin = AdminClient::new(&gateway, READ);
+    let mut client = gateway.client();
+    for used in [0, 1, 2, 3] {
+        let (told, again) = (explain(&admin, "ann"), explain(&admin, "ann"));
+        assert_eq!(told["policies"], again["policies"], "a look counts nothing");
+        let id = format!("X-Request-Id: ann-{used}");
+        let response = client.get("/orders/7?secret=1", &["X-Who: ann", &id]);
+        let is_refused = used == 3;
+        let expected = if is_refused { ("refused", 429) } else { ("admitted", 200) };
+        assert_eq!((told["decision"].as_str(), response.status), (Some(expected.0), expected.1));
+        for name in ["X-Ratelimit-Remaining", "X-Ratelimit-Limit", "RateLimit-Policy"] {
+            let told = told["headers"][name.to_ascii_lowercase()].as_str();
+            assert_eq!(told, response.field(name), "{name} {told:?}");
+        }
+        assert_eq!(told["route"]["name"], "1");
+        assert_eq!((&told["generation"], &told["source"]), (&json!(1), &json!("store")));
+    }
+    let list = admin.get("/v1/refusals?policy=each").json();
+    let refusal = &list["items"][0];
+    assert_eq!((&list["items"][1], &list["next"]), (&Value::Null, &Value::Null), "{list}");
+    assert_eq!((&refusal["request_id"], &refusal["limit"]), (&json!("ann-3"), &json!(3)));
+    assert_eq!((&refusal["path"], &refusal["method"]), (&json!("/orders/7"), &json!("GET")));
+    assert_eq!(refusal["key"]["text"], "header x-who a…");
+    assert_eq!(refusal["key"]["id"], explain(&admin, "ann")["policies"][0]["key"]["id"]);
+    assert_eq!(admin.get("/v1/refusals/ann-3").json()["items"][0], *refusal);
+    let unknown = admin.get("/v1/refusals/ann-2");
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.text().contains("the oldest one that is kept is of 20"), "{}", unknown.text());
+    for body in ["", "{}", "{\"url\": \"/\", \"x\": 1}", "{\"url\": \"http://a\", \"peer\": \"b\"}"]
+    {
+        assert_eq!(admin.send("POST", "/v1/explain", &JSON, body).status, 400, "{body}");
+    }
+    for target in ["limit=0", "limit=1001", "after=x", "unknown=1"] {
+        assert_eq!(admin.get(&format!("/v1/refusals?{target}")).status, 400, "{target}");
+    }
+    by_command_line(&gateway);
+}
+
+fn by_command_line(gateway: &Gateway) {
+    let url = "http://a.test/orders/7";
+    let (code, text) = run(gateway, &["-H", "X-Who: ann", url]);
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.starts_with("Refused by each (429): 3 of 3 used, fits in "), "{text}");
+    let (code, text) = run(gateway, &["-H", "X-Who: bob", "--json", "--peer", "192.0.2.7", url]);
+    let document: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((code, &document["client"]["ip"]), (Some(0), &json!("192.0.2.0/24")));
+    // All gateways are asked; here both are the same one.
+    let admin = format!("http://{}", gateway.addresses()[1]);
+    let (code, text) = run(gateway, &["--admin", &admin, "-H", "X-Who: ann", url]);
+    assert_eq!((code, text.matches("Refused by each").count()), (Some(3), 2), "{text}");
+    let (code, text) = run(gateway, &["--id", "ann-3"]);
+    assert!(code == Some(3) && text.starts_with("Refused by each at 20"), "{code:?} {text}");
+    let (code, text) = run(gateway, &["--id", "none"]);
+    assert!(code == Some(1) && text.contains("404 Not Found: this node knows no"), "{text}");
+    let mut command = Program::command();
+    command.args(["explain", "--admin", &admin, url]);
+    let (code, text) = said(command.env("TOLLGATE_ADMIN_TOKEN", "wrong-0123456789"));
+    assert!(code == Some(1) && text.contains("401 Unauthorized"), "{text}");
+}
+
+#[test]
+fn the_command_line_asks_over_tls_and_unix_sockets_and_without_a_gateway() {
+    let made = Certificates::temporary("127.0.0.1");
+    let (chain, key) = (made.server(), made.server_key());
+    let tls = format!("tls: {{ certificates: [{{ cert: {chain:?}, key: {key:?} }}] }}");
+    let secure = gateway("", &tls);
+    let admin = format!("https://{}", secure.addresses()[1]);
+    let token = secure.file().with_file_name("token");
+    std::fs::write(&token, format!("{READ}\n")).expect("it is written");
+    let (token, ca) = (token.display().to_string(), made.ca().display().to_string());
+    let arguments = ["explain", "--admin", &admin, "--token-file", &token, "http://a.test/"];
+    let ask = |more: &[&str]| said(Program::command().args(arguments).args(more));
+    let (code, text) = ask(&["--cacert", &ca]);
+    assert!(code == Some(0) && text.starts_with("Admitted: "), "{text}");
+    let (code, text) = ask(&[]);
+    assert!(code == Some(1) && text.contains("cannot connect"), "{text}");
+    let file = secure.file().display().to_string();
+    let offline = ["explain", "-c", &file, "--used", "each=3", "-H", "X-Who: a", "http://a.test/"];
+    let (code, text) = said(Program::command().args(offline));
+    assert!(code == Some(3) && text.starts_with("Refused by each (429): 3 of 3"), "{text}");
+    let socket = secure.file().with_file_name("admin.sock");
+    let unix =
+        Gateway::start(&super::yaml("", "").replace(
+            &section(""),
+            &format!("admin: {{ address: \"unix:{}\" }}\n", socket.display()),
+        ));
+    let admin = format!("unix:{}", socket.display());
+    let (code, text) =
+        said(Program::command().args(["explain", "--admin", &admin, "http://a.test/"]));
+    assert!(code == Some(0) && text.starts_with("Admitted: "), "{text}");
+    drop(unix);
+}
