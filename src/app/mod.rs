@@ -117,9 +117,10 @@ async fn supervise(
     let mut watch: Option<FileWatch> = watch;
     let (echo_stop, echo) = start_echo()?;
     let admin = config.admin.clone().map(BoundAdmin::bind).transpose()?;
-    if let Some(log) = log {
-        spawn_local(reopen_on_signal(signals.user1, log.reopener()));
-    }
+    spawn_local(reopen_on_signal(
+        signal(SignalKind::user_defined1())?,
+        log.map(AccessLog::reopener),
+    ));
     let traces = config.telemetry.traces.clone().and_then(Traces::start);
     let outputs = Outputs { log, tracer: traces.as_ref().map(|traces| &traces.tracer) };
     let inherited = InheritedSockets::take();
@@ -131,29 +132,7 @@ async fn supervise(
     };
     drop(drain);
     let mut admin = serve_admin(admin, &supervisor, file.as_deref(), document)?;
-    let patches = supervisor.patches();
-    loop {
-        systemd::report(ServiceState::Ready);
-        tokio::select! {
-            () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
-            _ = signals.hangup.recv() => {}
-            () = changed(&mut watch) => {}
-            number = patches.changed() => {
-                apply_patches(&mut supervisor, admin.as_ref(), number).await;
-                continue;
-            }
-        }
-        systemd::report(ServiceState::Reloading);
-        match &mut watch {
-            Some(watch) => tokio::select! {
-                () = reload::reload(&mut supervisor, watch, admin.as_mut()) => {}
-                () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => break,
-            },
-            None => {
-                warn!("there is no file to reload: this gateway was started without one")
-            }
-        }
-    }
+    reload_until_stopped(&mut supervisor, &mut admin, &mut watch, &mut signals).await;
     systemd::report(ServiceState::Stopping);
     if let Some(admin) = &admin {
         admin.draining();
@@ -173,6 +152,38 @@ async fn supervise(
     }
     drop((echo_stop, admin));
     Ok(())
+}
+
+/// Applies every change of the configuration, until a signal asks for the stop.
+async fn reload_until_stopped(
+    supervisor: &mut Supervisor,
+    admin: &mut Option<AdminListener>,
+    watch: &mut Option<FileWatch>,
+    signals: &mut Signals,
+) {
+    let patches = supervisor.patches();
+    loop {
+        systemd::report(ServiceState::Ready);
+        tokio::select! {
+            () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
+            _ = signals.hangup.recv() => {}
+            () = changed(watch) => {}
+            number = patches.changed() => {
+                apply_patches(supervisor, admin.as_ref(), number).await;
+                continue;
+            }
+        }
+        systemd::report(ServiceState::Reloading);
+        match watch {
+            Some(watch) => tokio::select! {
+                () = reload::reload(supervisor, watch, admin.as_mut()) => {}
+                () = stop_requested(&mut signals.terminate, &mut signals.interrupt) => return,
+            },
+            None => {
+                warn!("there is no file to reload: this gateway was started without one")
+            }
+        }
+    }
 }
 
 /// Begins to describe this node, and to serve the admin listener if there is one.
@@ -216,7 +227,6 @@ struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    user1: Signal,
 }
 
 impl Signals {
@@ -225,7 +235,6 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
-            user1: signal(SignalKind::user_defined1())?,
         })
     }
 }
@@ -238,10 +247,13 @@ async fn stop_requested(terminate: &mut Signal, interrupt: &mut Signal) {
 }
 
 /// Has the file of the access log opened again at each signal: the last one was renamed.
-async fn reopen_on_signal(mut signal: Signal, log: Reopener) {
+/// Without an access log the signal does nothing.
+async fn reopen_on_signal(mut signal: Signal, log: Option<Reopener>) {
     while signal.recv().await.is_some() {
-        info!("the file of the access log is opened again");
-        log.reopen();
+        if let Some(log) = &log {
+            info!("the file of the access log is opened again");
+            log.reopen();
+        }
     }
 }
 

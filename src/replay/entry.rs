@@ -1,16 +1,16 @@
 //! A request of a log, kept until its turn comes, and its view.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST};
+use http::header::{CONTENT_LENGTH, HOST};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version};
 use tollgate_limiter::request::RequestView;
 
 use super::known_entry::KnownEntry;
 use super::line::Line;
+use super::wanted::Wanted;
 
 /// What a replay needs of one request. It is small, because up to a million are kept.
 #[derive(Debug)]
@@ -37,37 +37,6 @@ pub(super) struct Entry {
 struct Extras {
     host: Option<HeaderValue>,
     headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// The header fields that rules may read, and the policies that there are. Others are not
-/// kept.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    headers: Vec<HeaderName>,
-    policies: Vec<Arc<str>>,
-}
-
-impl Wanted {
-    /// The fields that the rules name, and those that every rule may read.
-    pub(super) fn new(
-        names: impl IntoIterator<Item = HeaderName>,
-        policies: impl IntoIterator<Item = Arc<str>>,
-    ) -> Self {
-        let forwarded = HeaderName::from_static("x-forwarded-for");
-        let mut all = vec![forwarded, FORWARDED, COOKIE, AUTHORIZATION];
-        all.extend(names);
-        Self { headers: all, policies: policies.into_iter().collect() }
-    }
-
-    /// The policy of this name, if there is one.
-    pub(super) fn policy(&self, name: &[u8]) -> Option<&Arc<str>> {
-        self.policies.iter().find(|policy| policy.as_bytes() == name)
-    }
-
-    /// The field of this name in any case, if it is wanted.
-    pub(super) fn find(&self, name: &[u8]) -> Option<&HeaderName> {
-        self.headers.iter().find(|wanted| name.eq_ignore_ascii_case(wanted.as_str().as_bytes()))
-    }
 }
 
 impl Entry {

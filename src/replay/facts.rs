@@ -3,8 +3,8 @@
 use http::HeaderName;
 use http::header::AUTHORIZATION;
 
-use super::entry::Wanted;
 use super::line::Line;
+use super::wanted::Wanted;
 
 /// What a log contains.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use smallvec::SmallVec;
 use tollgate_limiter::digest::{Principal, PrincipalId};
 use tollgate_limiter::time::{Span, Timestamp};
 
-use super::entry::Wanted;
 use super::line::{Known, KnownKey};
+use super::wanted::Wanted;
 
 /// What our own log says of a decision: what it depends on, and its result.
 #[derive(Debug)]

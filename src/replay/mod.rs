@@ -10,6 +10,7 @@
 
 mod compare;
 mod entry;
+mod exceeding;
 mod facts;
 mod html;
 mod keys;
@@ -27,6 +28,7 @@ mod table;
 mod tally;
 mod timeline;
 mod trial;
+mod wanted;
 
 pub(crate) use html::page;
 pub(crate) use line::{Format, MapError, Names};

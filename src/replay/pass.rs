@@ -6,17 +6,21 @@ use std::sync::Arc;
 use tollgate_limiter::time::Timestamp;
 
 use super::compare::Comparison;
-use super::entry::{Entry, Head, Wanted};
+use super::entry::{Entry, Head};
+use super::exceeding::{Exceeding, Needed};
 use super::facts::Facts;
 use super::line::{Format, Line, Parsed};
 use super::source::{Input, Merged, Numbered, SourceError};
 use super::timeline::{Placement, Timeline};
 use super::trial::{Fate, Setup, Trial};
+use super::wanted::Wanted;
 
 /// Trials that see the requests at the same times.
-pub(super) struct Lane {
+pub(super) struct Lane<'p> {
     pub(super) placement: Placement,
     pub(super) trials: Vec<Trial>,
+    /// If the trials are suggested limits, one for each window: which requests they can refuse.
+    pub(super) exceeding: Option<Exceeding<'p>>,
 }
 
 /// What is read, and how.
@@ -31,9 +35,9 @@ pub(super) struct Reading<'r> {
 }
 
 /// What a pass has found.
-pub(super) struct Found {
+pub(super) struct Found<'p> {
     pub(super) facts: Facts,
-    pub(super) lanes: Vec<Lane>,
+    pub(super) lanes: Vec<Lane<'p>>,
     pub(super) comparison: Comparison,
 }
 
@@ -44,12 +48,12 @@ pub(crate) type Progress<'p> = dyn FnMut(u64, Option<u64>) + 'p;
 ///
 /// # Errors
 /// If a log cannot be read.
-pub(super) fn pass(
+pub(super) fn pass<'p>(
     source: Merged,
-    reading: Reading<'_>,
-    lanes: Vec<Lane>,
+    reading: Reading<'p>,
+    lanes: Vec<Lane<'p>>,
     progress: &mut Progress<'_>,
-) -> Result<Found, SourceError> {
+) -> Result<Found<'p>, SourceError> {
     let trials = || lanes.iter().flat_map(|lane| &lane.trials);
     let policies = trials().flat_map(Trial::policies).map(|policy| Arc::clone(&policy.name));
     let wanted = Wanted::new(trials().flat_map(Trial::header_names), policies);
@@ -81,13 +85,13 @@ struct Pass<'r> {
     reading: Reading<'r>,
     wanted: Wanted,
     timeline: Timeline,
-    lanes: Vec<Lane>,
+    lanes: Vec<Lane<'r>>,
     head: Head,
     facts: Facts,
     comparison: Comparison,
 }
 
-impl Pass<'_> {
+impl<'r> Pass<'r> {
     /// Takes a line. False: it has another format.
     fn see(&mut self, text: &[u8]) -> bool {
         if text.trim_ascii().is_empty() {
@@ -130,10 +134,21 @@ impl Pass<'_> {
     fn judge(&mut self, lane: usize, at_us: u64, entry: &Entry) {
         let is_first = lane == 0;
         let now = Timestamp::from_micros(at_us);
-        let trials = self.lanes[lane].trials.iter_mut();
+        let Lane { trials, exceeding, .. } = &mut self.lanes[lane];
+        let trials = trials.iter_mut();
         let fates: smallvec::SmallVec<[Fate; 2]> = if let Some(known) = &entry.known {
             trials.map(|trial| trial.judge_known(entry, known, now)).collect()
         } else if let Some(request) = self.head.view(entry) {
+            if let Some(exceeding) = exceeding {
+                let Needed { windows, policies } = exceeding.needed(&request, now);
+                for (trial, is_needed) in trials.zip(windows) {
+                    match is_needed {
+                        true => drop(trial.judge(&request, entry, now)),
+                        false => trial.admit(&policies),
+                    }
+                }
+                return;
+            }
             trials.map(|trial| trial.judge(&request, entry, now)).collect()
         } else {
             self.facts.malformed += u64::from(is_first);
@@ -144,7 +159,7 @@ impl Pass<'_> {
         }
     }
 
-    fn finish(mut self) -> Found {
+    fn finish(mut self) -> Found<'r> {
         for lane in 0..self.lanes.len() {
             while let Some((at_us, entry)) = self.timeline.next_of_rest(lane) {
                 self.judge(lane, at_us, &entry);

@@ -4,6 +4,7 @@
 //! into the quarters at both ends, and is never too high.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::net::IpAddr;
 
 use tollgate_limiter::time::{Span, Timestamp};
@@ -15,10 +16,32 @@ const QUARTERS: usize = 4;
 /// The most keys of all policies together. Beyond it, a sample by their digests is kept.
 const MAX_KEYS: usize = 1_000_000;
 
+/// Hashes a policy and a digest, all bits of which are as good as random.
+#[derive(Clone, Copy, Debug, Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, policy: u32) {
+        self.write_u64(u64::from(policy));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32) ^ number;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// What each key has used.
 #[derive(Debug, Default)]
 pub(super) struct Peaks {
-    index: HashMap<(u32, u64), u32>,
+    index: HashMap<(u32, u64), u32, BuildHasherDefault<DigestHasher>>,
     keys: Vec<Peak>,
     halvings: u32,
 }
@@ -118,6 +141,12 @@ impl Peaks {
         self.keys.retain(|peak| peak.digest.trailing_zeros() >= halvings);
         let places = self.keys.iter().map(|peak| (peak.policy, peak.digest));
         self.index = places.zip(0..).collect();
+    }
+
+    /// What a key has used, if it was measured.
+    pub(super) fn get(&self, policy: usize, digest: u64) -> Option<&Peak> {
+        let place = *self.index.get(&(u32::try_from(policy).ok()?, digest))?;
+        self.keys.get(usize::try_from(place).ok()?)
     }
 
     /// All keys of a policy.

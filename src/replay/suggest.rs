@@ -99,6 +99,16 @@ impl Suggestions {
         windows.map(|window| with_limits(setup, |name| self.proposed(name, window))).collect()
     }
 
+    /// The proposed limits of a policy, if it has any.
+    pub(super) fn limits(&self, name: &str) -> Option<[u64; WINDOWS.len()]> {
+        let policy = self.policies.iter().find(|policy| policy.name == name)?;
+        let mut limits = [0; WINDOWS.len()];
+        for (limit, window) in limits.iter_mut().zip(&policy.windows) {
+            *limit = window.proposed;
+        }
+        Some(limits)
+    }
+
     fn proposed(&self, name: &str, window: usize) -> Option<Quota> {
         let policy = self.policies.iter().find(|policy| policy.name == name)?;
         Quota::new(policy.windows[window].proposed, WINDOWS[window]).ok()

@@ -155,9 +155,7 @@ impl Ord for Open {
 impl Trial {
     /// Rules with empty counters. With `peaks`, it also measures what each key uses.
     pub(super) fn new(setup: &Setup, peaks: Option<Peaks>) -> Self {
-        // Keys are digests. A fixed secret makes every replay of a log the same.
-        let secret = Arc::new(SharedSecret::new(Secret::from_bytes(*b"tollgate replay!")));
-        let rules = Rules::new(setup.routes.clone(), setup.client.clone(), secret);
+        let rules = rules(setup);
         let store = Store::Memory(Arc::new(MemoryStore::new(setup.max_keys.min(MAX_KEYS))));
         let names = setup.policies.iter().map(|policy| Arc::clone(&policy.name));
         Self {
@@ -246,6 +244,15 @@ impl Trial {
         }
     }
 
+    /// Counts a request that these policies admit, because its keys cannot exceed the limits.
+    pub(super) fn admit(&mut self, policies: &[usize]) {
+        for index in policies {
+            if let Some(tally) = self.tallies.get_mut(*index) {
+                tally.judged += 1;
+            }
+        }
+    }
+
     fn end_until(&mut self, now: Timestamp) {
         while self.open.peek().is_some_and(|Reverse(first)| first.end <= now) {
             if let Some(Reverse(first)) = self.open.pop() {
@@ -300,7 +307,7 @@ impl Counts<'_> {
     fn add(mut self, decision: &Decision<&Arc<Policy>>, client: IpAddr, now: Timestamp) -> Fate {
         for report in &decision.reports {
             let Some(&index) = self.by_name.get(&report.policy.name) else { continue };
-            let key = low_half(report.client);
+            let key = digest_of(report.client);
             if let Some(peaks) = &mut self.peaks {
                 peaks.add(index, key, report.cost, client, now);
             }
@@ -333,8 +340,15 @@ pub(super) fn is_short(policy: &Policy) -> bool {
     !window.is_zero() && window < Span::from_secs(10)
 }
 
+/// The rules of a setup. Keys are digests: a fixed secret makes every replay of a log the
+/// same.
+pub(super) fn rules(setup: &Setup) -> Rules {
+    let secret = Arc::new(SharedSecret::new(Secret::from_bytes(*b"tollgate replay!")));
+    Rules::new(setup.routes.clone(), setup.client.clone(), secret)
+}
+
 /// Bits of a principal that are as good as random.
-fn low_half(client: Principal) -> u64 {
+pub(super) fn digest_of(client: Principal) -> u64 {
     u64::try_from(client.bits() & u128::from(u64::MAX)).unwrap_or(u64::MAX)
 }
 

@@ -1,8 +1,8 @@
 //! Orders of small logs, exactly.
 
 use super::*;
-use crate::replay::entry::Wanted;
 use crate::replay::line::{Format, Parsed};
+use crate::replay::wanted::Wanted;
 
 const AT: u64 = 1_795_246_126 * SECOND_US;
 

@@ -5,8 +5,9 @@ use tollgate_limiter::policy::KeyExpr;
 use tollgate_limiter::request::{PathMatch, PathPattern};
 
 use super::*;
-use crate::replay::entry::{Head, Wanted};
+use crate::replay::entry::Head;
 use crate::replay::line::{Format, Parsed};
+use crate::replay::wanted::Wanted;
 
 /// One route with a limit of this many requests at the same time.
 fn concurrency(limit: u64) -> Setup {

@@ -18,6 +18,7 @@ use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
+use tollgate_limiter::time::monotonic;
 use tracing::{info, warn};
 
 use super::spans::spans;
@@ -141,7 +142,7 @@ impl Batches {
     /// The next batch. None when all workers have ended.
     async fn next(&mut self) -> Option<Vec<SpanData>> {
         let first = self.records.recv().await?;
-        let end = Instant::now() + MAX_DELAY;
+        let end = Instant::from_std(monotonic() + MAX_DELAY);
         let mut batch = spans(&first, &self.scope);
         while batch.len() <= MAX_BATCH - SPANS_OF_A_REQUEST {
             match timeout_at(end, self.records.recv()).await {
