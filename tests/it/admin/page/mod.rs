@@ -217,7 +217,8 @@ fn check_names(browser: &mut Browser) {
         ("textbox", 4),
         ("combobox", 2),
         ("slider", 1),
-        ("table", 4),
+        // The list of keys is empty in the first moments of a minute.
+        ("table", 3),
         ("region", 7),
         ("figure", 3),
     ] {
