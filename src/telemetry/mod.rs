@@ -17,6 +17,7 @@ mod settings;
 mod sinks;
 mod template;
 mod top;
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "the exporter reads it"))]
 mod trace_context;
 mod traces;
 mod writer;

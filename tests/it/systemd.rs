@@ -4,19 +4,17 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use crate::support::{Client, PATIENCE, Program, eventually, signal};
 
 /// A gateway with this file and an inherited socket as descriptor 3, as systemd passes
 /// sockets.
 fn start(file: &Path, socket: &TcpListener, notify: &Path) -> Child {
-    let program = Program::command();
     let socket = socket.try_clone().expect("a second handle");
-    let mut command = Command::new("sh");
     // The input of the shell becomes descriptor 3 of the program.
-    command.args(["-c", "exec \"$0\" run -c \"$1\" 3<&0"]).arg(program.get_program()).arg(file);
-    command.env("LISTEN_FDS", "1").env("NOTIFY_SOCKET", notify);
+    let mut command = Program::by_shell("exec \"$0\" run -c \"$1\" 3<&0");
+    command.arg(file).env("LISTEN_FDS", "1").env("NOTIFY_SOCKET", notify);
     command.stdin(Stdio::from(OwnedFd::from(socket))).stderr(Stdio::null());
     command.spawn().expect("there is a shell")
 }

@@ -62,7 +62,7 @@ fn gateway(origin: &Origin, traces: &str, store: &str) -> (Gateway, TempDir) {
          telemetry: {{ access_log: false, traces: {{ {traces} }} }}\n{store}\
          policies: {{ per-key: {{ key: header:x-api-key, limit: 2/minute }} }}\n\
          upstreams: {{ origin: {{ endpoints: [\"http://{}\"] }} }}\n\
-         routes: [{{ name: orders, path: /orders/{{id}}, upstream: origin, policies: [per-key] }}]\n",
+         routes: [{{ name: orders, path: \"/orders/{{id}}\", upstream: origin, policies: [per-key] }}]\n",
         origin.address()
     );
     let directory = tempfile::tempdir().expect("a directory");
@@ -136,9 +136,10 @@ fn a_collector_that_accepts_and_never_answers_delays_neither_requests_nor_the_st
     let traces = format!("otlp: \"http://{address}\", sample: 100%");
     let (mut gateway, _directory) = gateway(&origin, &traces, "");
     let mut client = gateway.client();
-    // More than may wait: three spans each.
-    for _ in 0..1000 {
-        assert_eq!(client.get("/orders/1", &[]).status, 200);
+    // More spans than may wait: two for a refused request.
+    for number in 0..2000 {
+        let expected = if number < 2 { 200 } else { 429 };
+        assert_eq!(client.get("/orders/1", &[]).status, expected);
     }
     let begun = now();
     gateway.terminate();

@@ -9,6 +9,7 @@
 mod exporter;
 #[cfg(feature = "otlp")]
 mod spans;
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "the exporter reads it"))]
 mod tracer;
 
 #[cfg(feature = "otlp")]

@@ -21,7 +21,17 @@ pub(crate) struct Output {
 
 impl Program {
     pub(crate) fn command() -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        Self::logging_text(Command::new(env!("CARGO_BIN_EXE_tollgate")))
+    }
+
+    /// Starts it by a shell: `script` executes `$0`.
+    pub(crate) fn by_shell(script: &str) -> Command {
+        let mut shell = Self::logging_text(Command::new("sh"));
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_tollgate")]);
+        shell
+    }
+
+    fn logging_text(mut command: Command) -> Command {
         command.env_remove("TOLLGATE_LOG").env("TOLLGATE_LOG_FORMAT", "text").env("NO_COLOR", "1");
         command
     }
@@ -113,9 +123,7 @@ impl Gateway {
              runtime: {{ workers: 1 }}\n",
             origin.address()
         );
-        let (mut shell, program) = (Command::new("sh"), Program::command());
-        shell.arg("-c").arg(format!("ulimit -n {most}; exec \"$0\" \"$@\""));
-        shell.arg(program.get_program());
+        let shell = Program::by_shell(&format!("ulimit -n {most}; exec \"$0\" \"$@\""));
         Self::start_by(shell, &yaml, "json")
     }
 
