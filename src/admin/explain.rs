@@ -18,10 +18,5 @@ pub(super) async fn explain(node: &Node, view: &View, body: &[u8]) -> Result<Ans
     let asked = description.into_asked().map_err(|it| Problem::bad_request(it.to_string()))?;
     let mut explanation = node.ask(|reply| StoreCall::Explain(Box::new(asked), reply)).await?;
     explanation.generation = Some(view.generation);
-    for policy in &mut explanation.policies {
-        if policy.limit_from == "policy" && view.snapshot.patches.has_other_limit(&policy.name) {
-            "patch".clone_into(&mut policy.limit_from);
-        }
-    }
     Ok(Answer::json(&json!(explanation)))
 }

@@ -124,12 +124,9 @@ impl Lease {
         &self,
         ending: &Ending<'_>,
     ) -> impl Iterator<Item = (&Arc<Policy>, [u64; 2])> {
-        let mut readings = ending.metered.iter().copied();
-        self.debts.iter().filter_map(move |debt| {
-            // Each metered debt consumes a reading.
-            let cost = debt.actual(ending, &mut readings);
-            (!debt.is_in_flight()).then_some((&debt.policy, [debt.cost, cost]))
-        })
+        let all = self.debts.iter().zip(self.spent(ending));
+        let settled = all.filter(|(debt, _)| !debt.is_in_flight());
+        settled.map(|(debt, (policy, cost))| (policy, [debt.cost, cost]))
     }
 
     /// The units that each of its policies counts in the end, if the request ends so.

@@ -7,7 +7,7 @@ import { knowPolicies, prepareForms } from "./forms.js";
 import { showAway, showChanges, showFigures, showState } from "./overview.js";
 import { showNodes, showPolicies, showRefusals, showTop, showUpstreams } from "./tables.js";
 
-const UNKNOWN = "The node does not know this token, or not any more.";
+const UNKNOWN = "This token is not valid, or no longer valid.";
 const RETRY_MS = [1000, 2000, 5000];
 let ended = new AbortController();
 let status = null;
