@@ -45,8 +45,8 @@ impl From<Principal> for PrincipalId {
 }
 
 impl PrincipalId {
-    /// A principal that stands for all with this id where their digests are not known, as
-    /// when a log is replayed.
+    /// A principal for this id, where the digest itself is not known, as when a log is
+    /// replayed.
     pub fn stand_in(self) -> Principal {
         let mut digest = Digest(SipHasher13::new());
         digest.value(&self.0.to_le_bytes());

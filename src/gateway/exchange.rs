@@ -67,7 +67,7 @@ impl<'g> Exchange<'g> {
         let Arrival { peer, wall, trace } = arrival;
         let measurement = metrics.begin(&head.method);
         let request_id = request_id(&mut head.headers);
-        let recording = sinks.read(trace.as_ref()).then(|| {
+        let recording = sinks.want(trace.as_ref()).then(|| {
             let mut record = Record::new(head, peer, wall, request_id.clone());
             record.trace = trace;
             Box::new(Recording::new(record, sinks))

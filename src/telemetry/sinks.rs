@@ -18,8 +18,8 @@ pub(crate) struct Sinks {
 }
 
 impl Sinks {
-    /// Whether the record of a request with this trace is read.
-    pub(crate) fn read(&self, trace: Option<&RequestTrace>) -> bool {
+    /// Whether a sink reads the record of a request with this trace.
+    pub(crate) fn want(&self, trace: Option<&RequestTrace>) -> bool {
         self.access_log.is_some() || trace.is_some_and(|trace| trace.is_sampled)
     }
 

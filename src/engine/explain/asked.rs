@@ -181,7 +181,7 @@ mod tests {
             json!({ "url": "/", "headers": { "a b": "c" } }),
             json!({ "url": "/", "headers": { "a": "c\r\nd: e" } }),
             json!({ "url": "/", "headers": [["a"]] }),
-            json!({ "url": "/", "peer": "nobody" }),
+            json!({ "url": "/", "peer": "not an address" }),
             json!({ "url": "/", "unknown": 1 }),
             json!({ "url": "/", "headers": many }),
             json!({ "url": format!("/{}", "x".repeat(MAX_BYTES)) }),

@@ -116,7 +116,7 @@ fn hex(high: u8, low: u8) -> Option<u8> {
     Some(digit(high)? * 16 + digit(low)?)
 }
 
-/// A text in which `%HH` stands for a byte. Other uses of `%` stay as they are.
+/// A text in which a byte may be written as `%HH`. Other uses of `%` stay as they are.
 pub(super) fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     percent_encoding::percent_decode(text).into()
 }

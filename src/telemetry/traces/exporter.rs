@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hyper_rustls::{ConfigBuilderExt as _, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_http::hyper::HyperClient;
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
@@ -73,30 +74,41 @@ impl Exporter {
 
 fn exporter(settings: &TraceSettings) -> Result<SpanExporter, ExporterBuildError> {
     let endpoint = settings.endpoint.as_str();
+    // Only `https` needs certificate authorities, which a bare container does not have.
+    let is_encrypted = endpoint.starts_with("https:");
     let builder = SpanExporter::builder();
     match settings.protocol {
         TraceProtocol::Grpc => {
             let builder = builder.with_tonic().with_endpoint(endpoint).with_timeout(TIMEOUT);
-            match endpoint.starts_with("https:") {
+            match is_encrypted {
                 true => builder.with_tls_config(ClientTlsConfig::new().with_native_roots()).build(),
                 false => builder.build(),
             }
         }
         TraceProtocol::Http => {
-            let invalid = |error: std::io::Error| {
-                ExporterBuildError::InternalFailure(format!("no trusted certificates: {error}"))
-            };
-            let tls = rustls::ClientConfig::builder().with_native_roots().map_err(invalid)?;
-            let connector = HttpsConnectorBuilder::new()
-                .with_tls_config(tls.with_no_client_auth())
-                .https_or_http()
-                .enable_http1()
-                .build();
-            let client = HyperClient::new(connector, TIMEOUT, None);
-            let builder = builder.with_http().with_http_client(client);
-            builder.with_endpoint(endpoint).with_timeout(TIMEOUT).build()
+            let builder = builder.with_http().with_endpoint(endpoint).with_timeout(TIMEOUT);
+            match is_encrypted {
+                true => builder.with_http_client(encrypted_client()?),
+                false => {
+                    builder.with_http_client(HyperClient::with_default_connector(TIMEOUT, None))
+                }
+            }
+            .build()
         }
     }
+}
+
+/// A client that trusts the certificate authorities of the system.
+fn encrypted_client() -> Result<HyperClient<HttpsConnector<HttpConnector>>, ExporterBuildError> {
+    let tls = rustls::ClientConfig::builder().with_native_roots().map_err(|error| {
+        ExporterBuildError::InternalFailure(format!("no trusted certificates: {error}"))
+    })?;
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(tls.with_no_client_auth())
+        .https_only()
+        .enable_http1()
+        .build();
+    Ok(HyperClient::new(connector, TIMEOUT, None))
 }
 
 /// Gathers spans to batches.

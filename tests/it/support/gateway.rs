@@ -160,8 +160,16 @@ impl Gateway {
 
     /// Starts without a file. `arguments` follow `run`, and contain one listener.
     pub(crate) fn start_with(arguments: &[&str]) -> Self {
+        Self::start_program(Program::command(), arguments)
+    }
+
+    /// The same by a shell, whose `script` executes `$0` with `$@`.
+    pub(crate) fn start_by_shell(script: &str, arguments: &[&str]) -> Self {
+        Self::start_program(Program::by_shell(script), arguments)
+    }
+
+    fn start_program(mut command: Command, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let mut command = Program::command();
         command.arg("run").args(arguments);
         Self::spawn(command, 1, directory.path().join("access.log"), directory)
     }
