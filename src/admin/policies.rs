@@ -176,15 +176,11 @@ pub(super) fn limit(policy: &Policy) -> OrUnlimited<Limit> {
 
 fn cost(cost: &policy::Cost) -> Cost {
     match cost {
-        policy::Cost::Fixed(units) => Cost::Fixed((*units).into()),
-        policy::Cost::Field { name, default, max } => Cost::Field {
-            header: name.as_str().to_owned(),
-            default: (*default).into(),
-            max: (*max).into(),
-        },
-        policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
-        policy::Cost::Metered { reserve, .. } => {
-            Cost::Metered { reserve: (*reserve).into(), settled: true }
+        policy::Cost::Fixed(units) => Cost::Fixed(*units),
+        policy::Cost::Field { name, default, max } => {
+            Cost::Field { header: name.as_str().to_owned(), default: *default, max: *max }
         }
+        policy::Cost::Body { unit_bytes } => Cost::Body { body_unit_bytes: (*unit_bytes).into() },
+        policy::Cost::Metered { reserve, .. } => Cost::Metered { reserve: *reserve, settled: true },
     }
 }

@@ -1,6 +1,6 @@
 //! What the document says of each call that the list of calls does not.
 //!
-//! An action without an arm here does not compile.
+//! An action that is in no group here does not compile, and no two calls have the same summary.
 
 use http::StatusCode;
 use schemars::{Schema, SchemaGenerator, json_schema};
@@ -107,8 +107,43 @@ fn policy_or_removed(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [of::<ShownPolicy>(generator), of::<Removed>(generator)] })
 }
 
-/// What the document says of the call.
+/// What the document says of the call. A new action is added to one of the groups, and to the
+/// function of the group.
 pub(super) fn operation(action: Action) -> Operation {
+    match action {
+        Action::Alive | Action::Ready | Action::Metrics | Action::Status | Action::Upstreams => {
+            of_health(action)
+        }
+        Action::Config | Action::CheckConfig | Action::Nodes | Action::Audit => {
+            of_configuration(action)
+        }
+        Action::Policies
+        | Action::Policy
+        | Action::PatchPolicy
+        | Action::UnpatchPolicy
+        | Action::SetCandidate
+        | Action::UnsetCandidate => of_policies(action),
+        Action::Key
+        | Action::ResetKey
+        | Action::Override
+        | Action::SetOverride
+        | Action::UnsetOverride => of_keys(action),
+        Action::Top
+        | Action::Explain
+        | Action::Refusals
+        | Action::Refusal
+        | Action::History
+        | Action::Events => of_traffic(action),
+        Action::OpenApi => get(PAGE, "this document", Content::Json(object)),
+        Action::Page => get(PAGE, "the page for browsers", Content::Text(&["text/html"])),
+        Action::PageFile => {
+            const TYPES: &[&str] = &["text/html", "text/css", "text/javascript", "image/svg+xml"];
+            get(PAGE, "a file of the page", Content::Text(TYPES))
+        }
+    }
+}
+
+fn of_health(action: Action) -> Operation {
     match action {
         Action::Alive => get(HEALTH, "whether the process runs", Content::Json(of::<Health>)),
         Action::Ready => Operation {
@@ -122,36 +157,33 @@ pub(super) fn operation(action: Action) -> Operation {
         Action::Status => {
             get(HEALTH, "what is wrong and since when", Content::Json(of::<StatusAnswer>))
         }
-        Action::Upstreams => {
-            get(HEALTH, "endpoints and their state", Content::Json(of::<Page<Upstream>>))
-        }
+        _ => get(HEALTH, "endpoints and their state", Content::Json(of::<Page<Upstream>>)),
+    }
+}
+
+fn of_configuration(action: Action) -> Operation {
+    match action {
         Action::Config => get(
             CONFIGURATION,
             "the configuration in use, without secrets",
             Content::Json(of::<Configuration<'static>>),
         ),
         Action::CheckConfig => check_config(),
-        Action::Nodes => get(
-            CONFIGURATION,
-            "the nodes that share the store",
-            Content::Json(of::<Page<ShownNode>>),
-        ),
         Action::Audit => get(
             CONFIGURATION,
             "the last changes and failed logins of this node, the last one first",
             Content::Json(of::<Page<Entry>>),
         ),
-        Action::Policies
-        | Action::Policy
-        | Action::PatchPolicy
-        | Action::UnpatchPolicy
-        | Action::SetCandidate
-        | Action::UnsetCandidate => of_policies(action),
-        Action::Key
-        | Action::ResetKey
-        | Action::Override
-        | Action::SetOverride
-        | Action::UnsetOverride => of_keys(action),
+        _ => get(
+            CONFIGURATION,
+            "the nodes that share the store",
+            Content::Json(of::<Page<ShownNode>>),
+        ),
+    }
+}
+
+fn of_traffic(action: Action) -> Operation {
+    match action {
         Action::Top => get(TRAFFIC, "the clients with the most requests", Content::Json(of::<Top>)),
         Action::Explain => explain(),
         Action::Refusals => {
@@ -162,15 +194,9 @@ pub(super) fn operation(action: Action) -> Operation {
             "the refusals of the requests with one id",
             Content::Json(of::<RefusalsOfRequest>),
         ),
-        Action::History => {
-            get(TRAFFIC, "the figures of the last ten minutes", Content::Json(of::<HistoryAnswer>))
-        }
         Action::Events => events(),
-        Action::OpenApi => get(PAGE, "this document", Content::Json(object)),
-        Action::Page => get(PAGE, "the page for browsers", Content::Text(&["text/html"])),
-        Action::PageFile => {
-            const TYPES: &[&str] = &["text/html", "text/css", "text/javascript", "image/svg+xml"];
-            get(PAGE, "a file of the page", Content::Text(TYPES))
+        _ => {
+            get(TRAFFIC, "the figures of the last ten minutes", Content::Json(of::<HistoryAnswer>))
         }
     }
 }
