@@ -54,7 +54,7 @@ async fn check(endpoint: &EndpointShared, settings: &CheckSettings) -> Option<bo
         *request.uri_mut() = Uri::from(settings.path.clone());
         request.headers_mut().insert(USER_AGENT, OWN_USER_AGENT);
         connection.prepare(&mut request, endpoint);
-        let response = connection.send(request).await.map_err(|_| Fault::Closed)?;
+        let response = connection.send(Box::new(request)).await.map_err(|_| Fault::Closed)?;
         Ok::<_, Fault>((200..400).contains(&response.status().as_u16()))
     };
     match timeout(settings.timeout, exchange).await {

@@ -142,7 +142,7 @@ async fn fetch_from(
     let mut connection = Connection::from(connected);
     let mut request = request(source);
     connection.prepare(&mut request, &endpoint);
-    let response = connection.send(request).await.map_err(|_| FetchError::Broken)?;
+    let response = connection.send(Box::new(request)).await.map_err(|_| FetchError::Broken)?;
     let (head, body) = response.into_parts();
     match head.status.as_u16() {
         200 => {}

@@ -73,7 +73,7 @@ impl Connection {
     /// If there is no response.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
     ) -> Result<Response<Incoming>, SendError> {
         match self {
             Self::Http1(connection) => connection.send(request).await,
