@@ -13,6 +13,7 @@ mod entry;
 mod exceeding;
 mod facts;
 mod html;
+mod key_table;
 mod keys;
 mod known_entry;
 mod lacks;
